@@ -2,9 +2,9 @@
  *
  *   late_load LIBRARY FUNCTION     FUNCTION: takes no arguments and returns a text; or - for none
  *
- * A library whose thread-local data must lie in the static block takes it from a small reserve, which all libraries
- * loaded later share (glibc: 1664 bytes). A library that needs more than STATIC_BYTES fails this test, even if there is
- * room at the moment. Exit code 0: loaded, called from two threads, unloaded.
+ * If a library's thread-local data must lie in the static block, the loader takes it from a small reserve, which all
+ * libraries loaded later share (glibc: 1664 bytes). A library that needs more than STATIC_BYTES fails this test, even
+ * if there is room at the moment. Exit code 0: loaded, called from two threads, unloaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* acl_test.h: shared by the programs of this folder. Include it first; call acl_test_begin first in main.
  *
- * A process has one simulated runtime, whose auditor looks at every copy and fill for memory that two streams touch
- * without an order. A finding makes the process end with FOUND, even if all tests pass.
+ * A process has one simulated runtime. Its auditor checks every copy and fill for memory that two streams touch without
+ * an order. A finding makes the process end with FOUND, even if all tests pass.
  */
 #ifndef WEIR_ACL_TEST_H
 #define WEIR_ACL_TEST_H

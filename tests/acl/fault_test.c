@@ -23,7 +23,7 @@ static void *alloc_by(const struct registration *r, size_t size)
     return block;
 }
 
-/* Does what the vendor's executor does: allocate, queue work, free. */
+/* Allocates, queues work and frees, as the vendor's executor does. */
 static void execute(aclrtStream stream, int rounds)
 {
     struct registration r = {0};

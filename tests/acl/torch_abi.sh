@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A C function receives what C++ compilers pass by torch's types, and the shim compiles.    torch_abi.sh SOURCE_DIR
-# Every C compiler that is there with every C++ compiler, at no and at full optimisation.
+# A C function receives the arguments that C++ compilers pass by torch's types, and the shim compiles.
+#     torch_abi.sh SOURCE_DIR
+# Runs for every installed C compiler with every installed C++ compiler, at no and at full optimisation.
 set -euo pipefail
 source=$1
 scratch=$(mktemp -d)

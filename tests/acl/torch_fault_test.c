@@ -1,8 +1,8 @@
 /* torch_fault_test.c: libweir_torch while ACL calls and requests for host memory fail: each once in turn, each function
  * for good.
  *
- * Built of the library's sources, so that its requests for host memory can fail. A scenario does what a framework does;
- * at the end all memory is back.
+ * The program is built of the library's sources, so that its requests for host memory can fail. A scenario makes the
+ * calls of a framework; at its end all memory must be back.
  */
 #include "acl_test.h"
 

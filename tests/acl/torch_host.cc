@@ -1,7 +1,7 @@
-// torch_host.cc: libweir_torch.so and its shim in a host that does around them what torch_npu's and torch's pluggable
-// allocators do: functions looked up by name and cast to C++ types, a map from addresses to size, device and stream
-// under a mutex, optional functions given by address, MemPool's use of raw_alloc for segments, and a task queue in
-// front of ACL.
+// torch_host.cc: libweir_torch.so and its shim in a host that behaves like torch_npu's and torch's pluggable
+// allocators. It looks functions up by name and casts them to C++ types. It has a map from addresses to size, device
+// and stream under a mutex, optional functions given by address, MemPool's use of raw_alloc for segments, and a task
+// queue in front of ACL.
 #include <acl/acl.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
@@ -160,7 +160,7 @@ class Pluggable
     {
     }
 
-    // Like set_..._fn of the Python object, whose argument is a number.
+    // Like set_..._fn of the Python object. The argument is a number.
     void set_init(std::uint64_t f) { init_ = by_address<void(int)>(f); }
     void set_reset(std::uint64_t f) { reset_ = by_address<void(bool)>(f); }
     void set_fraction(std::uint64_t f) { fraction_ = by_address<void(double, int)>(f); }
@@ -173,7 +173,7 @@ class Pluggable
     void set_end(std::uint64_t f) { end_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
     void set_release(std::uint64_t f) { release_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
 
-    // Notes a block whose allocation failed like any other: the host does not check the address.
+    // Notes also a block of which the allocation failed: the host does not check the address.
     void *raw_alloc(std::size_t size)
     {
         const aclrtStream stream = streams.at(static_cast<std::size_t>(current_stream));
@@ -236,7 +236,7 @@ class Pluggable
     std::unordered_map<void *, Known> known_;
 };
 
-// Does what ctypes does: the library is named, and the libraries that it links are found through it.
+// Loads the library by name, as ctypes does. A lookup finds the functions of the libraries that it links as well.
 void *library;
 
 std::uint64_t address_of(const char *name)
@@ -394,7 +394,8 @@ void test_functions_given_by_address(Pluggable &host)
     CHECK(host.stats().allocated_bytes[0].peak == 0);
 }
 
-// torch's own shapes of the two functions that differ: set_reset_fn void(), set_record_stream_fn void(void *, cudaStream_t).
+// torch's own shapes of the two functions that differ: set_reset_fn void(),
+// set_record_stream_fn void(void *, cudaStream_t).
 void test_shapes_of_torch(Pluggable &host)
 {
     const std::function<void()> reset = by_address<void()>(address_of("weir_torch_empty_cache"));
@@ -494,7 +495,7 @@ void test_wrong_order(Pluggable &host)
     host.reset_peak();
 }
 
-// MemPool: torch's cache stays on top and takes segments of 2 MiB multiples, on whatever stream is current, and gives them
+// MemPool: torch's cache stays on top. It takes segments of multiples of 2 MiB on the current stream, and gives them
 // back when their work is over.
 void test_segments_of_a_mempool(Pluggable &host)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python of bindings/engines/torch/README.md, over the simulated runtime, and what it records replayed.
+# Runs the Python of bindings/engines/torch/README.md over the simulated runtime, and replays the trace that it records.
 #     torch_python.sh SOURCE_DIR LIBWEIR_TORCH LIBASCENDCL [WEIR_COMMAND]
 set -euo pipefail
 source=$1 library=$2 runtime=$3 weir=${4-}
@@ -60,8 +60,8 @@ if len(sys.argv) > 2:
 END
 
 export LD_LIBRARY_PATH=$(dirname "$library"):$(dirname "$runtime")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LD_PRELOAD=$runtime # python knows nothing of it, and not every build of it can be loaded late (static thread-local data)
-export WEIR_ASCENDCL_EXIT_CODE=0 # the pool is there until the end
+export LD_PRELOAD=$runtime # python does not link it, and not every build of it can be loaded late (static thread-local data)
+export WEIR_ASCENDCL_EXIT_CODE=0 # the pool is live until the end
 "$python" "$scratch/program.py" "$scratch/run.wtr" 2>"$scratch/errors" || { cat "$scratch/errors" >&2; exit 1; }
 trace=$scratch/run.device0.wtr
 [ "$(grep -c '^p ' "$trace")" = 1 ] && [ "$(grep -c '^a ' "$trace")" = 51 ] && [ "$(grep -c '^f ' "$trace")" = 51 ] &&

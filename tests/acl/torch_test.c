@@ -696,7 +696,7 @@ static void drop_filter(void *ctx)
     dropped++;
 }
 
-#define GRAPH_BYTES (16 * MIB - 32) /* with what kernels may read behind, 16 MiB */
+#define GRAPH_BYTES (16 * MIB - 32) /* 16 MiB with the bytes that kernels may read behind */
 
 /* A graph is captured: it keeps the memory that it used and freed, even if other requests fail, until
  * it is released. */

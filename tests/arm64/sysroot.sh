@@ -2,7 +2,7 @@
 # The libraries that weir's tests and the weir command link, for ARM64, unpacked into a folder. They come from the package
 # source of this machine by an apt with folders of its own: nothing is installed, and this machine's apt learns of no other
 # architecture. libc comes with the cross compiler.
-#   sysroot.sh DIR      exits with 77 and a reason where a package cannot be had
+#   sysroot.sh DIR      exits with 77 and a reason if a package cannot be fetched
 set -euo pipefail
 dir=$1
 packages=(libcmocka0 libcmocka-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libjansson4 libjansson-dev)

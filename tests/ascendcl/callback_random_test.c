@@ -72,7 +72,7 @@ static void pause_ms(int ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* --- what runs --- */
+/* --- kernels and callbacks --- */
 
 typedef struct kernel {
     stream *stream;

@@ -236,7 +236,7 @@ static void host_func_subscriptions_have_their_codes(void **unused)
     acl_ok(aclrtUnSubscribeHostFunc(me(), a));
 }
 
-/* --- who runs them, and when --- */
+/* --- the thread and the time at which callbacks run --- */
 
 static void a_callback_runs_on_the_thread_that_processes(void **unused)
 {
@@ -652,7 +652,7 @@ static void resetting_a_device_under_a_running_function(void **unused)
     acl_ok(aclrtSetCurrentContext(before));
 }
 
-/* --- what the auditor is told --- */
+/* --- the auditor's view of callbacks --- */
 
 static void free_memory(void *unused)
 {

@@ -1,7 +1,7 @@
-/* callback_time_test.c: callbacks of a stream whose earlier work is not over yet.
+/* callback_time_test.c: callbacks of a stream with earlier work that is not over yet.
  *
- * With IDLE_TIME=0: otherwise the runtime's own thread, which callbacks need, would end that work while this thread
- * waits for a processor.
+ * The test runs with IDLE_TIME=0. Otherwise the runtime's own thread, which callbacks need, would end that work while
+ * this thread waits for a processor.
  */
 #include "acl_check.h"
 

@@ -1,5 +1,5 @@
-/* crash_test.c: a program whose own signal handler jumped out of an ACL call after a bad pointer still
- * ends normally. */
+/* crash_test.c: a program passes a bad pointer to an ACL call, and its own signal handler jumps out of the call. The
+ * program still ends normally. */
 #include "acl_check.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* fork_test.c: a child of fork has a working runtime, whatever the parent's threads were doing. If the child does not
- * use the runtime, its end prints nothing. */
+/* fork_test.c: a child of fork has a working runtime, even if the parent's threads were inside the runtime. If the
+ * child does not use the runtime, its end prints nothing. */
 #include "acl_check.h"
 
 #include <pthread.h>

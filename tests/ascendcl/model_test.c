@@ -627,7 +627,7 @@ static void memory_given_back_early_is_found(void **state)
     report_has("region returned while work on it is pending");
 }
 
-/* --- what is refused --- */
+/* --- refusals --- */
 
 static void refusals_body(void)
 {
@@ -682,7 +682,7 @@ static void misuse_is_refused(void **state)
     report_is_clean();
 }
 
-/* --- descriptions, and what is left behind --- */
+/* --- descriptions, and objects that are never destroyed --- */
 
 static void describes_body(void)
 {

@@ -33,7 +33,7 @@ static inline void set_shape(aclmdlDataset *set, int64_t channels, int64_t heigh
 
 enum { IMAGE_OUT = 1000 };
 
-/* Creates an image whose contents depend only on its size. */
+/* Creates an image. Its contents depend only on its size. */
 static inline image image_create(int64_t width, int64_t height)
 {
     image m = {aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, NULL, width, height};

@@ -116,7 +116,7 @@ static double tolerance_of(aclDataType type)
     return type == ACL_FLOAT ? 1e-6 : 1e-3;
 }
 
-/* --- what they compute --- */
+/* --- results --- */
 
 static void elementwise_body(void)
 {
@@ -328,7 +328,7 @@ static void cast(void **state)
     report_is_clean();
 }
 
-/* --- what they refuse --- */
+/* --- refusals --- */
 
 static void refusals_body(void)
 {

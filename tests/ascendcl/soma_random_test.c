@@ -239,8 +239,8 @@ static void several_streams_never_meet(void **unused)
     }
 }
 
-/* Any pattern of calls on one stream, never synchronised: the reserved bytes equal the peak of bytes in use, whatever
- * the sizes. */
+/* Any pattern of calls and sizes on one stream that is never synchronised: the reserved bytes equal the peak of bytes
+ * in use. */
 static void one_stream_reserves_what_it_used(void **unused)
 {
     (void)unused;

@@ -389,7 +389,7 @@ static void events_are_followed_only_when_asked(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* Opportunistic reuse takes memory whose work is complete by now, even if the host has not waited. */
+/* Opportunistic reuse takes memory as soon as the work on it is complete, even if the host has not waited. */
 static void completed_work_is_an_opportunity(void **unused)
 {
     (void)unused;

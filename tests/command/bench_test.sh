@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# script/bench measures: one short round of the small cases of every row that is present. Figures are numbers, rows that are
-# absent are named, and the plot is well-formed.
+# Runs script/bench: one short round of the small cases of every row that is present. Figures must be numbers, absent rows
+# must be named, and the plot must be well-formed.
 #   bench_test.sh SOURCE_DIR PROGRAMS
 set -euo pipefail
 source_dir=$1 programs=$2

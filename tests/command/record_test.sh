@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP OWN_MALLOC BARE: what `weir record` makes of programs whose traffic is known: the exact
-# trace, crashes, exec, fork, exit statuses, and what cannot be recorded. STATIC and ASCEND may be '-': not built.
+# record_test.sh WEIR LIBRARY PROGRAM STATIC ASCEND HEAP OWN_MALLOC BARE: `weir record` on programs with known requests:
+# the exact trace, crashes, exec, fork, exit statuses, and programs that cannot be recorded. STATIC and ASCEND may be
+# '-': not built.
 set -uo pipefail
 weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6 own_malloc=$7 bare=$8
 unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
@@ -11,7 +12,7 @@ failures=0
 
 complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
 
-# record STATUS ARGUMENTS...: runs `weir record -o t.wtr ARGUMENTS`; its messages are in err, what it prints in out.
+# record STATUS ARGUMENTS...: runs `weir record -o t.wtr ARGUMENTS`; its stderr goes to err and its stdout to out.
 record() {
     local expected=$1 status=0
     shift
@@ -23,7 +24,7 @@ record() {
 # events FILE: prints the lines of events without their times; block numbers and tags are unchanged.
 events() { grep -v '^#' "$1" | sed -E 's/^([a-z]) [0-9]+/\1/'; }
 
-# is WHAT EXPECTED: the events of t.wtr
+# is NAME EXPECTED: compares the events of t.wtr
 is() {
     [ "$(events t.wtr)" = "$2" ] || complain "$1: the trace is not as expected:
 $(diff <(echo "$2") <(events t.wtr))"
@@ -33,7 +34,7 @@ $(diff <(echo "$2") <(events t.wtr))"
 
 said() { grep -qF -- "$2" err || complain "$1: no '$2' in: $(cat err)"; }
 
-# --- exactly what was asked for ---
+# --- exactly the program's requests ---
 
 begin='a 0 4101 0 0'
 traffic="$begin
@@ -83,7 +84,7 @@ record 0 --min 8000 -- "$program" traffic
 [ "$(events t.wtr | grep -c '^a')" = 3 ] || complain "--min 8000: $(events t.wtr)"
 [ "$(events t.wtr | grep -c '^f')" = 3 ] || complain "--min 8000: $(events t.wtr)"
 
-# --- threads: every block has one life, although its address has many and its frees are other threads' ---
+# --- threads: every block begins and ends once, although addresses repeat and other threads free the blocks ---
 
 record 0 --min 4096 -- "$program" threads
 said threads 'none lost'
@@ -109,7 +110,7 @@ record_ignoring
 # A thread is not cancelled while it waits for the reader.
 record 0 -q -- "$program" cancel
 
-# --- however it ends, whatever it does ---
+# --- ends of a program: exit, signals, exec, fork ---
 
 record 3 -- "$program" leave
 is leave "$begin"$'\na 1 5000 0 0'
@@ -152,7 +153,7 @@ for each in t.wtr t.wtr.2 t.wtr.3 t.wtr.4; do
         ! grep -q '^#note lost' $each || complain "four at a time: $each"
     "$weir" replay -q -s direct $each >/dev/null || complain "four at a time: weir replay does not play $each"
 done
-# A signal to the command goes to the program, and what the program then does is recorded.
+# A signal to the command goes to the program, and the program is recorded until its end.
 record 0 -- "$program" signal
 is signal "$begin"$'\na 1 9000 0 0\nf 1 0 0\nf 0 0 0\na 2 4102 0 0\nf 2 0 0'
 printf '#!%s traffic\n' "$program" >script
@@ -218,7 +219,7 @@ if (ulimit -f 17000) 2>/dev/null; then # KiB: more than the shared memory, less 
     "$weir" info t.wtr >/dev/null || complain 'a disk that fills up: what was written is no trace'
 fi
 
-# --- what cannot be recorded, and bad usage ---
+# --- programs that cannot be recorded, and bad usage ---
 
 record 127 -- "$work/missing"
 said missing 'missing: cannot be run: No such file or directory'
@@ -262,7 +263,7 @@ bad 'of several traces none is packed' --children -o h.wtr.xz -- true
 bad '--children is for other memory' --children --what weir -- true
 "$weir" record --help | grep -q -- '--what WHAT' || complain 'there is no help'
 
-# --- where the library is ---
+# --- the place of the library ---
 
 # The relative path from the command to the library is the same in every place.
 way=$(realpath --relative-to="$(dirname "$weir")" "$(dirname "$library")")

@@ -1,4 +1,4 @@
-/* replay_test.c: a replay does what the trace says, on traces small enough to be checked by hand. */
+/* replay_test.c: a replay makes the calls of the trace, on traces small enough to be checked by hand. */
 #include "replay/replay.h"
 
 #include <setjmp.h>

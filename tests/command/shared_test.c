@@ -1,4 +1,4 @@
-/* shared_test.c: the promises that a replay keeps on every recorded trace: caching has no hazard, its books are right
+/* shared_test.c: the promises that a replay keeps on every recorded trace. Caching has no hazard, its books are right
  * after every event, and it never reserves more than the model of PyTorch's allocator. With virtual memory caching and
  * size_class have no hazard either and, if one stream does all the work, never reserve more than 1.05 times the peak of
  * live bytes plus 8 MiB. Over all traces together, caching with virtual memory spends at most five times as much device
@@ -102,8 +102,8 @@ static void try_trace(struct sums *sums, const char *path)
     }
     bool done = recorded_check(trace, RECORDED_PAD_BEST, &recorded) == WEIR_OK;
     uint64_t pad = recorded.checkable ? recorded.pad_bytes : trace->pad_bytes > 0 ? (uint64_t)trace->pad_bytes : 0;
-    /* A check after every event also samples what is live more often, so the pool keeps a higher mark where there are
-     * several streams: what the pool reserves is measured without checks. */
+    /* A check after every event also samples the live bytes more often. With several streams the pool then keeps a
+     * higher mark, so the reserved bytes are measured without checks. */
     done = done && run(trace, "caching", 0, true, &checked) && run(trace, "caching", 0, false, &caching) &&
            run(trace, "pytorch", pad, false, &pytorch);
     if (done) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# usage_test.sh WEIR TRACES: what the command prints and how it exits, for good and for bad usage. A bad input is one line
-# on standard error that names the input, exit status 2, and nothing on standard output.
+# usage_test.sh WEIR TRACES: the command's output and exit status for good and for bad usage. A bad input gives one line on
+# standard error that names the input, exit status 2, and nothing on standard output.
 set -uo pipefail
 weir=$1 traces=$2
 work=$(mktemp -d)
@@ -117,7 +117,7 @@ bad 'llama_ctx: there is no such file, and no recording of that name is in /' in
 bad 'nowhere/llama_ctx_dyn' info nowhere/llama_ctx_dyn
 long=$(printf '%0300d' 0)
 bad "File name too long" info "$long"
-if ! ldd "$weir" | grep -q libweir; then # else it does not start elsewhere
+if ! ldd "$weir" | grep -q libweir; then # with a shared libweir the command does not start elsewhere
     mkdir -p elsewhere/bin
     cp "$weir" elsewhere/bin/
     here=$weir weir=$work/elsewhere/bin/weir

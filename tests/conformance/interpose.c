@@ -26,7 +26,7 @@
     __attribute__((visibility("hidden"))) void *next_##name;
 ACL_FUNCTION_LIST(COUNTER)
 
-/* The address range of the runtime's code, and the number of calls whose return address lies in it. */
+/* The address range of the runtime's code, and the number of calls with a return address in it. */
 __attribute__((visibility("hidden"))) uintptr_t runtime_start;
 __attribute__((visibility("hidden"))) uintptr_t runtime_size;
 __attribute__((visibility("hidden"))) uint64_t calls_from_inside;

@@ -786,7 +786,7 @@ static void other_streams_are_not_waited_for(void)
     stop_order(&order);
 }
 
-/* --- a pool over it --- */
+/* --- a pool over the device --- */
 
 /* Runs random traffic on a pool over the device. `may_fail` is true if some device calls are made to fail. The case
  * fails if a call fails that must not. */

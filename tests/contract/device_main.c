@@ -1,4 +1,4 @@
-/* device_main.c: runs the contract suite on one device of the tree.
+/* device_main.c: runs the contract suite on one of weir's devices. Macros:
  *   DEVICE_HEADER  the header that describes it, "device_makers.h"
  *   DEVICE         its weir_tested_device, the_sim
  */

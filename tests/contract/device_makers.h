@@ -1,4 +1,4 @@
-/* device_makers.h: devices of the tree for device_contract.h. */
+/* device_makers.h: describes weir's own devices for device_contract.h. */
 #ifndef DEVICE_MAKERS_H
 #define DEVICE_MAKERS_H
 

@@ -2,8 +2,8 @@
  *
  *   HEAP_SOURCE   PROCESS      memory of the process
  *                 HOST_POOL    a host pool with the pads of the carve rule, which other users share
- *                 POOL         a pool of a simulated device whose memory the host cannot touch, also shared
- *                 POOL_BACKED  a shared pool of a simulated device whose memory the host can touch
+ *                 POOL         a shared pool of a simulated device with memory that the host cannot touch
+ *                 POOL_BACKED  a shared pool of a simulated device with memory that the host can touch
  */
 #ifndef TESTS_CONTRACT_HEAP_SOURCE_H
 #define TESTS_CONTRACT_HEAP_SOURCE_H

@@ -306,7 +306,7 @@ static void require_tiling(const struct rig *rig)
     REQUIRE(rig, next == rig->seen.count, "regions are not in the order in which they were added");
 }
 
-/* True if both ticks agree. A free range of the open lane is reusable whatever its tick is. */
+/* True if both ticks agree. In the open lane any two ticks agree: a free range there is reusable at every tick. */
 static bool same_tick(const struct piece *expected, const struct piece *seen)
 {
     return expected->lane == WEIR_LANE_OPEN || expected->tick == seen->tick;
@@ -1843,7 +1843,7 @@ static void walks_end_when_they_are_told(void)
     stop(&rig);
 }
 
-/* --- claims: what a pool with virtual memory asks for --- */
+/* --- claims, as a pool with virtual memory makes them --- */
 
 static bool cannot_claim(struct rig *rig)
 {
@@ -2264,7 +2264,7 @@ static void step_lane_add(struct program *program, struct rig *rig)
     }
 }
 
-/* Does what a pool with virtual memory does: maps a part of a hole, or unmaps the memory of a free piece. */
+/* Maps a part of a hole or unmaps the memory of a free piece, as a pool with virtual memory does. */
 static void step_claim(struct program *program, struct rig *rig)
 {
     const struct piece *piece = &rig->book.at[below(&program->random, rig->book.count)];

@@ -1,4 +1,4 @@
-/* strategy_main.c: runs the contract suite on one strategy of the tree.
+/* strategy_main.c: runs the contract suite on one of weir's strategies. Macros:
  *   STRATEGY_HEADER  the header to include, <weir/caching.h>
  *   STRATEGY         initializers of its weir_tested_strategy: .ops = weir_caching_strategy(), .small_bytes = 1 << 20
  */

@@ -119,7 +119,7 @@ static bool is(int mistake)
     return built_in == mistake;
 }
 
-/* --- looking into the state, and changing it --- */
+/* --- reading and changing the state --- */
 
 enum { most_ranges = 1024, most_lanes = 301 };
 
@@ -528,7 +528,7 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
     return (found && !(is(GATHER_OPEN) && lane == WEIR_LANE_OPEN)) || is(GATHER_ALWAYS);
 }
 
-/* --- looking --- */
+/* --- walks --- */
 
 /* The visitor of the caller of walk. A mistake passes changed ranges to it. */
 struct visit {
@@ -662,7 +662,7 @@ static void walk_holes(const void *state, uint64_t least, weir_range_visitor vis
     }
 }
 
-/* Whether a run has a range with memory of `least` bytes. */
+/* Collects a run of adjacent ranges, which is shown only if one of its ranges alone has memory of `least` bytes. */
 struct alone {
     uint64_t least;
     weir_range_info ranges[64];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the command accepts, what --help says, what the manual pages say, and what README files and pages use are the same;
-# names of weir's that they mention exist.
+# The options that the command accepts are those of --help, of the manual pages, and of README files and pages. Names of
+# weir that these texts mention exist.
 #   agreement.sh SOURCE_DIR WEIR OPTIONS_LIBRARY MANDOC
 set -euo pipefail
 source_dir=$1 weir=$2 options=$3 mandoc=${4:-}
@@ -10,7 +10,7 @@ cd "$source_dir"
 failures=0
 complain() { echo "$1" >&2; failures=$((failures + 1)); }
 
-same() { # WHAT FILE_A NAME_A FILE_B NAME_B
+same() { # SUBJECT FILE_A NAME_A FILE_B NAME_B
     local line
     while read -r line; do complain "$1: $line is in $3 and not in $5"; done < <(comm -23 "$2" "$4")
     while read -r line; do complain "$1: $line is in $5 and not in $3"; done < <(comm -13 "$2" "$4")
@@ -30,7 +30,7 @@ manual() { # PAGE LINES_THAT_BEGIN_WITH
     }' "$1" | sort -u
 }
 
-# --- subcommands: those that there are have a function each ---
+# --- subcommands: each has a function ---
 
 sed -nE 's/^int command_([a-z]+)\(.*/\1/p' benchmarks/weir/command/command.h | sort >"$scratch/there"
 "$weir" --help | sed -nE 's/^  weir ([a-z]+) .*/\1/p' | sort >"$scratch/help"
@@ -80,7 +80,7 @@ while read -r option; do
     "$weir" "$option" >/dev/null || complain "weir $option is documented and not accepted"
 done <"$scratch/weir.manual"
 
-# --- what README files, pages and help texts show people ---
+# --- the command lines in README files, pages and help texts ---
 
 mapfile -t texts < <(find . \( -name build -o -name .git \) -prune -o \
     \( -name '*.md' -o -path './docs/man/*.[1-9]' \) -print | sort)
@@ -93,7 +93,7 @@ used() { # "FILE SUBCOMMAND OPTION" for each command line of `weir` in a text, f
             sub(/^.*weir /, "", words)
             n = split(words, word, /[ \t]+/)
             for (i = 2; i <= n; i++) {
-                if (word[i] == "--") break # what follows is the line of another program
+                if (word[i] == "--") break # the rest is the line of another program
                 if (word[i] ~ /^--?[a-z]/) { sub(/[=\[\\,.].*/, "", word[i]); print FILENAME, word[1], word[i] }
             }
         }
@@ -106,7 +106,7 @@ while read -r file name option; do
     grep -qxF -- "$option" "$scratch/$name.accepted" || complain "$file uses weir $name $option, which is not accepted"
 done < <(used "${texts[@]}")
 [ $commands -gt 10 ] || complain 'hardly a command line found in README files and pages'
-for option in $(sed -nE 's/^\| `(--[a-z-]+).*/\1/p' benchmarks/README.md); do # its table of options
+for option in $(sed -nE 's/^\| `(--[a-z-]+).*/\1/p' benchmarks/README.md); do # the options in its table
     grep -qxF -- "$option" "$scratch/replay.accepted" || complain "benchmarks/README.md explains $option"
 done
 
@@ -129,12 +129,12 @@ while IFS=: read -r file name; do
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
     weir_command | weir_mstx_check) continue ;;
     *) grep -qxF "$name" "$scratch/public" && continue
-        grep -qsw "$name" bindings/*/*/shim/*.cpp && continue ;; # compiled by whoever uses it
+        grep -qsw "$name" bindings/*/*/shim/*.cpp && continue ;; # compiled by its user
     esac
     complain "$file names $name, which there is not"
 done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | grep -v '^./CHANGELOG' | sort -u)
 
-# --- weir(3) has every public header, and no other ---
+# --- weir(3) lists exactly the public headers ---
 
 find core allocators bindings -path '*/include/weir/*.h*' | sed 's,.*/include/,,' | sort -u >"$scratch/headers"
 sed -nE 's/^\.It In (.*)/\1/p' docs/man/weir.3 | sort -u >"$scratch/listed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The API reference can be built without a warning, has every function that a public header declares, and says something
-# about each. (The comment before several declarations without a blank line between them is that of all.)
+# The API reference can be built without a warning and has a text for every function that a public header declares. (The
+# comment before several declarations without a blank line between them is the text of all of them.)
 #   api.sh SOURCE_DIR DOXYFILE DOXYGEN
 set -euo pipefail
 source_dir=$1 doxyfile=$2 doxygen=$3

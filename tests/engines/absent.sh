@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# Stands for the test of an engine that is not installed.    absent.sh WHY
+# Takes the place of the test of an engine that is not installed: skips with a reason.    absent.sh REASON
 echo "skipped: $1"
 exit 77

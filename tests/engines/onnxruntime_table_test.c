@@ -1,5 +1,6 @@
-/* The binding for ONNX Runtime without ONNX Runtime: a table of its calls whose answers this file controls. Every
- * refusal, the table that each version of the runtime sees, the throw, and every wrong order. */
+/* The binding for ONNX Runtime without ONNX Runtime: this file has a table of the runtime's calls and controls their
+ * results. The tests cover every refusal, the table that each version of the runtime sees, the throw, and every wrong
+ * order. */
 #include "runtime.h" /* of the binding */
 
 #include "caught.h"
@@ -180,7 +181,7 @@ static const char *GetVersionString(void)
 
 static const struct OrtApiBase base = {GetApi, GetVersionString};
 
-/* --- what the tests share --- */
+/* --- shared by the tests --- */
 
 static int callocs_left = -1; /* number of callocs until one fails; -1: none fails */
 void *__real_calloc(size_t count, size_t size);

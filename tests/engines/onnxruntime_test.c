@@ -162,7 +162,7 @@ static OrtSession *new_session(struct engine *engine, const struct onnx_model *m
 
 /* --- an inference --- */
 
-/* Of bert: batch and sequence; of mobilenet: batch and side. */
+/* The two sizes of an input: batch and sequence for bert, batch and side for mobilenet. */
 struct shape {
     const struct onnx_model *model;
     int64_t batch, length;
@@ -406,7 +406,8 @@ static void test_run_failures(void **state)
     fail_runs(image, 0, false, 1);
 }
 
-/* The first inference of a shape, from which the engine learns; each time with a session that has seen no shape. */
+/* Fails requests of the first inference of a shape, during which the engine plans its memory. Each run has a session
+ * that has seen no shape. */
 static void test_first_run_failures(void **state)
 {
     (void)state;
@@ -580,7 +581,7 @@ static void test_threads_and_failures(void **state)
     close_engine(&engine);
 }
 
-/* --- the allocator by itself, orders, several heaps --- */
+/* --- the allocator alone, orders of destruction, several heaps --- */
 
 struct direct_call {
     OrtAllocator *allocator;

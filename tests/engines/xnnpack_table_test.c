@@ -62,7 +62,7 @@ static int end(void **state)
     return 0;
 }
 
-/* --- manners --- */
+/* --- contents, alignment and NULL --- */
 
 static void zero_bytes_are_a_block(void **state)
 {

@@ -1,4 +1,4 @@
-/* XNNPACK itself on a weir heap: every failure of one inference, threads, and the memory that it takes elsewhere. The
+/* XNNPACK itself on a weir heap: every failure of one inference, threads, and memory that it takes from malloc. The
  * heap is the process's allocator for XNNPACK, so all tests share it, and each test leaves it unchanged. */
 #define _GNU_SOURCE /* dladdr */
 #include <weir/xnnpack.h>
@@ -187,7 +187,7 @@ static void a_full_heap_is_a_clean_error(void **state)
     end_job(&job);
 }
 
-/* --- all of it --- */
+/* --- all requests of the engine --- */
 
 /* True if the caller is glibc's qsort, which takes scratch memory from malloc for arrays above 1 KiB; XNNPACK's planner
  * sorts its tensors. */

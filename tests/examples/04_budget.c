@@ -1,5 +1,5 @@
-/* An engine with a memory budget: it admits batches that fit, evicts cache pages under pressure, and prints what would
- * help when a request fails. */
+/* An engine with a memory budget: it admits batches that fit, evicts cache pages under pressure, and prints the pool's
+ * advice when a request fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weir/caching.h>

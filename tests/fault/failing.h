@@ -1,5 +1,5 @@
 /* tests/fault/failing.h: makes each request for host memory and each device call of a program fail in turn:
- * failing_host.h, and a device whose every n-th call fails. */
+ * failing_host.h, and a device of which every n-th call fails. */
 #ifndef TESTS_FAULT_FAILING_H
 #define TESTS_FAULT_FAILING_H
 

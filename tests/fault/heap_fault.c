@@ -30,7 +30,7 @@ typedef struct under {
     weir_stream *stream;
 } under;
 
-static weir_device *device; /* a device whose calls do not count as the heap's requests */
+static weir_device *device; /* a device; its own requests do not count as the heap's */
 
 static const size_t sizes[] = {100, 5000, 20000, 60000, 70000, MIB, 3 * MIB};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes), BLOCKS = 3 * SIZES };

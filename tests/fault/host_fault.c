@@ -15,7 +15,7 @@
 #define MIB (UINT64_C(1) << 20)
 
 static const weir_topology *machine;
-static weir_device *streams; /* a simulated device whose calls do not count as the pool's requests */
+static weir_device *streams; /* a simulated device; its own requests do not count as the pool's */
 
 static const uint64_t sizes[] = {100, 5000, 60000, 70000, MIB, 3 * MIB};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };

@@ -321,7 +321,7 @@ static void name_tag(struct world *w)
     judge(w);
 }
 
-/* Asks whether a group would fit. The answer is valid for a moment without failures. */
+/* Asks the pool if a group would fit. The answer is valid for a moment without failures. */
 static void ask(struct world *w)
 {
     const uint64_t sizes[] = {REGION, 3000, 2 * REGION};

@@ -1,6 +1,6 @@
-/* replay_main.c: runs a fuzz target over files, without libFuzzer, so that every compiler and the
- * ordinary tests replay the inputs that fuzzing found. Each argument is a file or a folder, whose
- * files are run in the order of their names. */
+/* replay_main.c: runs a fuzz target over files, without libFuzzer, so that every compiler and the ordinary tests replay
+ * the inputs that fuzzing found. Each argument is a file or a folder. The files of a folder run in the order of their
+ * names. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/mstx/announce.c: a program that announces memory through mstx as any program may: announce WHAT. It is compiled
+/* tests/mstx/announce.c: a program that announces memory through mstx as any program may: announce NAME. It is compiled
  * with the vendor's headers (WITH_VENDOR), or with weir's own declarations for libms_tools_ext. It prints the results
  * of its calls and exits with 0. */
 #ifdef WITH_VENDOR

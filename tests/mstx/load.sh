@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How a tool is found and what the checking tool reports, by programs that announce through libms_tools_ext.
+# Checks how a tool is found and the reports of the checking tool, with programs that announce through libms_tools_ext.
 #   load.sh ANNOUNCE MEMORY CHECKER [EXAMPLE]
 set -euo pipefail
 announce=$1 memory=$2 checker=$3 example=${4:-}

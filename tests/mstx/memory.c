@@ -1,5 +1,5 @@
 /* tests/mstx/memory.c: a program that takes memory from the runtime by each of its calls and announces it as heaps, in
- * the right order or in a wrong one: memory WHAT. It exits with 0 unless the tool changes the result of a call of the
+ * the right order or in a wrong one: memory NAME. It exits with 0 unless the tool changes the result of a call of the
  * runtime. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* tests/mutants/mutant.c: reads from the environment which bug this process has. */
+/* tests/mutants/mutant.c: reads the name of this process's bug from the environment. */
 #include "mutant.h"
 
 #include <stdio.h>

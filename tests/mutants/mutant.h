@@ -1,4 +1,4 @@
-/* tests/mutants/mutant.h: which bug this process has. Every file of a build with WEIR_MUTANTS includes it first.
+/* tests/mutants/mutant.h: the bug that this process has. Every file of a build with WEIR_MUTANTS includes it first.
  *
  * The seeds use MUTANT(S1) where the code of a bug differs. One build holds all bugs and has none of them unless the
  * environment names one: WEIR_MUTANT=S1.

@@ -18,7 +18,7 @@ function complain(seed, what) {
     failed = 1
 }
 
-# Whether the old lines of the hunk stand at `at`.
+# Returns true if the old lines of the hunk stand at `at`.
 function stands(hunk, at,    i) {
     for (i = 1; i <= olds[hunk]; i++) {
         if (at + i - 1 > lines || text[at + i - 1] != old[hunk, i]) {
@@ -28,7 +28,7 @@ function stands(hunk, at,    i) {
     return 1
 }
 
-# Where the old lines of the hunk stand; 0 and a complaint when that is nowhere, or not clear.
+# Returns the line at which the old lines of the hunk stand; 0 and a complaint if there is no such place or several.
 function place(hunk,    first, at, found) {
     first = 1
     while (anchor[hunk] != "" && first <= lines && !index(text[first], anchor[hunk])) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Where there is a C compiler and neither C++ nor cmocka nor any other library, weir and its tests are configured and built;
-# what cannot be built of the tests says so and is skipped.
+# On a machine with a C compiler but without C++, cmocka and any other library, weir and its tests are configured and built.
+# Tests that cannot be built report it and are skipped.
 #   bare_test.sh SOURCE_DIR CMAKE_ARGUMENT...      (CC, CMAKE, CTEST, GENERATOR from the environment)
 set -euo pipefail
 source_dir=$1

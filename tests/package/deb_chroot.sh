@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the Debian packages with apt into an empty Debian of its own, builds and runs users of them there (users.sh), runs
-# the weir command, and removes everything again. The long form of deb_test.sh: needs root, the network and debootstrap, and
-# is not part of ctest.
+# Installs the Debian packages with apt into an empty Debian of its own, builds and runs users of them there (users.sh),
+# runs the weir command, and removes everything again. This is the long form of deb_test.sh: it needs root, the network and
+# debootstrap, and is not part of ctest.
 #   deb_chroot.sh [DEBS]     DEBS: a folder with the packages; without it they are built here first
 # Environment: SUITE (bookworm), MIRROR (http://deb.debian.org/debian), KEEP=1 keeps the root and names it.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages (preset `package`), looks at what they say and hold, installs them into an empty root of their own,
-# and builds and runs users of them from there (users.sh). deb_chroot.sh does the same in an empty Debian.
+# Builds the Debian packages (preset `package`), checks their fields and files, installs them into an empty root of their
+# own, and builds and runs users of them from there (users.sh). deb_chroot.sh does the same in an empty Debian.
 #   deb_test.sh SOURCE_DIR [CMAKE_ARGUMENT...]       (CC, CXX, CMAKE, GENERATOR from the environment; DEBS: keep them there)
 set -euo pipefail
 source_dir=$1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every link of every installed page leads to a file that is installed.    links.sh FOLDER_OF_DOCUMENTS
+# Checks that every link of every installed page leads to an installed file.    links.sh FOLDER_OF_DOCUMENTS
 set -euo pipefail
 cd "$1"
 count=0 bad=0

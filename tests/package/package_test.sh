@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into an empty prefix, moves the prefix, and builds and runs users of it (users.sh); then what
-# find_package says of what is missing.
+# Installs a build into an empty prefix, moves the prefix, and builds and runs users of it (users.sh). Then checks the
+# messages of find_package about missing parts.
 #   package_test.sh SOURCE_DIR BUILD_DIR LIBDIR      (CC, CXX, CFLAGS, CXXFLAGS, CMAKE, GENERATOR from the environment)
 set -euo pipefail
 source_dir=$1 build_dir=$2 libdir=$3
@@ -64,7 +64,7 @@ if [ -e "$prefix/bin/weir" ]; then
 fi
 
 echo "what is missing"
-# refused TEXT PARTS KIND: find_package(weir) says TEXT.
+# refused TEXT PARTS KIND: checks that find_package(weir) fails with TEXT.
 refused() {
     rm -rf "$scratch/refused"
     quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/refused" -DCMAKE_PREFIX_PATH="$prefix" -DREFUSED="$1" \

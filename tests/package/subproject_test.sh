@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# weir as a subproject of a parent that has strict warnings as errors and no build type: it builds, by default only weir's
-# libraries do, and what the parent links is built besides.
+# weir as a subproject of a parent with strict warnings as errors and no build type. By default only weir's libraries are
+# built, and in addition the parts that the parent links.
 #   subproject_test.sh SOURCE_DIR CMAKE_ARGUMENT...      (CC, CMAKE, GENERATOR from the environment)
 set -euo pipefail
 source_dir=$1

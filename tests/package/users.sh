@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds and runs users of an installed weir: C and C++, by find_package, by pkg-config and by Meson, against each kind of
-# library that is installed, and the README's first program. Then what the shared libraries say of themselves.
+# library that is installed, and the README's first program. Then checks the names and versions in the shared libraries.
 #   users.sh TESTS_DIR README ROOT PREFIX LIBDIR
-# ROOT is empty, or where a package was unpacked whose PREFIX is /usr. From the environment: CC (cc), CXX (none: no C++), CMAKE
-# (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS.
+# ROOT is empty, or the folder into which a package with PREFIX /usr was unpacked. From the environment: CC (cc), CXX (none:
+# no C++), CMAKE (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS.
 set -euo pipefail
 here=$1/package examples=$1/../docs/examples readme=$2 root=$3 prefix=$4 libdir=$5
 cc=${CC:-cc} cxx=${CXX:-} cmake=${CMAKE:-cmake} generator=${GENERATOR:-Ninja}
@@ -12,7 +12,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 fail() { echo "users.sh: $*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
-# Libraries are found through the loader's path, as for every user who installs into a private prefix.
+# Libraries are found through the loader's path, as with every installation into a private prefix.
 run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly "$@"; }
 
 kinds=()
@@ -126,7 +126,7 @@ pkg_config_users() { # KIND
     unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
 }
 
-# Other projects' static libraries need more libraries: hwloc's may need udev's, whose package may be missing.
+# Static libraries of other projects need more libraries: hwloc's may need udev's, and that package may be missing.
 static_links() {
     local libs
     ! grep -q '^Requires.*hwloc' "$installed/pkgconfig/weir.pc" && return 0
@@ -200,7 +200,7 @@ names_and_versions() {
         name=$(basename "$file")
         readelf -d "$file" | grep -q "SONAME.*\[$name\.$soname\]" || fail "$file: its SONAME is not $name.$soname"
         [ "$(readlink -f "$file")" = "$(readlink -f "$installed/$name.$version")" ] || fail "$file is not $name.$version"
-        [ "$name" != libweir_torch.so ] || continue # found by name when it runs; nobody links it
+        [ "$name" != libweir_torch.so ] || continue # loaded by name at run time and never linked
         nm -D --defined-only --with-symbol-versions "$file" | awk -v node="@@$node" '
             $2 == "A" { next }
             index($3, node) == 0 { print $3 " has no version " node; bad = 1 }

@@ -74,8 +74,8 @@ struct held {
     uint64_t size;
     int writer;       /* a lane, or host_ordered */
     uint32_t readers; /* set of lanes */
-    uint32_t noted;   /* lanes whose accesses the pool knows from weir_pool_use */
-    uint32_t ended;   /* the lanes of `noted` whose use has ended */
+    uint32_t noted;   /* lanes of which the pool knows the accesses, by weir_pool_use */
+    uint32_t ended;   /* lanes of `noted` of which the use has ended */
     uint8_t value;    /* backed mode: the value of all its bytes */
 };
 
@@ -251,7 +251,7 @@ static void order(struct program *p, unsigned from, unsigned to)
     }
 }
 
-/* --- what is done with blocks --- */
+/* --- operations on blocks --- */
 
 static void before_access(struct program *p, struct held *held, unsigned lane, bool write)
 {
@@ -785,7 +785,7 @@ static void do_free(struct program *p)
     }
 }
 
-/* --- what else a program does --- */
+/* --- other calls of a program --- */
 
 static void do_hints(struct program *p)
 {

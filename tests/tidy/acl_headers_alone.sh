@@ -7,8 +7,8 @@ shift
 cd "$include_dir"
 flags=(-fsyntax-only -Werror -Wall -Wextra -Wpedantic -Wundef -Wshadow -Wconversion "-I$include_dir")
 
-# try COMPILER LANGUAGE FLAG...: each header twice, so that the guard works too. The declaration keeps the unit from
-# being empty, and the deprecated names must not warn where nobody uses them.
+# try COMPILER LANGUAGE FLAG...: includes each header twice, so that its guard is tested too. The declaration keeps the unit
+# from being empty. Deprecated names must not cause a warning if they are not used.
 count=0
 try() {
     local compiler=$1 language=$2 header

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the ACL headers declare is what functions.h lists and what the ABI proof prints: no name is in one only. And each
-# function is called by a program of tests/ascendcl.
+# The ACL headers, functions.h and the output of the ABI proof have the same function names. Each function is called by a
+# program of tests/ascendcl.
 #   ascendcl_lists.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -11,7 +11,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-# compare WHAT: the lines of $scratch/here and $scratch/there are the same.
+# compare SUBJECT: checks that the lines of $scratch/here and $scratch/there are the same.
 compare() {
     local name
     sort -o "$scratch/here" "$scratch/here"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The simulated ACL runtime exports what functions.h lists and its own controls, and calls none of it by its public
-# name: a definition that another library puts in front sees the user's calls and no others.
+# The simulated ACL runtime exports the functions of functions.h and its own controls, and calls none of them by its public
+# name. So if another library interposes a function, its definition gets only the user's calls.
 #   ascendcl_symbols.sh LIBRARY FUNCTIONS_H
 set -euo pipefail
 library=$1 functions=$2
@@ -22,13 +22,14 @@ done
 # A versioned symbol would bind programs to this library alone.
 while read -r name; do complain "has a version: $name"; done < <(grep @ "$scratch/exported" || true)
 
-# An undefined public name is a call to somebody else's runtime; a relocation that names one is a call to our own.
+# An undefined public name is a call to another runtime; a relocation that names one is a call to this runtime itself.
 while read -r name; do complain "left undefined: $name"; done < <(nm -D --undefined-only "$library" |
     awk '{ print $NF }' | grep -E '^(acl|mstx)' || true)
 while read -r name; do complain "called by its public name: $name"; done < <(readelf -rW "$library" |
     grep -oE '\b(acl|mstx)[A-Za-z0-9]+\b' | sort -u | grep -vE '^acl__' || true)
 
-# Bound at link time, a call to a public name would leave no trace here.
+# A call that is bound at link time has no relocation, so the check above would not find it. PROTECTED symbols and -Bsymbolic
+# cause such calls.
 while read -r name; do complain "cannot be replaced: $name"; done < <(readelf --dyn-syms -W "$library" |
     awk '$6 == "PROTECTED" && $7 != "UND" { print $8 }')
 ! readelf -dW "$library" | grep -q SYMBOLIC || complain "linked with -Bsymbolic"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# script/bootstrap waits for another apt that holds a lock, of the packages' lists or of dpkg, and installs then. It runs the
-# real apt-get over folders, a source and a dpkg of its own.
+# script/bootstrap waits while another apt holds a lock (of the package lists or of dpkg), and then installs. The test runs
+# the real apt-get over folders, a package source and a dpkg of its own.
 #   bootstrap.sh SOURCE_DIR
 set -euo pipefail
 source_dir=$1
@@ -12,7 +12,7 @@ holder=
 trap '[ -z "$holder" ] || kill "$holder"; rm -rf "$scratch"' EXIT
 fail() { echo "$*" >&2; cat "$scratch/log" >&2; exit 1; }
 
-# Of what script/demo needs these four have no command: a dpkg-query that knows nothing makes them missing.
+# Four packages that script/demo needs have no command to look for. A dpkg-query that knows no package makes them missing.
 mkdir -p "$scratch"/{bin,repository,state/lists/partial,cache/archives/partial,dpkg,empty}
 for package in zlib1g-dev liblzma-dev libjansson-dev libhwloc-dev; do
     mkdir -p "$scratch/$package/DEBIAN"
@@ -43,7 +43,7 @@ APT::Sandbox::User "";
 CONF
 export APT_CONFIG=$scratch/apt.conf PATH=$scratch/bin:$PATH
 
-# Takes the locks that it is given, says so, and keeps each for a second after the one before.
+# Takes the given locks, reports it, and releases them one after the other, a second apart.
 cat >"$scratch/hold.py" <<'HOLD'
 import fcntl, sys, time
 files = [open(name, 'w') for name in sys.argv[1:]]

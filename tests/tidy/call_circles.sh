@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Files of core that call each other in a circle, and calls that go up between the floors of core.
 #   call_circles.sh [--list] OBJECT...
-# The objects say which file calls which: a symbol that one leaves undefined and another defines. A circle is a set of files
-# of which each reaches each other one by calls; one of more than five files fails. FLOORS are rooms (folders of core/src),
-# or files out of one, from the ground up: a file calls its own floor and those below. --list prints every arrow and circle.
+# A file calls another file if its object leaves a symbol undefined that the other object defines. A circle is a set of
+# files in which each file reaches every other one by calls; a circle of more than five files fails. FLOORS lists rooms
+# (folders of core/src), or single files of a room, from the ground up: a file may call its own floor and the floors below.
+# --list prints every call between files and every circle.
 set -euo pipefail
 list=0
 [ "${1:-}" != --list ] || { list=1; shift; }

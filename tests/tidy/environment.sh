@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Libraries read the environment by secure_getenv alone, so that a process with another user's rights (set-uid, file
-# capabilities) ignores its caller's wishes. A file that reads `environ` itself asks getauxval(AT_SECURE).
+# Libraries read the environment only with secure_getenv, so that a process with another user's rights (set-uid, file
+# capabilities) ignores its caller's settings. A file that reads `environ` itself checks getauxval(AT_SECURE).
 #   environment.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"

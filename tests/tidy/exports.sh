@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the headers of a library declare WEIR_API is what it exports.    exports.sh LIBRARY INCLUDE_DIR... [--and NAME...]
-#   NAME: what it exports for a library of others, so that no header of ours has it.
+# A library exports exactly the functions that its headers declare WEIR_API.
+#   exports.sh LIBRARY INCLUDE_DIR... [--and NAME...]
+#   NAME: a function that it exports for a library of another project and that no header of weir declares.
 set -euo pipefail
 library=$1
 shift
@@ -10,7 +11,7 @@ while [ $# -gt 0 ] && [ "$1" != --and ]; do folders+=("$1"); shift; done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Macros and comments out, lines joined, then the last name before the first parenthesis of each declaration.
+# Removes macros and comments, joins lines, and takes the last name before the first parenthesis of each declaration.
 find "${folders[@]}" -path '*/weir/*.h' -exec cat {} + |
     grep -v '^#' | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' |
     grep -oE '\bWEIR_API [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | cat - <(printf '%s\n' "$@" | sed '/^$/d') | sort -u >"$scratch/declared"

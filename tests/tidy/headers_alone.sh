@@ -10,7 +10,7 @@ count=0
 for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.h; do
     [ -e "$header" ] || continue
     line="#include <weir/$(basename "$header")>"
-    # Twice: the guard works. The declaration after it keeps the unit from being empty.
+    # Included twice to test the guard. The declaration after it keeps the unit from being empty.
     printf '%s\n%s\nextern int weir_tidy;\n' "$line" "$line" | "$cc" -std=c11 "${flags[@]}" -Wstrict-prototypes -x c -
     if [ -n "$cxx" ]; then
         printf '%s\n%s\n' "$line" "$line" | "$cxx" -std=c++17 "${flags[@]}" -x c++ -

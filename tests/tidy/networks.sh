@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The networks of the project are what their generator writes.    networks.sh SOURCE_DIR
+# The project's networks are exactly the output of their generator.    networks.sh SOURCE_DIR
 set -euo pipefail
 cd "$1/benchmarks/networks"
 for network in resnet50 mobilenet_v2; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A public function that returns WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED gives its sentence.
+# A public function that returns WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED makes a sentence for it.
 #   refusals.sh SOURCE_DIR
-# Inside a function of the interface (weir_NAME, not weir__NAME) a line that names one of the three as a result stands in a
-# statement with "refuse" in it: weir_refuse, or a function that makes the sentence. Comparisons, case labels and comments are
-# no results. A result that is assigned may get its sentence anywhere in the function. Functions behind the interface may
-# return a bare status; their callers make the sentence. weir_..._status translates codes. weir_ranges_... stand in the table
-# of a strategy: they answer the pool, whose calls that succeed leave no sentence.
+# In a function of the interface (weir_NAME, not weir__NAME), a line that names one of the three as a result must be in a
+# statement with "refuse" in it: weir_refuse, or a function that makes the sentence. Comparisons, case labels and comments
+# are no results. If a result is assigned, the sentence may be made anywhere in the function. Functions behind the interface
+# may return a bare status; their callers make the sentence. Exceptions: weir_..._status translates codes, and
+# weir_ranges_... are slots of a strategy, called only by the pool, which leaves no sentence after a call that succeeds.
 set -euo pipefail
 cd "$1"
 find core/src allocators/src bindings/*/*/src -name '*.c' | sort | xargs awk '

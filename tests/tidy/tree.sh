@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tree is in order: scripts have their run bit, folders their README, files say nothing they should not.
+# The tree is in order: scripts have their run bit, folders have a README, and no file contains forbidden text.
 #   tree.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -19,8 +19,8 @@ for folder in core allocators bindings bindings/*/ bindings/*/*/ benchmarks benc
         complain "$folder has no README.md, and the one above it has no line for it"
 done
 
-# Absolute paths of somebody's workplace, and notes to oneself without an explanation. (The brackets keep this file
-# from finding itself.)
+# Forbidden: absolute paths of a developer's machine, and notes (such as reminders) without an explanation. The brackets
+# in the patterns keep this file from matching itself.
 while IFS= read -r line; do complain "workplace path: $line"; done < <(files | xargs grep -nIE '/wor[k]/|/hom[e]/' || true)
 while IFS= read -r line; do complain "note without a reason: $line"; done < <(files -name '*.[ch]' |
     xargs grep -nIE '\b(TOD[O]|FIXM[E]|XX[X])\b' | grep -vE '(TOD[O]|FIXM[E])\([^)]+\): .{10}' || true)

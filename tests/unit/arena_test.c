@@ -683,7 +683,7 @@ static void an_ended_use_and_a_wait_give_the_memory_back(void **state)
     }
 }
 
-/* --- what lies below goes away --- */
+/* --- the end of streams and pools below an arena --- */
 
 static void a_retired_stream_gives_no_more(void **state)
 {

@@ -45,7 +45,7 @@ static acl__shape *shapes_of(const acl__network *network, const acl__shape *inpu
     return shapes;
 }
 
-/* --- what the reader refuses --- */
+/* --- files that the reader refuses --- */
 
 #define HEAD "7767517\n"
 #define NET(layers, blobs, text) HEAD layers " " blobs "\n" text
@@ -145,7 +145,7 @@ static void a_long_name_is_refused(void **state)
 
 static void the_text_needs_no_end(void **state)
 {
-    /* Not terminated, a carriage return at each line, no newline at the end, blank lines between. */
+    /* A text without a terminating NUL, with carriage returns, blank lines and no newline at the end. */
     static const char text[] = "\r\n7767517\r\n\n2 2\r\n\nInput  a\t0 1 b   0=4\r\n \nReLU c 1 1 b d";
     char *exact = malloc(sizeof(text) - 1);
     acl__network *network = NULL;
@@ -200,7 +200,7 @@ static void values_are_read(void **state)
 
 /* --- shapes --- */
 
-/* One layer after an input of 17 x 13 x 8 (w x h x c): the shape of its output, or the error. */
+/* Each case is one layer after an input of 17 x 13 x 8 (w x h x c), with the shape of its output or the error. */
 static void layers_shape_their_outputs(void **state)
 {
     static const struct {
@@ -306,7 +306,7 @@ static void several_inputs_are_joined(void **state)
     acl__shape inputs[2] = {{3, 4, 5, 1, 6}, {3, 4, 5, 1, 2}}, shapes[8];
     acl__model_error error;
     (void)state;
-    /* Along the width the channels differ. */
+    /* Inputs that are joined along the width must have equal channels. */
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
     assert_non_null(
         strstr(error.text, "net:5: layer \"d\" (Concat): input 1 differs from input 0 in axis 0 (2 and 6)"));
@@ -339,8 +339,8 @@ static void bytes_follow_the_layout(void **state)
 
 /* --- plans --- */
 
-/* Runs a plan with one number for each storage: the blob whose contents it holds. Each layer's inputs must still be
- * there, and memory is freed after the last reader and not before. */
+/* Runs a plan. Each storage holds one number, that of the blob with its contents. Checks that each layer finds its
+ * inputs, and that memory is freed after its last reader and not before. */
 static void check_plan(const acl__network *n)
 {
     acl__plan *plan = acl__plan_create(n);
@@ -392,7 +392,7 @@ static void check_plan(const acl__network *n)
 static void plans_lose_nothing(void **state)
 {
     static const char *const nets[] = {
-        /* In place if the layer is the only reader, into new memory after a split. */
+        /* A layer works in place if it is the only reader of its input, and into new memory after a split. */
         NET("5", "6",
             "Input i 0 1 a\nReLU r 1 1 a b\nSplit s 1 2 b c d\nReLU t 1 1 c e\nEltwise u 2 1 e d "
             "f\n"),

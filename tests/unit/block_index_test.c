@@ -1,8 +1,8 @@
 /* tests/unit/block_index_test.c: blocks by address, read without a lock.
  *
- * The owner of a block always finds it, while other threads change its chain; an address that is no block's is never
- * found. So the threads here churn blocks whose descriptors and chains change all the time (no front cache), the index
- * is created and grows while it is read, and its requests for host memory fail.
+ * The owner of a block always finds it, while other threads change its chain. An address that is no block's is never
+ * found. The threads here allocate and free all the time without a front cache, so descriptors and chains change
+ * constantly. The index is created and grows while it is read, and its requests for host memory fail.
  *
  * Linked so that calloc goes through the test's own function.
  */
@@ -24,7 +24,7 @@
 
 /* --- failing host memory --- */
 
-/* Tables request many entries, an index one large piece: only pieces are refused. */
+/* Tables call calloc for many entries, an index for one large piece. Only large pieces are refused. */
 static _Atomic size_t largest_piece; /* bytes; 0: no limit */
 
 void *__real_calloc(size_t count, size_t size);
@@ -97,7 +97,7 @@ static bool finds_nothing_inside(weir_pool *pool, const weir_block *block)
     return weir_pool_find(pool, weir_block_address(block) + 256, &found) == WEIR_ERR_INVALID && found == NULL;
 }
 
-/* --- while others churn --- */
+/* --- lookups while other threads allocate and free --- */
 
 enum { churners = 2, keepers = 2, held_each = 64 };
 
@@ -129,7 +129,7 @@ static void expect(struct part *part, bool condition)
     }
 }
 
-/* Descriptors leave their chains and enter others all the time. */
+/* Allocates and frees, so that descriptors leave their chains and enter other chains. */
 static void *churn(void *ctx)
 {
     struct part *part = ctx;
@@ -149,7 +149,7 @@ static void *churn(void *ctx)
     return NULL;
 }
 
-/* Holds blocks and looks for them, and for what nobody holds; now and then one is exchanged for another. */
+/* Holds blocks and looks them up, and looks up addresses of no block. Sometimes replaces a block by a new one. */
 static void *keep(void *ctx)
 {
     struct part *part = ctx;

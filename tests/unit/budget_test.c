@@ -422,7 +422,7 @@ static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
     ok(weir_pool_alloc(pool, stream, 99 * MIB, 0, &block));
     ok(weir_pool_get_stats(pool, &stats));
     const uint64_t before = stats.reserved_bytes;
-    ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would like an eighth of what is reserved */
+    ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would take an eighth of the reserved bytes */
     ok(weir_pool_get_stats(pool, &stats));
     assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
     ok(weir_pool_destroy(pool));

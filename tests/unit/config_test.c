@@ -92,7 +92,7 @@ static void test_adopt_refuses_nonsense(void **state)
 static void test_adopt_reads_no_byte_beyond_the_caller(void **state)
 {
     (void)state;
-    /* An older struct that is followed by something else. */
+    /* An older struct that is followed by other data. */
     struct {
         older config;
         uint64_t other;

@@ -18,8 +18,8 @@ typedef struct fake_device {
     weir_device_ops ops;
     weir_device_info info;
     weir_status info_status;
-    weir_status answer; /* of every call below */
-    /* When set, answers region_alloc and vm_create, with no lock held. */
+    weir_status answer; /* the result of every slot but get_info */
+    /* If set, called by region_alloc and vm_create, without the lock; its result is theirs. */
     weir_status (*on_take)(struct fake_device *fake, uint64_t size);
     void *on_take_ctx;
     bool event_complete;
@@ -30,7 +30,7 @@ typedef struct fake_device {
     uint64_t next_address;
     uint64_t handles_given;
     weir_vm_handle next_handle;
-    uint64_t address; /* of the last call, like the following members */
+    uint64_t address; /* argument of the last call, like the following members */
     uint64_t size;
     weir_vm_handle handle;
     weir_event *event;
@@ -58,7 +58,7 @@ static inline weir_status fake_get_info(void *ctx, weir_device_info *info)
     return fake->info_status;
 }
 
-/* Out-parameters are written also on failure: callers must be protected from that. */
+/* Writes its out-parameter also on failure: weir must protect its callers from that. */
 static inline weir_status fake_region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     fake_device *const fake = ctx;
@@ -230,7 +230,7 @@ static inline void fake_without_virtual_memory(fake_device *fake)
     fake->info.page_bytes = 0;
 }
 
-/* Makes the call of that kind with arguments that are in order. */
+/* Makes the call of that kind with valid arguments. */
 static inline weir_status fake_make_call(weir_device *device, weir_device_call call)
 {
     weir_event *const event = (weir_event *)(uintptr_t)0xe2;

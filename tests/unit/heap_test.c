@@ -232,7 +232,7 @@ static void record_all(weir_heap *heap, bool can_move)
     }
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
-    assert_int_equal(weir_heap_free(heap, small), WEIR_OK); /* past the end */
+    assert_int_equal(weir_heap_free(heap, small), WEIR_OK); /* after the end of the recording */
     assert_int_equal(weir_heap_free(heap, stays), WEIR_OK);
     uint64_t lost = 1;
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
@@ -486,7 +486,7 @@ static void test_recorders_come_and_go(void **state)
 
 /* --- proof --- */
 
-/* One foreign entry among many of the pool is found at every position of the walk. */
+/* Checks that one foreign entry among many entries of the pool is found, at every position of the walk. */
 static void find_stranger(weir_heap *heap)
 {
     weir__owned *owned = heap->sources[WEIR__HEAP_GOING].owned;
@@ -580,7 +580,7 @@ static void test_counts_do_not_wrap(void **state)
     (void)state;
     baton b = {.heap = plain_heap()};
     pthread_t threads[2];
-    /* The allocating thread's counts are read first: its cache is the younger one. */
+    /* The allocating thread has the younger cache, so its counts are read first. */
     b.block = weir_heap_alloc(b.heap, 100);
     assert_int_equal(pthread_create(&threads[0], NULL, take_over, &b), 0);
     while (stats_of(b.heap).frees == 0) {
@@ -831,7 +831,7 @@ static void test_advice_is_what_is_missing(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* Full of holes, with requests of all sizes, for both sources. */
+/* The advice is right for a heap full of holes, with requests of all sizes, for both sources. */
 static void test_advice_on_random_heaps(void **state)
 {
     (void)state;
@@ -1021,7 +1021,7 @@ static int locked_process(void)
     return 0;
 }
 
-/* As above, with a heap that existed before: its memory is locked, not all of its addresses. */
+/* A process locks all its memory when a heap already exists: the heap's memory is locked, not all of its addresses. */
 static int process_that_locks(void)
 {
     weir_heap *heap = NULL;
@@ -1124,7 +1124,7 @@ static void test_holds_little(void **state)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* Returns 0 if unknown. */
+/* Returns the resident bytes of this process, or 0 if unknown. */
 static uint64_t resident_bytes(void)
 {
     uint64_t pages = 0;

@@ -1,5 +1,6 @@
-/* Blocks of the host pool that a stream's work still reads: over the simulated device, whose auditor knows every
- * access. The test tells the auditor of each block handed out, so it finds each block that is handed out too early. */
+/* Blocks of the host pool that the work of a stream still reads. The pool runs over the simulated device, and its
+ * auditor sees every access. The test tells the auditor of each block handed out, so the auditor finds each block that
+ * is handed out too early. */
 #include <weir/host.h>
 #include <weir/sim.h>
 
@@ -24,7 +25,7 @@ typedef struct machine {
 
 static weir_sim_mode sim_mode = WEIR_SIM_ACCOUNTING;
 
-/* `limit_bytes`: so small that a request must wait. */
+/* A small `limit_bytes` makes requests wait. */
 static void open_machine(machine *m, uint32_t flags, uint64_t limit_bytes)
 {
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;

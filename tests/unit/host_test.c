@@ -1,4 +1,5 @@
-/* The host pool's ladder, nodes and runtime: over runtimes that refuse in every way, and simulated machines. */
+/* The host pool's ladder, nodes and runtime: over runtimes in which every call can fail, and over simulated
+ * machines. */
 #include "host_internal.h"
 #include "topology_internal.h"
 
@@ -13,7 +14,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* --- a runtime with a will of its own --- */
+/* --- a runtime that can be made to refuse --- */
 
 enum { PIECES = 64 };
 

@@ -1,5 +1,5 @@
-/* model_recorded_test.c: the check of the pytorch model against a recording, on small traces written here and, if
- * WEIR_TRACES_DIR has them, on recordings of real programs, whose every address the model must reproduce. */
+/* model_recorded_test.c: the check of the pytorch model against a recording, on small traces written here. If
+ * WEIR_TRACES_DIR has recordings of real programs, the model must reproduce every address in them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -188,7 +188,7 @@ static void test_policy(void **state)
     assert_int_equal(weir__numa_verify(memory, 2 * MIB, 0, &found, NULL), WEIR_OK);
     assert_int_equal(found.source, WEIR__FOUND_BY_MOVE_PAGES);
     all_on(&found, node, 2 * MIB);
-    /* One in 64 KiB stands for all. */
+    /* One page in 64 KiB is checked. */
     assert_int_equal(weir__numa_verify(memory, 2 * MIB - page, 64 << 10, &found, NULL), WEIR_OK);
     all_on(&found, node, 2 * MIB - page);
     /* With a policy of its own the mapping is separate, so numa_maps reports exactly. */
@@ -227,7 +227,7 @@ static void test_thread_keeps_its_processors(void **state)
     assert_int_equal(weir__numa_verify(memory, 2 * MIB, 0, &found, NULL), WEIR_OK);
     all_on(&found, node, 2 * MIB);
 
-    /* No such node, and a machine that is not this one: no page is touched. */
+    /* A node that does not exist and a machine other than this one are refused before a page is touched. */
     assert_int_equal(madvise(memory, 2 * MIB, MADV_DONTNEED), 0);
     assert_int_equal(weir__numa_populate_near(t, memory, 2 * MIB, 1000, &error), WEIR_ERR_UNSUPPORTED);
     assert_int_equal(error.step, WEIR__NUMA_THREAD);

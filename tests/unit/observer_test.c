@@ -30,7 +30,7 @@
 
 enum { lanes = 3, most_held = 32, program_steps = 300, seeds = 40 };
 
-/* --- an observer that judges --- */
+/* --- an observer that checks each call --- */
 
 struct piece {
     uint64_t start;
@@ -766,7 +766,7 @@ static void nobody_is_faster_than_a_free(void **state)
     end_judge(&slow.judge);
 }
 
-/* --- moments that threads seldom meet --- */
+/* --- rare interleavings of threads --- */
 
 struct visit {
     struct world *w;

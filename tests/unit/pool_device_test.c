@@ -1,4 +1,4 @@
-/* tests/unit/pool_device_test.c: a pool over devices that are unusual and legal, and one whose waits never catch up. */
+/* tests/unit/pool_device_test.c: pools over unusual but legal devices, and over one where each wait brings new work. */
 #include "fake_device.h"
 
 #include <weir/caching.h>
@@ -47,7 +47,7 @@ static void serves(fake_device *fake, uint64_t small_region_bytes)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* Regions consist of whole granules, also where the device and the strategy's config would allow others. */
+/* Regions consist of whole granules, also if the device and the strategy's config allow other sizes. */
 static void test_a_granularity_below_the_granule(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_waiting_ends_while_others_go_on_freeing(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* --- a device that refuses to take back --- */
+/* --- a device that refuses to take memory back --- */
 
 static int refusals; /* number of later calls that give memory back and fail */
 static int held;     /* live events, regions or reservations, depending on the test */
@@ -185,7 +185,7 @@ static weir_device *refusing_device(fake_device *fake)
     return device_of(fake);
 }
 
-/* A stream with freed memory, for which the pool has recorded an event. */
+/* Returns a stream with freed memory, for which the pool has recorded an event. */
 static weir_stream *stream_with_event(weir_pool *pool, uintptr_t native)
 {
     weir_stream *stream = NULL;
@@ -251,14 +251,14 @@ static void test_the_end_tells_of_events_that_are_left(void **state)
     fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
-    refusals = 3; /* one in the retirement, two at the end */
+    refusals = 3; /* one during the retirement, two during the destroy */
     assert_int_equal(weir_stream_retire(pool, stream_with_event(pool, 1)), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_ERR_DEVICE);
     assert_int_equal(held, 1);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* A strategy that has no host memory for a new region. */
+/* False: the strategy refuses a new region for lack of host memory. */
 static bool has_memory;
 
 static weir_status add_if_memory(void *state, uint64_t address, uint64_t size, uint64_t request, weir_lane lane,

@@ -1,9 +1,9 @@
 /* tests/unit/pool_test.c: the contract of weir/pool.h by example.
  *
- * First every public function with every wrong argument; then sizes, limits, the front cache, each rung of the ladder
- * reached on purpose; then the ways in which other allocators handed out memory too early (the names say what would go
- * wrong), with the simulator's auditor as judge: kernels are still running when the next step is taken, and nothing
- * costs host time, so only an order makes a reuse right.
+ * First every public function with every wrong argument. Then sizes, limits, the front cache, and each rung of the
+ * ladder. Then the bugs by which other allocators have handed out memory too early: a number such as S1 refers to the
+ * list in tests/mutants/README.md. There the simulator's auditor checks each reuse. Kernels are still running at the
+ * next step, and no call costs host time, so a reuse is correct only if an order between streams exists.
  */
 #include "sim_test.h"
 
@@ -31,7 +31,7 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* What differs from test to test; zero: room for 16 regions and the pool's defaults. */
+/* The settings that differ between tests. Zero: a device of 16 regions and the pool's defaults. */
 struct wish {
     uint64_t capacity;
     uint64_t limit;
@@ -94,7 +94,7 @@ static void check(const struct world *w)
     is_clean(w->sim);
 }
 
-/* Live blocks end with their pool: the auditor is told so. */
+/* Tells the auditor of the end of a live block, which ends with its pool. */
 static bool announce(void *ctx, const weir_walk_entry *entry)
 {
     const struct world *w = ctx;
@@ -106,7 +106,7 @@ static bool announce(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-/* Whatever is still queued, destroy has to wait for it. */
+/* Destroys the pool, which waits for all queued work. */
 static void close_world(struct world *w)
 {
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
@@ -152,12 +152,12 @@ static weir_block *get(struct world *w, int stream, uint64_t size)
     return get_aligned(w, stream, size, 0);
 }
 
-/* As get, and says which rung of the ladder must serve it. */
+/* Allocates a block, which the given rung of the ladder must serve. */
 static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
     const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
-    is_clean(w->sim); /* what the auditor says weighs more than the wrong rung */
+    is_clean(w->sim); /* first, because a hazard is worse than the wrong rung */
     const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
@@ -175,7 +175,7 @@ static void refused(struct world *w, int stream, uint64_t size)
     assert_null(block);
 }
 
-/* A kernel that writes the block and is still running when the next step is taken. */
+/* Queues a kernel that writes the block and is still running at the next step of the test. */
 static void run_on(struct world *w, const weir_block *block, int stream)
 {
     writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
@@ -192,7 +192,7 @@ static void use(struct world *w, weir_block *block, int stream)
     ok(weir_pool_use(w->pool, block, w->stream[stream]));
 }
 
-/* `to` waits for what is on `from` now, and the pool is told. */
+/* Makes `to` wait for the work that is queued on `from` now, and tells the pool. */
 static void tell_order(struct world *w, int from, int to)
 {
     weir_event *event = new_event(w->sim);
@@ -256,7 +256,7 @@ static void test_configs_of_other_versions(void **state)
     longer.later = 1;
     fails(weir_pool_create(&longer.known, &pool), WEIR_ERR_UNSUPPORTED);
     longer.known.struct_size = offsetof(weir_pool_config, limit_bytes);
-    longer.known.limit_bytes = 1; /* beyond what this caller knows: not read */
+    longer.known.limit_bytes = 1; /* behind the end of this caller's struct: not read */
     ok(weir_pool_create(&longer.known, &pool));
     weir_stream *stream = NULL;
     weir_block *block = NULL;
@@ -297,7 +297,7 @@ static void test_alloc_turns_bad_requests_away(void **state)
     for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
         fails(weir_pool_alloc(w.pool, w.stream[A], 1, alignments[i], &block), WEIR_ERR_INVALID);
     }
-    /* Absurd but well formed: out of memory, not undefined. */
+    /* Valid arguments of extreme size: the pool refuses them as out of memory. */
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
@@ -324,7 +324,7 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
         fails(weir_pool_free_idle(w.pool, NULL), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(other.pool, block), WEIR_ERR_INVALID);
         put(&w, below, A);
-        put(&w, block, A); /* without a front cache it joins `below`, and its record ends */
+        put(&w, block, A); /* without a front cache it merges with `below`, and its descriptor ends */
         fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_free(w.pool, block, w.stream[B]), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(w.pool, block), WEIR_ERR_INVALID);
@@ -383,7 +383,7 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
     fails(weir_pool_get_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
     fails(weir_pool_get_oom(w.pool, NULL), WEIR_ERR_INVALID);
     assert_string_equal(weir_rung_name((weir_rung)99), "unknown rung");
-    /* Hints about events that nobody reported teach nothing and harm nothing. */
+    /* Hints about an event have no effect if its record was never reported. */
     ok(weir_stream_waited(w.pool, w.stream[A], &event));
     ok(weir_event_synced(w.pool, &event));
     ok(weir_event_forgotten(w.pool, &event));
@@ -462,7 +462,7 @@ static void test_the_limit_is_exact(void **state)
     refused(&w, A, 1);
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(w.sim, &stats));
-    assert_int_equal(stats.calls[WEIR_CALL_REGION_ALLOC], 0); /* checked before it is taken */
+    assert_int_equal(stats.calls[WEIR_CALL_REGION_ALLOC], 0); /* the limit is checked before the device is asked */
     close_world(&w);
 }
 
@@ -473,7 +473,7 @@ static weir_oom_record reason(const struct world *w)
     return record;
 }
 
-/* How much more the record's text says would do. */
+/* Reads the bytes that the record's text advises to add. */
 static uint64_t promised(const weir_oom_record *record)
 {
     const char *text = strstr(record->text, "it would fit with ");
@@ -481,7 +481,7 @@ static uint64_t promised(const weir_oom_record *record)
     return strtoull(text + strlen("it would fit with "), NULL, 10);
 }
 
-/* Three quarters of each region are live. */
+/* Fills each region to three quarters with a live block. */
 static void fill_badly(struct world *w, unsigned regions)
 {
     for (unsigned i = 0; i < regions; i++) {
@@ -512,7 +512,7 @@ static void test_a_failure_is_explained_and_the_advice_helps(void **state)
     assert_non_null(strstr(record.text, "limit"));
     close_world(&w);
 
-    /* The same with the limit that the advice names; a byte less does not do. */
+    /* The request succeeds with the limit that the advice names, and fails with one byte less. */
     const uint64_t more = promised(&record);
     w = open_world((struct wish){.limit = tight.limit + more});
     fill_badly(&w, 2);
@@ -524,13 +524,13 @@ static void test_a_failure_is_explained_and_the_advice_helps(void **state)
     close_world(&w);
 }
 
-/* O6: what the advice counts is what is left when the last rung has failed, not what was there before it. */
+/* O6: the advice counts the memory that is left after the last rung has failed, not the memory before it. */
 static void test_o6_the_advice_is_as_of_the_failure(void **state)
 {
     (void)state;
     const uint64_t limit = 4 * REGION;
     uint64_t more = 0;
-    for (int turn = 0; turn < 3; turn++) { /* refused; with what the advice names; with a byte less */
+    for (int turn = 0; turn < 3; turn++) { /* 0: the first limit; 1: the advised limit; 2: one byte less */
         const uint64_t allowed = limit + more - (turn == 2);
         struct world w = open_world((struct wish){.limit = allowed, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
         (void)get(&w, A, REGION);
@@ -540,7 +540,7 @@ static void test_o6_the_advice_is_as_of_the_failure(void **state)
         if (turn == 1) {
             (void)get(&w, C, 4 * REGION);
         } else {
-            refused(&w, C, 4 * REGION); /* also after both idle regions have gone */
+            refused(&w, C, 4 * REGION); /* although both idle regions were returned */
             const weir_oom_record record = reason(&w);
             assert_int_equal(record.reserved_bytes, figures(&w).reserved_bytes);
             assert_int_equal(record.free_bytes, figures(&w).free_bytes);
@@ -579,7 +579,7 @@ static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *r
     weir_block *block = NULL;
     helper->calls++;
     assert_true(record->size > 0);
-    /* No lock is held: everything may be called. */
+    /* The pool holds no lock during the callback, so every function may be called. */
     ok(weir_pool_get_stats(pool, &stats));
     ok(weir_pool_check(pool, NULL));
     ok(weir_pool_trim(pool, UINT64_MAX, 0, NULL));
@@ -609,7 +609,7 @@ static void test_the_callback_may_free_what_is_needed(void **state)
     close_world(&w);
 }
 
-/* T5: the callback may do what it likes because nothing waits for it: neither its own thread nor another one. */
+/* T5: the callback may use the pool, in its own and in any other thread, because the pool holds no lock meanwhile. */
 struct bystander {
     weir_pool *pool;
     weir_stream *stream;
@@ -712,14 +712,14 @@ static void test_the_front_cache_is_bounded(void **state)
     close_world(&w);
 }
 
-/* P3: one block more than there is room for, of every size, so that each place for a size has neighbours in use. */
+/* P3: more blocks of every size than the front cache has room for, so that all slots are in use. */
 static void test_p3_a_full_front_cache_takes_no_more(void **state)
 {
     (void)state;
     enum { sizes = 40, blocks_each = 10 };
     struct world w = open_world((struct wish){.capacity = 4096 * REGION});
     weir_block *blocks[sizes][blocks_each];
-    (void)get(&w, A, 2048 * REGION); /* what is cached in all may be a share of what is reserved */
+    (void)get(&w, A, 2048 * REGION); /* the cache's limit is a share of the reserved bytes */
     for (unsigned i = 0; i < sizes * blocks_each; i++) {
         blocks[i / blocks_each][i % blocks_each] = get(&w, A, (i / blocks_each + 1) * 512);
     }
@@ -734,8 +734,8 @@ static void test_p3_a_full_front_cache_takes_no_more(void **state)
     close_world(&w);
 }
 
-/* An event covers the frees before it and no later ones, wherever the freed blocks wait: here one waits as the block
- * freed last, the other among the large ones. */
+/* Allocates two large blocks, for tests that an event covers all frees before it and no later one. After their frees,
+ * one waits in the register of the block freed last, the other among the large blocks of the front cache. */
 static void get_two_large(struct world *w, weir_block *blocks[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -799,7 +799,7 @@ static void test_an_event_does_not_cover_large_frees_after_it(void **state)
     close_world(&w);
 }
 
-/* Their memory serves without a question to the device. */
+/* Large blocks in the front cache merge and serve a larger request of their stream without a device call. */
 static void test_large_blocks_join_before_a_large_request(void **state)
 {
     (void)state;
@@ -851,7 +851,7 @@ static void test_open_lane(void **state)
     close_world(&w);
 }
 
-/* A to B to C: C is ordered after A although it never waited for A itself. */
+/* B waits for A and C waits for B: so C is ordered after A although it never waited for A itself. */
 static void test_ordered_through_a_third_stream(void **state)
 {
     (void)state;
@@ -866,7 +866,7 @@ static void test_ordered_through_a_third_stream(void **state)
     close_world(&w);
 }
 
-/* C learnt of B before B waited for A: that is no order between A and C. */
+/* C waited for an event of B from before B waited for A: that is no order between A and C. */
 static void test_an_older_event_teaches_only_what_was_before_it(void **state)
 {
     (void)state;
@@ -880,7 +880,7 @@ static void test_an_older_event_teaches_only_what_was_before_it(void **state)
     close_world(&w);
 }
 
-/* The same from the other end: C waits late for an early event. */
+/* C waits late for an event that B recorded before it waited for A: that is no order between A and C either. */
 static void test_an_event_teaches_nothing_that_came_after_it(void **state)
 {
     (void)state;
@@ -926,7 +926,8 @@ static void test_flushed(void **state)
     close_world(&w);
 }
 
-/* In a pool of 4 GiB: blocks of 8 KiB and more may hold a request once they have joined, smaller ones stay. */
+/* Growth flushes the larger cached blocks, which may serve the request once they have merged. Small blocks stay cached:
+ * in a pool of 4 GiB those below 8 KiB. */
 static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
 {
     (void)state;
@@ -952,7 +953,7 @@ static void test_gathered(void **state)
     run_on(&w, low, A);
     run_on(&w, high, A);
     tell_order(&w, A, B);
-    put(&w, low, A); /* nothing was queued in between, but the pool cannot know */
+    put(&w, low, A); /* no work was queued since the event, but the pool cannot know that */
     tell_order(&w, A, B);
     put(&w, high, B);
     (void)get_by(&w, B, REGION, WEIR_RUNG_GATHERED);
@@ -1027,7 +1028,7 @@ static void test_synced(void **state)
     run_on(&w, block, A);
     order(w.sim, w.native[A], w.native[B]);
     run_on(&w, block, B);
-    put(&w, block, A); /* behind two streams: no single wait of the asking one is tried */
+    put(&w, block, A); /* the memory waits for two streams, so the pool tries no single wait */
     assert_int_equal(figures(&w).pending_bytes, REGION);
     (void)get_by(&w, C, REGION, WEIR_RUNG_SYNCED);
     assert_true(figures(&w).syncs >= 1);
@@ -1049,7 +1050,7 @@ static void test_trim(void **state)
     put(&w, idle, A);
     put(&w, busy_block, B);
     ok(weir_pool_trim(w.pool, 3 * REGION, 0, &released));
-    assert_int_equal(released, 0); /* no more than that is reserved already */
+    assert_int_equal(released, 0); /* the reserved bytes are below keep_bytes already */
     ok(weir_pool_trim(w.pool, 0, 0, &released));
     assert_int_equal(released, REGION);
     assert_int_equal(figures(&w).live_bytes, REGION);
@@ -1057,7 +1058,7 @@ static void test_trim(void **state)
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released));
     assert_int_equal(released, REGION);
     assert_int_equal(figures(&w).reserved_bytes, REGION);
-    assert_int_equal(figures(&w).peak_reserved_bytes, 3 * REGION); /* nothing is reset */
+    assert_int_equal(figures(&w).peak_reserved_bytes, 3 * REGION); /* a trim does not reset the peak */
     assert_int_equal(figures(&w).allocs, 3);
     put(&w, live, C);
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
@@ -1078,7 +1079,7 @@ static void test_trim_reaches_the_front_caches(void **state)
     close_world(&w);
 }
 
-/* S5: the vendor's handle comes again, and with it nothing of the stream that had it. */
+/* S5: a new stream with the native handle of a retired stream inherits none of its state. */
 static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **state)
 {
     (void)state;
@@ -1088,7 +1089,7 @@ static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **
     run_on(&w, block, B);
     run_on(&w, mine, A);
     put(&w, mine, A);
-    tell_order(&w, B, A); /* A knows B's work so far */
+    tell_order(&w, B, A); /* A is ordered after B's work so far */
     ok(weir_stream_retire(w.pool, w.stream[A]));
     fails(weir_stream_retire(w.pool, w.stream[A]), WEIR_ERR_INVALID);
     ok(weir_sim_stream_destroy(w.sim, w.native[A]));
@@ -1096,7 +1097,7 @@ static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **
     w.native[A] = new_stream(w.sim);
     ok(weir_pool_stream(w.pool, w.native[A], &w.stream[A]));
     put(&w, block, B);
-    /* What the old stream knew of B, the new one does not; what it freed was waited for. */
+    /* The new stream does not inherit the order after B. The retire waited for the memory that the old stream freed. */
     weir_block *first = get(&w, A, REGION);
     weir_block *second = get(&w, A, REGION);
     run_on(&w, first, A);
@@ -1125,7 +1126,7 @@ static void test_blocks_outlive_their_stream(void **state)
     close_world(&w);
 }
 
-/* Nothing is asked of a stream that is known to be over, and its memory is everybody's. */
+/* The pool makes no device call for a stream that is known to have ended, and all streams may use its memory. */
 static void test_an_ended_stream_is_not_asked(void **state)
 {
     (void)state;
@@ -1175,7 +1176,7 @@ static void test_a_held_pool_is_not_destroyed(void **state)
     assert_int_equal(figures(&w).live_bytes, weir_block_capacity(block));
     ok(weir_pool_release(w.pool));
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
-    assert_int_equal(destroy_in_a_child(w.pool), 0); /* whose registrations they are not */
+    assert_int_equal(destroy_in_a_child(w.pool), 0); /* the holds are the parent's, not the child's */
     put(&w, block, A);
     ok(weir_pool_release(w.pool));
     fails(weir_pool_release(w.pool), WEIR_ERR_INVALID);
@@ -1189,7 +1190,7 @@ static void test_a_device_under_a_pool_is_not_destroyed(void **state)
     weir_block *block = get(&w, A, 5000);
     fails(weir_sim_destroy(w.sim), WEIR_ERR_BUSY);
     fails(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY);
-    put(&w, block, A); /* the pool works on */
+    put(&w, block, A); /* the pool still works */
     close_world(&w);
 }
 
@@ -1273,7 +1274,7 @@ static void test_a_forked_child_may_destroy(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    put(&w, block, A); /* the parent's pool goes on */
+    put(&w, block, A); /* the parent's pool still works */
     close_world(&w);
 }
 
@@ -1288,13 +1289,13 @@ static void test_a_single_threaded_pool_does_the_same(void **state)
     weir_block *other = get(&w, B, REGION);
     run_on(&w, other, B);
     put(&w, other, B);
-    weir_block *both = get_by(&w, C, 2 * REGION, WEIR_RUNG_EXCHANGED); /* once both streams are waited for */
+    weir_block *both = get_by(&w, C, 2 * REGION, WEIR_RUNG_EXCHANGED); /* after waits for both streams */
     run_on(&w, both, C);
     assert_true(figures(&w).syncs >= 1);
     close_world(&w);
 }
 
-/* Without ordering whatever was queued is complete: everything freed is everybody's at once. */
+/* On a device without ordering, queued work is always complete: all streams may use freed memory at once. */
 static void test_a_synchronous_device(void **state)
 {
     (void)state;
@@ -1335,11 +1336,11 @@ static void test_statistics(void **state)
     assert_int_equal(stats.streams, 1);
     assert_int_equal(stats.regions, stats.region_allocs - stats.region_frees);
     assert_true(stats.external_fragmentation >= 0.0 && stats.external_fragmentation < 1.0);
-    /* A second stream does not make the peaks forget. */
+    /* A second stream does not change the peaks so far. */
     w.native[B] = new_stream(w.sim);
     ok(weir_pool_stream(w.pool, w.native[B], &w.stream[B]));
     assert_int_equal(figures(&w).peak_live_bytes, 3 * REGION);
-    /* Freed on another stream than it was allocated on: the sums are right all the same. */
+    /* The sums are right although the block is freed on another stream than it was allocated on. */
     order(w.sim, w.native[A], w.native[B]);
     put(&w, block, B);
     stats = figures(&w);
@@ -1349,7 +1350,7 @@ static void test_statistics(void **state)
     close_world(&w);
 }
 
-/* X3: a number one past the last name is no name. */
+/* X3: every rung has a name of its own, and a number past the last rung has none. */
 static void test_every_rung_has_a_name(void **state)
 {
     (void)state;
@@ -1458,7 +1459,7 @@ static void test_a_recording_pairs_allocs_with_frees(void **state)
             while (i < allocs && live[i] != id) {
                 i++;
             }
-            assert_true(i < allocs); /* once, and only what was allocated */
+            assert_true(i < allocs); /* each allocation is freed once */
             live[i] = UINT64_MAX;
             frees++;
         }
@@ -1468,9 +1469,9 @@ static void test_a_recording_pairs_allocs_with_frees(void **state)
     close_world(&w);
 }
 
-/* --- what others got wrong: reuse across streams --- */
+/* --- bugs of other allocators: reuse across streams --- */
 
-/* S1: of two neighbours the one freed later decides. */
+/* S1: a merged range has the tick of the neighbour that was freed later. */
 static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state)
 {
     (void)state;
@@ -1489,7 +1490,7 @@ static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state
     }
 }
 
-/* S1: what B merges and does not use is B's as of now, not as of an older event of B. */
+/* S1: the part of a merged range that B does not use is in B's lane with B's current tick, not with an older one. */
 static void test_s1_a_merge_keeps_the_later_tick(void **state)
 {
     (void)state;
@@ -1497,7 +1498,7 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
     weir_block *x = get(&w, A, REGION / 4);
     weir_block *y = get(&w, A, REGION / 4);
     (void)get(&w, A, REGION / 2);
-    tell_order(&w, B, C); /* C knows an old point of B */
+    tell_order(&w, B, C); /* C is ordered after an old point of B */
     run_on(&w, x, A);
     run_on(&w, y, A);
     put(&w, x, A);
@@ -1509,7 +1510,7 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
     close_world(&w);
 }
 
-/* Neighbours that two streams have freed do not join in the lane of either. */
+/* S1: neighbours that two streams have freed do not merge in the lane of either stream. */
 static void test_s1_neighbours_of_two_streams_stay_two(void **state)
 {
     (void)state;
@@ -1521,13 +1522,14 @@ static void test_s1_neighbours_of_two_streams_stay_two(void **state)
     run_on(&w, low, B);
     run_on(&w, high, A);
     put(&w, high, A);
-    tell_order(&w, A, C); /* `high` leaves the front cache for A's lane */
+    tell_order(&w, A, C); /* moves `high` from the front cache to A's lane */
     put(&w, low, B);
     run_on(&w, get_by(&w, B, 4 * REGION, WEIR_RUNG_GROWN), B);
     close_world(&w);
 }
 
-/* S1 again, where the taker joins ranges of two lanes: its own and another's, or two others'. */
+/* S1: a stream merges ranges of two lanes, its own and another one, or two lanes of other streams. The unused rest has
+ * the stream's current tick. */
 static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 {
     (void)state;
@@ -1572,7 +1574,7 @@ static void test_s2_a_split_keeps_the_owner(void **state)
     close_world(&w);
 }
 
-/* S4: a free belongs to the stream it names, not to the one that allocated. */
+/* S4: freed memory belongs to the lane of the stream named in the free, not of the allocating stream. */
 static void test_s4_the_freeing_stream_decides(void **state)
 {
     (void)state;
@@ -1590,7 +1592,7 @@ static void test_s4_the_freeing_stream_decides(void **state)
     }
 }
 
-/* S8 and O3: no region goes back while work on it is queued, however urgent. */
+/* S8, O3: no region goes back to the device while work on it is queued, even if a request would fail otherwise. */
 static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state)
 {
     (void)state;
@@ -1601,7 +1603,7 @@ static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state
     run_on(&w, two, B);
     put(&w, one, A);
     put(&w, two, B);
-    tell_order(&w, A, C); /* an order between streams is none for the host */
+    tell_order(&w, A, C); /* an order between streams does not tell the host that work is complete */
     tell_order(&w, B, C);
     weir_block *both = get(&w, C, 2 * REGION);
     run_on(&w, both, C);
@@ -1610,15 +1612,15 @@ static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state
     close_world(&w);
 }
 
-/* S9: uses on B, C and D in every order, twice, and on the freeing stream too; each stream in turn has the long
- * kernel. */
+/* S9: a block has uses on B, C and D, noted in every order, once or twice, also on the freeing stream. Each stream in
+ * turn has the longest kernel. */
 static void test_s9_no_use_is_forgotten(void **state)
 {
     (void)state;
     static const int orders[6][3] = {{B, C, D}, {B, D, C}, {C, B, D}, {C, D, B}, {D, B, C}, {D, C, B}};
     for (int i = 0; i < 6 * 4 * 2; i++) {
         const int *uses = orders[i % 6];
-        const int slow = i / 6 % 4; /* A: none of the users */
+        const int slow = i / 6 % 4; /* A: no user is slow */
         struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *block = get(&w, A, REGION);
         for (int k = 0; k < 3; k++) {
@@ -1634,7 +1636,7 @@ static void test_s9_no_use_is_forgotten(void **state)
                   "reader");
         }
         put(&w, block, A);
-        weir_sim_advance(w.sim, LONG_NS); /* all but the slow one are done */
+        weir_sim_advance(w.sim, LONG_NS); /* all kernels but the slow one are complete */
         weir_block *next = get(&w, A, REGION);
         run_on(&w, next, A);
         weir_block *after = get(&w, B, REGION);
@@ -1643,7 +1645,7 @@ static void test_s9_no_use_is_forgotten(void **state)
     }
 }
 
-/* The allocating stream is a user like any other when another one frees. */
+/* S9: if another stream frees the block, the allocating stream may be noted as a user like any other stream. */
 static void test_s9_the_owner_may_be_a_user(void **state)
 {
     (void)state;
@@ -1668,13 +1670,13 @@ static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
     order(w.sim, w.native[A], w.native[B]);
     run_on(&w, block, B);
     ok(weir_pool_use_end(w.pool, block, w.stream[B]));
-    tell_order(&w, B, A); /* after the end: enough */
+    tell_order(&w, B, A); /* recorded after the end of the use: this order is enough */
     put(&w, block, A);
     assert_int_equal(figures(&w).pending_bytes, 0);
     block = get_by(&w, A, REGION, WEIR_RUNG_LANE);
     use(&w, block, B);
     ok(weir_pool_use_end(w.pool, block, w.stream[B]));
-    use(&w, block, B); /* again: until the free */
+    use(&w, block, B); /* a second use, which lasts until the free */
     tell_order(&w, B, A);
     order(w.sim, w.native[A], w.native[B]);
     run_on(&w, block, B);
@@ -1684,7 +1686,7 @@ static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
     close_world(&w);
 }
 
-/* The tag goes with the free, the uses do not. */
+/* S9: a free drops the block's tag but not its uses. */
 static void test_s9_a_tagged_block_has_uses_too(void **state)
 {
     (void)state;
@@ -1702,7 +1704,7 @@ static void test_s9_a_tagged_block_has_uses_too(void **state)
     close_world(&w);
 }
 
-/* S10: polling asks, and a question that fails is no yes. */
+/* S10: an event does not count as complete if its query fails. */
 static void test_s10_polling_believes_only_a_yes(void **state)
 {
     (void)state;
@@ -1725,9 +1727,9 @@ static void test_s10_polling_believes_only_a_yes(void **state)
     close_world(&w);
 }
 
-/* --- what others got wrong: running out --- */
+/* --- bugs of other allocators: running out of memory --- */
 
-/* O1 and O2: the only fitting memory waits behind a use; one request, not two, gets it. */
+/* O1, O2: the only memory that fits waits for a use. The first request gets it after a wait, not only the second. */
 static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
 {
     (void)state;
@@ -1741,12 +1743,12 @@ static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
     run_on(&w, two, B);
     put(&w, one, A);
     put(&w, two, A);
-    weir_block *both = get(&w, C, 2 * REGION); /* regions wholly covered by pending blocks */
+    weir_block *both = get(&w, C, 2 * REGION); /* needs regions that are wholly covered by pending blocks */
     run_on(&w, both, C);
     close_world(&w);
 }
 
-/* Work that completes while the ladder is being climbed counts, too. */
+/* O1: work that completes while a request passes through the ladder counts. */
 static void test_o1_what_the_last_poll_saw_is_searched(void **state)
 {
     (void)state;
@@ -1794,7 +1796,7 @@ static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
     close_world(&w);
 }
 
-/* A stream in error keeps its own memory from being used, not that of others. */
+/* A stream in error keeps only its own memory from being reused, not the memory of other streams. */
 static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 {
     (void)state;
@@ -1824,8 +1826,8 @@ static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 
 /* --- placement --- */
 
-/* P1: a block is never smaller than the request, whatever shares its bin, and up to 63 granules never larger than it
- * needs. */
+/* P1: a block is never smaller than the request, also if several sizes share its bin. Up to 63 granules it is exactly
+ * as large as the rounded request. */
 static void test_p1_exact_sizes_only(void **state)
 {
     (void)state;
@@ -1842,8 +1844,8 @@ static void test_p1_exact_sizes_only(void **state)
     close_world(&w);
 }
 
-/* Sizes between two bins come from requests that are not rounded, such as those with an alignment: a block of such a
- * size serves requests of the bin below it, never those of the next one above. */
+/* P1: a request with an alignment is not rounded, so its block may have a size between two bins. Such a block serves
+ * requests of the bin below its size, never of the bin above. */
 static void test_p1_a_block_serves_the_bin_below_it(void **state)
 {
     (void)state;
@@ -1862,7 +1864,7 @@ static void test_p1_a_block_serves_the_bin_below_it(void **state)
     close_world(&w);
 }
 
-/* P2: neighbouring regions stay two. */
+/* P2: adjacent regions do not merge. */
 static void test_p2_nothing_merges_across_regions(void **state)
 {
     (void)state;
@@ -1873,7 +1875,7 @@ static void test_p2_nothing_merges_across_regions(void **state)
     put(&w, low, A);
     weir_block *part = get(&w, A, 512);
     put(&w, high, A);
-    refused(&w, A, REGION + 512); /* would cross the border */
+    refused(&w, A, REGION + 512); /* would cross the border of two regions */
     put(&w, part, A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
     close_world(&w);

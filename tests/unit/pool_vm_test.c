@@ -1,8 +1,8 @@
 /* tests/unit/pool_vm_test.c: pools with virtual memory by example.
  *
- * What is mapped where, which idle granules move and when they must not, what a limit and a failing device leave
- * behind. The simulator's auditor judges as in pool_test.c: kernels are still running when the next step is taken, and
- * nothing costs host time, so a granule that is taken away too early is found out.
+ * The tests check where memory is mapped, which idle granules move and when they must not, and the state after a limit
+ * or a failing device. The simulator's auditor checks each use of memory: kernels are still running at the next step,
+ * and no call costs host time, so the auditor finds a granule that is unmapped too early.
  */
 #include "sim_test.h"
 
@@ -25,7 +25,7 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* What differs from test to test; zero: 64 pages of 128 KiB and the pool's defaults. */
+/* The settings that differ between tests. Zero: a device of 64 pages of 128 KiB and the pool's defaults. */
 struct wish {
     uint64_t page;
     uint64_t capacity;
@@ -162,7 +162,7 @@ static void run_on(struct world *w, const weir_block *block, int stream)
     writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
 }
 
-/* Blocks of one page each, one after the other; frees every second one, from the first. */
+/* Allocates adjacent blocks of one page each and frees every second block, beginning with the first. */
 static void checkerboard(struct world *w, int stream, weir_block **blocks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -196,7 +196,7 @@ static void test_create_asks_for_what_it_needs(void **state)
     table.claim = NULL;
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     table = *weir_caching_strategy();
-    table.struct_size = offsetof(weir_strategy_ops, claim); /* made before there was a claim */
+    table.struct_size = offsetof(weir_strategy_ops, claim); /* a table from before `claim` was added */
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     table = *weir_caching_strategy();
     table.flags = WEIR_STRATEGY_PRIVATE_LANES;
@@ -204,7 +204,7 @@ static void test_create_asks_for_what_it_needs(void **state)
     table.flags = WEIR_STRATEGY_RETURNS_REGIONS;
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     table = *weir_caching_strategy();
-    table.granule_bytes = 4 * MIB; /* a page could begin in the middle of it */
+    table.granule_bytes = 4 * MIB; /* a page could begin in the middle of a granule */
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     assert_null(pool);
     config.strategy = weir_caching_strategy();
@@ -213,7 +213,7 @@ static void test_create_asks_for_what_it_needs(void **state)
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(sim, &stats));
     for (int call = 0; call < WEIR_CALL_COUNT; call++) {
-        assert_int_equal(stats.calls[call], 0); /* a pool that serves nobody takes nothing */
+        assert_int_equal(stats.calls[call], 0); /* a pool makes no call before its first request */
     }
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     assert_int_equal(weir_sim_destroy(bare), WEIR_OK);
@@ -242,7 +242,7 @@ static void test_memory_is_mapped_where_it_is_missing(void **state)
     struct world w = open_world((struct wish){0});
     weir_block *first = get_by(&w, A, 1000, WEIR_RUNG_MAPPED);
     assert_int_equal(held(&w), PAGE);
-    weir_block *second = get_by(&w, A, PAGE, WEIR_RUNG_MAPPED); /* goes on where the first page ends */
+    weir_block *second = get_by(&w, A, PAGE, WEIR_RUNG_MAPPED); /* lies directly behind the first page */
     assert_int_equal(held(&w), 2 * PAGE);
     assert_int_equal(weir_block_address(second), weir_block_address(first) + 1024);
     (void)get_by(&w, A, PAGE - 1024, WEIR_RUNG_LANE);
@@ -269,13 +269,13 @@ static void test_large_alignments(void **state)
         const uint64_t before = held(&w);
         weir_block *block = get_aligned(&w, A, PAGE, align);
         assert_int_equal(weir_block_address(block) % align, 0);
-        assert_true(held(&w) - before <= 2 * PAGE); /* what lies below the block needs no memory */
+        assert_true(held(&w) - before <= 2 * PAGE); /* the addresses below the block need no memory */
         check(&w);
     }
     close_world(&w);
 }
 
-/* Six free pages lie between live ones; a device that is full gives no more. */
+/* Six free pages lie between live pages, and the device is full: the free pages move. */
 static void test_idle_granules_move_when_the_device_is_full(void **state)
 {
     (void)state;
@@ -312,8 +312,8 @@ static void test_idle_granules_move_under_a_limit(void **state)
     close_world(&w);
 }
 
-/* Live blocks of 30 MiB, then as much again in another cut: the second time round idle granules are used, although the
- * device has plenty. */
+/* Allocates 30 MiB in live blocks, frees most of them, and allocates as much in blocks of other sizes. Then idle
+ * granules should be used again, although the device has enough memory. */
 static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *stats)
 {
     struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = flags});
@@ -324,7 +324,7 @@ static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *
         for (size_t i = 0; i < count; i++) {
             blocks[i] = get(&w, A, size);
         }
-        for (size_t i = 0; i < count; i++) { /* a third of them stays for a while, scattered */
+        for (size_t i = 0; i < count; i++) { /* a third of the blocks, scattered, stays live for a while */
             if (i % 3 != 0) {
                 put(&w, blocks[i], A);
             }
@@ -349,7 +349,8 @@ static void test_little_more_is_taken_than_was_ever_live(void **state)
     assert_true(stats.peak_reserved_bytes <= peak + peak / 20 + 8 * MIB);
 }
 
-/* 40 granules of 128 KiB, every second one idle, and a request that needs them all. */
+/* Returns the peak of reserved pages with the given spare settings: of 40 pages every second one is idle, and a request
+ * for 24 pages follows. */
 static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 {
     struct world w = open_world((struct wish){.capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes});
@@ -360,7 +361,7 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
     for (int i = 0; i < 40; i += 2) {
         put(&w, blocks[i], A);
     }
-    (void)get(&w, A, 24 * PAGE); /* with 20 others */
+    (void)get(&w, A, 24 * PAGE); /* 20 other pages are live */
     const uint64_t reserved = figures(&w).peak_reserved_bytes / PAGE;
     close_world(&w);
     return reserved;
@@ -369,8 +370,8 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 static void test_how_much_may_lie_idle_is_configured(void **state)
 {
     (void)state;
-    assert_int_equal(reserved_with(0, 0), 64);         /* 6 MiB more than lives: nothing moves */
-    assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24, and three granules at least */
+    assert_int_equal(reserved_with(0, 0), 64);         /* default: 6 MiB may lie idle, so no granule moves */
+    assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24 of the live memory, and at least three granules */
     assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
     assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);
 }
@@ -400,7 +401,7 @@ static void test_idle_memory_stays_when_it_is_kept(void **state)
 
 /* --- work that is still running --- */
 
-/* The other stream's free granules would do, but its kernels still write them. */
+/* The other stream's free granules would serve the request, but its kernels still write them. */
 static void test_nothing_is_taken_away_under_a_kernel(void **state)
 {
     (void)state;
@@ -410,14 +411,14 @@ static void test_nothing_is_taken_away_under_a_kernel(void **state)
         checkerboard(&w, A, blocks, 8);
         const uint64_t before = weir_sim_now(w.sim);
         (void)get_by(&w, asking, 4 * PAGE, WEIR_RUNG_REMAPPED);
-        assert_true(weir_sim_now(w.sim) >= before + LONG_NS); /* the host has waited, a wait on the device is not
-                                                                 enough */
+        assert_true(weir_sim_now(w.sim) >= before + LONG_NS); /* the host has waited: a wait on the device
+                                                                 is not enough */
         assert_int_equal(figures(&w).syncs, 1);
         close_world(&w);
     }
 }
 
-/* While memory can be created nobody waits for a kernel. */
+/* While the device can create memory, no request waits for a kernel. */
 static void test_a_running_kernel_makes_nobody_wait(void **state)
 {
     (void)state;
@@ -427,13 +428,13 @@ static void test_a_running_kernel_makes_nobody_wait(void **state)
     run_on(&w, block, A);
     put(&w, block, A);
     const uint64_t before = weir_sim_now(w.sim);
-    (void)get_by(&w, B, 100 * MIB, WEIR_RUNG_MAPPED); /* beyond what was ever live; nothing is idle */
+    (void)get_by(&w, B, 100 * MIB, WEIR_RUNG_MAPPED); /* a new peak of live memory; no granule is idle */
     assert_int_equal(weir_sim_now(w.sim), before);
     put(&w, pin, A);
     close_world(&w);
 }
 
-/* Freed on one stream, used by another whose kernel runs longest. */
+/* A block is freed on one stream while a longer kernel on another stream still uses it. */
 static void test_uses_keep_granules(void **state)
 {
     (void)state;
@@ -465,10 +466,10 @@ static void test_trim_takes_granules_anywhere(void **state)
     uint64_t released = 77;
     checkerboard(&w, A, blocks, 16);
     ok(weir_pool_trim(w.pool, 0, 0, &released));
-    assert_int_equal(released, 0); /* kernels are running on all of it */
+    assert_int_equal(released, 0); /* kernels are running on all granules */
     sync_stream(w.sim, w.native[A]);
     ok(weir_pool_trim(w.pool, 12 * PAGE + 1, 0, &released));
-    assert_int_equal(released, 4 * PAGE); /* whole granules until no more than that is reserved */
+    assert_int_equal(released, 4 * PAGE); /* whole granules, until keep_bytes are left */
     assert_int_equal(held(&w), 12 * PAGE);
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released));
     assert_int_equal(released, 4 * PAGE);
@@ -484,7 +485,7 @@ static void test_trim_takes_granules_anywhere(void **state)
     close_world(&w);
 }
 
-/* Half of a granule is in use: it stays. */
+/* A trim keeps a granule of which one half is in use. */
 static void test_trim_keeps_granules_in_use(void **state)
 {
     (void)state;
@@ -504,7 +505,7 @@ static void test_trim_keeps_granules_in_use(void **state)
 
 /* --- the front cache --- */
 
-/* Small blocks wait in the front cache; a block above an eighth of a granule joins its neighbours at once. */
+/* The front cache takes small blocks. A freed block above an eighth of a granule merges with its neighbours at once. */
 static void test_large_blocks_do_not_wait(void **state)
 {
     (void)state;
@@ -536,7 +537,7 @@ static void test_a_large_request_takes_one_handle(void **state)
     struct world w = open_large_world(0);
     (void)get_by(&w, A, 20 * PAGE, WEIR_RUNG_MAPPED);
     assert_int_equal(figures(&w).vm_creates, 1);
-    (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is shared */
+    (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is a handle of its own and can be shared */
     (void)get(&w, A, PAGE / 2);
     const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_creates, 3);
@@ -545,7 +546,7 @@ static void test_a_large_request_takes_one_handle(void **state)
     close_world(&w);
 }
 
-/* A free large handle serves a request for all of it without a call, and no smaller one. */
+/* A free large handle serves a request of its whole size without a device call, and serves no smaller request. */
 static void test_a_large_handle_is_not_shared(void **state)
 {
     (void)state;
@@ -562,8 +563,7 @@ static void test_a_large_handle_is_not_shared(void **state)
     close_world(&w);
 }
 
-/* Memory beside an idle large handle serves a request without a call of the device, though the handle is the better
- * fit. */
+/* Memory beside an idle large handle serves a request without a device call, although the handle is the better fit. */
 static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
 {
     (void)state;
@@ -587,8 +587,8 @@ static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
     close_world(&w);
 }
 
-/* When as much has moved as a quarter of what is reserved, new handles are half as large, and a larger one does not
- * move on: it is destroyed, and the hole is filled with handles of that size. */
+/* Once a quarter of the reserved memory has moved, new handles are half as large. A larger handle is then destroyed in
+ * place of being moved, and the hole is filled with new handles. */
 static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
 {
     (void)state;
@@ -598,14 +598,14 @@ static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
     put(&w, low, A);
     weir_block *high = get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
     const weir_pool_stats stats = figures(&w);
-    assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
+    assert_int_equal(stats.vm_destroys, 1); /* the handle of 16 pages; the hole of 28 has handles of 8 */
     assert_int_equal(stats.vm_moved_bytes, 0);
     assert_int_equal(stats.reserved_bytes, 29 * PAGE);
     put(&w, high, A);
     close_world(&w);
 }
 
-/* The device is full of one idle handle: it is destroyed, and all of its memory is to be had in other sizes. */
+/* One idle handle fills the device. It is destroyed, and requests of other sizes can use all of its memory. */
 static void test_a_large_handle_is_split_when_it_must_be(void **state)
 {
     (void)state;
@@ -614,7 +614,7 @@ static void test_a_large_handle_is_split_when_it_must_be(void **state)
     run_on(&w, block, A);
     put(&w, block, A);
     for (int i = 0; i < 24; i++) {
-        block = get(&w, A, PAGE); /* the first waits for the kernel */
+        block = get(&w, A, PAGE); /* the first request waits for the kernel */
         run_on(&w, block, A);
     }
     (void)refused(&w, A, 1);
@@ -622,7 +622,7 @@ static void test_a_large_handle_is_split_when_it_must_be(void **state)
     close_world(&w);
 }
 
-/* The only place for the request within the limit has a part of an idle handle. */
+/* The only place for the request within the limit contains a part of an idle handle. */
 static void test_a_large_handle_in_the_way_is_broken_up(void **state)
 {
     (void)state;
@@ -642,7 +642,7 @@ static void test_a_large_handle_in_the_way_is_broken_up(void **state)
     close_world(&w);
 }
 
-/* A handle that a hole can take as it is moves as a whole, in two calls. */
+/* A handle that fits in a hole moves as a whole, in two calls. */
 static void test_a_large_handle_moves_as_a_whole(void **state)
 {
     (void)state;
@@ -658,7 +658,7 @@ static void test_a_large_handle_moves_as_a_whole(void **state)
     close_world(&w);
 }
 
-/* The device has less than the handle that is asked for: the pool asks for halves. */
+/* If the device has less memory than the requested handle, the pool requests handles of half the size. */
 static void test_a_device_with_less_gives_smaller_handles(void **state)
 {
     (void)state;
@@ -688,8 +688,7 @@ static void test_trim_gives_back_whole_handles(void **state)
     close_world(&w);
 }
 
-/* The k-th call of a kind fails where a handle is destroyed to make room: no memory is lost, and the same request is
- * served. */
+/* A call fails while a handle is destroyed to make room: no memory is lost, and the request is served. */
 static void test_a_split_that_fails_loses_nothing(void **state)
 {
     (void)state;
@@ -701,7 +700,7 @@ static void test_a_split_that_fails_loses_nothing(void **state)
         put(&w, block, A);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = calls[c];
-        fault.nth = calls[c] == WEIR_CALL_VM_CREATE ? 2 : 1; /* the first is refused: the device is full */
+        fault.nth = calls[c] == WEIR_CALL_VM_CREATE ? 2 : 1; /* the full device refuses the first anyway */
         fault.status = WEIR_ERR_DEVICE;
         ok(weir_sim_fault_arm(w.sim, &fault));
         weir_status status = weir_pool_alloc(w.pool, w.stream[A], 23 * PAGE, 0, &block);
@@ -772,7 +771,7 @@ static weir_status small_unmap(void *ctx, uint64_t address, uint64_t size)
 
 static weir_device *small_device;
 
-/* A device without streams that reserves few addresses at a time. */
+/* Makes a device without streams that reserves few addresses at a time. */
 static weir_device *reserves_little(weir_device *device)
 {
     small_ops = (weir_device_ops){
@@ -797,13 +796,13 @@ static void test_a_further_range_is_reserved(void **state)
     most_reserved = 8 * PAGE;
     struct world w = open_world((struct wish){.wrap = reserves_little});
     for (int i = 0; i < 8; i++) {
-        (void)get(&w, A, 5 * PAGE); /* one in each range */
+        (void)get(&w, A, 5 * PAGE); /* one block in each address range */
     }
     weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 40 * PAGE);
     for (int i = 0; i < 8; i++) {
-        (void)get(&w, A, 3 * PAGE); /* their rests */
+        (void)get(&w, A, 3 * PAGE); /* the rests of the ranges */
     }
     stats = figures(&w);
     assert_int_equal(stats.regions, 8);
@@ -836,7 +835,7 @@ static void test_absurd_requests(void **state)
     close_world(&w);
 }
 
-/* --- why it failed --- */
+/* --- the explanation of a failure --- */
 
 static void test_the_record_speaks_of_granules(void **state)
 {
@@ -846,7 +845,7 @@ static void test_the_record_speaks_of_granules(void **state)
     checkerboard(&w, A, blocks, 8);
     for (size_t i = 1; i < 8; i += 2) {
         put(&w, blocks[i], A);
-        blocks[i] = get(&w, A, PAGE / 2); /* pins its granule all the same */
+        blocks[i] = get(&w, A, PAGE / 2); /* half a page, but it keeps its whole granule in place */
     }
     const weir_oom_record record = refused(&w, A, 8 * PAGE);
     assert_int_equal(record.size, 8 * PAGE);
@@ -878,7 +877,7 @@ static void test_the_record_names_the_limit(void **state)
 
 /* --- failures --- */
 
-/* The k-th call of a kind fails while seven granules are gathered from between live blocks: everything is as before. */
+/* One call fails while seven idle granules between live blocks are moved together: the state is as before the move. */
 static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
 {
     (void)state;
@@ -889,14 +888,14 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
             weir_block *blocks[14];
             checkerboard(&w, A, blocks, 14);
             sync_stream(w.sim, w.native[A]);
-            ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* sees that it is idle */
+            ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* lets the pool notice that the memory is idle */
             const weir_pool_stats before = figures(&w);
             weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
             fault.call = calls[c];
             fault.nth = k;
             fault.status = WEIR_ERR_DEVICE;
             ok(weir_sim_fault_arm(w.sim, &fault));
-            /* The ladder tries again: a failure that passes costs nothing but time. */
+            /* The ladder tries again, so the request is served after the failure has passed. */
             weir_block *block = get(&w, A, 7 * PAGE);
             assert_true(weir_block_size(block) == 7 * PAGE);
             const weir_pool_stats after = figures(&w);
@@ -909,8 +908,9 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
     }
 }
 
-/* After the first attempt no other succeeds: what the failed move had taken away is back where it was, and what it had
- * created is gone. Of the seven granules that are missing, some are created and the others moved. */
+/* From one call on, all calls of the kind fail. Granules that the failed move had unmapped are mapped at their old
+ * place again, and granules that it had created are destroyed. Of the seven missing granules, some would be created and
+ * the rest moved. */
 static void test_a_move_that_fails_for_good_is_taken_back(void **state)
 {
     (void)state;
@@ -946,8 +946,8 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
     }
 }
 
-/* Every unmap fails: a request that needs a move is refused, the free memory stays what it was and serves what it
- * can. */
+/* Every unmap fails: a request that needs a move is refused. The free memory stays as it was and serves other
+ * requests. */
 static void test_a_device_that_never_unmaps(void **state)
 {
     (void)state;
@@ -973,7 +973,7 @@ static void test_a_device_that_never_unmaps(void **state)
     close_world(&w);
 }
 
-/* A handle that cannot be destroyed is kept, counted, and used before anything is created. */
+/* A handle that cannot be destroyed is kept, counted as reserved, and used before a new handle is created. */
 static void test_a_spare_handle_is_used_first(void **state)
 {
     (void)state;
@@ -994,7 +994,7 @@ static void test_a_spare_handle_is_used_first(void **state)
     stats = figures(&w);
     assert_int_equal(stats.reserved_bytes, 3 * PAGE);
     assert_int_equal(stats.vm_creates, 4);
-    /* And again, but now the next trim gets rid of it. */
+    /* In a second pool the next trim destroys the kept handle. */
     close_world(&w);
     w = open_world((struct wish){0});
     block = get(&w, A, 2 * PAGE);
@@ -1008,7 +1008,7 @@ static void test_a_spare_handle_is_used_first(void **state)
     close_world(&w);
 }
 
-/* Destroy gives everything back when each call fails once, and says so when one fails for good. */
+/* Destroy returns all memory although each call fails once, and reports a call that fails every time. */
 static void test_destroy_tries_twice(void **state)
 {
     (void)state;
@@ -1032,7 +1032,7 @@ static void test_destroy_tries_twice(void **state)
     fault.repeat = true;
     ok(weir_sim_fault_arm(w.sim, &fault));
     fails(weir_pool_destroy(w.pool), WEIR_ERR_DEVICE);
-    assert_int_equal(held(&w), 3 * PAGE); /* reported, not hidden */
+    assert_int_equal(held(&w), 3 * PAGE); /* the memory that could not be returned */
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
@@ -1067,7 +1067,7 @@ static uint64_t below(uint64_t n)
 }
 
 /* Every live block has a value of its own, written on the device and verified after each step, while granules move
- * under a limit that leaves little room. One granule too many taken away would show. */
+ * under a limit that leaves little room. So the test detects an unmapped granule of a live block. */
 static void churn_with_contents(const weir_strategy_ops *strategy, uint64_t seed)
 {
     enum { most = 24 };
@@ -1115,7 +1115,8 @@ static void test_live_blocks_keep_their_contents(void **state)
 
 /* --- slabs --- */
 
-/* Every granule has a free slot or two of a slab in use; and one is made of free slots only. */
+/* A full device of slots: some slots are free in every granule, and every second granule has only free slots. A large
+ * request uses these granules. */
 static void test_slots_are_given_up(void **state)
 {
     (void)state;
@@ -1140,8 +1141,9 @@ static void test_slots_are_given_up(void **state)
     close_world(&w);
 }
 
-/* A slab of slots of four granules, all but `slot` idle, and right above it free memory that a kernel of the same
- * stream still writes. A slot that is cut, granule by granule, would join that memory and wait for the kernel. */
+/* Makes a slab with slots of four granules, all idle but `slot`. Directly above the slab lies free memory that a kernel
+ * of the same stream still writes. If a slot were split into granules, they would merge with that memory and wait for
+ * the kernel. */
 static struct world slots_below_a_kernel(weir_block **slot)
 {
     const uint64_t page = 64 * KIB;

@@ -1,5 +1,5 @@
-/* ranges_test.c: what weir/ranges.h says of single calls. The contract suite plays random programs on strategies over
- * it. */
+/* ranges_test.c: the contract of weir/ranges.h, call by call. The contract suite runs random programs on the strategies
+ * that use it. */
 #include <weir/ranges.h>
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 static const weir_tick all_done[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
 
-/* Two lanes; 1 MiB of kind 0 at 1 MiB, and as much of kind 1 at 4 MiB, both in lane 1. */
+/* Adds three lanes and two regions of 1 MiB, both free in lane 1: kind 0 at address 1 MiB and kind 1 at 4 MiB. */
 static void fill(weir_ranges *ranges)
 {
     void *region;
@@ -69,7 +69,7 @@ static void test_kinds_stay_apart_until_the_last_resort(void **state)
     assert_false(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, false));
     assert_true(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, true));
     assert_int_equal(found(&ranges, 1, 512)->address, MIB);
-    assert_null(found(&ranges, 1, 512)); /* the gather was for the next call alone */
+    assert_null(found(&ranges, 1, 512)); /* a gather of the last resort holds for one call only */
     empty(&ranges);
 }
 
@@ -86,7 +86,7 @@ static void test_a_gathered_run_serves_the_next_request(void **state)
     assert_true(weir_ranges_gather(&ranges, 0, 1, 3, all_done, 3, MIB, 1, false));
     const weir_record *whole = found(&ranges, 0, MIB);
     assert_int_equal(whole->size, MIB);
-    assert_int_equal(whole->as.free.tick, 3); /* the other lane's 7 is covered by it */
+    assert_int_equal(whole->as.free.tick, 3); /* the lane's current tick covers tick 7 of the other lane */
     empty(&ranges);
 }
 

@@ -60,7 +60,7 @@ static char *read_file(const char *name)
     return text;
 }
 
-/* Not strchr: the address sanitizer's version reads the whole rest of the text. */
+/* Not by strchr: the address sanitizer's version reads the whole rest of the text. */
 static size_t count_lines(const char *text, char kind)
 {
     size_t count = 0;

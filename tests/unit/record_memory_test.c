@@ -1,4 +1,4 @@
-/* tests/unit/record_memory_test.c: recorders whose n-th request for host memory fails, for every n. */
+/* tests/unit/record_memory_test.c: a recorder of which the n-th request for host memory fails, for every n. */
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
@@ -161,7 +161,7 @@ static void test_events_are_lost_and_counted(void **state)
     assert_true(losses >= 4); /* the ring, and tables as they grow */
 }
 
-/* --- blocks that were live before --- */
+/* --- blocks that were live before the recording --- */
 
 static uint64_t priors_in(const lines *kept)
 {

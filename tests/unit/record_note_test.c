@@ -144,7 +144,7 @@ static void test_every_kind(void **state)
                     "f 1 0 0\n");
 }
 
-/* An event without a line, or with an incomplete one, is left out and does not count as lost. */
+/* An event of a kind that has no line, or with a missing field, is left out and does not count as lost. */
 static void test_what_is_ignored(void **state)
 {
     output out = {NULL, 0};
@@ -193,12 +193,12 @@ static void test_a_free_that_was_lost(void **state)
     note_alloc(recorder, 0x10, 1);
     note_alloc(recorder, 0x10, 2);
     note_free(recorder, 0x10);
-    note_free(recorder, 0x10); /* and an alloc that was */
+    note_free(recorder, 0x10); /* its alloc was lost */
     NOTE(recorder, .kind = WEIR_TRACE_USE, .id = 0x10, .stream = 8);
     stop_and_expect(recorder, &out, 2, "a 0 1 0 0\nf 0 - 0\na 1 2 0 0\nf 1 0 0\n");
 }
 
-/* A block whose alloc is recorded is not prior to the recording, and a prior block has no second beginning. */
+/* A prior event is ignored if the block's alloc is recorded or the block is known as prior already. */
 static void test_prior_blocks(void **state)
 {
     output out = {NULL, 0};

@@ -1,7 +1,7 @@
-/* tests/unit/record_order_test.c: the moment in which an event has its number and is not visible.
+/* tests/unit/record_order_test.c: the moment in which an event has its number but is not visible yet.
  *
- * No caller can stop a hook there, so this test looks inside the recorder and plays the
- * thread: it takes a number, lets others record and the drain run, and publishes late.
+ * No caller can stop a hook at that moment. So this test uses the recorder's private functions in place of such a
+ * thread: it takes a number, records events of other threads, drains the recorder, and publishes its own event late.
  */
 #include "services/record_internal.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Notes the kind of each event, and the size of a block that begins or the number of one that ends. */
+/* Collects the kind of each event, with the size of an allocated block or the number of a freed one. */
 typedef struct seen {
     char text[256];
 } seen;
@@ -83,7 +83,7 @@ static void test_drain_waits_for_a_number_under_way(void **state)
     run_other_thread(recorder);
     uint64_t lost = 7;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
-    assert_string_equal(out.text, "a9 "); /* event 5 may not overtake, nor may the free come before */
+    assert_string_equal(out.text, "a9 "); /* event 5 must wait for event 4, and the free for its alloc */
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_OK);
     assert_string_equal(out.text, "a9 ");
     publish(weir__ring_of_thread(&recorder->rings), late, 1);

@@ -400,7 +400,7 @@ static void test_many_prior_blocks(void **state)
     assert_int_equal(count_text(&out, "\np "), COUNT);
     assert_true(out.calls > 1); /* more text than one piece holds */
     free(out.text);
-    /* A sink that refuses the first piece does not get the others. */
+    /* A sink that refuses the first piece does not get the later pieces. */
     out = (output){.refuse_after = 0};
     assert_int_equal(weir_recorder_stop(start(&pool, &out, 0), NULL), WEIR_ERR_DEVICE);
     assert_int_equal(out.calls, 1);

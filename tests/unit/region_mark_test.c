@@ -1,5 +1,5 @@
-/* tests/unit/region_mark_test.c: regions are exchanged where the pool would reserve more than ever before, and nowhere
- * else. */
+/* tests/unit/region_mark_test.c: the pool exchanges regions only where it would otherwise reserve more than ever
+ * before. */
 #include "fake_device.h"
 
 #include <weir/budget.h>
@@ -78,7 +78,7 @@ static void test_no_exchange_below_the_mark(void **state)
     open_world(&w);
     for (int i = 0; i < 4; i++) {
         put(&w, get(&w, 100 * MIB));
-        blocks[i] = get(&w, 60 * MIB); /* the rest of the region is too small for the next one */
+        blocks[i] = get(&w, 60 * MIB); /* the rest of the region is too small for the next block */
     }
     assert_int_equal(figures(&w).reserved_bytes, 400 * MIB);
     for (int i = 0; i < 4; i++) {
@@ -88,7 +88,7 @@ static void test_no_exchange_below_the_mark(void **state)
     const uint64_t frees = figures(&w).region_frees;
     assert_int_equal(frees, 4);
     assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
-    put(&w, get(&w, 170 * MIB)); /* 150 MiB lie idle, and 320 MiB are no more than there were */
+    put(&w, get(&w, 170 * MIB)); /* 150 MiB are idle, and 320 MiB do not exceed the mark */
     assert_int_equal(figures(&w).region_frees, frees);
     assert_int_equal(figures(&w).reserved_bytes, 320 * MIB);
     close_world(&w);
@@ -108,7 +108,7 @@ static void test_all_that_is_idle_goes_back_at_the_mark(void **state)
         put(&w, blocks[i]);
     }
     assert_int_equal(figures(&w).reserved_bytes, 140 * MIB);
-    weir_block *larger = get(&w, 22 * MIB); /* one region of 20 MiB and 2 MiB more would do; all five go */
+    weir_block *larger = get(&w, 22 * MIB); /* to return 22 MiB would suffice; all five regions go back */
     assert_int_equal(figures(&w).region_frees, 5);
     assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
     assert_int_equal(figures(&w).served[WEIR_RUNG_EXCHANGED], 1);
@@ -117,7 +117,7 @@ static void test_all_that_is_idle_goes_back_at_the_mark(void **state)
     close_world(&w);
 }
 
-/* The memory that a trim leaves is the mark from then on. */
+/* After a trim, the mark is the memory that the trim has left. */
 static void test_a_trim_sets_the_mark(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void test_a_trim_sets_the_mark(void **state)
     put(&w, get(&w, 400 * MIB));
     assert_int_equal(weir_pool_trim(w.pool, 0, 0, NULL), WEIR_OK);
     put(&w, get(&w, 100 * MIB));
-    put(&w, get(&w, 150 * MIB)); /* 250 MiB would be less than there once were */
+    put(&w, get(&w, 150 * MIB)); /* 250 MiB are below the mark of before the trim */
     assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
     assert_int_equal(figures(&w).region_frees, 2);
     close_world(&w);
@@ -153,7 +153,8 @@ static void test_a_much_larger_idle_region_is_left_whole(void **state)
     close_world(&w);
 }
 
-/* Where the limit leaves no room beside the idle region, that goes back and the block has one of its own size. */
+/* If the limit leaves no room beside the idle region, the idle region goes back and the block gets a region of its own
+ * size. */
 static void test_a_much_larger_idle_region_makes_room(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void test_a_region_less_than_four_times_as_large_is_broken(void **state)
     close_world(&w);
 }
 
-/* Keeping regions whole costs a few calls and then none: small and large blocks in turns. */
+/* Small and large blocks alternate: to keep regions whole costs a few device calls at first and none later. */
 static void test_sparing_ends(void **state)
 {
     (void)state;
@@ -227,7 +228,8 @@ static uint64_t next_length(uint64_t *seed)
     return 64 + (*seed >> 33) % 1024;
 }
 
-/* A network of eight layers; its length changes at each step: the forward pass keeps what the backward pass frees. */
+/* Plays one step of a network of eight layers. The sequence length changes at each step. The forward pass keeps blocks
+ * that the backward pass frees. */
 static void play_step(struct world *w, uint64_t length)
 {
     enum { layers = 8, kept_by_layer = 3 };

@@ -120,7 +120,7 @@ struct errand {
     unsigned first;
     unsigned count;
     weir_status expected;
-    bool quiet; /* the auditor is told nothing */
+    bool quiet; /* the auditor is not told */
     unsigned wrong;
 };
 
@@ -460,7 +460,7 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
     close_world(&w, 9);
 }
 
-/* --- nothing is kept from anybody --- */
+/* --- memory in a remote free list serves every stream --- */
 
 /* After its work has completed, a block in the remote free list serves another stream before the pool grows. */
 static void test_a_poll_finds_what_came_in(void **state)

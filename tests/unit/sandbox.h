@@ -1,4 +1,4 @@
-/* tests/unit/sandbox.h: children in which system calls are forbidden, as seccomp profiles of containers do.
+/* tests/unit/sandbox.h: child processes in which system calls are forbidden, as by the seccomp profiles of containers.
  *
  * A child checks with CHECK. It returns 0, or the number of the line that failed.
  */
@@ -35,7 +35,7 @@ static inline bool is_emulated(void)
     return false;
 }
 
-/* The calls fail with EPERM from now on. Returns false if this kernel has no filters. */
+/* Makes the system calls fail with EPERM from now on. Returns false if this kernel has no filters. */
 static inline bool deny(const unsigned *calls, unsigned count)
 {
     struct sock_filter filter[64];

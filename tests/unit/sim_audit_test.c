@@ -1,6 +1,6 @@
-/* tests/unit/sim_audit_test.c: each kind of finding is provoked once, and has a twin that is ordered correctly and must
- * be clean. The tests also check the text of a finding: both operations, streams, ticks, and whether the order was only
- * luck. */
+/* tests/unit/sim_audit_test.c: provokes each kind of finding once. Each test has a twin that is ordered correctly and
+ * must be clean. The tests also check the text of a finding: both operations, their streams and ticks, and the remark
+ * that the accesses did not overlap only by luck. */
 #include "sim_bench.h"
 
 static bench set_up(void)
@@ -118,7 +118,7 @@ static void test_order_counts_and_luck_does_not(void **state)
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
     writes(t.sim, t.a, t.region, MIB, "first");
-    weir_sim_advance(t.sim, 10 * LONG_NS); /* long over, but the host has not looked */
+    weir_sim_advance(t.sim, 10 * LONG_NS); /* the work is over, but the host has not queried it */
     writes(t.sim, t.b, t.region, MIB, "second");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "first", "second");
     assert_false(f.in_flight);
@@ -355,7 +355,7 @@ static void test_early_reuse_without_touches(void **state)
     (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "old");
-    busy(t.sim, t.a, LONG_NS); /* a trace knows that the stream worked, not on what */
+    busy(t.sim, t.a, LONG_NS); /* a trace records that the stream worked, but not on which memory */
     weir_sim_block_free(t.sim, t.region, t.a, "del old");
     weir_sim_block_alloc(t.sim, t.region, MIB, t.b, "new");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "del old", "new");
@@ -426,7 +426,7 @@ static void test_early_reuse_once_for_each_earlier_block(void **state)
     tear_down(&t);
 }
 
-/* Handing out a part leaves the rest unchanged. */
+/* Handing out a part of a freed block does not change the history of the rest. */
 static void test_rest_of_a_split_block_keeps_its_past(void **state)
 {
     (void)state;
@@ -618,7 +618,7 @@ static void test_block_in_a_returned_region(void **state)
     tear_down(&t);
 }
 
-/* Two adjacent regions are still two. */
+/* A block may not cross from one region into an adjacent one. */
 static void test_block_across_two_regions(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 /* tests/unit/sim_oracle_test.c: the auditor against the simplest possible reference, on random programs.
  *
- * The reference keeps, for every byte, every access so far, and for every operation the set of all operations before
- * it. The auditor keeps vector clocks and forgets as much as it can. Both must find their first fault at the same call
- * of the same program, and of the same kinds. Then the program ends, because afterwards they may differ in the faults
- * that they forgive. Most calls that the reference would fault are left out, so that programs get long before they
- * fail. A seed determines a program; a failure prints it, and WEIR_TEST_SEED runs that one alone. All programs run with
+ * For every byte the reference keeps every access so far, and for every operation the set of all operations before it.
+ * The auditor keeps vector clocks and forgets as much as it can. Both must find their first fault at the same call of
+ * the same program, and of the same kinds. Then the program ends, because later the two may differ in the faults that
+ * they report. Most calls that the reference would fault are left out, so that programs are long before they fail. A
+ * seed determines a program. A failure prints the seed, and WEIR_TEST_SEED runs that seed alone. All programs run with
  * direct access and without.
  */
 #include "sim_test.h"
@@ -282,7 +282,7 @@ static call decide_work(const judge *j)
         int start = below(BYTES);
         int end = start + 1 + below((j->direct ? BYTES + 1 : BYTES) - start);
         while (j->direct && end > start + 1 && below(8) != 0 && !is_live(j, start) && is_crossing(j, start, end)) {
-            end--; /* most end where a live block begins */
+            end--; /* most accesses end where a live block begins */
         }
         if (b >= 0) {
             start = j->blocks[b].start + below(j->blocks[b].end - j->blocks[b].start);
@@ -461,7 +461,7 @@ static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
     }
     bool done = false;
     int step = 0;
-    int ordering = 2 + below(14); /* some programs are careful, some are not */
+    int ordering = 2 + below(14); /* how often the program orders its accesses */
     while (!done && step < STEPS) {
         int dice = below(10 + ordering);
         weir_sim_advance(r.sim, (uint64_t)below(200));

@@ -1,5 +1,5 @@
-/* tests/unit/sim_ranges_test.c: the simulator's ordered set of ranges and its slab, against the plainest possible
- * ones. */
+/* tests/unit/sim_ranges_test.c: compares the simulator's ordered set of ranges and its slab with the simplest possible
+ * implementations. */
 #include "sim_internal.h" /* its ranges.h, not that of the strategies */
 #include "slab.h"
 
@@ -16,7 +16,7 @@ enum { SPACE = 400 };
 /* The node that owns each unit of a small space. */
 static weir__sim_range *owner[SPACE];
 
-/* Every invariant of ranges.h below `range`; returns the number of nodes. */
+/* Checks every invariant of ranges.h in the tree below `range`. Returns the number of nodes. */
 static size_t check_below(const weir__sim_range *range, uint64_t low, uint64_t high)
 {
     if (range == NULL) {
@@ -91,7 +91,7 @@ static void test_against_an_array(void **state)
         if (r != NULL && random % 3 != 0) {
             own(NULL, r->start, r->end);
             weir__sim_ranges_remove(&set, r);
-        } else if (r != NULL) { /* cut off what is above */
+        } else if (r != NULL) { /* split off the part above */
             own(NULL, at, r->end);
             if (at == r->start) {
                 weir__sim_ranges_remove(&set, r);
@@ -133,7 +133,7 @@ static void test_sorted_input_stays_shallow(void **state)
         }
         deepest = depth > deepest ? depth : deepest;
     }
-    assert_in_range(deepest, 17, 60); /* 17 is perfect */
+    assert_in_range(deepest, 17, 60); /* 17 is the depth of a perfect tree */
 }
 
 static void test_slab(void **state)

@@ -1,15 +1,15 @@
 /* tests/unit/sim_scenario_test.c: real bugs of other allocators, shaped by hand.
  *
- * No pool takes part: each test announces the wrong hand-out itself, and the auditor has to name it; its twin does what
- * the allocator should have done, and must be clean. The bugs, as they were reported:
+ * The tests use no pool. Each test itself announces the wrong hand-out to the auditor, which must report it. The twin
+ * of the test is the correct program, which must be clean. The bugs, as they were reported:
  *   merge      rapidsai/rmm #2489: a merged range keeps one of two pasts
  *   remainder  microsoft/onnxruntime PR #12913: the rest of a split block has the wrong owner
- *   side free  pytorch #188655: a free goes to the allocating stream although another used the block last
+ *   side free  pytorch #188655: a free goes to the allocating stream although another stream used the block last
  *   handle     rapidsai/rmm #649, #2251: a new stream gets the handle, and the blocks, of a dead one
  *   trim       pytorch #196258: memory is returned under queued work, after the wrong stream was synchronised
  *   unmap      openvm-org/stark-backend PR #362: a device-side wait guards a host-side unmap
  *   uses       torchrec PR #4231, vllm-ascend PR #6479: the use on a side stream is forgotten
- *   polling    SOMA: "opportunistic" reuse that never asks whether the work is complete
+ *   polling    SOMA: "opportunistic" reuse that never queries if the work is complete
  */
 #define REGION (32 * MIB)
 #include "sim_bench.h"
@@ -19,7 +19,7 @@ static bench set_up(void)
     return set_up_with(free_of_charge());
 }
 
-/* Ends a scenario: no finding, or exactly this one. */
+/* Ends a scenario. Checks that there is no finding, or exactly this one. */
 static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier, const char *later)
 {
     if (right) {
@@ -58,7 +58,7 @@ static void test_merge(void **state)
     }
 }
 
-/* a frees 4 MiB behind a long kernel; b takes 2 MiB of it, properly; c is given the other 2 MiB as if they were b's. */
+/* a frees 4 MiB behind a long kernel; b correctly takes 2 MiB of it; c gets the other 2 MiB as if they were b's. */
 static void test_remainder(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void test_remainder(void **state)
     }
 }
 
-/* Allocated on a; b waits for a and runs a long kernel; freed on b, but handed out on a again. */
+/* A block of a: b waits for a and runs a long kernel on it; the block is freed on b, but handed out on a again. */
 static void test_side_free(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_side_free(void **state)
     }
 }
 
-/* Freed after a long kernel; the stream is destroyed without a wait; a new stream has its handle. */
+/* A block is freed behind a long kernel; its stream is destroyed without a wait; a new stream has the same handle. */
 static void test_handle(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void test_handle(void **state)
     }
 }
 
-/* A trim synchronises a stream, but not the one whose work is on the region. */
+/* A trim synchronises a stream, but not the one that works on the region. */
 static void test_trim(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_trim(void **state)
     }
 }
 
-/* The stream waits for the kernel, but the host does not; and the host does the unmap. */
+/* The host unmaps memory. The stream has waited for the kernel, but the host has not. */
 static void test_unmap(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_unmap(void **state)
     }
 }
 
-/* Used on two side streams besides its own; the finding names the stream that was forgotten. */
+/* A block is used on two more streams than its own; the finding names the stream that was forgotten. */
 static void test_uses(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_uses(void **state)
             weir_sim_block_alloc(t.sim, t.region, MIB, taker, "next");
             if (forgotten == 3) {
                 is_clean(t.sim);
-            } else { /* perhaps ordered in time by luck, which is still a finding */
+            } else { /* the accesses may not overlap by luck, which is still a finding */
                 only_finding(t.sim, WEIR_SIM_EARLY_REUSE, tags[forgotten], "next");
             }
             assert_int_equal(weir_sim_destroy(t.sim), WEIR_OK);
@@ -223,7 +223,7 @@ static void test_uses_promoted_at_the_first_completion(void **state)
     }
 }
 
-/* Reuse without a query, and reuse after a query whose "not yet" or error was taken for "yes". */
+/* Reuse without a query, and reuse after a query that answered "not yet" or failed. */
 static void test_polling(void **state)
 {
     (void)state;

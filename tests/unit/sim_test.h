@@ -19,7 +19,7 @@
 #define ok(call) assert_int_equal((call), WEIR_OK)
 #define fails(call, status) assert_int_equal((call), (status))
 
-/* A config in which nothing costs host time, so that tests can count nanoseconds. */
+/* Returns a config in which no call costs host time, so that tests can count nanoseconds. */
 static inline weir_sim_config free_of_charge(void)
 {
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
@@ -102,7 +102,7 @@ static inline void touch(weir_sim *sim, weir_sim_stream *stream, uint64_t addres
 
 #define LONG_NS ((uint64_t)1000000)
 
-/* A kernel that is still running when the next step is taken. */
+/* Queues a kernel that is still running at the next step of the test. */
 static inline void writes(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size, const char *tag)
 {
     touch(sim, stream, address, size, true, LONG_NS, tag);

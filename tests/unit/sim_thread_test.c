@@ -106,7 +106,7 @@ static void test_host_function_calls_back(void **state)
     chain c = {.sim = sim, .stream = new_stream(sim), .left = 20};
     next_link(&c);
     for (int i = 0; i < 30; i++) {
-        ok(weir_sim_sync(sim)); /* waits for what is queued now; each link queues one more */
+        ok(weir_sim_sync(sim)); /* waits for the work queued so far; each link queues one more */
     }
     assert_int_equal(c.left, -1);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
@@ -135,7 +135,7 @@ static void *feed_until_it_breaks(void *ctx)
 {
     feeder *f = ctx;
     weir_sim_work work = WEIR_SIM_WORK_INIT;
-    work.duration_ns = 500; /* more than the threads let pass meanwhile: there is always something to drop */
+    work.duration_ns = 500; /* long enough that some work is always left to drop */
     work.host_function = count_run;
     work.dropped = count_drop;
     work.host_ctx = f;

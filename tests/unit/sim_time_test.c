@@ -90,7 +90,7 @@ static void test_event_never_recorded(void **state)
     assert_int_equal(weir_sim_now(sim), 0);
     ok(weir_device_stream_wait_event(device, a, event));
     assert_int_equal(weir_sim_stream_tail(sim, a), 100);
-    /* A slot that is reused starts anew. */
+    /* A new event in the slot of a destroyed one inherits nothing. */
     ok(weir_device_event_record(device, event, a));
     ok(weir_device_event_destroy(device, event));
     event = new_event(sim);
@@ -359,7 +359,7 @@ static void write_note(void *ctx)
 {
     note *n = ctx;
     n->log->letters[n->log->count] = n->letter;
-    n->log->times[n->log->count++] = weir_sim_now(n->log->sim); /* may call back */
+    n->log->times[n->log->count++] = weir_sim_now(n->log->sim); /* a host function may call the simulator */
 }
 
 static void test_host_functions_run_in_the_order_of_time(void **state)

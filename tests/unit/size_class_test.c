@@ -108,7 +108,8 @@ static weir_status remove_region(struct rig *rig, void *region, weir_tick limit)
 
 /* --- classes --- */
 
-/* The rule, written in another way: up to 16 granules every size, then eighths of the doubling below. */
+/* The rule of the classes, written in another way than in size_class.c: up to 16 granules every size is a class, above
+ * that classes rise by an eighth of the power of two below. */
 static uint64_t smallest_class_above(uint64_t granules)
 {
     uint64_t class = 1;
@@ -120,7 +121,8 @@ static uint64_t smallest_class_above(uint64_t granules)
     return class;
 }
 
-/* Every size up to the largest with slabs, and on to the end of small requests, which waste nothing. */
+/* Tests every size up to the largest class with slabs, and then larger ones up to the end of small requests, which get
+ * ranges of their own without waste. */
 static void every_size_has_its_class(void **state)
 {
     (void)state;
@@ -165,7 +167,7 @@ static void a_class_is_not_a_size(void **state)
     stop(&rig);
 }
 
-/* Regions of every number of slots around the most that a slab has: all are handed out, twice. */
+/* For every number of slots around the largest number in a slab: all slots of a region are handed out, twice. */
 static void slabs_fill_and_refill(void **state)
 {
     (void)state;
@@ -193,7 +195,7 @@ static void slabs_fill_and_refill(void **state)
 
 /* --- slabs --- */
 
-/* 8 KiB: slabs of eight slots by default. */
+/* A size of 8 KiB, which has slabs of eight slots by default. */
 static void an_empty_slab_is_kept_and_others_go_back(void **state)
 {
     (void)state;
@@ -209,7 +211,7 @@ static void an_empty_slab_is_kept_and_others_go_back(void **state)
     for (size_t i = 0; i < 32; i++) {
         give(&rig, &taken[i], 1, 0);
     }
-    /* Eight slots, and the free ranges on both sides of them. */
+    /* A slab has eight slots; the free ranges on both sides stay usable. */
     weir_lane_stats stats = stats_of(&rig, 1);
     assert_true(stats.ranges == 9 || stats.ranges == 10);
     assert_int_equal(stats.bytes, REGION);
@@ -299,7 +301,7 @@ static void slots_keep_their_lane_and_tick(void **state)
     stop(&rig);
 }
 
-/* Slots join when their slab is given back: the whole range waits for the last of them. */
+/* Slots merge when their slab is given back: the whole range waits for the slot that was freed last. */
 static void a_slab_given_back_keeps_the_latest_tick(void **state)
 {
     (void)state;
@@ -475,7 +477,7 @@ static void configs(void **state)
     assert_int_equal(ops->init(memory, &config), WEIR_ERR_INVALID);
     free(memory);
 
-    /* A region for slabs so small that there are none: every request is a range of its own size. */
+    /* With the smallest size of slab regions there are no slabs: every request is a range of its own size. */
     config = (weir_size_class_config){.struct_size = sizeof(config), .slab_region_bytes = GRANULE};
     struct rig rig;
     start(&rig, &config);
@@ -483,7 +485,7 @@ static void configs(void **state)
     assert_int_equal(must_take(&rig, 1, 17 * GRANULE).size, 17 * GRANULE);
     stop(&rig);
 
-    /* The region is so large that the table of classes ends first. */
+    /* With a very large size of slab regions the table of classes ends before slabs do. */
     config = (weir_size_class_config){
         .struct_size = sizeof(config), .small_bytes = UINT64_MAX, .slab_region_bytes = UINT64_C(1) << 44};
     start(&rig, &config);

@@ -1,13 +1,13 @@
 /* tests/unit/stream_event_test.c: the order that a pool learns from events of its caller.
  *
- * An event carries the clock of its stream as of its last record, no more and no less. The simulator's auditor finds
- * too much order, the statistics show too little.
+ * An event carries exactly the clock of its stream at its last record. If the pool assumes too much order, the
+ * simulator's auditor finds it; if the pool assumes too little, the statistics show it.
  */
 enum { A, B, C, D, streams };
 
 #include "stream_world.h"
 
-/* A block of the stream, in the middle of a kernel. */
+/* Returns a block of the stream on which a kernel is running. */
 static weir_block *get(struct world *w, int stream)
 {
     weir_block *block = NULL;
@@ -62,7 +62,7 @@ static void test_a_wait_of_the_host_counts_for_what_came_before(void **state)
     close_world(&w);
 }
 
-/* A wait for all of stream B covers the work that B had waited for. */
+/* A wait of the host for stream B covers the work that B had waited for. */
 static void test_a_wait_for_a_stream_counts_for_what_came_before(void **state)
 {
     (void)state;

@@ -200,7 +200,7 @@ static void test_a_try_does_not_meet_the_owner(void **state)
         (void)sched_yield();
     }
     for (unsigned round = 1; round <= rounds; round++) {
-        /* Held, and shared again: as after many intrusions. */
+        /* Takes the lock and makes it shared, as after many entries of other threads. */
         while (!stream_lock_owned(&g->lock)) {
             (void)sched_yield();
         }
@@ -397,7 +397,7 @@ static void test_a_late_owner_does_not_meet_the_next(void **state)
     weir__stream_lock_fini(&g->lock);
 }
 
-/* --- a kernel that no longer keeps its promise --- */
+/* --- a kernel in which membarrier begins to fail --- */
 
 #if defined(__linux__) && defined(__NR_membarrier)
 
@@ -414,7 +414,7 @@ static bool refuse_membarrier(void)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* Enters once, without the barrier. Returns NULL if the kernel has no filters. */
+/* Enters the lock once while membarrier fails. Returns NULL if the kernel has no filters. */
 static void *intrude(void *ctx)
 {
     struct guarded *g = ctx;
@@ -440,7 +440,8 @@ static int intrude_from_a_sandbox(void)
     if (pthread_create(&thread, NULL, intrude, &g) != 0 || pthread_join(thread, &came) != 0 || came == NULL) {
         return sandbox_absent;
     }
-    /* The bias is gone for good, and no other lock gets one: without the barrier it could not be taken back. */
+    /* The lock's bias ends for good, and no other lock gets a bias: without the barrier a bias could not be taken
+     * back. */
     struct stream_lock later;
     weir__stream_lock_init(&later, false);
     lock(&later, &g.sum);

@@ -144,7 +144,7 @@ static void test_a_poll_finds_each_new_free(void **state)
     }
 }
 
-/* Each handle leads to its stream, before and after others have ended. */
+/* Each handle leads to its stream, before and after other streams have ended. */
 static void test_handles_lead_to_their_streams(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void test_handles_lead_to_their_streams(void **state)
     }
     for (int i = 0; i < many; i += 3) {
         weir_stream *found = NULL;
-        ok(weir_pool_stream(w.pool, w.native[i], &found)); /* in the lowest place that has become free */
+        ok(weir_pool_stream(w.pool, w.native[i], &found)); /* takes the lowest free stream number */
         assert_ptr_equal(found, w.stream[i]);
     }
     close_world();

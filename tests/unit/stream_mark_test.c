@@ -1,4 +1,4 @@
-/* tests/unit/stream_mark_test.c: points in a stream's order, without a block. */
+/* tests/unit/stream_mark_test.c: weir_stream_mark: points in a stream's order without a freed block. */
 #include "sim_test.h"
 
 #include <weir/caching.h>
@@ -164,7 +164,7 @@ static void test_synced_and_retired(void **state)
     assert_true(is);
     weir_tick tick = 0;
     fails(weir_stream_mark(w.pool, w.stream[1], &tick), WEIR_ERR_INVALID);
-    /* A stream in the place of a retired one does not make the retired stream's marks unreached. */
+    /* Marks of a retired stream stay reached after a new stream has taken its place. */
     weir_stream *heir = NULL;
     ok(weir_pool_stream(w.pool, new_stream(w.sim), &heir));
     is = false;

@@ -57,7 +57,7 @@ static void test_no_clock(void **state)
     succeed(&w, A);
     run_on(&w, get(&w, A, SIZE), A);
     is_clean(w.sim);
-    assert_int_equal(figures(&w).region_allocs, 2); /* B's memory was not to be had without a wait */
+    assert_int_equal(figures(&w).region_allocs, 2); /* B's memory could not be used without a wait */
     close_world(&w);
 }
 
@@ -98,7 +98,7 @@ static void test_no_cached_block(void **state)
 {
     (void)state;
     struct world w = open_world(4 * SIZE);
-    put(&w, get(&w, A, 4 * SIZE), A); /* so much is reserved that the front cache takes the next block */
+    put(&w, get(&w, A, 4 * SIZE), A); /* reserves enough memory that the front cache takes the next block */
     weir_block *block = get(&w, A, 1 * KIB);
     run_on(&w, block, A);
     put(&w, block, A);

@@ -1,5 +1,6 @@
-/* tests/unit/stream_world.h: a pool over a simulator whose calls take no host time, and streams whose events the pool
- * is told of. Regions hold one block of SIZE. The including file names its streams first: enum { A, B, streams };
+/* tests/unit/stream_world.h: a pool over a simulator in which calls take no host time, and functions that record events
+ * and tell the pool. A region holds one block of SIZE. The including file defines its streams first: enum { A, B,
+ * streams };
  */
 #ifndef STREAM_WORLD_H
 #define STREAM_WORLD_H
@@ -19,7 +20,7 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* limit_bytes: of the pool, 0 = none. */
+/* limit_bytes: the pool's limit; 0 = none. */
 static inline struct world open_world(uint64_t limit_bytes)
 {
     struct world w = {0};

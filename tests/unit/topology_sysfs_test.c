@@ -1,5 +1,5 @@
-/* tests/unit/topology_sysfs_test.c: the reader of the kernel's files, over trees of files as kernels have them: nodes
- * with gaps and distances, a process in a cpuset, devices, a kernel without NUMA, and files that say nonsense.
+/* tests/unit/topology_sysfs_test.c: the reader of the kernel's files, over trees of files like those of kernels: nodes
+ * with gaps and distances, a process in a cpuset, devices, a kernel without NUMA, and invalid files.
  *
  * Linked so that weir's requests for host memory go through the test's own.
  */
@@ -184,7 +184,7 @@ static void test_kernel_without_nodes(void **state)
 {
     (void)state;
     weir_topology *t = NULL;
-    assert_int_equal(weir__topology_read_sysfs(root, &t), WEIR_ERR_UNSUPPORTED); /* nothing at all */
+    assert_int_equal(weir__topology_read_sysfs(root, &t), WEIR_ERR_UNSUPPORTED); /* an empty tree */
     put("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree:         1000 kB\n");
     put("/sys/devices/system/cpu/online", "0-7\n");
     put_device("0000:c1:00.0", "0x120000\n", "0x19e5\n", "0xd802\n", "-1\n");

@@ -1,7 +1,7 @@
-/* tests/unit/topology_test.c: what weir makes of machines: this one, hwloc's synthetic ones, and XML of accelerator
+/* tests/unit/topology_test.c: weir's view of machines: this one, hwloc's synthetic ones, and XML of accelerator
  * servers, of special memory, of forbidden nodes and of numbers with gaps.
  *
- * Linked so that weir's requests for host memory go through the test's own.
+ * Linked so that weir's requests for host memory go through the test's own functions.
  */
 #include "topology_internal.h"
 #include "xml_machine.h"
@@ -187,7 +187,7 @@ static void test_environment_is_ignored(void **state)
             check_this_machine(t);
             assert_int_not_equal(weir_topology_node_count(t), 7);
             weir_topology_destroy(t);
-            t = synthetic("numa:2 pu:2"); /* asked for by name it is served all the same, and is not the machine */
+            t = synthetic("numa:2 pu:2"); /* a synthetic machine can be requested by name, and is not this machine */
             assert_int_equal(weir_topology_node_count(t), 2);
             weir_topology_destroy(t);
             (void)unsetenv(settings[i][0]);
@@ -228,7 +228,7 @@ static void test_ascend_devices(void **state)
                     {"0000:81:00.0", 4}, {"0000:82:00.0", 4}, {"0000:c1:00.0", 6}, {"0000:c2:00.0", 6}};
     weir_topology *t = from_xml(&ascend);
     weir_topology_device device = WEIR_TOPOLOGY_DEVICE_INIT;
-    assert_int_equal(weir_topology_device_count(t), 8); /* without the console and the network */
+    assert_int_equal(weir_topology_device_count(t), 8); /* the console and the network device do not count */
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(weir_topology_device_at(t, i, &device), WEIR_OK);
         assert_string_equal(device.bus_id, expected[i].bus_id);
@@ -240,7 +240,7 @@ static void test_ascend_devices(void **state)
     }
     assert_int_equal(weir_topology_device_at(t, 8, &device), WEIR_ERR_INVALID);
     assert_int_equal(nearest(t, "C1:00.0", WEIR_NODE_NONE), 6);
-    assert_int_equal(nearest(t, "0000:35:00.0", WEIR_NODE_NONE), 1); /* any device has a place */
+    assert_int_equal(nearest(t, "0000:35:00.0", WEIR_NODE_NONE), 1); /* a device of any kind has a nearest node */
     weir_topology_destroy(t);
 }
 
@@ -285,8 +285,9 @@ static void test_bus_ids(void **state)
     weir_topology_destroy(t);
 }
 
-/* A device of a whole package is as near to both of its nodes: the caller decides, then the number. One of the whole
- * machine has no affinity, and the devices are shared out. */
+/* A device of a whole package is equally near to both nodes of the package: the node nearer to the caller's is chosen,
+ * and in a tie the lower number. A device of the whole machine has no affinity; weir_topology_slice divides such
+ * devices among the nodes. */
 static void test_affinity_of_several_nodes(void **state)
 {
     (void)state;
@@ -392,13 +393,14 @@ static void test_forbidden_and_empty_nodes(void **state)
     assert_false(node_info(t, 0).is_host_memory);
     assert_int_equal(node_info(t, 0).cpus, 8);
     assert_int_equal(t->nodes[0].home, 1);
-    assert_int_equal(nearest(t, "0000:01:00.0", WEIR_NODE_NONE), WEIR_NODE_NONE); /* next to no memory at all */
+    assert_int_equal(nearest(t, "0000:01:00.0", WEIR_NODE_NONE),
+                     WEIR_NODE_NONE); /* no node with memory is near the device */
     weir_topology_destroy(t);
 
     m = kunpeng;
     m.forbidden_nodes = 7;
     t = from_xml(&m);
-    assert_int_equal(nearest(t, "0000:01:00.0", 0), 3); /* nothing to choose from */
+    assert_int_equal(nearest(t, "0000:01:00.0", 0), 3); /* only one node is possible */
     assert_int_equal(t->nodes[1].home, 3);
     weir_topology_destroy(t);
 }

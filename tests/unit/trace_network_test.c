@@ -1,5 +1,5 @@
-/* trace_network_test.c: the networks of ncnn, against the shapes that their files carry and against recorded
- * traffic: for 160 images and five networks every allocation and every free, in order.
+/* trace_network_test.c: compares the networks of ncnn with the shapes in their files and with recordings: every
+ * allocation and every free of five networks for 160 images, in order.
  */
 #include "network.h"
 #include "trace.h"
@@ -32,7 +32,8 @@ static acl__network *read_shared(const char *name)
     return network;
 }
 
-/* The number of detections is known only after a run; the hint has the number of one run. */
+/* False for a blob that depends on the number of detections, which is known only after a run: the hint in the file has
+ * the number of one run. */
 static bool comparable(const acl__network *n, uint32_t blob)
 {
     return n->blobs[blob].hint.rank > 0 && n->layers[n->blobs[blob].producer].kind != ACL__LAYER_YOLO_DETECTION;
@@ -55,7 +56,7 @@ static void shapes_are_those_of_the_hints(void **state)
         for (uint32_t b = 0; b < n->blob_count; b++) {
             const acl__shape *hint = &n->blobs[b].hint, *got = &shapes[b];
             if (comparable(n, b)) {
-                /* A hint says 1 where a rank has no dimension, and rank 3 for what a global pooling gives. */
+                /* In a hint a missing dimension is 1, and the output of a global pooling has rank 3. */
                 if (hint->w != got->w || hint->h != got->h || hint->c != got->c || hint->rank != got->rank) {
                     fail_msg("%s: %s: rank %u %u, %llu x %llu x %llu", NETWORKS[i], n->blobs[b].name, hint->rank,
                              got->rank, (unsigned long long)got->w, (unsigned long long)got->h,
@@ -112,8 +113,8 @@ static void expect_free(follower *f, const char *what, uint64_t id)
     f->frees++;
 }
 
-/* One inference as the runtime performs it: the border, the outputs, then what nobody needs any more. The recorder
- * took the input from its allocator too, and gave the output back at the end. */
+/* Compares one inference. The runtime allocates the border, then each layer's outputs, then frees the blobs that no
+ * later layer reads. The recorded program also allocated the input and freed the output at the end. */
 static void follow_run(follower *f, const acl__network *n, const acl__plan *plan, const acl__shape *shapes,
                        uint64_t *blocks)
 {
@@ -132,7 +133,7 @@ static void follow_run(follower *f, const acl__network *n, const acl__plan *plan
             uint64_t bytes = acl__shape_bytes(&shapes[blob]);
             if (layer->kind == ACL__LAYER_YOLO_DETECTION) {
                 assert_true(bytes >= 2404);
-                bytes = 2404; /* the recorder took 100 boxes for found */
+                bytes = 2404; /* the recorded program assumed 100 found boxes */
             }
             if (plan->storages[s].born == l) {
                 blocks[s] = expect_alloc(f, layer->name, bytes);
@@ -209,7 +210,7 @@ static void traffic_is_what_was_recorded(void **state)
 
 /* --- a decoder --- */
 
-/* One token after `before` others: keys and values grow by one. */
+/* Decodes one token after `before` earlier tokens: keys and values grow by one entry. */
 static void a_decoder_grows_its_cache(void **state)
 {
     acl__network *n = read_shared("qwen3_0.6b_decoder.ncnn.param");

@@ -184,7 +184,7 @@ static void test_refused(void **state)
     assert_int_equal(files_here(), 0);
 }
 
-/* A pipe is written straight and never removed. */
+/* A pipe is written directly and never removed. */
 static void test_pipe(void **state)
 {
     struct out_file file;
@@ -272,7 +272,7 @@ static void test_aim(void **state)
     free(part);
 }
 
-/* A place that is taken by a folder meanwhile: the bytes are still there. */
+/* If a folder takes the target's name before the file is finished, the bytes stay in the temporary file. */
 static void test_cannot_finish(void **state)
 {
     struct out_file file;
@@ -314,7 +314,7 @@ static void test_signals(void **state)
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), numbers[i]);
         assert_int_equal(files_here(), 0);
-        assert_int_equal(end_by(numbers[i], true), 0); /* as by nohup */
+        assert_int_equal(end_by(numbers[i], true), 0); /* the signal is ignored, as with nohup */
     }
 }
 

@@ -1,5 +1,5 @@
-/* trace_pickle_test.c: the opcodes of plain data in all their spellings, and that everything else is refused by name
- * and offset, without a crash and without much memory. */
+/* trace_pickle_test.c: the reader accepts the opcodes of plain data in every form. It refuses all other opcodes with
+ * their name and offset, without a crash and without much memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ static void check_text(const char *bytes, size_t size, enum pickle_kind kind, co
     assert_memory_equal(value->as.text, expected, length);
 }
 
-/* --- what is accepted --- */
+/* --- accepted pickles --- */
 
 static void test_constants(void **state)
 {
@@ -206,7 +206,7 @@ static void test_depth(void **state)
     free(bytes);
 }
 
-/* Sixty doublings of a list: 2^60 items for a walker, sixty nodes here. */
+/* A list that is doubled sixty times ("billion laughs"): 2^60 items if every path is walked, but only sixty nodes. */
 static void test_laughs(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void test_frames(void **state)
         "t.pickle: byte 14: the pickle ends in the middle (FRAME)");
 }
 
-/* --- what is refused --- */
+/* --- refused pickles --- */
 
 static void test_refused_opcodes(void **state)
 {

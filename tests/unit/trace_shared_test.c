@@ -1,5 +1,5 @@
-/* trace_shared_test.c: recorded traces of real programs, where WEIR_TRACES_DIR has them: every `.wtr` file is read and
- * survives a round trip, and every PyTorch snapshot gives the events that its own conversion beside it has. */
+/* trace_shared_test.c: recorded traces of real programs, if WEIR_TRACES_DIR has them. Every `.wtr` file is read and
+ * survives a round trip. Every PyTorch snapshot gives the same events as the conversion that lies beside it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,7 +162,7 @@ static unsigned count_kind(const struct trace *trace, weir_trace_kind kind)
     return count;
 }
 
-/* The conversions lack the memory that is mapped at the start of the window; both contain everything else. */
+/* The conversions lack the memory that is mapped at the start of the window; all other events are in both. */
 static bool compared(const struct trace_event *entry)
 {
     weir_trace_kind kind = entry->event.kind;

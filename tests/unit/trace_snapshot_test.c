@@ -1,5 +1,5 @@
-/* trace_snapshot_test.c: the import of PyTorch and torch_npu snapshots, on pickles that the test makes itself. The
- * expected traces are written out as text, so that each test shows what becomes of what. */
+/* trace_snapshot_test.c: the import of PyTorch and torch_npu snapshots, on pickles that the test makes itself. Each
+ * test has its expected trace as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,8 @@ static void put_free(struct pickle_writer *w, uint64_t address, uint64_t size, u
 
 /* --- the ordinary case --- */
 
-/* A window that begins with one block and ends with another, a segment of its own, frames, an OOM and a snapshot. */
+/* Makes a history that begins with one live block and ends with another, with an alloc and a free of a segment, frames,
+ * an OOM and a snapshot entry. */
 static void make_ordinary(struct pickle_writer *w)
 {
     pw_snapshot(w);
@@ -308,7 +309,7 @@ static void test_npu(void **state)
                        "z 4 + 0x700000800000 2097152 0\n");
 }
 
-/* An unmap in the middle of a range, and one that overlaps its end, seen backwards. */
+/* The import goes backwards over an unmap in the middle of a range and over one that overlaps its end. */
 static void test_mapped_pieces(void **state)
 {
     (void)state;
@@ -341,7 +342,7 @@ static void test_mapped_pieces(void **state)
     trace_free(trace);
 }
 
-/* Adjacent ranges of two streams stay two. */
+/* Adjacent mapped ranges of two streams stay two segments. */
 static void test_mapped_neighbours_of_two_streams(void **state)
 {
     (void)state;
@@ -531,7 +532,7 @@ static void test_old_map(void **state)
                             "p 1 2048 0 0x700000000600\n");
 }
 
-/* The entry names the pool, or else the segment around the address does. */
+/* The pool of a block is named by its entry, otherwise by the segment around its address. */
 static void test_pools(void **state)
 {
     (void)state;
@@ -639,7 +640,7 @@ static void test_tags(void **state)
     trace_free(trace);
 }
 
-/* --- what is refused --- */
+/* --- refused snapshots --- */
 
 static void test_not_a_snapshot(void **state)
 {
@@ -682,7 +683,7 @@ static void test_code(void **state)
         "nothing is executed");
 }
 
-/* A history that contains one entry a million times is short in the file and very long for a walker. */
+/* A history that contains one entry a million times is short in the file but long to walk. */
 static void test_repeated_objects(void **state)
 {
     (void)state;

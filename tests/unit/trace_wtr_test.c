@@ -1,5 +1,5 @@
-/* trace_wtr_test.c: the reader and the writer of `.wtr`. Every rule that the reader keeps has a line here that breaks
- * it, with the whole message that a person then sees. */
+/* trace_wtr_test.c: the reader and the writer of `.wtr`. For each rule of the reader the tests have a line that breaks
+ * it, with the whole error message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,7 +115,7 @@ static const char every_kind[] = "#wtr 1\n"
                                  "o 24 100 50 d=2\n"
                                  "v 25 1000 900\n";
 
-/* --- what is accepted --- */
+/* --- accepted traces --- */
 
 static void test_every_kind(void **state)
 {
@@ -273,7 +273,7 @@ static void test_sparse_ids(void **state)
     free(text);
 }
 
-/* --- what is refused --- */
+/* --- refused traces --- */
 
 static void test_header(void **state)
 {
@@ -565,7 +565,7 @@ static void test_cannot_open(void **state)
     trace_free(trace);
 }
 
-/* Every device of this system refuses the bytes, none of them is removed. */
+/* The writer reports a failed write to a device file, and does not remove the device file. */
 static void test_cannot_write(void **state)
 {
     (void)state;
@@ -593,7 +593,7 @@ static unsigned char *packed_trace(const char *name, size_t *size)
     return bytes;
 }
 
-/* Cut at every byte, and with one more behind the end. */
+/* A packed file is refused if it is cut at any byte, or has one more byte at its end. */
 static void test_damaged_packing(void **state)
 {
     (void)state;

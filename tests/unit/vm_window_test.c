@@ -1,7 +1,8 @@
-/* tests/unit/vm_window_test.c: where a request needs the least new memory, and which idle granules there are.
+/* tests/unit/vm_window_test.c: the search for the place where a request needs the least new memory, and the search for
+ * idle granules.
  *
- * The strategy is a list of ranges written by hand; random lists are judged against every possible place tried one by
- * one.
+ * The strategy is a list of ranges written by hand. Results for random lists are compared with a trial of every
+ * possible place.
  */
 #include "memory/vm_window.h"
 
@@ -19,8 +20,8 @@
 
 enum { most_ranges = 64, lanes = 3 };
 
-/* A range for the list: `what` is 'T' taken, 'H' hole, 'F' free in lane 1, 'O' free in lane 2 at tick 7, 'S' set apart
- * in lane 1; '|' ends the region, and the next one begins so many bytes further on. */
+/* A range of the list. Kinds: 'T' taken, 'H' hole, 'F' free in lane 1, 'O' free in lane 2 at tick 7, 'S' set apart in
+ * lane 1. '|' ends the region; the next region begins `size` bytes further on. */
 struct piece {
     char what;
     uint64_t size;
@@ -75,7 +76,8 @@ static const weir_strategy_ops list_ops = {.struct_size = sizeof(list_ops), .wal
 static const weir_tick all_limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
 static const weir_tick first_limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, 6}; /* lane 2 still works */
 
-/* Where the granules of one handle begin and end, by granule from BASE on; end 0: a handle of its own. */
+/* Begin and end of the handle that a granule belongs to, by granule from BASE on; end 0: the granule is a handle of its
+ * own. */
 struct handle {
     uint64_t start;
     uint64_t end;
@@ -159,13 +161,13 @@ static void test_a_free_run_is_extended(void **state)
     require(&up, 20, 6, 2); /* 6 .. 26: granules 16 and 24 are missing */
     const struct list down = LIST({'H', 40}, {'F', 10}, {'T', 6});
     require(&down, 18, 32, 1); /* moved down to the start of its granule */
-    require(&down, 19, 24, 2); /* ends with the run otherwise, and begins at a granule */
+    require(&down, 19, 24, 2); /* otherwise it ends with the run, and begins at a granule */
     const struct list both = LIST({'T', 4}, {'F', 4}, {'H', 16}, {'F', 4}, {'T', 4});
     require(&both, 24, 4, 2);
     assert_int_equal(find(&both, all_limits, 25, 1, false).need, 77);
 }
 
-/* Of equals, the smallest run is used up: the larger one may hold something large later. */
+/* Among equal places, the smallest run is used, so that a larger run stays free for a large request. */
 static void test_the_smaller_run_is_extended(void **state)
 {
     (void)state;
@@ -175,12 +177,12 @@ static void test_the_smaller_run_is_extended(void **state)
     require(&list, 36, 44, 3);
 }
 
-/* Of equals, the one with the fewest handles: a request that begins at a granule has all of its memory in one. */
+/* Among equal places, the one with the fewest handles is used: a request that begins at a granule takes one handle. */
 static void test_a_request_takes_few_handles(void **state)
 {
     (void)state;
     const struct list list = LIST({'T', 4}, {'F', 4}, {'H', 40});
-    require(&list, 16, 8, 2); /* 4 .. 20 needs two as well, which are the halves of two requests */
+    require(&list, 16, 8, 2); /* 4 .. 20 needs two granules as well, but in two handles */
     assert_int_equal(find(&list, all_limits, 16, 1, false).handles, 1);
     require(&list, 20, 4, 2); /* one granule less is better than one handle less */
     assert_int_equal(find(&list, all_limits, 28, 1, false).handles, 1);
@@ -201,9 +203,9 @@ static void test_memory_that_may_not_be_had_is_in_the_way(void **state)
     (void)state;
     const struct list list = LIST({'F', 8}, {'O', 8}, {'H', 8}, {'S', 8}, {'H', 8});
     assert_int_equal(find(&list, all_limits, 24, 1, false).need, 1);
-    assert_int_equal(find(&list, first_limits, 24, 1, false).need, 77); /* lane 2 works, and slots are slots */
+    assert_int_equal(find(&list, first_limits, 24, 1, false).need, 77); /* lane 2 still works, slots stay unused */
     assert_int_equal(find(&list, all_limits, 40, 1, false).need, 77);
-    assert_int_equal(find(&list, all_limits, 40, 1, true).need, 2); /* as a last resort they are memory */
+    assert_int_equal(find(&list, all_limits, 40, 1, true).need, 2); /* as a last resort slots are used */
 }
 
 static void test_nothing_reaches_across_regions(void **state)
@@ -225,7 +227,7 @@ static void test_alignments(void **state)
     }
     assert_int_equal(find(&list, all_limits, 30, 64, false).address, BASE + 64);
     assert_int_equal(find(&list, all_limits, 30, 64, false).need, 4);
-    assert_int_equal(find(&list, all_limits, 192, 128, false).need, 77); /* 128 .. 256 is all there is */
+    assert_int_equal(find(&list, all_limits, 192, 128, false).need, 77); /* the only aligned free place is 128 .. 256 */
 }
 
 /* A large handle is in the window as a whole, or not at all. */
@@ -234,9 +236,9 @@ static void test_large_handles_are_taken_as_a_whole(void **state)
     (void)state;
     const struct list list = LIST({'T', 4}, {'F', 4 + 32 + 8}, {'H', 24}, {'T', 8});
     one_handle(8, 40);
-    require(&list, 20, 40, 2); /* beside it */
+    require(&list, 20, 40, 2); /* beside the handle */
     require(&list, 33, 8, 0);
-    require(&list, 41, 4, 0); /* down to where its granule begins to be free */
+    require(&list, 41, 4, 0); /* begins at the first free byte of its granule */
     require(&list, 44, 4, 0);
     require(&list, 48, 4, 1);
     kind = WINDOW_MAPPED;
@@ -319,7 +321,7 @@ static void test_large_handles_are_idle_as_a_whole(void **state)
 
 /* --- with a strategy that shows free memory by size --- */
 
-/* The first range above `first` that is taken or in another region. */
+/* Returns the first range above `first` that is taken or in another region. */
 static size_t end_of_run(const struct list *list, size_t first)
 {
     size_t end = first;
@@ -330,7 +332,7 @@ static size_t end_of_run(const struct list *list, size_t first)
     return end;
 }
 
-/* Neighbours with memory that have `least` bytes together. */
+/* True if the ranges from `first` to `end` contain adjacent ranges with memory of at least `least` bytes together. */
 static bool has_memory(const struct list *list, size_t first, size_t end, uint64_t least)
 {
     uint64_t bytes = 0;
@@ -340,7 +342,7 @@ static bool has_memory(const struct list *list, size_t first, size_t end, uint64
     return bytes >= least;
 }
 
-/* The last run first: none follows another as walk would show it. */
+/* Visits the runs from the last one on, so in another order than walk. */
 static void walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     const struct list *list = state;
@@ -358,7 +360,7 @@ static void walk_free(const void *state, uint64_t least, weir_range_visitor visi
     }
 }
 
-/* --- against every place --- */
+/* --- comparison with a trial of every place --- */
 
 static uint64_t random_state;
 
@@ -370,7 +372,7 @@ static uint64_t below(uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
-/* Holes are made of whole granules; what lies between them is cut anywhere. */
+/* Makes a random list: holes consist of whole granules, other ranges begin and end anywhere. */
 static struct list random_list(void)
 {
     struct piece pieces[most_ranges];
@@ -404,7 +406,7 @@ static const weir_range_info *range_at(const struct list *list, uint64_t address
     return NULL;
 }
 
-/* Handles of two to five granules where no hole is. */
+/* Makes random handles of two to five granules outside the holes. */
 static void random_handles(const struct list *list)
 {
     memset(handles, 0, sizeof(handles));
@@ -433,7 +435,7 @@ static bool usable(const weir_range_info *range)
            (range->lane == WEIR_LANE_UNMAPPED || range->tick <= first_limits[range->lane]);
 }
 
-/* Granules to map for a request at `address`; UINT64_MAX: it cannot be there. */
+/* Returns the granules to map for a request at `address`, or UINT64_MAX if the request cannot lie there. */
 static uint64_t cost_at(const struct list *list, uint64_t address, uint64_t size)
 {
     uint64_t cost = 0;
@@ -459,7 +461,7 @@ static uint64_t cost_at(const struct list *list, uint64_t address, uint64_t size
     return cost;
 }
 
-/* Granules that a request at `address` touches and in which nothing lies that is not usable. */
+/* Returns the granules that a request at `address` touches and that contain only usable memory. */
 static uint64_t own_at(const struct list *list, uint64_t address, uint64_t size)
 {
     uint64_t count = 0;
@@ -480,7 +482,7 @@ static int by_address(const void *left, const void *right)
     return a->address < b->address ? -1 : a->address > b->address;
 }
 
-/* The same granules are idle, and a window without holes is found, when the strategy shows free memory alone. */
+/* If the strategy shows only its free memory, the same granules are idle, and a window without holes is found. */
 static void test_free_memory_by_size_is_enough(void **state)
 {
     (void)state;

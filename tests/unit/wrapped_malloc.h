@@ -1,5 +1,5 @@
-/* tests/unit/wrapped_malloc.h: host memory that is refused at the n-th request of the code under test. For programs
- * linked with --wrap=malloc and so on; one file includes it once.
+/* tests/unit/wrapped_malloc.h: makes the n-th request of the code under test for host memory fail. For programs linked
+ * with --wrap=malloc and so on; one file of a program includes it once.
  */
 #ifndef WEIR_UNIT_WRAPPED_MALLOC_H
 #define WEIR_UNIT_WRAPPED_MALLOC_H

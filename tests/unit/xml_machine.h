@@ -1,7 +1,7 @@
 /* tests/unit/xml_machine.h: machines that do not exist, written as hwloc's XML (of version 2, which hwloc 3 reads too).
  *
- * A machine is packages of nodes. Each node has processors of its own and, where it says so, a second node beside it
- * that has none. Devices hang behind a bridge of a package's node, of a whole package, or of the machine.
+ * A machine consists of packages, and a package of nodes. A node with processors may be followed by nodes without,
+ * which lie beside it. A device is connected behind a bridge of a node, of a whole package, or of the machine.
  */
 #ifndef TESTS_UNIT_XML_MACHINE_H
 #define TESTS_UNIT_XML_MACHINE_H
@@ -18,16 +18,16 @@ enum { XML_NODES = 16, XML_DEVICES = 16 };
 
 struct xml_node {
     unsigned number;
-    unsigned package; /* rising */
-    unsigned cpus;    /* 0: no processors; lies beside the node before it */
-    const char *kind; /* subtype, or NULL */
+    unsigned package; /* in rising order */
+    unsigned cpus;    /* 0: no processors; the node lies beside the one before it */
+    const char *kind; /* hwloc's subtype, or NULL */
     uint64_t bytes;
 };
 
 struct xml_device {
     const char *bus_id;
-    const char *ids; /* "1200 [19e5:d802]" */
-    int node;        /* number; -1: the machine; -100 - n: package n */
+    const char *ids; /* class, vendor and device, as "1200 [19e5:d802]" */
+    int node;        /* the device's place: number of a node; -1: the machine; -100 - n: package n */
 };
 
 struct xml_machine {
@@ -91,7 +91,7 @@ static inline void xml_distances(FILE *out, const struct xml_machine *m)
     (void)fprintf(out, "<u64values length=\"%zu\">%s</u64values></distances2>\n", length, text);
 }
 
-/* The processors of a node are those after all earlier nodes'. */
+/* Returns the set of processors of the nodes from `from` to `to`. Processors are numbered in the order of the nodes. */
 static inline uint64_t xml_cpus(const struct xml_machine *m, size_t from, size_t to)
 {
     unsigned first = 0;
@@ -112,7 +112,7 @@ static inline uint64_t xml_numbers(const struct xml_machine *m, size_t from, siz
     return set;
 }
 
-/* A node with processors, and those beside it. */
+/* Writes a node with processors and the nodes beside it. */
 static inline void xml_group(FILE *out, unsigned *id, const struct xml_machine *m, size_t from, size_t to)
 {
     const uint64_t cpus = xml_cpus(m, from, to);
@@ -174,7 +174,7 @@ static inline void xml_write(FILE *out, const struct xml_machine *m)
     (void)fprintf(out, "</topology>\n");
 }
 
-/* A file that holds the machine; `path` ends in XXXXXX. */
+/* Writes the machine to a new file. `path` ends in XXXXXX, which is replaced. */
 static inline bool xml_file(char *path, const struct xml_machine *m)
 {
     const int file = mkstemp(path);

@@ -34,7 +34,7 @@ static size_t left(void)
 static aclrtStream streams[2];
 static aclrtEvent event;
 
-/* --- what is tried, and what gives back all that is left of it --- */
+/* --- trials: calls that may fail, and the clean-up that returns all their memory --- */
 
 typedef struct trial {
     void (*go)(void);

@@ -1,5 +1,5 @@
-/* Does what a framework does with libweir_torch.so: loads it by its path and finds two functions. The third function is
- * weir's own. */
+/* Uses libweir_torch.so as a framework does: loads it by its path and looks up two functions. The third function is one
+ * of weir's own. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <weir/torch.h>

@@ -1,5 +1,5 @@
-/* tests/unit/rights/program.c: makes weir look at its environment, and prints whether the process runs with another
- * user's rights. rights.sh makes a set-uid program of it. */
+/* tests/unit/rights/program.c: makes weir read its environment, and prints 1 if the process runs with another user's
+ * rights. rights.sh makes a set-uid program of it. */
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <weir/heap.h>

@@ -20,7 +20,7 @@ wishes=(MSTX_INJECTION_PATH="$work/intruder.so" HWLOC_PLUGINS_PATH="$work/plugin
 fail() { echo "FAILED: $1"; cat "$work/out"; exit 1; }
 grep -qx 'secure 0' "$work/out" || fail 'an ordinary program has other rights'
 
-# Each wish alone is obeyed without other rights: what is looked for below can be seen.
+# Without other rights each wish alone is obeyed, so the checks below could find a wish that is obeyed.
 "${other[@]}" "${wishes[0]}" "$work/program" >"$work/out"
 grep -q intruder "$work/out" || fail 'MSTX_INJECTION_PATH is ignored'
 "${other[@]}" "${wishes[1]}" "$work/program" >"$work/out"

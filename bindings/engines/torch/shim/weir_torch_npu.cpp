@@ -1,11 +1,12 @@
-// weir_torch_npu.cpp: the functions of torch_npu's pluggable allocator that C cannot have the shape of.
+// weir_torch_npu.cpp: the functions of torch_npu's pluggable allocator that need C++ types in their signatures.
 //
-// NPUStream and std::function are passed by a hidden pointer, and DeviceStats differs between versions of torch. So this file
-// is compiled by who uses it, against the torch and torch_npu that are installed; README.md has the command. It includes weir's
-// header and links libweir_torch.so, whose other functions a lookup by name finds through it.
+// NPUStream and std::function are passed by a hidden pointer, and DeviceStats differs between versions of torch. So
+// the user compiles this file against the installed torch and torch_npu; README.md has the command. The file includes
+// weir's header and links libweir_torch.so, so a lookup by name in the compiled library also finds the functions of
+// libweir_torch.so.
 //
-// torch_npu keeps work in a queue of its own before ACL sees it, unless TASK_QUEUE_ENABLE=0 or ASCEND_LAUNCH_BLOCKING=1. When
-// this library is loaded it tells weir how to empty that queue (weir_torch_set_drain).
+// torch_npu keeps work in a queue of its own before ACL sees it, unless TASK_QUEUE_ENABLE=0 or
+// ASCEND_LAUNCH_BLOCKING=1. When this library is loaded, it tells weir how to empty that queue (weir_torch_set_drain).
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
 
@@ -18,7 +19,7 @@
 #include <weir/torch.h>
 
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wreturn-type-c-linkage" // nobody calls it from C
+#pragma clang diagnostic ignored "-Wreturn-type-c-linkage" // never called from C
 #endif
 
 #define WEIR_SHIM extern "C" __attribute__((visibility("default")))
@@ -53,7 +54,7 @@ const bool queue_is_known = [] {
     return true;
 }();
 
-// --- figures: of all that torch splits by size only the sums are known ---
+// --- statistics: torch splits them by block size; weir has the sums only ---
 
 template <typename Array> void copy_counter(Array &to, const weir_torch_counter &from)
 {
@@ -64,7 +65,7 @@ template <typename Array> void copy_counter(Array &to, const weir_torch_counter 
     all.freed = from.freed;
 }
 
-// Members that not every version has.
+// Copies the members that only newer versions of torch have. Without them, the overload below does nothing.
 template <typename T>
 auto copy_newer(T &to, const weir_torch_device_stats &from, int) -> decltype((void)to.num_device_free)
 {
@@ -126,6 +127,6 @@ WEIR_SHIM void weir_torch_npu_pool_begin(int device, c10_npu::MempoolId_t id, st
     Filter *own = new (std::nothrow) Filter(std::move(filter));
     if (own != nullptr &&
         weir_torch_pool_begin(device, {id.first, id.second}, ask_filter, own, drop_filter) != WEIR_OK) {
-        delete own; // weir_torch_report has the reason, or it has begun already
+        delete own; // the pool has begun already, or weir_torch_report has the reason
     }
 }

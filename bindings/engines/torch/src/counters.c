@@ -1,7 +1,7 @@
-/* bindings/engines/torch/src/counters.c: figures by torch's names.
+/* bindings/engines/torch/src/counters.c: statistics under torch's names.
  *
- * Idea: bytes are counted here, once for all pools of a device, because torch sets its peaks back and a pool's own last
- * as long as the pool. What a pool knows anyway is asked of it.
+ * Idea: bytes are counted here, once for all pools of a device, because torch resets its peaks and a pool cannot reset
+ * its own. The other figures are read from the pools' statistics.
  *
  * Cost: an atomic addition for an alloc, and one for a free.
  */
@@ -48,7 +48,7 @@ void weir__torch_count_lost(struct torch_device *at)
     atomic_store(&at->freed, atomic_load(&at->allocated));
 }
 
-/* --- as torch wants them --- */
+/* --- in torch's form --- */
 
 static weir_torch_counter read_bytes(struct torch_device *at)
 {
@@ -60,7 +60,7 @@ static weir_torch_counter read_bytes(struct torch_device *at)
         .current = current, .peak = peak > current ? peak : current, .allocated = allocated, .freed = freed};
 }
 
-/* Of which the peak is not known. */
+/* Completes a counter that has no known peak: peak = current, freed = allocated - current. */
 static void complete(weir_torch_counter *counter)
 {
     counter->peak = counter->current;
@@ -108,7 +108,8 @@ void weir_torch_reset_peaks(int8_t device)
 
 /* --- as text --- */
 
-/* Adds to a text of `size` bytes, of which `used` would be taken by now. */
+/* Appends one figure to a text buffer of `size` bytes. `used` is the length of the text so far, as if `size` were
+ * unbounded; returns the new length. */
 static size_t add(char *text, size_t size, size_t used, const char *name, const char *part, int64_t value)
 {
     char word[96];

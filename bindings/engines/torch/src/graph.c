@@ -1,13 +1,14 @@
-/* bindings/engines/torch/src/graph.c: pools of graphs, and which allocations go there.
+/* bindings/engines/torch/src/graph.c: pools of graphs, and the routing of allocations to them.
  *
- * Idea: torch names a pool (two numbers) and a filter that says of which streams the allocations belong to it, while a
- * graph is captured. Such a pool is one of its own over the same device.
+ * Idea: while a graph is captured, torch names a pool (two numbers) and a filter. The filter tells which streams'
+ * allocations belong to the pool. Each such pool is a weir_pool of its own over the same device.
  *
- * Guarantee: memory of a pool of graphs stays at its addresses, and out of everybody else's hands, until the pool has
- * been released as often as begun: its source is pinned, and it neither moves memory nor waits for streams while it can
- * grow. After that it goes back when it is idle, and the entry serves another pool once nothing of it is live.
+ * Guarantee: the memory of a pool of graphs stays at its addresses and is used by no other pool until the pool has been
+ * released as often as begun. Its source is pinned, and while the pool can grow it neither moves memory nor waits for
+ * streams. After the last release its idle memory is returned. Once it has no live block and no memory, its entry may
+ * serve another id.
  *
- * Cost: one load for an allocation while nothing is captured; else a lock and the filters.
+ * Cost: one load for an allocation while nothing is captured; otherwise a lock and the calls of the filters.
  */
 #include "torch_internal.h"
 
@@ -22,7 +23,7 @@ struct torch_pool *weir__torch_route(struct torch_device *at, void *stream)
     if (atomic_load_explicit(&at->route_count, memory_order_acquire) == 0) {
         return NULL;
     }
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the filter is torch's */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the filter is foreign code */
     (void)pthread_mutex_lock(&route_lock);
     for (const struct torch_route *route = at->routes; route != NULL && found == NULL; route = route->next) {
         if (route->filter == NULL || route->filter(route->ctx, stream)) {
@@ -41,7 +42,7 @@ static bool same_id(weir_torch_pool_id a, weir_torch_pool_id b)
 
 /* --- pools (weir__torch_lock is held) --- */
 
-/* One that is in use, by its name. */
+/* Returns the pool in use that has the id, or NULL. */
 static struct torch_pool *named(const struct torch_device *at, weir_torch_pool_id id)
 {
     struct torch_pool *pool = atomic_load(&at->others);
@@ -51,7 +52,7 @@ static struct torch_pool *named(const struct torch_device *at, weir_torch_pool_i
     return pool;
 }
 
-/* Released before it was ended, that is. */
+/* True if a route still leads to the pool, because the caller released the pool before it ended the route. */
 static bool is_routed(const struct torch_pool *pool)
 {
     (void)pthread_mutex_lock(&route_lock);
@@ -63,7 +64,8 @@ static bool is_routed(const struct torch_pool *pool)
     return route != NULL;
 }
 
-/* Released, with nothing live and nothing reserved. */
+/* True if the entry may serve another id: its pool is released, and has no live block and no reserved memory. Trims the
+ * pool first. */
 static bool is_vacant(struct torch_pool *pool)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -82,6 +84,7 @@ static struct torch_pool *vacant(const struct torch_device *at)
     return pool;
 }
 
+/* Gives the pool with the id: the one in use, a vacant entry, or a new pool. */
 static weir_status name_pool(struct torch_pool *own, weir_torch_pool_id id, struct torch_pool **pool)
 {
     struct torch_device *at = own->at;
@@ -108,7 +111,8 @@ static struct torch_route **find_route(struct torch_device *at, weir_torch_pool_
     return link;
 }
 
-/* The last, so that of two that claim a stream the first begun has it. False: there is one. */
+/* Appends the route, so that a stream that two filters claim belongs to the route begun first. Returns false if a route
+ * with this id exists. */
 static bool put_route(struct torch_device *at, struct torch_route *route)
 {
     (void)pthread_mutex_lock(&route_lock);
@@ -150,7 +154,7 @@ void weir__torch_drop_routes_locked(struct torch_device *at)
     }
 }
 
-/* --- what frameworks call --- */
+/* --- the functions that frameworks call --- */
 
 weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_filter filter, void *ctx,
                                   void (*drop)(void *ctx))
@@ -210,7 +214,7 @@ void weir_torch_pool_release(int device, weir_torch_pool_id id)
         weir__torch_report_misuse("a pool of graphs was released that is not there", NULL);
     } else if (last) {
         const weir_status status = weir_pool_trim(pool->pool, 0, 0, NULL);
-        (void)status; /* what is not idle yet goes with a later trim */
+        (void)status; /* a later trim returns the memory that is not idle yet */
     }
 }
 

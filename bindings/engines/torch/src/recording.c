@@ -1,14 +1,13 @@
-/* bindings/engines/torch/src/recording.c: what the pools of a device are asked for, as a `.wtr` file that can be
- * replayed.
+/* bindings/engines/torch/src/recording.c: the requests to a device's pools, as a `.wtr` file that can be replayed.
  *
- * Idea: a recorder for each device, fed by hand with what all of its pools see: so a graph's blocks are in the same
- * file, and the pools stay as fast as they are.
+ * Idea: each device has one recorder. This file notes the events of all pools of the device in it. So the blocks of
+ * graphs are in the same file, and the pools need no observer and keep their fast path.
  *
- * Guarantee: files are complete after weir_torch_record(NULL), and after a program that ends without it; the destructor
- * below is the one thing of this library that runs at exit, and whatever is freed after it is only not recorded.
+ * Guarantee: the files are complete after weir_torch_record(NULL), and at the exit of a program that never calls it.
+ * The destructor below is the only code of this library that runs at exit; a free after it is not recorded.
  *
- * Cost: one load for an alloc or a free while nothing is recorded; else a lock, a look at the list of streams, and a
- * note.
+ * Cost: one load for an alloc or a free while nothing is recorded; otherwise a lock, a search of the list of streams
+ * and one note.
  */
 #include "torch_internal.h"
 
@@ -28,7 +27,7 @@ struct known_stream {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool active;
-static char *path; /* under the lock, as what follows; NULL: nothing is recorded */
+static char *path; /* under the lock, as is `files`; NULL: nothing is recorded */
 static struct {
     weir_recorder *recorder;
     struct known_stream *streams;
@@ -105,11 +104,13 @@ static void note_pools(struct torch_device *at, weir_walk_visitor visit)
             status = weir_pool_walk(other->pool, visit, at);
         }
     }
-    (void)status; /* the recorder takes the alloc of a block that it knows, and the free of one that it does not */
+    (void)status; /* a pool that was not walked does no harm: the recorder accepts an alloc of a block that it knows and
+                     a free of a block that it does not know */
 }
 
-/* --- what the other files tell --- */
+/* --- events that the other files report --- */
 
+/* Returns true, with the lock held, if the device is recorded. */
 static bool begin_note(const struct torch_device *at)
 {
     if (!atomic_load_explicit(&active, memory_order_relaxed)) {
@@ -166,7 +167,8 @@ void weir__torch_note_lost(struct torch_device *at)
 
 /* --- beginning and ending --- */
 
-/* "run.wtr" is run.device0.wtr for device 0, and what has no such end gets ".device0" behind it. */
+/* Makes the name of a device's file: "run.wtr" becomes run.device0.wtr for device 0, and a path without the ending
+ * ".wtr" gets ".device0" appended. Returns false if the name is too long. */
 static bool file_name(int device, char *name, size_t size)
 {
     const size_t length = strlen(path);
@@ -176,7 +178,7 @@ static bool file_name(int device, char *name, size_t size)
     return needed > 0 && (size_t)needed < size;
 }
 
-/* The lock is held. */
+/* Opens the device's file, if a recording is under way and the file is not open yet. The lock is held. */
 static weir_status open_file(struct torch_device *at)
 {
     char name[PATH_BYTES + 32];
@@ -224,7 +226,8 @@ static weir_status close_all(void)
     return first;
 }
 
-/* Of the devices that are in use; of others when they are. */
+/* Begins a recording with the files of all devices that have a pool. The file of any other device is opened when the
+ * device gets its pool. */
 static weir_status open_all(const char *wanted)
 {
     path = strdup(wanted);
@@ -282,6 +285,6 @@ __attribute__((destructor)) static void complete_files(void)
 {
     (void)pthread_mutex_lock(&lock);
     const weir_status status = close_all();
-    (void)status; /* nobody is left to tell */
+    (void)status; /* at exit no caller is left to report it to */
     (void)pthread_mutex_unlock(&lock);
 }

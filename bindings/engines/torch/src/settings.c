@@ -107,7 +107,7 @@ static bool read_record(const char *text, struct torch_settings *settings)
     return good;
 }
 
-/* *known: there is such a key. */
+/* Reads one setting. *known = false if there is no such key. */
 static bool read_one(const char *key, const char *value, struct torch_settings *settings, bool *known)
 {
     *known = true;

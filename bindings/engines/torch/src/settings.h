@@ -13,11 +13,11 @@ struct torch_settings {
     bool virtual_memory;
     weir_acl_pages pages;
     bool report;
-    char record[1024]; /* a file's name; "": none */
+    char record[1024]; /* a file's name; "" = no recording */
 };
 
-/* NULL or "" = the defaults. False, and in `why` (of `size` bytes) a sentence that names the part, if it cannot be
- * read; *settings is untouched then. */
+/* Reads a text like that of WEIR_TORCH into *settings; NULL or "" gives the defaults. On failure returns false, writes
+ * a sentence that names the unreadable part to `why` (of `size` bytes) and leaves *settings unchanged. */
 bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size);
 
 #endif

@@ -1,12 +1,13 @@
-/* bindings/engines/torch/src/source.c: a device as one pool sees it.
+/* bindings/engines/torch/src/source.c: one pool's view of its device.
  *
- * Idea: each pool of an ACL device, its own and those of graphs, has a device over it that passes everything on and
- * counts the memory taken. So all of them share one limit and one peak, which can be set back.
+ * Idea: each pool of a device has a weir_device of its own, a source, which passes every call on to the ACL device and
+ * counts the memory taken. So the device's own pool and its pools of graphs share one limit and one peak, which can be
+ * reset.
  *
- * Guarantee: what a pinned source has taken it keeps until its end, whatever its pool tries: a graph that is replayed
- * finds its memory where it was. A pool whose device refuses to take a region back keeps it in use.
+ * Guarantee: while a source is pinned it returns no memory, even if its pool tries to, so a replayed graph finds its
+ * memory at the same addresses. A pool keeps using a region that its device refuses to take back.
  *
- * Cost: a lock and an addition for each region or physical page taken or given back; nothing for events.
+ * Cost: a lock and an addition for each region or physical page taken or returned; none for events.
  */
 #include "torch_internal.h"
 
@@ -14,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* For pools to be made. */
+/* The drain of the pools that are created from now on. */
 static weir_torch_drain drain;
 static void *drain_ctx;
 
@@ -41,7 +42,8 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return weir_device_get_info(self->inner, info);
 }
 
-/* Before the device is asked, so that two threads cannot share the last bytes below the limit. */
+/* Counts `size` bytes as reserved, before the device is asked: two threads cannot both take the last bytes below the
+ * limit. Returns false if the limit does not allow it. */
 static bool reserve(struct torch_source *self, uint64_t size)
 {
     struct torch_device *at = self->at;
@@ -55,6 +57,7 @@ static bool reserve(struct torch_source *self, uint64_t size)
     return fits;
 }
 
+/* Completes reserve(): counts the memory as taken, or subtracts it if the device refused. */
 static void reserved(struct torch_source *self, uint64_t size, bool taken)
 {
     struct torch_device *at = self->at;
@@ -70,6 +73,7 @@ static void reserved(struct torch_source *self, uint64_t size, bool taken)
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* Subtracts memory that the device has taken back. */
 static void returned(struct torch_source *self, uint64_t size)
 {
     (void)pthread_mutex_lock(&lock);
@@ -97,7 +101,7 @@ static void put_region(struct torch_source *self, struct torch_region *region)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* The region at the address, or any (0); NULL: none. */
+/* Removes the region at the address from the list, any region if `address` is 0. Returns NULL if there is none. */
 static struct torch_region *take_region(struct torch_source *self, uint64_t address)
 {
     (void)pthread_mutex_lock(&lock);
@@ -134,7 +138,8 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
     return WEIR_OK;
 }
 
-/* Out of the list first: once the device has it, another thread may get the same address. */
+/* Returns a region to the device. The caller has taken it out of the list, because another thread may get the same
+ * address as soon as the device has the region. If the device refuses, the region goes back into the list. */
 static weir_status give_back(struct torch_source *self, struct torch_region *region)
 {
     const weir_status status = weir_device_region_free(self->inner, region->address, region->size);
@@ -159,7 +164,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region == NULL) { /* lost with the device, to which it is given back all the same: that one knows */
+    if (region == NULL) { /* forgotten when the source was lost; the ACL device knows of the reset and takes the call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);
@@ -192,7 +197,7 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
     return status;
 }
 
-/* --- passed on as they are --- */
+/* --- calls passed on unchanged --- */
 
 static weir_device *inner(void *ctx)
 {
@@ -264,10 +269,11 @@ static weir_status stream_check(void *ctx, void *native_stream)
     return weir_device_stream_check(inner(ctx), native_stream);
 }
 
-/* --- order where the framework keeps work in a queue of its own --- */
+/* --- stream order for a framework that keeps work in a queue of its own --- */
 
-/* Stands for a point in a stream's order that nobody has been told of. It is known to be passed only once the queue has
- * been emptied and the stream waited for, which only a call that may block can do. */
+/* An event that is never recorded on the ACL stream. It stands for a point in the stream's order. The point is known to
+ * be passed only after the framework's queue was drained and the stream waited for, which only a call that may block
+ * can do. */
 struct queued_event {
     void *native_stream;
     atomic_bool passed;
@@ -347,7 +353,7 @@ static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event
     .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create, .vm_destroy = vm_destroy,              \
     .vm_map = vm_map, .vm_unmap = vm_unmap
 
-/* By whether there is a queue, and whether the device has virtual memory. */
+/* Indexed by [the framework has a queue][the device has virtual memory]. */
 static const weir_device_ops tables[2][2] = {
     {{COMMON_SLOTS, ORDER_SLOTS}, {COMMON_SLOTS, ORDER_SLOTS, VIRTUAL_SLOTS}},
     {{COMMON_SLOTS, QUEUED_SLOTS}, {COMMON_SLOTS, QUEUED_SLOTS, VIRTUAL_SLOTS}},
@@ -367,7 +373,7 @@ weir_status weir__torch_source_create(struct torch_pool *pool)
     return status;
 }
 
-/* --- figures --- */
+/* --- state and statistics --- */
 
 void weir__torch_source_pin(struct torch_source *source, bool pinned)
 {

@@ -1,15 +1,15 @@
 /* bindings/engines/torch/src/torch.c: pools behind PyTorch's pluggable allocator.
  *
- * Idea: a pool for each device, made when its first block is asked for, and never ended by itself, except that a device
- * which was reset gets a new one; the old one stays to know its blocks when they are freed. The framework knows
- * addresses and ACL streams; weir_pool_find makes a block of the one, and a follower (weir_acl_follow) a weir_stream of
- * the other, which also notices when the stream is destroyed.
+ * Idea: each device has a pool, created when its first block is requested and kept until weir_torch_shutdown. A device
+ * that was reset gets a new pool; the old pool stays, to recognise its blocks when they are freed. The framework passes
+ * addresses and ACL streams. weir_pool_find turns an address into a block. A follower (weir_acl_follow) turns an ACL
+ * stream into a weir_stream and notices when the ACL stream is destroyed.
  *
- * Guarantee: nothing here runs at exit, so no order of static destruction can hurt. A block that is freed on another
- * stream than it was allocated on, or on a stream that is gone, waits for all that are known to have used it.
+ * Guarantee: this file runs no code at exit, so the order of static destruction does not matter. If a block is freed on
+ * another stream than its own, or on a stream that is gone, its memory waits for all streams known to have used it.
  *
- * Cost: beyond the pool's, a look at this thread's last stream; when that is another one, a lock and a list of the
- * device's streams.
+ * Cost, beyond the pool's: a comparison with this thread's last stream; for any other stream, a lock and a search of
+ * the list of the device's streams.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* secure_getenv */
@@ -27,12 +27,13 @@
 pthread_mutex_t weir__torch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct torch_device devices[WEIR__TORCH_DEVICES];
-static struct torch_settings settings; /* under the lock, as what follows */
+static struct torch_settings settings; /* under the lock, as the next two */
 static bool settings_read;
-static char failure[512]; /* why a pool could not be made */
+static char failure[512]; /* the last failure, as a sentence */
 static atomic_bool misuse_reported;
 
-/* What this thread looked up last. Good while no stream has ended since. */
+/* This thread's last lookup of a stream. Valid while weir_acl_epoch has not changed, so that no stream has ended
+ * since. */
 static _Thread_local struct {
     const struct torch_pool *pool;
     const void *native;
@@ -42,7 +43,7 @@ static _Thread_local struct {
 
 /* --- failures --- */
 
-/* The lock may be held: a thread must not be cancelled here. */
+/* Prints to stderr. The lock may be held, so the thread must not be cancelled here. */
 static void say(const char *text)
 {
     int cancel_state = 0;
@@ -102,8 +103,8 @@ bool weir__torch_read_settings_locked(const char *text)
     }
     settings_read = true;
     if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
-        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY)); /* the files come with the
-                                                                                           pools */
+        /* other failures are reported when a pool's file is opened */
+        weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY));
     }
     return true;
 }
@@ -145,10 +146,10 @@ const char *weir_torch_last_error(void)
     return weir_last_error();
 }
 
-/* Its device has not been reset. */
+/* True if the pool's device has not been reset since the pool was created. */
 static bool is_current(struct torch_pool *pool)
 {
-    const uint64_t epoch = weir_acl_epoch(); /* before the look, so that a reset since then shows */
+    const uint64_t epoch = weir_acl_epoch(); /* read before the check, so a later reset changes the epoch */
     if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
         return true;
     }
@@ -166,8 +167,8 @@ struct torch_pool *weir__torch_existing(int device)
     return pool != NULL && is_current(pool) ? pool : NULL;
 }
 
-/* A pool makes its index of addresses when it is first asked. Later there might be no host memory for it, and a free
- * that finds no block frees none. */
+/* Makes the pool build its index of addresses, which it does at the first search. At the first free there might be no
+ * host memory for the index, and that free would fail. */
 static weir_status make_index(weir_pool *pool)
 {
     weir_block *none = NULL;
@@ -195,10 +196,10 @@ static weir_status make_pool(struct torch_pool *made)
     }
     if (status == WEIR_OK && (status = make_index(made->pool)) != WEIR_OK) {
         const weir_status ended = weir_pool_destroy(made->pool);
-        (void)ended; /* nothing has been taken */
+        (void)ended; /* the pool has taken no memory */
     }
     if (status != WEIR_OK) {
-        (void)!weir_device_destroy(made->device); /* no pool stands on it */
+        (void)!weir_device_destroy(made->device); /* no pool uses it */
     }
     return status;
 }
@@ -221,7 +222,7 @@ static weir_status make_own(struct torch_device *at, struct torch_pool *made)
         status = make_pool(made);
     }
     if (status != WEIR_OK) {
-        (void)!weir_device_destroy(made->acl); /* no pool stands on it */
+        (void)!weir_device_destroy(made->acl); /* no pool uses it */
     }
     return status;
 }
@@ -281,7 +282,7 @@ static void lose(struct torch_pool *pool)
     (void)status; /* shutdown tries again */
 }
 
-/* The device was reset: its pools hand out nothing more, and stay for frees that come late. */
+/* Takes the pools of a reset device out of use. They serve no more requests but stay, to accept late frees. */
 static void abandon_locked(struct torch_pool *own)
 {
     struct torch_device *at = own->at;
@@ -307,7 +308,7 @@ struct torch_pool *weir__torch_pool_of(int device)
         return found;
     }
     (void)pthread_mutex_lock(&weir__torch_lock);
-    if (at->id != device) { /* once, before anybody else can look */
+    if (at->id != device) { /* once, before any other thread can see the device's pool */
         at->id = device;
     }
     found = atomic_load(&at->own);
@@ -322,7 +323,8 @@ struct torch_pool *weir__torch_pool_of(int device)
 
 /* --- streams --- */
 
-/* NULL as ACL means it, by its own handle; NULL if no context of the device is current. */
+/* Returns the handle of the stream that NULL stands for in ACL: the default stream of the current context. Returns NULL
+ * if no context of the device is current. */
 static void *default_stream(int device)
 {
     int32_t current = -1;
@@ -348,7 +350,9 @@ static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
     return entry;
 }
 
-/* NULL in *stream: the ACL stream is gone. A handle that work is about to be queued on is alive, whatever is known. */
+/* Finds the pool's stream for an ACL stream, following the ACL stream if necessary. *stream = NULL: the ACL stream is
+ * gone. `alive`: the caller is about to queue work on the handle, so the handle is valid even if the follower has seen
+ * its stream end. */
 static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     struct torch_stream *entry = entry_locked(pool, native);
@@ -373,8 +377,9 @@ static weir_status follow_locked(struct torch_pool *pool, void *native, bool ali
     return status;
 }
 
-/* `alive`: the caller is going to queue work on the stream. What has no stream of its own any more goes to the device's
- * default stream, which is always there. */
+/* Finds the pool's stream for an ACL stream, or for the default stream if `native` is NULL. For an ACL stream that is
+ * gone, gives the pool's default stream, which always exists. `alive`: the caller is about to queue work on the
+ * stream. */
 static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     native = native != NULL ? native : default_stream(pool->at->id);
@@ -395,7 +400,7 @@ static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, 
     }
     recent.pool = pool;
     recent.native = native;
-    recent.epoch = epoch; /* from before the look, so that an end since then shows */
+    recent.epoch = epoch; /* read before the search, so a stream that has ended since changes the epoch */
     recent.stream = found;
     *stream = found;
     return WEIR_OK;
@@ -426,7 +431,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
                          weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
-    if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
+    if (!ran_out) { /* for example a size that is too large, or a stream that is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
         weir__torch_fail_with_status_locked("a block", status);
         (void)pthread_mutex_unlock(&weir__torch_lock);
@@ -457,7 +462,8 @@ static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, 
     return status;
 }
 
-/* What the device's other pools have idle: those of graphs that are over, and for a graph the device's own. */
+/* Returns idle memory of the device's other pools: of released pools of graphs, and of the device's own pool if `pool`
+ * is a pool of graphs. Waits for streams. Returns the bytes released. */
 static uint64_t take_back(struct torch_pool *pool)
 {
     uint64_t released = 0;
@@ -468,10 +474,11 @@ static uint64_t take_back(struct torch_pool *pool)
         status = weir_pool_trim(own->pool, 0, WEIR_TRIM_WAIT, &bytes);
         released += bytes;
     }
-    (void)status; /* what was released is released */
+    (void)status; /* the caller needs only the bytes */
     return released;
 }
 
+/* Allocates a block. If memory runs out, takes idle memory from the device's other pools and tries once more. */
 static weir_status allocate_hard(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
 {
     const weir_status status = allocate(pool, size, stream, block);
@@ -499,7 +506,8 @@ void *weir_torch_alloc(size_t size, int device, void *stream)
     return (void *)(uintptr_t)weir_block_address(block);
 }
 
-/* Among the device's own first; of two pools that know an address the newer one means it. */
+/* Searches the device's own pool first, then the other pools from the newest on: if two pools know the address, the
+ * block of the newer pool is meant. Returns NULL if no pool knows it. */
 static struct torch_pool *find_in(struct torch_device *at, void *ptr, weir_block **block)
 {
     struct torch_pool *pool = atomic_load_explicit(&at->own, memory_order_acquire);
@@ -522,7 +530,7 @@ struct torch_pool *weir__torch_find(void *ptr, weir_block **block)
     return pool;
 }
 
-/* False: there are too many. */
+/* Notes on the device that the stream uses the block. Returns false if the table is full. */
 static bool keep_unnoted(struct torch_device *at, const weir_block *block, void *stream)
 {
     (void)pthread_mutex_lock(&weir__torch_lock);
@@ -537,6 +545,7 @@ static bool keep_unnoted(struct torch_device *at, const weir_block *block, void 
     return fits;
 }
 
+/* Removes one stream noted for the block from the table. Returns false if there is none. */
 static bool take_unnoted(struct torch_device *at, const weir_block *block, void **stream)
 {
     (void)pthread_mutex_lock(&weir__torch_lock);
@@ -554,11 +563,11 @@ static bool take_unnoted(struct torch_device *at, const weir_block *block, void 
     return found < count;
 }
 
-/* What it has been used for is over then, or its stream is gone. */
+/* Waits until the work queued on the stream is complete. Afterwards that work is over, or the stream is gone. */
 static void wait_for_stream(struct torch_pool *pool, void *stream)
 {
     weir_status status = WEIR_ERR_DEVICE;
-    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* a failure that passes must not do harm */
+    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* the first failure may be a passing one */
         status = weir_device_stream_sync(pool->device, stream);
     }
 }
@@ -579,8 +588,9 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
     if (status != WEIR_OK) {
         return status;
     }
-    /* The allocating stream may still work on the block: who frees it elsewhere does not wait for that one. If it is
-     * retired its work is over; if there is no host memory to note it, the block goes back in its order instead. */
+    /* The owner, the block's allocating stream, may still work on the block, and the order of `on` does not cover that
+     * work: note the owner as a user. The work of a retired owner is over. Without host memory for the note, wait for
+     * `stream` and free the block on its owner instead. */
     weir_stream *owner = weir_block_stream(block);
     if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
         wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
@@ -634,7 +644,7 @@ void weir_torch_record_stream(void *ptr, void *stream)
     }
     stream = stream != NULL ? stream : default_stream(pool->at->id);
     if (status != WEIR_OK && !keep_unnoted(pool->at, block, stream)) {
-        wait_for_stream(pool, stream); /* which covers what has been queued so far */
+        wait_for_stream(pool, stream); /* covers the uses queued so far */
         weir__torch_report_misuse("the use by a stream could not be noted", ptr);
     }
 }
@@ -646,6 +656,6 @@ void weir_torch_erase_stream(void *ptr, void *stream)
     struct torch_pool *pool = weir__torch_find(ptr, &block);
     if (pool != NULL && !atomic_load(&pool->lost) && stream_of(pool, stream, false, &user) == WEIR_OK) {
         const weir_status status = weir_pool_use_end(pool->pool, block, user);
-        (void)status; /* then the use lasts until the free */
+        (void)status; /* on failure the use lasts until the free */
     }
 }

@@ -1,15 +1,15 @@
-/* bindings/engines/torch/src/torch_internal.h: what the files of this library share.
+/* bindings/engines/torch/src/torch_internal.h: declarations shared by the files of this library.
  *
  *     settings.c  the text of WEIR_TORCH
  *     torch.c     pools and streams; alloc, free, record_stream
- *     source.c    a device as one pool sees it: counts what is reserved, keeps what graphs replay in
- *     graph.c     pools of graphs, and which allocations go there
- *     counters.c  figures by torch's names
- *     recording.c what is asked of the pools, as files
- *     upkeep.c    trim, limits, reports, shutdown, and the same as functions of the shapes that frameworks call
+ *     source.c    a pool's view of its device: counts reserved bytes, keeps the memory that graphs replay in
+ *     graph.c     pools of graphs, and the routing of allocations to them
+ *     counters.c  statistics under torch's names
+ *     recording.c the requests to the pools, written to files
+ *     upkeep.c    trim, limits, reports, shutdown, and the same in the shapes that frameworks call
  *
- * Locks, in this order: weir__torch_lock (pools, streams, settings), weir__torch_route_lock (routes; filters are called
- * under it), recording.c's, and source.c's (figures). The pools' and the binding's own come after all of them.
+ * Lock order: weir__torch_lock (pools, streams, settings), route_lock of graph.c (routes; filters are called under it),
+ * the lock of recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -38,33 +38,33 @@ struct torch_region {
     uint64_t size;
 };
 
-/* What a pool's device wraps. Under source.c's lock but for the first four, which do not change. */
+/* The context of a pool's device. The first four fields never change; the lock of source.c guards the rest. */
 struct torch_source {
     weir_device *inner;
     struct torch_device *at;
-    weir_torch_drain drain; /* NULL: what is queued is queued with ACL */
+    weir_torch_drain drain; /* NULL: the framework has no queue of its own, all work is queued with ACL */
     void *drain_ctx;
     uint64_t held;          /* bytes */
-    uint64_t granule_bytes; /* of every physical page: a pool takes one size */
+    uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
-    bool pinned; /* what is idle stays: a graph replays in it */
-    bool lost;   /* no longer in the device's figures */
+    bool pinned; /* idle memory is not returned: a graph replays in it */
+    bool lost;   /* no longer counted in the device's statistics */
 };
 
-/* A device's own pool, or one of its graphs', or either from before a reset: those live on for frees that come late. */
+/* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
 struct torch_pool {
     struct torch_device *at;
-    weir_device *acl;    /* of weir_acl_device_create; pools of graphs share their device's */
-    weir_device *device; /* over `source` */
+    weir_device *acl;    /* from weir_acl_device_create; pools of graphs share the one of the device's own pool */
+    weir_device *device; /* its context is `source` */
     struct torch_source source;
     weir_pool *pool;
-    _Atomic uint64_t current_at; /* weir_acl_epoch when `acl` was last seen not to be lost */
+    _Atomic uint64_t current_at; /* weir_acl_epoch at the last check that found `acl` not lost */
     atomic_bool lost;
-    struct torch_pool *next;      /* in `others` */
+    struct torch_pool *next;      /* in the device's list of further pools */
     struct torch_stream *streams; /* under weir__torch_lock */
     bool of_graphs;
-    weir_torch_pool_id id; /* of_graphs, under weir__torch_lock */
-    uint64_t uses;         /* likewise: begun and not released; 0 = the entry may become another pool's */
+    weir_torch_pool_id id; /* for pools of graphs, under weir__torch_lock */
+    uint64_t uses;         /* begins without a release, under weir__torch_lock; 0 = the entry may serve another id */
 };
 
 struct torch_route {
@@ -80,100 +80,104 @@ struct torch_device {
     int id;
     _Atomic(struct torch_pool *) own;
     _Atomic(struct torch_pool *) others; /* grows at its head until shutdown */
-    _Atomic(struct torch_pool *) blamed; /* where memory ran out last */
+    _Atomic(struct torch_pool *) blamed; /* the pool that ran out of memory last */
     atomic_bool reported;
     _Atomic uint64_t capacity_bytes;
-    /* Uses by streams that the pool could not note; waited for when the block is freed. Under weir__torch_lock. */
+    /* Uses of blocks by streams that the pool could not note. The free of the block waits for the stream. Under
+     * weir__torch_lock. */
     atomic_uint unnoted_count;
     struct {
         const weir_block *block;
         void *native;
     } unnoted[WEIR__TORCH_UNNOTED];
     atomic_uint route_count;
-    struct torch_route *routes; /* under weir__torch_route_lock; the first that matches has the block */
+    struct torch_route *routes; /* under route_lock of graph.c; the first route that matches gets the block */
 
-    /* Bytes of blocks, as handed out; what is live is the difference. */
+    /* Bytes of blocks, as handed out; live bytes = allocated - freed. */
     _Atomic int64_t allocated;
     _Atomic int64_t freed;
     _Atomic int64_t peak;
-    _Atomic int64_t past_blocks; /* of pools that are no more */
+    _Atomic int64_t past_blocks; /* blocks that pools which no longer exist have handed out */
 
-    /* Under source.c's lock. */
+    /* Under the lock of source.c. */
     uint64_t reserved;
     uint64_t peak_reserved;
-    uint64_t taken; /* bytes, ever */
+    uint64_t taken; /* total bytes taken from the device */
     uint64_t segments_taken;
     uint64_t segments_returned;
-    uint64_t limit; /* of `reserved`; 0 = none */
+    uint64_t limit; /* upper bound of `reserved`; 0 = none */
 };
 
 /* --- torch.c --- */
 
 extern pthread_mutex_t weir__torch_lock;
 
-/* NULL: no such index. */
+/* Returns the entry of a device, or NULL if `device` is no valid index. */
 struct torch_device *weir__torch_device(int device);
-/* WEIR_ERR_INVALID, told in the name of the function: there is no such index. */
+/* Returns WEIR_ERR_INVALID with the sentence that `function` was given an invalid device index. */
 weir_status weir__torch_no_device(const char *function, int device);
-/* The device's pool; NULL if it has none, or none since a reset. */
+/* Returns the device's own pool, or NULL if it has none or its pool is from before a reset. */
 struct torch_pool *weir__torch_existing(int device);
-/* Made if need be; NULL: the reason is kept for weir_torch_report. */
+/* Returns the device's own pool; creates it if it does not exist. On failure returns NULL and keeps the reason for
+ * weir_torch_report. */
 struct torch_pool *weir__torch_pool_of(int device);
-/* A pool on the ACL device that another has. The lock is held. */
+/* Creates a pool of graphs on the ACL device of `own`. weir__torch_lock is held. */
 weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool);
-/* The pool of a live block, whatever its device; NULL: it is none. */
+/* Returns the pool of a live block of any device, or NULL if `ptr` is no live block. */
 struct torch_pool *weir__torch_find(void *ptr, weir_block **block);
-/* The caller can do nothing about it, so it is said; once, since more would only hide the first. */
+/* Prints a misuse to stderr, since the caller gets no status. Only the first misuse is printed. */
 void weir__torch_report_misuse(const char *text, const void *ptr);
-/* Says why; each reason once. */
+/* Keeps the failure for weir_torch_report and prints it to stderr, unless it equals the last failure. */
 void weir__torch_fail_locked(const char *what, const char *why);
 void weir__torch_fail_with_status_locked(const char *what, weir_status status);
 size_t weir__torch_failure(char *text, size_t size);
-/* Reads WEIR_TORCH unless settings have been read. */
+/* Reads WEIR_TORCH, unless settings have been read already. Returns false if they cannot be read. */
 bool weir__torch_read_environment_locked(void);
 bool weir__torch_read_settings_locked(const char *text);
 const struct torch_settings *weir__torch_settings_locked(void);
-/* Lets go of the pool's streams; stops at one that cannot be waited for, and a later call goes on from there. */
+/* Detaches the pool from its ACL streams. Stops at the first stream that cannot be waited for and returns its failure;
+ * a later call continues there. */
 weir_status weir__torch_detach_locked(struct torch_pool *pool);
-/* Failures are forgotten, and settings if asked. */
+/* Clears the last failure; with `settings_too` the settings are read again before the next pool is made. */
 void weir__torch_forget_locked(bool settings_too);
 
 /* --- source.c --- */
 
-/* A device that passes everything on to pool->acl, with pool->source as its context. */
+/* Creates pool->device, which passes every call on to pool->acl. Its context is pool->source. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
-/* Gives back what a pool that has nothing any more, or is no more, has left behind: a region that it took while its
- * source was pinned and had no host memory for. */
+/* Returns every region that the source still lists to the device. The pool must be empty or destroyed. Such a region
+ * remains if the pool took it while the source was pinned and then had no host memory to keep it. */
 weir_status weir__torch_source_sweep(struct torch_source *source);
-/* What it holds is gone, and counts no more. */
+/* Marks the source as lost: its memory went with the device and is no longer counted. */
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
-/* Figures of the moment. */
+/* Fills in the counters that this file keeps: reserved bytes and the numbers of device allocs and frees. */
 void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
 /* --- graph.c --- */
 
-/* The pool that a filter claims the stream's allocations for; NULL: none. */
+/* Returns the pool of the first route that matches allocations on the stream, or NULL if no route does. */
 struct torch_pool *weir__torch_route(struct torch_device *at, void *stream);
-/* Pools of graphs that have been released give back what is idle; the first failure is returned. */
+/* Trims the device's pools of graphs that have been released and adds the bytes to *released. Returns the first
+ * failure; continues after it. */
 weir_status weir__torch_trim_released(struct torch_device *at, uint32_t flags, uint64_t *released);
-/* Every route of the device ends. */
+/* Ends every route of the device. */
 void weir__torch_drop_routes_locked(struct torch_device *at);
 
 /* --- recording.c --- */
 
-/* Nothing unless the device is recorded. A free is noted before it is made. */
+/* Write an event to the device's recording, if there is one. A free is noted before it is made. */
 void weir__torch_note_alloc(const struct torch_device *at, const weir_block *block, const void *native);
 void weir__torch_note_free(const struct torch_device *at, const weir_block *block, const void *native);
 void weir__torch_note_use(const struct torch_device *at, const weir_block *block, const void *native);
 void weir__torch_note_trim(const struct torch_device *at);
-/* All that is live is about to be lost. */
+/* Notes a free of every live block of the device, before its pools are lost or destroyed. */
 void weir__torch_note_lost(struct torch_device *at);
-/* weir_torch_record. weir__torch_lock is held. */
+/* weir_torch_record with weir__torch_lock held. */
 weir_status weir__torch_record_locked(const char *wanted);
-/* The device has got a pool: its file begins, if there is to be one. */
+/* Opens the file of a device that has just got its pool, if a recording is under way. */
 weir_status weir__torch_record_device_locked(struct torch_device *at);
 
 /* --- counters.c --- */
@@ -195,7 +199,7 @@ static inline void weir__torch_count_free(struct torch_device *at, uint64_t byte
     (void)atomic_fetch_add_explicit(&at->freed, (int64_t)bytes, memory_order_relaxed);
 }
 
-/* Nothing of the device's pools is live any more. They are still there. */
+/* Counts every live block of the device as freed. Reads the device's pools, so they must still exist. */
 void weir__torch_count_lost(struct torch_device *at);
 
 #endif

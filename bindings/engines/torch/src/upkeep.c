@@ -1,4 +1,4 @@
-/* bindings/engines/torch/src/upkeep.c: what is done to pools now and then, and the same in the shapes that frameworks
+/* bindings/engines/torch/src/upkeep.c: trim, limits, reports and shutdown, and the same in the shapes that frameworks
  * call. */
 #include "torch_internal.h"
 
@@ -118,12 +118,13 @@ static weir_status end_pool(struct torch_pool *pool)
     weir_status status = weir_pool_destroy(pool->pool);
     const weir_status swept = weir__torch_source_sweep(&pool->source);
     status = status == WEIR_OK ? swept : status;
-    weir__torch_source_lose(&pool->source);   /* what the device did not take back */
+    weir__torch_source_lose(&pool->source);   /* forgets memory that the device did not take back */
     (void)!weir_device_destroy(pool->device); /* its pool is gone */
     return status;
 }
 
-/* Pools of graphs share their device's. */
+/* Ends all pools of a device. Destroys each ACL device once, through the pool that is not of graphs, because pools of
+ * graphs share it. */
 static weir_status end_device(struct torch_device *at)
 {
     struct torch_pool *own = atomic_load(&at->own);
@@ -168,7 +169,7 @@ weir_status weir_torch_shutdown(void)
     return first;
 }
 
-/* --- as frameworks call it --- */
+/* --- in the shapes that frameworks call --- */
 
 void weir_torch_init(int device_count)
 {

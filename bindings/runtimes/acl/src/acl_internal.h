@@ -1,14 +1,14 @@
-/* bindings/runtimes/acl/src/acl_internal.h: what the files of the ACL binding share.
+/* bindings/runtimes/acl/src/acl_internal.h: declarations shared by the files of the ACL binding.
  *
  *     error.c   aclError to weir_status, names and texts, the calling thread's last failure
  *     device.c  weir_device_ops over ACL
- *     stream_registry.c   streams whose context is known, and the runtime's word that one is being destroyed
+ *     stream_registry.c   notes of streams with their contexts, and the runtime's callback before it destroys a stream
  *     attach.c  pools as allocators of streams
  *     hints.c   ACL calls that also tell a pool
  *     host.c    pinned host memory, for the host pool
  *
- * One lock, stream_registry.c's, for everything that is process-wide. Under it only calls of ACL's registries are made,
- * which call nobody back.
+ * One lock, in stream_registry.c, guards all process-wide data. Under it the binding calls only ACL's registries, which
+ * make no callbacks.
  */
 #ifndef WEIR_ACL_INTERNAL_H
 #define WEIR_ACL_INTERNAL_H
@@ -23,79 +23,81 @@
 
 /* --- error.c --- */
 
-/* What an ACL call returned, as a status; a failure is kept for weir_acl_error. */
+/* Returns the result of an ACL call as a status. Keeps a failure for weir_acl_error. */
 weir_status weir__acl_result(const char *call, aclError code);
-/* The last ACL call of this thread that failed: 0 and "" if none has. */
+/* Reads the last failed ACL call of this thread; 0 and "" if no call has failed. */
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
-/* For calls that must not leave anything behind: a failure that passes is tried once more. */
+/* For calls that release a resource: the call is tried once more, because the first failure may be a passing one. */
 #define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
 
-/* The device of weir_acl_device_create as its slots know it; NULL: it is none, or gone. */
+/* Returns the context of the slots of a device of weir_acl_device_create; NULL for any other or a destroyed device. */
 void *weir__acl_device_of(const weir_device *device);
-/* What was current before the device's context was made so. */
+/* The context that was current before weir__acl_bind. */
 typedef struct weir__acl_bound {
     aclrtContext before;
     bool changed;
 } weir__acl_bound;
-/* Makes a context of the device current, until the thread has its own back. */
+/* Makes a context of the device current. weir__acl_unbind makes the thread's former context current again. */
 weir_status weir__acl_bind(const void *acl_device, weir__acl_bound *bound);
 void weir__acl_unbind(const weir__acl_bound *bound);
 
-/* The calling thread's current context, NULL if it has none. */
+/* Returns the calling thread's current context, or NULL if it has none. */
 aclrtContext weir__acl_current(void);
 
-/* Where a stream belongs. */
+/* The context and the device that a stream belongs to. */
 typedef struct weir__acl_place {
     aclrtContext context;
     int32_t device; /* ACL's number */
 } weir__acl_place;
-/* Finds it: the note, or, by trial, the calling thread's current context or the primary one of a device of
- * weir_acl_device_create. WEIR_ERR_INVALID: none of these is the stream's, which is told in the name of `function`. Not
- * under a lock. */
+/* Finds the place of a stream: from its note, otherwise by trial in the calling thread's current context and in the
+ * primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a sentence that names
+ * `function`, if the stream belongs to none of these. Must not be called under a lock. */
 weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
-/* Waits for a stream in its context, or in the current one if that is not known (NULL). Not under a lock. */
+/* Waits for a stream in `context`, its own one; NULL: in the current context. Must not be called under a lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
 
 /* --- stream_registry.c --- */
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
-/* This process is a child, by fork, of the one that watches streams. Takes no lock: it may be held for ever. */
+/* True if this process is a child, by fork, of the one that watches streams. Takes no lock, because in a child the lock
+ * may be held for ever. */
 bool weir__acl_in_child(void);
-/* Lets go of the lock until weir__acl_changed. */
+/* Releases the lock until another thread calls weir__acl_changed_locked. */
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);
 
-/* Remembers where the stream belongs and watches for its end. With `attached` that lasts until as many calls of
- * weir__acl_unwatch_locked, otherwise until the stream is destroyed. WEIR_ERR_NO_MEMORY, or what the runtime says to
- * being watched. */
+/* Notes the place of the stream and watches for its end. With `attached` the note lasts until the same number of calls
+ * of weir__acl_unwatch_locked, otherwise until the stream is destroyed. Returns WEIR_ERR_NO_MEMORY, or the runtime's
+ * refusal to register the callback. */
 weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached);
 void weir__acl_unwatch_locked(void *native);
-/* The note of the stream; false: there is none. */
+/* Reads the note of the stream. Returns false if there is none. */
 bool weir__acl_noted(void *native, weir__acl_place *place);
-/* Until a stream with this handle is created the handle must not be given to ACL: it may be that of a stream that is
- * gone, whose memory a pool still has to keep aside. */
+/* Forbids passing the handle to ACL until a stream with this handle is created. The handle may belong to a stream that
+ * is gone, and a pool still has to hold back the memory of that stream. */
 void weir__acl_bury_locked(void *native);
 bool weir__acl_is_buried(void *native);
 
 /* --- device.c, for stream_registry.c --- */
 
-/* A stream is about to be destroyed: a default stream takes its device with it, and the note of it. */
+/* Called when a stream is about to be destroyed. If it is the default stream of a device, the device is marked as
+ * lost. */
 void weir__acl_device_goes_locked(const void *native);
 
 /* --- attach.c --- */
 
-/* What weir_acl_epoch counts. */
+/* Raises the number that weir_acl_epoch returns. */
 void weir__acl_next_epoch(void);
 
 /* --- attach.c, for stream_registry.c --- */
 
-/* The stream is about to be destroyed. */
+/* Called when the stream is about to be destroyed. */
 void weir__acl_stream_goes(void *native);
-/* A stream was created. */
+/* Called when the stream was created. */
 void weir__acl_stream_comes_locked(void *native);
 
 #endif

@@ -1,19 +1,20 @@
 /* bindings/runtimes/acl/src/attach.c: a pool as the allocator of ACL streams.
  *
- * Idea: ACL's rule that one allocator must not serve two streams at once is about the object it was given. So each
- * stream gets an object of its own, an attachment, and the pool behind them is safe. A block, to ACL, is the weir_block
- * itself: its address is one load and its free needs no lookup.
+ * Idea: ACL forbids that one allocator object serves two streams at once. So each stream gets an object of its own, an
+ * attachment; the pool behind all attachments is thread safe. ACL's handle of a block is the weir_block itself: its
+ * address is one load, and its free needs no lookup.
  *
- * Guarantees. A registration never outlives its stream or its attachment, whichever goes first. An attachment's memory
- * is never freed but used again, after 64 others: an executor that kept the object calls into valid memory and gets
- * NULL, and a handle that is detached twice is recognised. While live > 0 the pool is held and neither goes.
+ * Guarantees. A registration outlives neither its stream nor its attachment. The memory of an attachment is never
+ * freed, but used again after 64 later ones were detached. So an executor that kept the object calls into valid memory
+ * and gets NULL, and a second detach of the same handle is recognised. While live > 0, attachment and pool stay.
  *
- *     live = blocks that ACL holds + callbacks that are under way; `closed` forbids new ones:
+ *     live = blocks that ACL holds + alloc callbacks in progress; `closed` forbids new ones:
  *     alloc raises live, then reads closed; detach sets closed, then reads live. One of the two sees the other.
  *
- * Cost of an allocation beyond the pool's: one atomic addition, and one for the free.
+ * Cost beyond the pool's: one atomic addition for an alloc, and one for a free.
  *
- * An attachment's life, under the lock of stream_registry.c. `moving`: a thread is at work on it without the lock.
+ * The states of an attachment, under the lock of stream_registry.c. `moving` is set while a thread works on it without
+ * the lock.
  *
  *     ATTACHED --detach--> DETACHED
  *     ATTACHED --the stream is being destroyed--> GONE --detach--> DETACHED
@@ -24,13 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_READ_BYTES 32u /* that a kernel may read behind a tensor */
+#define KERNEL_READ_BYTES 32u /* bytes that a kernel may read behind a tensor */
 #define RETIRED_KEPT 64u
 
 enum state { DETACHED, ATTACHED, GONE };
 
 struct weir_acl_attachment {
-    /* What the callbacks read. */
+    /* Read by the callbacks, without the lock. */
     _Atomic(weir_pool *) pool;     /* NULL: detached */
     _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone */
     atomic_bool closed;
@@ -44,14 +45,15 @@ struct weir_acl_attachment {
     bool registers;       /* ATTACHED: as the stream's allocator; else it only follows the stream */
     bool watched;         /* ATTACHED: stream_registry.c has a note of it */
     void *native;         /* ATTACHED */
-    void *old_native;     /* GONE: what `native` was; NULL once a stream with the same handle has been created */
+    void *old_native;     /* GONE: the former `native`; NULL once a stream with the same handle has been created */
     aclrtContext context; /* ATTACHED: the stream's; NULL: there was none */
     bool unended;         /* GONE: the pool must still be told that the stream's work is over */
-    void *left_on;        /* GONE: the handle on which the runtime refused to take the registration away */
+    void *left_on;        /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
     weir_acl_attachment *next;
 };
 
-/* All that were ever made: in use, and, the last detached at the end, those to be used again. */
+/* Every attachment ever made is in one of two lists. `retired` is a queue in the order of detaching: the oldest is used
+ * again first. */
 static weir_acl_attachment *in_use;
 static weir_acl_attachment *retired;
 static weir_acl_attachment **retired_end = &retired;
@@ -70,7 +72,7 @@ void weir__acl_next_epoch(void)
 
 uint64_t weir_acl_block_bytes(uint64_t size)
 {
-    /* The one chip whose kernels do not read further; the answer never changes in a process. */
+    /* Only the kernels of Ascend950 do not read behind a tensor. The chip never changes within a process. */
     static _Atomic int further = -1;
     int read = atomic_load_explicit(&further, memory_order_relaxed);
     if (read < 0) {
@@ -108,15 +110,15 @@ static void *on_alloc(aclrtAllocator allocator, size_t size)
     return NULL;
 }
 
-/* Never left out: without it the vendor's executor locks itself up. The hint is not used. */
+/* Always registered: without this callback the vendor's executor deadlocks. `address` is only a hint and is ignored. */
 static void *on_alloc_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr address)
 {
     (void)address;
     return on_alloc(allocator, size);
 }
 
-/* The stream is gone and its work over: the block goes back in the order of the default stream, which always is there
- * and which, unlike weir_pool_free_idle, respects that other streams may have been named for the block. */
+/* Frees a block of a stream that is gone and has no work left. The block is freed in the order of the default stream,
+ * which always exists. Unlike weir_pool_free_idle, that respects uses of the block by other streams. */
 static weir_status free_orphan(weir_pool *pool, weir_block *block)
 {
     weir_stream *any = NULL;
@@ -157,7 +159,7 @@ static void *on_get_address(aclrtAllocatorBlock acl_block)
 
 /* --- the runtime's registry --- */
 
-/* The registration on a stream: WEIR_OK and whose it is, WEIR_ERR_INVALID if there is none. */
+/* Reads the allocator object that is registered for a stream. Returns WEIR_ERR_INVALID if there is none. */
 static weir_status registered(void *native, aclrtAllocator *owner)
 {
     aclrtAllocatorDesc desc = NULL;
@@ -169,7 +171,7 @@ static weir_status registered(void *native, aclrtAllocator *owner)
     return weir__acl_result("aclrtAllocatorGetByStream", code);
 }
 
-/* What somebody else registered since is left alone. */
+/* Removes the attachment's registration from the stream. A registration of another allocator is left in place. */
 static weir_status unregister(void *native, const weir_acl_attachment *self)
 {
     aclrtAllocator owner = NULL;
@@ -198,7 +200,7 @@ static weir_status fill(aclrtAllocatorDesc desc, weir_acl_attachment *self)
     return status;
 }
 
-/* ACL copies the description. */
+/* Registers the attachment for the stream. ACL copies the description. */
 static weir_status enter_registry(void *native, weir_acl_attachment *self)
 {
     aclrtAllocatorDesc desc = UNCANCELLED(aclrtAllocatorCreateDesc());
@@ -224,7 +226,8 @@ static weir_acl_attachment *attached_to(const void *native)
     return found;
 }
 
-/* A stream has one allocator, and one attachment for each pool, so that it is clear who forgets the stream. */
+/* True if the stream cannot get this attachment. A stream has at most one registered allocator, and at most one
+ * attachment for each pool, so exactly one attachment tells the pool of the stream's end. */
 static bool is_taken(const void *native, bool registers, const weir_pool *pool)
 {
     for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
@@ -310,11 +313,12 @@ static weir_status taken_by(const char *function, void *native, const char *whom
     return weir_refuse(WEIR_ERR_BUSY, "%s: stream %p has %s", function, native, whom);
 }
 
-/* `self` is in the list and moving, so nobody else gets to this stream meanwhile. */
+/* Watches the stream and registers the attachment. `self` is in the list and moving, so no other call takes its place
+ * on the stream meanwhile. */
 static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
     int32_t id = 0;
-    /* What is no stream any more could be registered, but never waited for, and so never detached. */
+    /* Refuse a handle that is no stream: ACL would register it, but it could not be waited for and so not detached. */
     weir_status status = ACL(aclrtStreamGetId, native, &id);
     if (status != WEIR_OK) {
         return status;
@@ -335,10 +339,10 @@ static weir_status connect(const char *function, weir_acl_attachment *self, void
 static void let_go(weir_pool *pool)
 {
     const weir_status status = weir_pool_release(pool);
-    (void)status; /* it is held, so it can be let go */
+    (void)status; /* the release of a held pool cannot fail */
 }
 
-/* The pool is held. */
+/* Attaches to the stream or follows it. The pool is held. */
 static weir_status attach(const char *function, weir_pool *pool, weir_stream *stream, void *native,
                           weir_acl_attachment **attachment)
 {
@@ -381,7 +385,7 @@ static weir_status attach_or_follow(const char *function, weir_pool *pool, void 
                                ? "acl_stream (the default stream's handle is aclrtCtxGetCurrentDefaultStream's)"
                                : "attachment");
     }
-    /* Before the lock: a device call may take it under the pool's. */
+    /* Before taking the binding's lock: a device call may take that lock under the pool's lock. */
     weir_stream *stream = NULL;
     weir_status status = weir_pool_stream(pool, native, &stream);
     if (status == WEIR_OK) {
@@ -409,8 +413,8 @@ weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachme
 
 /* --- the end of a stream --- */
 
-/* The stream's work is over and the pool forgets it. Looked up anew: had the caller retired it against the rules,
- * another stream might have its place. */
+/* Tells the pool that the stream's work is over. Looks the weir_stream up again: if the caller has retired it against
+ * the rules, another stream may have its place. */
 static void end_stream(weir_pool *pool, void *native)
 {
     weir_stream *stream = NULL;
@@ -418,12 +422,13 @@ static void end_stream(weir_pool *pool, void *native)
     if (status == WEIR_OK) {
         status = weir_stream_ended(pool, stream);
     }
-    (void)status; /* what the pool has no memory to look up it does not know */
+    (void)status; /* only the lookup of a stream that the pool does not know needs memory, which may be missing */
 }
 
-/* The runtime is about to destroy the stream; its handle is still good, and no call that it might wait for is under
- * way. If the stream cannot be waited for, its work may go on until the destroy is over: then the pool is told only
- * when the attachment is detached, and no ACL call is made with the handle until then. */
+/* Ends the attachment's use of a stream that the runtime is about to destroy. The handle is still valid, and no call
+ * that the stream might wait for is in progress. If the stream cannot be waited for, its work may continue until the
+ * destroy is over. Then the pool is told of the end only at the detach of the attachment, and no ACL call is made with
+ * the handle until then. */
 static void empty(weir_acl_attachment *self, void *native)
 {
     atomic_store(&self->closed, true);
@@ -432,7 +437,7 @@ static void empty(weir_acl_attachment *self, void *native)
     if (status != WEIR_OK) {
         status = weir__acl_sync(native, self->context);
     }
-    /* A registration that remains leads to an attachment that hands out nothing; detach tries again. */
+    /* A registration that remains leads to a closed attachment, which hands out no block; detach tries again. */
     bool left = self->registers && unregister(native, self) != WEIR_OK;
     left = left && unregister(native, self) != WEIR_OK;
     atomic_store(&self->stream, NULL);
@@ -453,7 +458,8 @@ static void empty(weir_acl_attachment *self, void *native)
     weir__acl_unlock();
 }
 
-/* Marked as moving; NULL if there is none. */
+/* Returns an attachment to the stream, marked as moving, or NULL if there is none. Waits for threads that work on
+ * one. */
 static weir_acl_attachment *next_attached_to(const void *native)
 {
     weir__acl_lock();
@@ -487,15 +493,16 @@ void weir__acl_stream_comes_locked(void *native)
 
 /* --- detach --- */
 
-/* Nothing has changed unless this succeeds. */
+/* Waits for the stream and removes the registration. On failure nothing has changed. */
 static weir_status disconnect(weir_acl_attachment *self)
 {
     const weir_status status = weir__acl_sync(self->native, self->context);
     return status == WEIR_OK && self->registers ? unregister(self->native, self) : status;
 }
 
-/* What a stream leaves behind that could not be waited for is over now, with its destroy, unless a new stream with the
- * same handle has taken it on. */
+/* Tells the pool of the end of a stream that could not be waited for when it was destroyed. The destroy is over now,
+ * and with it the stream's work. If a new stream with the same handle was created since, that stream has taken over the
+ * old one's memory, and the pool is not told. */
 static void end_grave(weir_acl_attachment *self)
 {
     weir__acl_lock();
@@ -506,7 +513,8 @@ static void end_grave(weir_acl_attachment *self)
     }
 }
 
-/* The lock is not held; `self` is moving. */
+/* Closes the attachment and takes it off its stream; on failure opens it again. The lock is not held; `self` is
+ * moving. */
 static weir_status leave(weir_acl_attachment *self)
 {
     const bool attached = self->state == ATTACHED;
@@ -562,7 +570,7 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
     weir_pool *pool = atomic_load(&self->pool);
     self->moving = false;
     if (status == WEIR_OK) {
-        weir__acl_unwatch_locked(self->native); /* NULL if the stream is gone: then there is no note of it */
+        weir__acl_unwatch_locked(self->native); /* NULL if the stream is gone; then it has no note */
         retire(self);
     }
     weir__acl_changed_locked();

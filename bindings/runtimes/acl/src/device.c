@@ -1,17 +1,18 @@
 /* bindings/runtimes/acl/src/device.c: weir_device_ops over the ACL runtime.
  *
- * Idea: each slot is one ACL call. What has to be added is the current context. ACL's calls act on the context that is
- * current in the calling thread: allocation and events need one of the right device, recording and waiting the very
- * context of the stream (107003 otherwise). Freeing memory, asking an event, waiting for it and destroying it need
- * none.
+ * Idea: each slot is one ACL call, made in the right context. ACL's calls act on the context that is current in the
+ * calling thread. Allocation and the creation of events need a context of the right device. Recording an event and
+ * waiting for one on a stream need the stream's own context (error 107003 otherwise). Freeing memory, and querying,
+ * waiting for and destroying an event need no context.
  *
- * Guarantee: a slot acts on its own device whatever is current in the calling thread, and leaves that as it was; only a
- * thread that had no context keeps the device's. weir passes ACL no stream that is known to be gone, and
- * after a reset of the device no address or handle of it: the runtime may have reused them for another owner. A reset
- * shows in the end of the device's default stream, which the runtime announces like the end of any other stream.
+ * Guarantee: a slot acts on its own device whichever context is current in the calling thread, and restores that
+ * context; only a thread that had no context keeps the device's. weir passes to ACL no stream that is known to be gone,
+ * and after a reset of the device no address or handle of it, because the runtime may have reused them for another
+ * owner. weir learns of a reset from the end of the device's default stream, which the runtime announces like the end
+ * of any other stream.
  *
- * Cost: one aclrtGetDevice for each slot that needs a context, which reads thread-local state; two changes of context
- * more where another device's is current.
+ * Cost: one aclrtGetDevice, which reads thread-local state, for each slot that needs a context; two changes of context
+ * more if a context of another device is current.
  */
 #include "acl_internal.h"
 
@@ -21,8 +22,8 @@
 #include <string.h>
 
 #define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
-/* What the runtime asks of the driver (spec of aclrtMalloc: at least 64); strategies want 512. Checked on each region.
- * */
+/* The runtime asks the driver for this alignment (aclrtMalloc is specified with at least 64), and strategies need it.
+ * Checked for each region. */
 #define REGION_ALIGNMENT_BYTES 512u
 
 typedef struct acl_device {
@@ -32,7 +33,7 @@ typedef struct acl_device {
     aclrtMemMallocPolicy policy;
     aclrtMemAttr attribute; /* of physical memory */
     weir_device_info info;
-    const weir_device *device; /* that it is the inside of */
+    const weir_device *device; /* the weir_device that has this context */
     struct acl_device *next;   /* under the binding's lock */
     bool watched;              /* under the binding's lock: stream_registry.c has a note of the default stream */
     atomic_bool lost;          /* the device was reset */
@@ -83,7 +84,7 @@ void *weir__acl_device_of(const weir_device *device)
 
 /* --- a device that is reset --- */
 
-/* The note of the stream goes with it. */
+/* stream_registry.c removes its note of the stream after this call, so the device is not watched any more. */
 void weir__acl_device_goes_locked(const void *native)
 {
     for (acl_device *one = all; one != NULL; one = one->next) {
@@ -121,7 +122,7 @@ bool weir_acl_device_lost(const weir_device *device)
 
 aclrtContext weir__acl_current(void)
 {
-    aclrtContext current = NULL; /* a failing call may leave it alone */
+    aclrtContext current = NULL; /* a failing call may leave it unchanged */
     return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
 }
 
@@ -142,7 +143,7 @@ weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
     return status;
 }
 
-/* Of a failure to go back the caller hears nothing: what it asked for has been done, and must not be done again. */
+/* A failure to restore the context is not reported: the caller's request was carried out and must not be repeated. */
 void weir__acl_unbind(const weir__acl_bound *bound)
 {
     if (bound->changed && bound->before != NULL) {
@@ -150,10 +151,10 @@ void weir__acl_unbind(const weir__acl_bound *bound)
     }
 }
 
-/* --- where a stream belongs --- */
+/* --- the context of a stream --- */
 
-/* Whether the current context is the stream's. ACL has no call that says so, but refuses (107003) to make a stream of
- * another context wait for an event. This event is never recorded, so nothing is queued. */
+/* Sets *here to true if the stream belongs to the current context. ACL has no query for this, but refuses (107003) to
+ * make a stream of another context wait for an event. The event used here is never recorded, so nothing is queued. */
 static weir_status is_here(void *native, bool *here)
 {
     aclrtEvent event = NULL;
@@ -167,7 +168,8 @@ static weir_status is_here(void *native, bool *here)
     return code == ACL_ERROR_RT_STREAM_CONTEXT ? WEIR_OK : weir__acl_result("aclrtStreamWaitEvent", code);
 }
 
-/* The i-th device's primary context; false past the end. NULL: the device was reset. */
+/* Gives the primary context of the i-th device of the list; *home = NULL if that device was reset. Returns false past
+ * the end of the list. */
 static bool home_at(size_t i, aclrtContext *home)
 {
     weir__acl_lock();
@@ -181,7 +183,8 @@ static bool home_at(size_t i, aclrtContext *home)
     return found != NULL;
 }
 
-/* Leaves the context current in which it found the stream, or one in which it did not. */
+/* Finds the context of a stream by trial; WEIR_ERR_INVALID if no tried context is the stream's. Changes the current
+ * context; the caller restores it. */
 static weir_status search(void *native, weir__acl_place *place)
 {
     const aclrtContext own = weir__acl_current();
@@ -242,7 +245,7 @@ static weir_status stream_check(void *ctx, void *native_stream)
     return status;
 }
 
-/* --- facts --- */
+/* --- device properties --- */
 
 static weir_status get_info(void *ctx, weir_device_info *info)
 {
@@ -284,8 +287,8 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 
 /* --- virtual memory --- */
 
-/* All users of the runtime ask for exactly this, which, but for the attribute, is the one form that its checks let
- * pass. */
+/* Returns the properties of physical memory that all users of the runtime pass. Apart from the attribute, the runtime's
+ * checks accept no other values. */
 static aclrtPhysicalMemProp physical_prop(const acl_device *self)
 {
     aclrtPhysicalMemProp prop;
@@ -348,7 +351,7 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
     return is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
 }
 
-/* The device may use what is mapped without aclrtMemSetAccess, which is for other devices. */
+/* The device itself may use mapped memory without aclrtMemSetAccess, which gives access to other devices. */
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     if (is_lost(ctx)) {
@@ -365,11 +368,12 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 
 /* --- ordering --- */
 
-/* An Ex event that was never recorded is complete, and a wait for it does not wait: what weir_device_ops asks for. */
+/* Creates an Ex event. As weir_device_ops requires, such an event is complete before its first record, and a wait for
+ * it returns at once. */
 static weir_status event_create(void *ctx, weir_event **event)
 {
     if (is_lost(ctx)) {
-        *event = ctx; /* any will do: they are complete, and nobody is asked about them */
+        *event = ctx; /* any non-NULL handle: on a lost device all events are complete, and ACL is never called */
         return WEIR_OK;
     }
     weir__acl_bound bound;
@@ -420,8 +424,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* A call that must be made in the stream's own context: the current one, or the one that was noted when the stream
- * became known, or else the primary one. */
+/* Makes a call that must be made in the stream's own context: tries the bound context, then the context noted for the
+ * stream, then the primary context. */
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
                              void *native, weir_event *event)
 {
@@ -464,7 +468,7 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
     return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
 }
 
-/* In the stream's own context: not every version of the runtime changes to it by itself. */
+/* Changes to the stream's own context, because not every version of the runtime does so by itself. */
 weir_status weir__acl_sync(void *native, aclrtContext context)
 {
     if (weir__acl_is_buried(native)) {
@@ -472,7 +476,7 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     }
     weir__acl_bound bound = {.before = weir__acl_current()};
     if (context != NULL && context != bound.before) {
-        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* else as it is: it may do */
+        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* on failure try the current one */
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
     weir__acl_unbind(&bound);
@@ -491,7 +495,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     return weir__acl_sync(native, place.context);
 }
 
-/* --- diagnosis and life --- */
+/* --- errors, create and destroy --- */
 
 static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {
@@ -508,7 +512,7 @@ static void destroy(void *ctx)
     unwatch(self);
     delist(self);
     const aclrtContext before = weir__acl_current();
-    if (!is_lost(self)) { /* else its reference went with the others, and one that is there is the program's */
+    if (!is_lost(self)) { /* a reset dropped all references to the device; one that exists since is the program's */
         (void)ACL_TWICE(aclrtResetDevice, self->id);
     }
     if (before != NULL && before != self->home) {
@@ -531,7 +535,7 @@ static const weir_device_ops virtual_ops = {
     .vm_unmap = vm_unmap,
 };
 
-/* Chips without high-bandwidth memory answer 0 for it. */
+/* Reads the memory size. Chips without high-bandwidth memory report 0 bytes of it; they have DDR memory. */
 static weir_status find_capacity(acl_device *self)
 {
     size_t unused = 0;
@@ -560,7 +564,7 @@ static weir_status find_pages(acl_device *self)
     return status;
 }
 
-/* The device is current. */
+/* Fills in contexts and properties. The device is current. */
 static weir_status find_facts(acl_device *self, const weir_acl_device_config *config)
 {
     weir_status status = ACL(aclrtGetCurrentContext, &self->home);
@@ -603,7 +607,7 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
         const weir__acl_place place = {.context = self->home, .device = self->id};
         status = weir__acl_watch(self->home_stream, &place, true);
         self->watched = status == WEIR_OK;
-        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then nobody hears of a reset */
+        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then a reset goes unnoticed */
     }
     if (status == WEIR_OK) {
         const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
@@ -650,7 +654,7 @@ static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_c
     return status == WEIR_OK ? check(own) : status;
 }
 
-/* aclrtSetDevice has failed. */
+/* Returns the refusal for a device number that aclrtSetDevice has rejected. */
 static weir_status no_device(int32_t id)
 {
     int code = 0;

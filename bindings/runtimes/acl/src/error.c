@@ -1,4 +1,4 @@
-/* bindings/runtimes/acl/src/error.c: what ACL's codes mean, and the last one that the calling thread saw.
+/* bindings/runtimes/acl/src/error.c: the meaning of ACL's codes, and the last failure of the calling thread.
  *
  * Cost: nothing for a call that succeeds. shared/native_error.h makes a sentence of a failure.
  */
@@ -15,7 +15,7 @@ struct known_error {
 static const struct known_error known_errors[] = {{0, "ACL_SUCCESS", "success"}, WEIR_ACL_ERROR_LIST(KNOWN)};
 #undef KNOWN
 
-/* By halves: the list is in the order of the codes. */
+/* Binary search: the list is in the order of the codes. */
 static const struct known_error *find(int code)
 {
     size_t low = 0;

@@ -1,4 +1,4 @@
-/* bindings/runtimes/acl/src/hints.c: ACL calls that also tell a pool what they order.
+/* bindings/runtimes/acl/src/hints.c: ACL calls that also tell a pool of the order they create.
  *
  * Guarantee: that of shared/native_hint.h.
  *
@@ -8,8 +8,8 @@
 
 #include "shared/native_hint.h"
 
-/* NULL as ACL means it: the default stream of the calling thread's context, by its own handle. Resolved once for the
- * process it would be one stream for threads whose default streams are several. */
+/* Replaces NULL by the handle of the stream that ACL means by NULL: the default stream of the calling thread's context.
+ * This is done at each call, because threads with different contexts have different default streams. */
 static weir_status resolve(void *acl_stream, void **native)
 {
     *native = acl_stream;

@@ -1,6 +1,6 @@
 /* bindings/runtimes/acl/src/host.c: pinned host memory of the ACL runtime, for weir/host.h.
  *
- * Idea: each function is one ACL call in a context of the device, which any thread gets for its length.
+ * Idea: each function is one ACL call in a context of the device, which is current for the length of the call.
  *
  * Guarantee: memory that is handed out begins at a page. The runtime promises an alignment of 64 bytes only. If its
  * memory begins at no page, the binding requests one page more, and a list keeps the address that ACL takes back.
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Memory that begins at a page inside of what ACL gave. */
+/* A piece of ACL memory. Its first page boundary is handed out in place of its start. */
 typedef struct shifted {
     struct shifted *next;
     void *page;
@@ -53,7 +53,7 @@ static weir_status malloc_shifted(uint64_t size, void **memory)
     return WEIR_OK;
 }
 
-/* Takes the entry of the memory off the list; NULL: it is as ACL gave it. */
+/* Removes the entry of the memory from the list. Returns NULL if there is none: the memory begins where ACL's does. */
 static shifted *take_entry(const void *memory)
 {
     weir__acl_lock();

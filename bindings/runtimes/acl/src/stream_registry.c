@@ -1,16 +1,16 @@
-/* bindings/runtimes/acl/src/stream_registry.c: the streams known by handle: the device each belongs to, and the
+/* bindings/runtimes/acl/src/stream_registry.c: notes of streams by handle: the context and device of each, and the
  * callback at its end.
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
- * process; it is registered while any stream is noted. Its name sorts after those of the vendor's executors
- * ("ACL_MODULE_..."), which are called in the order of names, so they have given back their blocks before the
- * attachment is emptied.
+ * process; it is registered while there is a note. The runtime calls callbacks in the order of their names. The name of
+ * this one sorts after those of the vendor's executors ("ACL_MODULE_..."), so the executors have freed their blocks
+ * before the attachment leaves the stream.
  *
- * Guarantee: the callback may still come while or after it is unregistered (the runtime copies its table first), so it
- * uses nothing but this file's data, which lives as long as the code. An atexit handler takes it away when the code is
- * unloaded, or before the runtime ends its own data.
+ * Guarantee: the callback may still run during or after its unregistration, because the runtime copies its table first.
+ * So it uses only this file's data, which lives as long as the code. An atexit handler unregisters it when the code is
+ * unloaded, or before the runtime destroys its own data.
  *
- * Cost: nothing per allocation. Notes are a list; a look at it comes only with a stream of another context.
+ * Cost: none per allocation. The notes are a list, searched only for a stream that is not of the current context.
  */
 #include "acl_internal.h"
 
@@ -25,18 +25,18 @@ struct note {
     struct note *next;
     void *native;
     weir__acl_place place;
-    unsigned attached; /* until so often unwatched */
-    bool known;        /* until the stream is destroyed */
-    bool buried;       /* until one with the same handle is created */
+    unsigned attached; /* calls of weir__acl_unwatch_locked that are due; the note stays until 0 */
+    bool known;        /* the note stays until the stream is destroyed */
+    bool buried;       /* the note stays until a stream with the same handle is created */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct note *notes;
-static bool registered; /* the callback is the runtime's */
+static bool registered; /* the callback is registered with the runtime */
 static bool at_exit;
-static pid_t process;      /* of the first registration; 0: there was none */
-static atomic_uint buried; /* notes that are */
+static pid_t process;      /* the process that registered the callback; 0: it was never registered */
+static atomic_uint buried; /* number of buried notes */
 
 void weir__acl_lock(void)
 {
@@ -88,7 +88,7 @@ static void drop(struct note **link)
     free(note);
 }
 
-/* A handle that comes again belongs to a new stream. */
+/* Forgets the old stream of the handle: the handle now belongs to a new stream. */
 static void on_created(void *native)
 {
     weir__acl_lock();
@@ -151,12 +151,12 @@ static weir_status join_locked(void)
     registered = status == WEIR_OK;
     process = registered ? getpid() : process;
     if (registered && !at_exit) {
-        at_exit = atexit(leave) == 0; /* registered after what the runtime has registered, so it is called before */
+        at_exit = atexit(leave) == 0; /* registered after the runtime's handlers, so called before them */
     }
     return status;
 }
 
-/* A refusal is no harm: the callback stays and finds nothing. */
+/* Unregisters the callback if there is no note. If the runtime refuses, the callback stays and finds no note. */
 static void leave_if_idle_locked(void)
 {
     if (registered && notes == NULL) {

@@ -3,8 +3,8 @@
  *     driver.c   libcuda.so.1 and its table of functions
  *     error.c    CUresult to weir_status, the calling thread's last failure
  *     device.c   weir_device_ops over the driver: life, regions, events; contexts of threads
- *     virtual.c  the virtual-memory slots; which kind of handle the device gives
- *     hints.c    calls of the driver that also tell a pool
+ *     virtual.c  the virtual-memory slots; finds the kind of handles that the device supports
+ *     hints.c    calls of the driver that also tell a pool of the order they create
  *     host.c     pinned host memory, for the host pool
  *
  * Two locks, of driver.c (loading) and of device.c (the list of devices). Neither is held during a call of the driver
@@ -30,18 +30,18 @@ typedef struct weir__cuda_driver {
 /* Complete from the first weir__cuda_load that succeeds to the end of the process; NULLs before. */
 extern weir__cuda_driver weir__cuda;
 
-/* Opens the driver unless it is open. A failure is told in the name of the function; a later call tries again. */
+/* Opens the driver unless it is open. The sentence of a failure names `function`; a later call tries again. */
 weir_status weir__cuda_load(const char *function);
 bool weir__cuda_is_loaded(void);
 
 /* --- error.c --- */
 
-/* The result of a call of the driver as a status; a failure is kept for weir_cuda_error. */
+/* Returns the result of a call of the driver as a status. Keeps a failure for weir_cuda_error. */
 weir_status weir__cuda_result(const char *call, CUresult code);
-/* The last call of this thread that failed: 0 and "" if none has. */
+/* Reads the last failed call of this thread; 0 and "" if no call has failed. */
 void weir__cuda_last(int *cuda_error, const char **text);
 #define CUDA(function, ...) weir__cuda_result(#function, UNCANCELLED(weir__cuda.function(__VA_ARGS__)))
-/* For calls that must not leave anything behind: a failure that passes is tried once more. */
+/* For calls that release a resource: the call is tried once more, because the first failure may be a passing one. */
 #define CUDA_TWICE(function, ...) (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
 
 /* --- device.c --- */
@@ -55,11 +55,11 @@ typedef struct cuda_device {
     CUmemProp prop;      /* of physical memory */
     CUmemAccess *access; /* the device itself, then its peers */
     size_t access_count;
-    const weir_device *device; /* that it is the inside of */
+    const weir_device *device; /* the weir_device that has this context */
     struct cuda_device *next;  /* under device.c's lock */
 } cuda_device;
 
-/* The inside of a device of weir_cuda_device_create; NULL: it is none. */
+/* Returns the context of the slots of a device of weir_cuda_device_create; NULL for any other device. */
 cuda_device *weir__cuda_device_of(const weir_device *device);
 
 /* The thread's state before the device's context was made current. */
@@ -86,8 +86,8 @@ void weir__cuda_leave(weir__cuda_bound *bound);
 
 /* --- virtual.c --- */
 
-/* Finds the kind of handles and their granularity, in the device's context; leaves the group out where there is
- * none. */
+/* Finds the kind of handles and their granularity, in the device's context. Leaves the virtual-memory group out if the
+ * device supports none. */
 weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_device_config *config);
 
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address);

@@ -16,14 +16,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define GRANULARITY_BYTES                                                                                              \
-    (UINT64_C(2) << 20)             /* the driver maps so much at once for a cuMemAlloc of that size or
-                                                 more */
-#define REGION_ALIGNMENT_BYTES 512u /* strategies want it; the driver promises 256; checked on each region */
+#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver's mapping unit for a cuMemAlloc of this size or more */
+#define REGION_ALIGNMENT_BYTES 512u /* needed by strategies; the driver promises 256; checked for each region */
 
 static const char creating[] = "weir_cuda_device_create";
 
-/* --- the devices there are --- */
+/* --- the list of devices --- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cuda_device *all;
@@ -79,8 +77,8 @@ weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
     return status;
 }
 
-/* The caller hears nothing of a failure to go back: the requested call has been made, and must not be done again. A
- * failure that passes is tried once more. */
+/* A failure to restore the thread's state is tried once more and then not reported: the requested call has been made
+ * and must not be repeated. */
 void weir__cuda_leave(weir__cuda_bound *bound)
 {
     CUcontext popped = NULL;
@@ -96,7 +94,7 @@ void weir__cuda_leave(weir__cuda_bound *bound)
     }
 }
 
-/* --- facts --- */
+/* --- device properties --- */
 
 static weir_status get_info(void *ctx, weir_device_info *info)
 {
@@ -173,8 +171,8 @@ static weir_status event_sync(void *ctx, weir_event *event)
     return IN_CONTEXT(ctx, CUDA(cuEventSynchronize, (CUevent)event));
 }
 
-/* Of the legacy default stream the driver says CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a stream is being captured that
- * waits for it by rule: it must not be touched either. */
+/* Refuses a stream that is being captured. The legacy default stream is refused as well while any stream that
+ * synchronises with it implicitly is being captured: the driver then answers CUDA_ERROR_STREAM_CAPTURE_IMPLICIT. */
 static weir_status refuse_captured(const char *slot, CUstream stream)
 {
     int status = CU_CAPTURE_NONE;
@@ -219,7 +217,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     weir_status status = weir__cuda_enter(ctx, &bound);
     if (status == WEIR_OK) {
         status = refuse_captured("weir_device_stream_sync", native_stream);
-        if (status != WEIR_ERR_UNSUPPORTED) { /* where the driver cannot say: to wait is safe, and not to wait is not */
+        if (status != WEIR_ERR_UNSUPPORTED) { /* if the capture state is unknown, wait: that is safe */
             status = CUDA(cuStreamSynchronize, native_stream);
         }
         weir__cuda_leave(&bound);
@@ -251,7 +249,7 @@ static weir_status stream_check(void *ctx, void *native_stream)
     return status;
 }
 
-/* --- diagnosis and life --- */
+/* --- errors, create and destroy --- */
 
 static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {

@@ -3,8 +3,8 @@
  * Idea: libcuda.so.1 comes with the kernel driver and never with a toolkit, so a program that may run without a GPU
  * must not be linked with it. The table is filled once, all or nothing; a failure names the missing function.
  *
- * Guarantee: the table does not change once it is complete, and the library is not closed: objects that go last may
- * still call it, and it then answers CUDA_ERROR_DEINITIALIZED.
+ * Guarantee: the table does not change once it is complete. The library is never closed, because objects that are
+ * destroyed last may still call it; it then answers CUDA_ERROR_DEINITIALIZED.
  */
 #include "cuda_internal.h"
 
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define OLDEST_VERSION 11000 /* cuDevicePrimaryCtxRelease_v2 came with it */
+#define OLDEST_VERSION 11000 /* the first version with cuDevicePrimaryCtxRelease_v2 */
 
 static const char library[] = "libcuda.so.1";
 
@@ -26,7 +26,8 @@ bool weir__cuda_is_loaded(void)
     return atomic_load_explicit(&loaded, memory_order_acquire);
 }
 
-/* A symbol as a function pointer of any type: ISO C has no conversion between the two. */
+/* Looks up a symbol and stores it in a function pointer of any type. It copies the bytes, because ISO C has no
+ * conversion from an object pointer to a function pointer. */
 static bool find(void *handle, const char *symbol, void *function)
 {
     void *found = dlsym(handle, symbol);
@@ -34,7 +35,7 @@ static bool find(void *handle, const char *symbol, void *function)
     return found != NULL;
 }
 
-/* NULL: all are there; else the symbol that is not. */
+/* Fills the table. Returns NULL if the library has all functions, otherwise the name of a missing one. */
 static const char *fill(void *handle, weir__cuda_driver *table)
 {
 #define FIND(name, suffix, parameters)                                                                                 \
@@ -46,7 +47,7 @@ static const char *fill(void *handle, weir__cuda_driver *table)
     return NULL;
 }
 
-/* "CUDA_ERROR_NO_DEVICE" for 100. */
+/* Returns the driver's name of a code, for example "CUDA_ERROR_NO_DEVICE" for 100. */
 static const char *name_of(const weir__cuda_driver *table, CUresult code)
 {
     const char *name = NULL;

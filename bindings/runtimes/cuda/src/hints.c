@@ -1,9 +1,9 @@
-/* bindings/runtimes/cuda/src/hints.c: calls of the driver that also tell a pool of the order they make.
+/* bindings/runtimes/cuda/src/hints.c: calls of the driver that also tell a pool of the order they create.
  *
- * Guarantee: that of shared/native_hint.h. Order made on a stream that is being captured holds within the graph alone,
- * not for the work that was queued on the streams before: of that a pool is told nothing.
+ * Guarantee: that of shared/native_hint.h. A pool gets no hint for a stream that is being captured: such an order holds
+ * only within the graph, not for the work that was queued on the streams before.
  *
- * Cost: the call, one question whether the stream is being captured, and two short locks of the pool.
+ * Cost: the call, one query of the stream's capture state, and two short locks of the pool.
  */
 #include "cuda_internal.h"
 
@@ -31,14 +31,14 @@ static weir_status destroy_event(void *event, void *stream)
     return CUDA(cuEventDestroy, event);
 }
 
-/* A driver that cannot say is one that the call itself will ask. */
+/* True if the stream is being captured. If the query fails, returns false: the call that follows decides. */
 static bool is_captured(CUstream stream)
 {
     int status = CU_CAPTURE_NONE;
     return weir__cuda.cuStreamIsCapturing(stream, &status) == CU_SUCCESS && status != CU_CAPTURE_NONE;
 }
 
-/* A pool of another device may come before the driver is open. */
+/* Checks the arguments and opens the driver: with a pool of another kind of device it may not be open yet. */
 static weir_status check(const char *function, const void *pool, const void *other, const char *name)
 {
     const weir_status status = weir__hint_check(function, pool, other, name);
@@ -57,7 +57,7 @@ weir_status weir_cuda_record_event(weir_pool *pool, void *event, void *stream)
     weir_stream *found = NULL;
     weir_status status = check(function, pool, event, "event");
     if (status == WEIR_OK && is_captured(stream)) {
-        weir__hint_told(weir_event_forgotten(pool, event)); /* of its earlier record */
+        weir__hint_told(weir_event_forgotten(pool, event)); /* drops the event's earlier record */
         return record(event, stream);
     }
     if (status == WEIR_OK) {

@@ -3,8 +3,8 @@
  * Idea: each function is one call in the device's context. Memory is pinned for all contexts (portable) and mapped into
  * them, so that a block may be copied to any device.
  *
- * Guarantee: memory that is given out begins at a page. Where cuMemHostAlloc, which promises no alignment, gives none,
- * the memory goes back and the host pool takes its next step.
+ * Guarantee: memory that is handed out begins at a page. cuMemHostAlloc promises no alignment. If its memory does not
+ * begin at a page, the memory is freed and the call fails, so the host pool tries its next kind of memory.
  */
 #include "cuda_internal.h"
 

@@ -3,8 +3,8 @@
  * Idea: each slot is one call of the driver, except that a mapping is of no use to any device before cuMemSetAccess
  * names it.
  *
- * Guarantee: a mapping whose access cannot be set is taken away again. All handles of a device are of one kind, so that
- * the uses of a block's memory do not depend on when the memory was taken.
+ * Guarantee: if access to a mapping cannot be set, the mapping is removed. All handles of a device are of one kind, so
+ * the possible uses of a block's memory do not depend on when the memory was created.
  */
 #include "cuda_internal.h"
 
@@ -68,14 +68,14 @@ weir_status weir__cuda_vm_unmap(void *ctx, uint64_t address, uint64_t size)
 
 /* --- the kind of handles --- */
 
-/* An attribute that the driver does not know is one that the device lacks. */
+/* True if the device has the attribute. An attribute that the driver does not know counts as missing. */
 static bool has(const cuda_device *self, int attribute)
 {
     int value = 0;
     return UNCANCELLED(weir__cuda.cuDeviceGetAttribute(&value, attribute, self->id)) == CU_SUCCESS && value != 0;
 }
 
-/* Whether the device gives memory of self->prop, by one granule. */
+/* Creates and releases one granule with the properties self->prop. Returns the driver's failure if it supports none. */
 static weir_status try_kind(cuda_device *self)
 {
     size_t page = 0;
@@ -101,7 +101,7 @@ weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_de
     static const struct {
         weir_cuda_handle_type type;
         int native;
-        int attribute; /* 0: always there */
+        int attribute; /* the device attribute that shows support; 0 = always supported */
     } kinds[] = {
         {WEIR_CUDA_HANDLE_FABRIC, CU_HANDLE_FABRIC, CU_ATTRIBUTE_FABRIC_HANDLES},
         {WEIR_CUDA_HANDLE_FILE, CU_HANDLE_FILE, CU_ATTRIBUTE_FILE_HANDLES},

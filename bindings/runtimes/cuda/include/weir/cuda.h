@@ -6,7 +6,7 @@
  *     ... weir_pool_create over the device, weir_pool_stream for a CUstream or cudaStream_t ...
  *
  * Nothing of CUDA is needed to build or to link this library: libcuda.so.1 is opened when the first device is created,
- * and where there is none, weir_cuda_device_create says so. Streams and events are the driver's handles, CUstream and
+ * and weir_cuda_device_create fails if there is none. Streams and events are the driver's handles, CUstream and
  * CUevent (cudaStream_t and cudaEvent_t are the same), which are pointers; codes are CUresult, an int.
  *
  * Thread safety: every function may be called from any thread. A slot of the device makes the device's context current
