@@ -207,10 +207,7 @@ static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper
     if (e == NULL) {
         return ACL_ERROR_BAD_ALLOC;
     }
-    const aclError error = e->pinned ? ACL_SUCCESS : refresh(e, old);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(e->pinned ? ACL_SUCCESS : refresh(e, old));
     if (e->wrapper == NULL) {
         e->pinned = e->pinned || (executor == ACL__OPERATOR && acl__rt.config.pin_default);
         return ACL_SUCCESS;
@@ -455,13 +452,10 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
             return waited;
         }
         recycle(supply->wrapper);
-        if (!ask(supply->wrapper, bytes, hint, &taken)) {
-            return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                             "out of memory: the registered allocator has no %llu bytes for "
-                             "\"%s\", also after the stream "
-                             "was synchronised",
-                             (unsigned long long)bytes, tag);
-        }
+        ACL_FAIL_IF(!ask(supply->wrapper, bytes, hint, &taken), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                    "out of memory: the registered allocator has no %llu bytes for \"%s\", also after the stream was "
+                    "synchronised",
+                    (unsigned long long)bytes, tag);
     }
     if (taken.address == NULL) {
         hand_back(supply->wrapper, taken.block);
@@ -532,17 +526,13 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
 {
     piece->address = NULL;
     const uint64_t page = supply->page_bytes;
-    if (bytes > UINT64_MAX / 2) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
-                         (unsigned long long)bytes, tag);
-    }
+    ACL_FAIL_IF(bytes > UINT64_MAX / 2, ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
+                (unsigned long long)bytes, tag);
     const uint64_t rounded = (bytes + page - 1) / page * page;
-    const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
-                                                   : take_own(supply, rounded, piece);
-    if (error == ACL_SUCCESS) {
-        count_taken(piece->bytes); /* a kept span may be larger than the request */
-    }
-    return error;
+    ACL_TRY(supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
+                                    : take_own(supply, rounded, piece));
+    count_taken(piece->bytes); /* a kept span may be larger than the request */
+    return ACL_SUCCESS;
 }
 
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag)

@@ -151,9 +151,7 @@ ACL_EXPORT const char *aclGetRecentErrMsg(void)
 ACL_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 {
     ACL_ENTER(aclrtGetThreadLastTaskId);
-    if (taskId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetThreadLastTaskId: taskId is NULL");
-    }
+    ACL_NEED(taskId);
     *taskId = mine.last_task;
     return ACL_SUCCESS;
 }
@@ -235,9 +233,8 @@ void acl__exceptions_settle(void)
     if (atomic_load_explicit(&exceptions.left, memory_order_relaxed) == 0) {
         return;
     }
-    acl__lock();
+    ACL_HOLD_LOCK();
     settle();
-    acl__unlock();
 }
 
 static void job_run(acl__job *job)
@@ -282,10 +279,8 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
 
 ACL_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
-    ACL_ENTER(aclrtSetExceptionInfoCallback);
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtSetExceptionInfoCallback);
     exceptions.callback = callback;
-    acl__unlock();
     return ACL_SUCCESS;
 }
 
@@ -327,9 +322,8 @@ ACL_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info
     if (info == NULL) {
         return (aclError)NO_EXCEPTION;
     }
-    if (devArgsPtr == NULL || devArgsLen == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetArgsFromExceptionInfo: an output is NULL");
-    }
+    ACL_NEED(devArgsPtr);
+    ACL_NEED(devArgsLen);
     *devArgsPtr = NULL;
     *devArgsLen = 0;
     return ACL_SUCCESS;
@@ -341,9 +335,7 @@ ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo
     if (info == NULL) {
         return (aclError)NO_EXCEPTION;
     }
-    if (func == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetFuncHandleFromExceptionInfo: func is NULL");
-    }
+    ACL_NEED(func);
     return acl__not_simulated(ACL_FN_aclrtGetFuncHandleFromExceptionInfo);
 }
 
@@ -352,17 +344,12 @@ ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo
 /* Memory faults are the only faults with a type of their own on devices of this generation. */
 ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
-    ACL_ENTER(aclrtGetErrorVerbose);
-    if (errorInfo == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetErrorVerbose: errorInfo is NULL");
-    }
-    if (deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices) {
-        return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "aclrtGetErrorVerbose: there is no device %d", deviceId);
-    }
+    ACL_ENTER_LOCKED(aclrtGetErrorVerbose);
+    ACL_NEED(errorInfo);
+    ACL_REFUSE_IF(deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
+                  "there is no device %d", deviceId);
     memset(errorInfo, 0, sizeof *errorInfo);
-    acl__lock();
     const bool memory = exceptions.faults[deviceId] == ACL_ERROR_RT_DEVICE_MEM_ERROR;
-    acl__unlock();
     errorInfo->errorType = memory ? ACL_RT_ERROR_MEMORY : ACL_RT_NO_ERROR;
     return ACL_SUCCESS;
 }

@@ -48,17 +48,10 @@ ACL_EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
     return calloc(1, sizeof(acl__allocator));
 }
 
-static aclError null_argument(const char *name)
-{
-    return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL", name);
-}
-
 ACL_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
     ACL_ENTER(aclrtAllocatorDestroyDesc);
-    if (allocatorDesc == NULL) {
-        return null_argument("aclrtAllocatorDestroyDesc");
-    }
+    ACL_NEED(allocatorDesc);
     free(allocatorDesc);
     return ACL_SUCCESS;
 }
@@ -66,9 +59,8 @@ ACL_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 ACL_EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
 {
     ACL_ENTER(aclrtAllocatorSetObjToDesc);
-    if (allocatorDesc == NULL || allocator == NULL) {
-        return null_argument("aclrtAllocatorSetObjToDesc");
-    }
+    ACL_NEED(allocatorDesc);
+    ACL_NEED(allocator);
     ((acl__allocator *)allocatorDesc)->object = allocator;
     return ACL_SUCCESS;
 }
@@ -76,9 +68,8 @@ ACL_EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc,
 ACL_EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
 {
     ACL_ENTER(aclrtAllocatorSetAllocFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetAllocFuncToDesc");
-    }
+    ACL_NEED(allocatorDesc);
+    ACL_NEED(func);
     ((acl__allocator *)allocatorDesc)->alloc = func;
     return ACL_SUCCESS;
 }
@@ -86,9 +77,8 @@ ACL_EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocato
 ACL_EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
 {
     ACL_ENTER(aclrtAllocatorSetFreeFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetFreeFuncToDesc");
-    }
+    ACL_NEED(allocatorDesc);
+    ACL_NEED(func);
     ((acl__allocator *)allocatorDesc)->free = func;
     return ACL_SUCCESS;
 }
@@ -97,9 +87,8 @@ ACL_EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc al
                                                            aclrtAllocatorAllocAdviseFunc func)
 {
     ACL_ENTER(aclrtAllocatorSetAllocAdviseFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetAllocAdviseFuncToDesc");
-    }
+    ACL_NEED(allocatorDesc);
+    ACL_NEED(func);
     ((acl__allocator *)allocatorDesc)->advise = func;
     return ACL_SUCCESS;
 }
@@ -108,9 +97,8 @@ ACL_EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDe
                                                                 aclrtAllocatorGetAddrFromBlockFunc func)
 {
     ACL_ENTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetGetAddrFromBlockFuncToDesc");
-    }
+    ACL_NEED(allocatorDesc);
+    ACL_NEED(func);
     ((acl__allocator *)allocatorDesc)->address = func;
     return ACL_SUCCESS;
 }
@@ -122,9 +110,7 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
     registration **link = link_of(stream);
     if (*link == NULL) {
         *link = calloc(1, sizeof **link);
-        if (*link == NULL) {
-            return acl__fail(ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
-        }
+        ACL_FAIL_IF(*link == NULL, ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
         (*link)->stream = stream;
     }
     (*link)->desc = desc;
@@ -135,14 +121,11 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
 {
     ACL_ENTER(aclrtAllocatorRegister);
-    if (stream == NULL || allocatorDesc == NULL) {
-        return null_argument("aclrtAllocatorRegister");
-    }
+    ACL_NEED(stream);
+    ACL_NEED(allocatorDesc);
     const acl__allocator *a = allocatorDesc;
-    if (a->object == NULL || a->alloc == NULL || a->free == NULL || a->address == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "aclrtAllocatorRegister: the description lacks its object, alloc, free or address function");
-    }
+    ACL_REFUSE_IF(a->object == NULL || a->alloc == NULL || a->free == NULL || a->address == NULL,
+                  ACL_ERROR_INVALID_PARAM, "the description lacks its object, alloc, free or address function");
     acl__consumer_registration_ends(stream, a);
     (void)pthread_mutex_lock(&lock);
     const aclError error = put(stream, allocatorDesc);
@@ -153,9 +136,7 @@ ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDes
 ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
 {
     ACL_ENTER(aclrtAllocatorUnregister);
-    if (stream == NULL) {
-        return null_argument("aclrtAllocatorUnregister");
-    }
+    ACL_NEED(stream);
     acl__consumer_registration_ends(stream, NULL);
     (void)pthread_mutex_lock(&lock);
     registration **link = link_of(stream);
@@ -201,12 +182,9 @@ ACL_EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocator
     ACL_ENTER(aclrtAllocatorGetByStream);
     acl__allocator a;
     aclrtAllocatorDesc desc = NULL;
-    if (stream == NULL || allocatorDesc == NULL) {
-        return null_argument("aclrtAllocatorGetByStream");
-    }
-    if (!find(stream, &a, &desc)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtAllocatorGetByStream: no allocator is registered for %p", stream);
-    }
+    ACL_NEED(stream);
+    ACL_NEED(allocatorDesc);
+    ACL_REFUSE_IF(!find(stream, &a, &desc), ACL_ERROR_INVALID_PARAM, "no allocator is registered for %p", stream);
     *allocatorDesc = desc;
     if (allocator != NULL) {
         *allocator = a.object;

@@ -48,21 +48,51 @@ typedef enum acl__function {
         ACL_FN_COUNT
 } acl__function;
 
-/* First line of every public function: counts the call, starts the runtime on the first call, and returns the error of
- * a fault that strikes. ACL_ENTER_OR is for functions that do not return an aclError. */
-#define ACL_ENTER(name)                                                                                                \
-    do {                                                                                                               \
-        const aclError fault_ = acl__enter(ACL_FN_##name);                                                             \
-        if (fault_ != ACL_SUCCESS) {                                                                                   \
-            return fault_;                                                                                             \
-        }                                                                                                              \
-    } while (0)
+/* The frame of a public function. It begins with ACL_ENTER or ACL_ENTER_LOCKED, goes on with its checks, one on a line,
+ * and then does its work. Each of these macros may return from the function that it stands in. */
+
+/* Counts the call, starts the runtime on the first call, and returns the error of a fault that strikes. The second form
+ * then holds the runtime's lock until the function returns; the third is for functions that do not return an aclError.
+ */
+#define ACL_ENTER(name) ACL_TRY(acl__enter(ACL_FN_##name))
+#define ACL_ENTER_LOCKED(name)                                                                                         \
+    ACL_ENTER(name);                                                                                                   \
+    ACL_HOLD_LOCK()
 #define ACL_ENTER_OR(name, result)                                                                                     \
     do {                                                                                                               \
         if (acl__enter(ACL_FN_##name) != ACL_SUCCESS) {                                                                \
             return result;                                                                                             \
         }                                                                                                              \
     } while (0)
+/* Holds the runtime's lock from here to the end of the block. */
+#define ACL_HOLD_LOCK()                                                                                                \
+    acl__lock();                                                                                                       \
+    const char lock_ __attribute__((cleanup(acl__unlock_at_end), unused)) = 0
+/* Returns the error of a call that failed. */
+#define ACL_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        const aclError error_ = (call);                                                                                \
+        if (error_ != ACL_SUCCESS) {                                                                                   \
+            return error_;                                                                                             \
+        }                                                                                                              \
+    } while (0)
+/* Returns `code` if the condition holds, and records a sentence, printf style. */
+#define ACL_FAIL_IF(condition, code, ...)                                                                              \
+    do {                                                                                                               \
+        if (condition) {                                                                                               \
+            return acl__fail(code, __VA_ARGS__);                                                                       \
+        }                                                                                                              \
+    } while (0)
+/* The same in a public function: its name and a colon come before the sentence. */
+#define ACL_REFUSE_IF(condition, code, ...)                                                                            \
+    do {                                                                                                               \
+        if (condition) {                                                                                               \
+            return acl__refuse(__func__, code, __VA_ARGS__);                                                           \
+        }                                                                                                              \
+    } while (0)
+/* Refuses a NULL argument of a public function. */
+#define ACL_NEED(argument) ACL_REFUSE_IF((argument) == NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #argument)
+
 /* Does the work of ACL_ENTER. The lock is not held. */
 aclError acl__enter(acl__function function);
 /* Starts the runtime unless it runs already. */
@@ -76,6 +106,11 @@ uint64_t acl__calls(acl__function function);
 void acl__lock(void);
 /* Releases the lock and wakes threads that wait for a change. */
 void acl__unlock(void);
+static inline void acl__unlock_at_end(const char *lock)
+{
+    (void)lock;
+    acl__unlock();
+}
 pthread_mutex_t *acl__mutex(void); /* for condition variables */
 
 enum { ACL__DEVICES = 16 };
@@ -131,6 +166,8 @@ extern acl__runtime acl__rt;
 
 /* Records the thread's last error with a sentence (printf style) and returns the code. Needs no lock. */
 aclError acl__fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a refused call of the public function `name`: the sentence begins with the name and a colon. */
+aclError acl__refuse(const char *name, aclError code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Converts a simulator's status to the code of an ordinary call. Records no error for WEIR_OK. */
 aclError acl__status(weir_status status, const char *what);
 

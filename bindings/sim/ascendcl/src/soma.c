@@ -716,9 +716,7 @@ static const acl__task_ops notice_ops = {.submit = notice_submit, .end = task_fr
 static aclError tell(acl__stream *stream, uint64_t address, uint64_t size)
 {
     notice *n = malloc(sizeof *n);
-    if (n == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
-    }
+    ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
     *n = (notice){.task = {.ops = &notice_ops}, .address = address, .size = size};
     return acl__queue(stream, &n->task);
 }
@@ -767,10 +765,8 @@ static segment *obtain(pool *p, uint64_t size, acl__line *line)
 static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void **pointer)
 {
     const uint64_t size = in_pages(asked);
-    if (size == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolMallocAsync: %llu bytes overflow when rounded up",
-                         (unsigned long long)asked);
-    }
+    ACL_FAIL_IF(size == 0, ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolMallocAsync: %llu bytes overflow when rounded up",
+                (unsigned long long)asked);
     acl__line *line = acl__line_of(stream);
     segment *s = line != NULL && size <= p->most ? obtain(p, size, line) : NULL;
     if (s == NULL) {
@@ -797,12 +793,10 @@ static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void
 
 ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream_handle)
 {
-    static const char name[] = "aclrtMemPoolMallocAsync";
     ACL_ENTER(aclrtMemPoolMallocAsync);
-    if (ptr == NULL || memPool == NULL || stream_handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name,
-                         ptr == NULL ? "ptr" : memPool == NULL ? "memPool" : "the stream");
-    }
+    ACL_NEED(ptr);
+    ACL_NEED(memPool);
+    ACL_REFUSE_IF(stream_handle == NULL, ACL_ERROR_INVALID_PARAM, "the stream is NULL");
     if (size == 0) {
         return ACL_SUCCESS;
     }
@@ -811,9 +805,9 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
     pool *p = pool_of(memPool);
     aclError error = acl__stream_of(stream_handle, &stream);
     if (error == ACL_SUCCESS && p == NULL) {
-        error = no_pool(name, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
+        error = no_pool(__func__, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
     } else if (error == ACL_SUCCESS && p->device != stream->context->device) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the pool is of device %d, the stream of device %d", name,
+        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the pool is of device %d, the stream of device %d", __func__,
                           p->device, stream->context->device);
     }
     if (error == ACL_SUCCESS) {
@@ -840,24 +834,6 @@ static void make_cached(pool *p, segment *s)
     p->cached += size_of(s);
     p->blocks--;
     (void)coalesce(p, s);
-}
-
-static aclError free_in_order(pool *p, segment *s, acl__stream *stream)
-{
-    acl__line *line = acl__line_of(stream);
-    if (line == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolFreeAsync: no host memory");
-    }
-    const aclError error = tell(stream, s->range.start, 0);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (!acl__stamp_is_before(&s->made, line)) {
-        s->stamps[s->stamp_count++] = acl__stamp_copy(&s->made);
-    }
-    s->stamps[s->stamp_count++] = acl__stamp_make(line, p->opportunistic != 0 || p->internal != 0);
-    make_cached(p, s);
-    return ACL_SUCCESS;
 }
 
 /* --- free of memory that is no pool's: when the stream reaches it, before any later work --- */
@@ -888,50 +864,38 @@ static const acl__task_ops late_free_ops = {.submit = late_free_submit, .end = t
 static aclError free_later(void *pointer, acl__stream *stream)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    if (acl__rt.config.strict && (range == NULL || range->kind != ACL__ALLOCATED ||
-                                  range->range.start != address_of(pointer))) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is no allocation", pointer);
-    }
-    const aclError error = acl__engine_need();
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_FAIL_IF(acl__rt.config.strict &&
+                    (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != address_of(pointer)),
+                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is no allocation", pointer);
+    ACL_TRY(acl__engine_need());
     late_free *f = malloc(sizeof *f);
-    if (f == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolFreeAsync: no host memory");
-    }
+    ACL_FAIL_IF(f == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolFreeAsync: no host memory");
     *f = (late_free){.task = {.ops = &late_free_ops}, .pointer = pointer};
     return acl__queue(stream, &f->task);
 }
 
-static aclError free_locked(void *pointer, acl__stream *stream)
-{
-    pool *p = NULL;
-    segment *s = busy_at(pointer, &p);
-    if (p == NULL) {
-        return free_later(pointer, stream);
-    }
-    if (s == NULL || s->range.start != address_of(pointer)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is no block of its pool, or was freed",
-                         pointer);
-    }
-    return free_in_order(p, s, stream);
-}
-
 ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
 {
-    ACL_ENTER(aclrtMemPoolFreeAsync);
-    if (ptr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemPoolFreeAsync: NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtMemPoolFreeAsync);
+    ACL_NEED(ptr);
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__stream_of(stream_handle, &stream);
-    if (error == ACL_SUCCESS) {
-        error = free_locked(ptr, stream);
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    pool *p = NULL;
+    segment *s = busy_at(ptr, &p);
+    if (p == NULL) {
+        return free_later(ptr, stream);
     }
-    acl__unlock();
-    return error;
+    ACL_REFUSE_IF(s == NULL || s->range.start != address_of(ptr), ACL_ERROR_RT_PARAM_INVALID,
+                  "%p is no block of its pool, or was freed", ptr);
+    acl__line *line = acl__line_of(stream);
+    ACL_REFUSE_IF(line == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
+    ACL_TRY(tell(stream, s->range.start, 0));
+    if (!acl__stamp_is_before(&s->made, line)) {
+        s->stamps[s->stamp_count++] = acl__stamp_copy(&s->made);
+    }
+    s->stamps[s->stamp_count++] = acl__stamp_make(line, p->opportunistic != 0 || p->internal != 0);
+    make_cached(p, s);
+    return ACL_SUCCESS;
 }
 
 /* Frees a block on the host's word that no work touches it any more. */
@@ -1017,26 +981,34 @@ void acl__soma_waited(acl__stream *stream, const void *event)
 
 /* --- pools --- */
 
-static aclError create_locked(const aclrtMemPoolProps *props, aclrtMemPool *handle)
+ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
 {
+    ACL_ENTER_LOCKED(aclrtMemPoolCreate);
+    ACL_NEED(memPool);
+    ACL_NEED(poolProps);
+    static const unsigned char zero[sizeof poolProps->reserved];
+    ACL_REFUSE_IF(poolProps->allocType != ACL_MEM_ALLOCATION_TYPE_PINNED ||
+                      poolProps->location.type != ACL_MEM_LOCATION_TYPE_DEVICE ||
+                      memcmp(poolProps->reserved, zero, sizeof zero) != 0,
+                  ACL_ERROR_INVALID_PARAM, "only pinned memory, on a device, with the reserved bytes zero");
+    ACL_REFUSE_IF(poolProps->location.id >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
+                  "there is no device %u", poolProps->location.id);
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
     const uint64_t total = acl__rt.config.capacity_bytes;
-    const uint64_t most = props->maxSize != 0 ? in_pages(props->maxSize) : total / PAGE * PAGE;
-    if (most == 0 || most > total) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolCreate: a size of %zu is more than the device's %llu",
-                         props->maxSize, (unsigned long long)total);
-    }
+    const uint64_t most = poolProps->maxSize != 0 ? in_pages(poolProps->maxSize) : total / PAGE * PAGE;
+    ACL_REFUSE_IF(most == 0 || most > total, ACL_ERROR_RT_PARAM_INVALID, "a size of %zu is more than the device's %llu",
+                  poolProps->maxSize, (unsigned long long)total);
     make_ready();
     pool *p = weir__sim_slab_get(&pools_slab);
-    if (p == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolCreate: no host memory");
-    }
+    ACL_REFUSE_IF(p == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     memset(p, 0, sizeof *p);
-    p->device = (int32_t)props->location.id;
+    p->device = (int32_t)poolProps->location.id;
     p->most = most;
     const weir_status status = span_add(p, most);
     if (status != WEIR_OK) {
         weir__sim_slab_put(&pools_slab, p);
-        return acl__status(status, "aclrtMemPoolCreate");
+        return acl__status(status, __func__);
     }
     p->live = true;
     p->next = first_pool;
@@ -1045,35 +1017,8 @@ static aclError create_locked(const aclrtMemPoolProps *props, aclrtMemPool *hand
     }
     first_pool = p;
     is_used = true;
-    *handle = p;
+    *memPool = p;
     return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
-{
-    static const char name[] = "aclrtMemPoolCreate";
-    ACL_ENTER(aclrtMemPoolCreate);
-    if (memPool == NULL || poolProps == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name, memPool == NULL ? "memPool" : "poolProps");
-    }
-    static const unsigned char zero[sizeof poolProps->reserved];
-    if (poolProps->allocType != ACL_MEM_ALLOCATION_TYPE_PINNED ||
-        poolProps->location.type != ACL_MEM_LOCATION_TYPE_DEVICE ||
-        memcmp(poolProps->reserved, zero, sizeof zero) != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: only pinned memory, on a device, with the reserved bytes zero",
-                         name);
-    }
-    if (poolProps->location.id >= acl__rt.config.devices) {
-        return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: there is no device %u", name, poolProps->location.id);
-    }
-    acl__context *context = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = create_locked(poolProps, memPool);
-    }
-    acl__unlock();
-    return error;
 }
 
 /* Returns all memory of a pool and deletes it. Returns false if the device refused some memory; the pool then stays. */
@@ -1119,10 +1064,8 @@ static bool pool_end(pool *p, patience how)
 static aclError destroy_locked(pool *p)
 {
     if (p->blocks > 0) {
-        if (acl__rt.config.strict) {
-            return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMemPoolDestroy: %llu blocks are in use",
-                             (unsigned long long)p->blocks);
-        }
+        ACL_FAIL_IF(acl__rt.config.strict, ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMemPoolDestroy: %llu blocks are in use",
+                    (unsigned long long)p->blocks);
         acl__report_warning("a memory pool was destroyed with blocks of it in use");
     }
     return pool_end(p, WAIT) ? ACL_SUCCESS
@@ -1132,16 +1075,10 @@ static aclError destroy_locked(pool *p)
 
 ACL_EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
-    ACL_ENTER(aclrtMemPoolDestroy);
-    if (memPool == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemPoolDestroy: NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtMemPoolDestroy);
+    ACL_NEED(memPool);
     pool *p = pool_of(memPool);
-    const aclError error =
-        p != NULL ? destroy_locked(p) : no_pool("aclrtMemPoolDestroy", ACL_ERROR_RT_INTERNAL_ERROR, memPool);
-    acl__unlock();
-    return error;
+    return p != NULL ? destroy_locked(p) : no_pool(__func__, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
 }
 
 void acl__soma_reset(int32_t device)
@@ -1157,11 +1094,9 @@ void acl__soma_reset(int32_t device)
 
 static aclError trim_locked(pool *p, uint64_t keep)
 {
-    if (keep > p->most || keep < p->used) {
-        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR,
-                         "aclrtMemPoolTrimTo: %llu is not between the %llu bytes in use and the pool's %llu",
-                         (unsigned long long)keep, (unsigned long long)p->used, (unsigned long long)p->most);
-    }
+    ACL_FAIL_IF(keep > p->most || keep < p->used, ACL_ERROR_RT_INTERNAL_ERROR,
+                "aclrtMemPoolTrimTo: %llu is not between the %llu bytes in use and the pool's %llu",
+                (unsigned long long)keep, (unsigned long long)p->used, (unsigned long long)p->most);
     const choice anything = {0, 0, NULL, WAIT};
     if (keep < p->reserved) {
         tidy(p);
@@ -1175,16 +1110,10 @@ static aclError trim_locked(pool *p, uint64_t keep)
 
 ACL_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
-    ACL_ENTER(aclrtMemPoolTrimTo);
-    if (memPool == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemPoolTrimTo: NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtMemPoolTrimTo);
+    ACL_NEED(memPool);
     pool *p = pool_of(memPool);
-    const aclError error = p != NULL ? trim_locked(p, minBytesToKeep)
-                                     : no_pool("aclrtMemPoolTrimTo", ACL_ERROR_RT_INTERNAL_ERROR, memPool);
-    acl__unlock();
-    return error;
+    return p != NULL ? trim_locked(p, minBytesToKeep) : no_pool(__func__, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
 }
 
 /* --- attributes: switches have 32 bits, byte counts 64 --- */
@@ -1229,15 +1158,13 @@ static aclError no_attribute(const char *name, aclrtMemPoolAttr attr)
 static aclError set_number(pool *p, aclrtMemPoolAttr attr, uint64_t value)
 {
     if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD) {
-        if (acl__rt.config.strict && value > p->most) {
-            return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMemPoolSetAttr: the threshold is above the pool's size");
-        }
+        ACL_FAIL_IF(acl__rt.config.strict && value > p->most, ACL_ERROR_RT_INTERNAL_ERROR,
+                    "aclrtMemPoolSetAttr: the threshold is above the pool's size");
         p->threshold = value;
         return ACL_SUCCESS;
     }
-    if (value != 0) {
-        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMemPoolSetAttr: a highest value can only be reset, with 0");
-    }
+    ACL_FAIL_IF(value != 0, ACL_ERROR_RT_INTERNAL_ERROR,
+                "aclrtMemPoolSetAttr: a highest value can only be reset, with 0");
     if (attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH) {
         p->reserved_high = p->reserved;
     } else {
@@ -1248,9 +1175,8 @@ static aclError set_number(pool *p, aclrtMemPoolAttr attr, uint64_t value)
 
 static aclError set_locked(pool *p, aclrtMemPoolAttr attr, const void *value)
 {
-    if (attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT || attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolSetAttr: attribute %d can only be read", (int)attr);
-    }
+    ACL_FAIL_IF(attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT || attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT,
+                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolSetAttr: attribute %d can only be read", (int)attr);
     uint32_t *chosen = switch_of(p, attr);
     if (chosen != NULL) {
         uint32_t on = 0;
@@ -1281,12 +1207,8 @@ static aclError get_locked(pool *p, aclrtMemPoolAttr attr, void *value)
 /* Common start of both functions: checks the arguments and finds the pool. On success the lock is held. */
 static aclError attribute_begin(aclrtMemPool handle, const void *value, const char *name, pool **p)
 {
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: memPool is NULL", name);
-    }
-    if (value == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: value is NULL", name);
-    }
+    ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: memPool is NULL", name);
+    ACL_FAIL_IF(value == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: value is NULL", name);
     acl__lock();
     *p = pool_of(handle);
     if (*p == NULL) {
@@ -1300,7 +1222,7 @@ ACL_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
 {
     ACL_ENTER(aclrtMemPoolSetAttr);
     pool *p = NULL;
-    aclError error = attribute_begin(memPool, value, "aclrtMemPoolSetAttr", &p);
+    aclError error = attribute_begin(memPool, value, __func__, &p);
     if (error == ACL_SUCCESS) {
         error = set_locked(p, attr, value);
         acl__unlock();
@@ -1312,7 +1234,7 @@ ACL_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
 {
     ACL_ENTER(aclrtMemPoolGetAttr);
     pool *p = NULL;
-    aclError error = attribute_begin(memPool, value, "aclrtMemPoolGetAttr", &p);
+    aclError error = attribute_begin(memPool, value, __func__, &p);
     if (error == ACL_SUCCESS) {
         error = get_locked(p, attr, value);
         acl__unlock();
