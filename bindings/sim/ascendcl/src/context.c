@@ -234,7 +234,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
         }
     }
     acl__notify_reset(deviceId);
-    acl__soma_reset(deviceId);
+    acl__mem_pool_reset(deviceId);
     acl__virtual_reset(deviceId);
     acl__memory_reset(deviceId);
     return ACL_SUCCESS;

@@ -288,7 +288,7 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     acl__record_release(event->latest);
     event->latest = record;
     event->stream_id = stream->id;
-    acl__soma_recorded(event, stream);
+    acl__mem_pool_recorded(event, stream);
     return ACL_SUCCESS;
 }
 
@@ -365,7 +365,7 @@ ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent h
                 "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
     if (event->latest != NULL) {
         ACL_TRY(queue_task(stream, &wait_ops, event, event->latest));
-        acl__soma_waited(stream, event);
+        acl__mem_pool_waited(stream, event);
         return ACL_SUCCESS;
     }
     switch (event->kind) {

@@ -470,7 +470,7 @@ static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     if (range != NULL && range->kind == ACL__POOLED) {
-        return acl__soma_block_at(pointer, start, size);
+        return acl__mem_pool_block_at(pointer, start, size);
     }
     range = range != NULL ? range : acl__range_at(&acl__rt.host_memory, pointer);
     if (range == NULL || address_of(pointer) - range->range.start >= range->asked_bytes) {

@@ -248,7 +248,7 @@ static aclError give_back(acl__range *range)
 aclError acl__free(void *pointer)
 {
     aclError error = ACL_SUCCESS;
-    if (acl__soma_free_now(pointer, &error)) {
+    if (acl__mem_pool_free_now(pointer, &error)) {
         return error;
     }
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);

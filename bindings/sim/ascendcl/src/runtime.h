@@ -437,22 +437,22 @@ acl__worker acl__work_by(acl__worker worker);
  * memory that belongs to no device. */
 bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
 
-/* --- virtual.c, soma.c --- */
+/* --- virtual.c, mem_pool.c --- */
 
 /* Returns the location of a mapping's memory. */
 aclrtMemLocation acl__virtual_location(const acl__range *range);
 bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* Frees a pool's block by its address, for aclrtFree. Returns false if the address is in no pool. */
-bool acl__soma_free_now(void *pointer, aclError *error);
+bool acl__mem_pool_free_now(void *pointer, aclError *error);
 /* Finds the live block around an address. Returns false if there is none. */
-bool acl__soma_block_at(const void *pointer, uint64_t *start, uint64_t *size);
+bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size);
 /* Called when a stream was synchronised, also with an error: pools return memory above their release threshold. */
-void acl__soma_synced(acl__stream *stream);
+void acl__mem_pool_synced(acl__stream *stream);
 /* Called when an event was recorded on a stream, or a stream was made to wait for the latest recording of an event. */
-void acl__soma_recorded(const void *event, acl__stream *stream);
-void acl__soma_waited(acl__stream *stream, const void *event);
-void acl__soma_reset(int32_t device);
+void acl__mem_pool_recorded(const void *event, acl__stream *stream);
+void acl__mem_pool_waited(acl__stream *stream, const void *event);
+void acl__mem_pool_reset(int32_t device);
 
 /* --- copy.c --- */
 

@@ -372,7 +372,7 @@ static aclError saw_end(acl__stream *stream)
     } else {
         (void)acl__fail(error, "a task of stream %d failed", stream->id);
     }
-    acl__soma_synced(stream);
+    acl__mem_pool_synced(stream);
     return error;
 }
 

@@ -1,20 +1,17 @@
-/* soma.c: aclrtMemPool, stream-ordered memory pools.
+/* mem_pool.c: aclrtMemPool, stream-ordered memory pools.
  *
- * Idea: a pool has addresses for all that it may ever hold and maps memory there in pages of 2 MiB. The addresses are
- * cut into segments, ordered by address: FREE ones have no memory, CACHED ones were freed, BUSY ones are allocated. A
- * CACHED segment carries at most two stamps (order.h): the free, and the allocation if another stream freed the segment
+ * Idea: a pool has addresses for its largest size and maps memory there in pages of 2 MiB. The addresses are cut into
+ * segments, ordered by address: FREE ones have no memory, CACHED ones were freed, BUSY ones are allocated. A CACHED
+ * segment carries at most two stamps (order.h): the free, and the allocation if another stream freed the segment
  * without being ordered after it. Adjacent segments with equal stamps are one segment.
  *
  * A request tries the kinds of reuse in the documentation's order (own stream, events, opportunistic, internal), and
- * takes the smallest segment of a kind that is large enough. If there is none, it takes the window where the fewest
- * pages are missing. Idle memory elsewhere is moved there, page by page, before more is taken from the device. If the
- * stream's own unfinished work is in the way and the pool would otherwise exceed its high-water mark, the host waits
- * for that work.
+ * takes the smallest segment of a kind that is large enough. If there is none, the smallest FREE segment that is large
+ * enough gets new memory. If that fails, the pool returns all idle memory whose work is complete, and tries once more.
  *
  * Guarantee: memory goes to a stream only when all work that may touch it is ordered before, or is made so by a wait.
- * On one stream the pool never reserves more than was in use at once, unless the host itself holds the stream up.
  * reserved = pages with memory * 2 MiB = BUSY + CACHED + pages that the device refused to take back. A call that fails
- * has changed only the place of idle memory.
+ * has changed only which idle memory is mapped.
  *
  * Cost: O(segments) for a request, and for a synchronisation; device calls for each page that comes or goes.
  */
@@ -33,19 +30,8 @@ typedef struct page {
     bool mapped;           /* false although there is memory: the device refused to map it or to take it back */
 } page;
 
-/* Addresses that were reserved together. */
-typedef struct span {
-    struct span *next;
-    struct pool *pool;
-    uint64_t start;
-    uint64_t size;
-    acl__range *range; /* in the set of device memory */
-    page pages[];
-} span;
-
 typedef struct segment {
     weir__sim_range range; /* first member */
-    span *span;
     segment_state state;
     uint64_t asked;     /* BUSY: bytes that the caller requested */
     acl__stamp made;    /* BUSY: stamp of the allocation */
@@ -62,7 +48,6 @@ typedef struct pool {
     uint64_t most; /* limit of reserved bytes */
     uint64_t reserved;
     uint64_t reserved_high;
-    uint64_t reserved_ever; /* as reserved_high, but never reset */
     uint64_t used;   /* bytes in BUSY segments */
     uint64_t used_high;
     uint64_t cached; /* bytes in CACHED segments */
@@ -71,7 +56,8 @@ typedef struct pool {
     uint32_t follow_events;
     uint32_t opportunistic;
     uint32_t internal;
-    span *spans;
+    acl__range *range; /* the pool's addresses, in the set of device memory */
+    page *pages;       /* one for each page of the addresses */
     weir__sim_ranges segments;
 } pool;
 
@@ -123,20 +109,6 @@ static segment *segment_at(const pool *p, uint64_t address)
     return r != NULL && r->end > address ? (segment *)(void *)r : NULL;
 }
 
-static segment *segment_add(pool *p, span *in, uint64_t start, uint64_t end, segment_state state)
-{
-    segment *s = weir__sim_slab_get(&segments_slab);
-    if (s != NULL) {
-        memset(s, 0, sizeof *s);
-        s->range.start = start;
-        s->range.end = end;
-        s->span = in;
-        s->state = state;
-        weir__sim_ranges_insert(&p->segments, &s->range);
-    }
-    return s;
-}
-
 static void drop_stamps(segment *s)
 {
     while (s->stamp_count > 0) {
@@ -168,8 +140,8 @@ static void tidy_stamps(segment *s)
 
 static bool can_join(const segment *a, const segment *b)
 {
-    return a != NULL && b != NULL && a->range.end == b->range.start && a->span == b->span && a->state == b->state &&
-           a->state != BUSY && a->stamp_count == b->stamp_count && a->stamp_count < 2 &&
+    return a != NULL && b != NULL && a->range.end == b->range.start && a->state == b->state && a->state != BUSY &&
+           a->stamp_count == b->stamp_count && a->stamp_count < 2 &&
            (a->stamp_count == 0 || a->stamps[0].serial == b->stamps[0].serial);
 }
 
@@ -202,38 +174,42 @@ static segment *coalesce(pool *p, segment *s)
     return s;
 }
 
+static segment *segment_add(pool *p, uint64_t start, uint64_t end, segment_state state)
+{
+    segment *s = weir__sim_slab_get(&segments_slab);
+    if (s != NULL) {
+        memset(s, 0, sizeof *s);
+        s->range.start = start;
+        s->range.end = end;
+        s->state = state;
+        weir__sim_ranges_insert(&p->segments, &s->range);
+    }
+    return s;
+}
+
 /* Cuts a segment in two at an address inside it. Returns the upper part; NULL: out of host memory. */
 static segment *split(pool *p, segment *s, uint64_t at)
 {
-    segment *upper = weir__sim_slab_get(&segments_slab);
+    const uint64_t end = s->range.end;
+    s->range.end = at;
+    weir__sim_ranges_resized(&s->range);
+    segment *upper = segment_add(p, at, end, s->state);
     if (upper == NULL) {
+        s->range.end = end;
+        weir__sim_ranges_resized(&s->range);
         return NULL;
     }
-    memset(upper, 0, sizeof *upper);
-    upper->range.start = at;
-    upper->range.end = s->range.end;
-    upper->span = s->span;
-    upper->state = s->state;
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         upper->stamps[upper->stamp_count++] = acl__stamp_copy(&s->stamps[i]);
     }
-    s->range.end = at;
-    weir__sim_ranges_resized(&s->range);
-    weir__sim_ranges_insert(&p->segments, &upper->range);
     return upper;
 }
 
 /* --- pages --- */
 
-static page *page_at(const segment *s, uint64_t address)
+static page *page_at(const pool *p, uint64_t address)
 {
-    return &s->span->pages[(address - s->span->start) / PAGE];
-}
-
-static void count_reserved(pool *p)
-{
-    p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;
-    p->reserved_ever = p->reserved > p->reserved_ever ? p->reserved : p->reserved_ever;
+    return &p->pages[(address - p->range->range.start) / PAGE];
 }
 
 /* Gives one page mapped memory. */
@@ -241,7 +217,7 @@ static weir_status page_fill(pool *p, page *at, uint64_t address)
 {
     weir_status status = WEIR_OK;
     if (at->memory == 0) {
-        if (p->reserved >= p->most || !acl__capacity_take(p->device, PAGE, true)) {
+        if (!acl__capacity_take(p->device, PAGE, true)) {
             return WEIR_ERR_NO_MEMORY;
         }
         status = weir_device_vm_create(acl__rt.memory, PAGE, &at->memory);
@@ -261,32 +237,23 @@ static weir_status page_fill(pool *p, page *at, uint64_t address)
 
 /* Returns a page's memory to the device. If the device refuses, the memory counts as reserved until it is taken
  * back. */
-static weir_status page_empty(pool *p, page *at, uint64_t address)
+static void page_empty(pool *p, page *at, uint64_t address)
 {
-    weir_status status = WEIR_OK;
     if (at->mapped) {
-        status = weir_device_vm_unmap(acl__rt.memory, address, PAGE);
-        at->mapped = status != WEIR_OK;
+        at->mapped = weir_device_vm_unmap(acl__rt.memory, address, PAGE) != WEIR_OK;
     }
-    if (status == WEIR_OK && at->memory != 0) {
-        status = weir_device_vm_destroy(acl__rt.memory, at->memory);
-        if (status == WEIR_OK) {
-            at->memory = 0;
-            p->reserved -= PAGE;
-            acl__capacity_give(p->device, PAGE, true);
-        }
+    if (!at->mapped && at->memory != 0 && weir_device_vm_destroy(acl__rt.memory, at->memory) == WEIR_OK) {
+        at->memory = 0;
+        p->reserved -= PAGE;
+        acl__capacity_give(p->device, PAGE, true);
     }
-    return status;
 }
 
-static weir_status pages_empty(pool *p, const segment *s, uint64_t start, uint64_t end)
+static void pages_empty(pool *p, uint64_t start, uint64_t end)
 {
-    weir_status first = WEIR_OK;
     for (uint64_t at = start; at < end; at += PAGE) {
-        const weir_status status = page_empty(p, page_at(s, at), at);
-        first = first == WEIR_OK ? status : first;
+        page_empty(p, page_at(p, at), at);
     }
-    return first;
 }
 
 /* Fills all pages of a FREE segment. On failure they are emptied again, except for memory that the device then refuses
@@ -294,9 +261,9 @@ static weir_status pages_empty(pool *p, const segment *s, uint64_t start, uint64
 static weir_status pages_fill(pool *p, const segment *s)
 {
     for (uint64_t at = s->range.start; at < s->range.end; at += PAGE) {
-        const weir_status status = page_fill(p, page_at(s, at), at);
+        const weir_status status = page_fill(p, page_at(p, at), at);
         if (status != WEIR_OK) {
-            (void)pages_empty(p, s, s->range.start, at + PAGE);
+            pages_empty(p, s->range.start, at + PAGE);
             return status;
         }
     }
@@ -305,10 +272,10 @@ static weir_status pages_fill(pool *p, const segment *s)
 
 /* --- returning memory to the device --- */
 
-typedef enum patience { LOOK, WAIT } patience;
+typedef enum wait_policy { LOOK, WAIT } wait_policy;
 
 /* True if all work that may touch a segment is complete; the host has then seen it. */
-static bool is_over(segment *s, patience how)
+static bool is_over(segment *s, wait_policy how)
 {
     tidy_stamps(s);
     for (uint32_t i = 0; i < s->stamp_count; i++) {
@@ -331,7 +298,7 @@ static uint64_t release_from(pool *p, segment *s, uint64_t bytes)
         }
     }
     const uint64_t before = p->reserved;
-    (void)pages_empty(p, gone, gone->range.start, gone->range.end);
+    pages_empty(p, gone->range.start, gone->range.end);
     drop_stamps(gone);
     gone->state = FREE;
     p->cached -= size_of(gone);
@@ -345,7 +312,7 @@ static void release_leftovers(pool *p)
     const bool any = p->reserved > p->used + p->cached;
     for (segment *s = any ? first_segment(p) : NULL; s != NULL; s = next_segment(s)) {
         if (s->state == FREE) {
-            (void)pages_empty(p, s, s->range.start, s->range.end);
+            pages_empty(p, s->range.start, s->range.end);
         }
     }
 }
@@ -355,25 +322,9 @@ static uint64_t idle_bytes(const pool *p)
     return p->reserved - p->used;
 }
 
-/* Selects idle memory to return: none in [start, end), and with a `line` only memory that its stream might use. */
-typedef struct choice {
-    uint64_t start;
-    uint64_t end;
-    const acl__line *line; /* NULL: memory of any stream */
-    patience how;
-} choice;
-
-static bool is_usable(const pool *p, const segment *s, const acl__line *line);
-
-static bool is_chosen(const pool *p, const segment *s, const choice *c)
-{
-    return s->state == CACHED && (s->range.end <= c->start || s->range.start >= c->end) &&
-           (c->line == NULL || is_usable(p, s, c->line));
-}
-
-/* Returns at most `bytes` of idle memory to the device, from the highest address down. Returns how much was
- * returned. */
-static uint64_t release(pool *p, uint64_t bytes, const choice *c)
+/* Returns at most `bytes` of idle memory to the device, from the highest address down, as far as its work is complete.
+ * Returns how much was returned. */
+static uint64_t release(pool *p, uint64_t bytes, wait_policy how)
 {
     uint64_t released = 0;
     uint64_t below = UINT64_MAX;
@@ -384,7 +335,7 @@ static uint64_t release(pool *p, uint64_t bytes, const choice *c)
             break;
         }
         below = s->range.start - 1;
-        if (is_chosen(p, s, c) && is_over(s, c->how)) {
+        if (s->state == CACHED && is_over(s, how)) {
             released += release_from(p, s, bytes - released);
         }
     }
@@ -405,12 +356,6 @@ static bool is_for(const segment *s, const acl__line *line, bool events)
         }
     }
     return true;
-}
-
-/* True if the stream may have the segment without a query or a wait. */
-static bool is_usable(const pool *p, const segment *s, const acl__line *line)
-{
-    return acl__rt.config.reuse_pools && is_for(s, line, p->follow_events != 0);
 }
 
 static bool fits_kind(const pool *p, segment *s, const acl__line *line, reuse kind)
@@ -437,254 +382,63 @@ static bool wait_for(segment *s, acl__line *line)
     return true;
 }
 
-/* Returns the smallest segment of a kind that holds `size`, the lowest of equals; NULL: none. */
-static segment *best_fit(const pool *p, uint64_t size, const acl__line *line, reuse kind)
+/* Returns the smallest segment that holds `size`, the lowest of equals: of the FREE ones, or of the CACHED ones of a kind.
+ * NULL: none. */
+static segment *best_fit(const pool *p, uint64_t size, segment_state state, const acl__line *line, reuse kind)
 {
     segment *best = NULL;
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
-        if (s->state == CACHED && size_of(s) >= size && (best == NULL || size_of(s) < size_of(best)) &&
-            fits_kind(p, s, line, kind)) {
+        if (s->state == state && size_of(s) >= size && (best == NULL || size_of(s) < size_of(best)) &&
+            (state == FREE || fits_kind(p, s, line, kind))) {
             best = s;
         }
     }
     return best;
 }
 
-static segment *find_cached(const pool *p, uint64_t size, acl__line *line)
+/* Cuts a segment down to `size`. Returns false when out of host memory. */
+static bool cut_to(pool *p, segment *s, uint64_t size)
 {
-    if (!acl__rt.config.reuse_pools) {
-        return NULL;
-    }
-    for (reuse kind = OWN; kind < REUSES; kind++) {
-        segment *s = best_fit(p, size, line, kind);
+    return size_of(s) == size || split(p, s, s->range.start + size) != NULL;
+}
+
+/* Returns a CACHED segment of exactly `size` bytes for the stream; NULL: none. */
+static segment *take_cached(pool *p, uint64_t size, acl__line *line)
+{
+    for (reuse kind = OWN; kind < REUSES && acl__rt.config.reuse_pools; kind++) {
+        segment *s = best_fit(p, size, CACHED, line, kind);
         if (s != NULL && (kind != INTERNAL || wait_for(s, line))) {
-            return s;
+            return cut_to(p, s, size) ? s : NULL;
         }
     }
     return NULL;
 }
 
-/* --- growth --- */
-
-/* Adjacent addresses that a request could have. */
-typedef struct window {
-    span *span; /* NULL: no window */
-    uint64_t start;
-    uint64_t missing; /* bytes without memory */
-} window;
-
-static bool is_open(const pool *p, const segment *s, const acl__line *line)
+/* Gives new memory to a FREE segment. Returns a CACHED segment of exactly `size` bytes; NULL: no addresses or no
+ * memory. */
+static segment *take_new(pool *p, uint64_t size)
 {
-    return s->state == FREE || (s->state == CACHED && is_usable(p, s, line));
-}
-
-static void consider(window *best, span *in, uint64_t start, uint64_t missing)
-{
-    if (best->span == NULL || missing < best->missing) {
-        *best = (window){in, start, missing};
-    }
-}
-
-static uint64_t missing_of(const segment *s, uint64_t bytes)
-{
-    return s->state == FREE ? bytes : 0;
-}
-
-/* Considers the window that begins at the start of `first`. */
-static void consider_from(const pool *p, const segment *first, uint64_t size, const acl__line *line, window *best)
-{
-    uint64_t missing = 0;
-    uint64_t got = 0;
-    for (const segment *s = first; s != NULL && s->span == first->span && is_open(p, s, line); s = next_segment(s)) {
-        const uint64_t part = size_of(s) < size - got ? size_of(s) : size - got;
-        missing += missing_of(s, part);
-        got += part;
-        if (got == size) {
-            consider(best, first->span, first->range.start, missing);
-            return;
-        }
-    }
-}
-
-/* Considers the window that ends at the end of `last`. */
-static void consider_to(const pool *p, const segment *last, uint64_t size, const acl__line *line, window *best)
-{
-    uint64_t missing = 0;
-    uint64_t got = 0;
-    for (const segment *s = last; s != NULL && s->span == last->span && is_open(p, s, line); s = previous_segment(s)) {
-        const uint64_t part = size_of(s) < size - got ? size_of(s) : size - got;
-        missing += missing_of(s, part);
-        got += part;
-        if (got == size) {
-            consider(best, last->span, last->range.end - size, missing);
-            return;
-        }
-    }
-}
-
-/* Returns the window where the fewest pages are missing; of equals the first one found. */
-static window find_window(const pool *p, uint64_t size, const acl__line *line)
-{
-    window best = {NULL, 0, 0};
-    for (const segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
-        if (is_open(p, s, line)) {
-            consider_from(p, s, size, line, &best);
-            if (s->state == CACHED) {
-                consider_to(p, s, size, line, &best);
-            }
-        }
-    }
-    return best;
-}
-
-static weir_status span_add(pool *p, uint64_t size)
-{
-    const size_t pages = (size_t)(size / PAGE);
-    span *in = calloc(1, sizeof *in + pages * sizeof(page));
-    uint64_t start = 0;
-    weir_status status = in != NULL ? weir_device_vm_reserve(acl__rt.memory, size, &start) : WEIR_ERR_NO_MEMORY;
-    if (status != WEIR_OK) {
-        free(in);
-        return status;
-    }
-    in->pool = p;
-    in->start = start;
-    in->size = size;
-    in->range = acl__range_add(&acl__rt.device_memory, ACL__POOLED, start, size);
-    if (in->range == NULL || segment_add(p, in, start, start + size, FREE) == NULL) {
-        if (in->range != NULL) {
-            acl__range_remove(&acl__rt.device_memory, in->range);
-        }
-        (void)weir_device_vm_release(acl__rt.memory, start, size);
-        free(in);
-        return WEIR_ERR_NO_MEMORY;
-    }
-    in->range->device = p->device;
-    in->range->huge = true;
-    in->range->owner = in;
-    in->next = p->spans;
-    p->spans = in;
-    return WEIR_OK;
-}
-
-/* Cuts segments so that they begin and end with the window. Returns false when out of host memory. */
-static bool cut_out(pool *p, uint64_t start, uint64_t end)
-{
-    segment *s = segment_at(p, start);
-    if (s->range.start < start && split(p, s, start) == NULL) {
-        return false;
-    }
-    s = segment_at(p, end - 1);
-    return s->range.end == end || split(p, s, end) != NULL;
-}
-
-static void empty_window(pool *p, uint64_t start, uint64_t end)
-{
-    for (segment *s = segment_at(p, start); s != NULL && s->range.start < end; s = next_segment(s)) {
-        if (s->state == FREE) {
-            (void)pages_empty(p, s, s->range.start, s->range.end);
-        }
-    }
-}
-
-static void join_window(pool *p, uint64_t start, uint64_t end)
-{
-    for (segment *s = segment_at(p, start); s != NULL && s->range.start < end; s = next_segment(s)) {
-        s = coalesce(p, s);
-    }
-}
-
-/* Fills the FREE segments of the window and makes one CACHED segment of it. The segment has no stamps: all earlier work
- * on it is ordered before the stream's next work. NULL: failure, and the segments are as before. */
-static segment *take_window(pool *p, uint64_t start, uint64_t size, weir_status *status)
-{
-    const uint64_t end = start + size;
-    uint64_t filled = 0;
-    *status = cut_out(p, start, end) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
-    for (segment *s = segment_at(p, start); *status == WEIR_OK && s != NULL && s->range.start < end;
-         s = next_segment(s)) {
-        if (s->state == FREE) {
-            *status = pages_fill(p, s);
-            filled += size_of(s);
-        }
-    }
-    if (*status != WEIR_OK) {
-        empty_window(p, start, end);
+    segment *s = best_fit(p, size, FREE, NULL, OWN);
+    if (s == NULL || !cut_to(p, s, size)) {
         return NULL;
     }
-    segment *first = segment_at(p, start);
-    for (segment *s = next_segment(first); s != NULL && s->range.start < end; s = next_segment(first)) {
-        const uint64_t until = s->range.end;
-        segment_delete(p, s);
-        first->range.end = until;
-        weir__sim_ranges_resized(&first->range);
+    if (pages_fill(p, s) != WEIR_OK) {
+        (void)coalesce(p, s);
+        return NULL;
     }
-    drop_stamps(first);
-    first->state = CACHED;
-    p->cached += filled;
-    return first;
-}
-
-/* Returns idle memory elsewhere to the device, so that filling the window does not make the pool grow. Waits for
- * unfinished work only if the pool would otherwise exceed its high-water mark. */
-static void move_idle(pool *p, const window *w, uint64_t size, const acl__line *line)
-{
-    choice c = {w->start, w->start + size, line, LOOK};
-    const uint64_t left = w->missing - release(p, w->missing, &c);
-    const uint64_t then = p->reserved + w->missing;
-    if (left > 0 && then > p->reserved_ever) {
-        const uint64_t above = then - p->reserved_ever;
-        c.how = WAIT;
-        (void)release(p, left < above ? left : above, &c);
-    }
-}
-
-static uint64_t lacking(const pool *p, uint64_t missing)
-{
-    const uint64_t room = p->most - p->reserved;
-    return missing > room ? missing - room : 0;
-}
-
-/* Returns idle memory of any stream when the pool's limit, or the device, leaves no room. Returns false if none was
- * returned. */
-static bool make_room(pool *p, const window *w, uint64_t size, uint64_t bytes)
-{
-    const choice c = {w->start, w->start + size, NULL, LOOK};
-    return acl__rt.config.reuse_pools && release(p, bytes, &c) > 0;
-}
-
-/* Fills a window and returns its segment, after moving idle memory and making room as needed. NULL: failure. */
-static segment *grow_into(pool *p, const window *w, uint64_t size, const acl__line *line, weir_status *status)
-{
-    move_idle(p, w, size, line);
-    if (lacking(p, w->missing) > 0) {
-        (void)make_room(p, w, size, lacking(p, w->missing));
-    }
-    segment *s = lacking(p, w->missing) == 0 ? take_window(p, w->start, size, status) : NULL;
-    if (s == NULL && *status == WEIR_ERR_NO_MEMORY && make_room(p, w, size, w->missing) &&
-        lacking(p, w->missing) == 0) {
-        s = take_window(p, w->start, size, status);
-    }
+    s->state = CACHED;
+    p->cached += size;
+    p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;
     return s;
 }
 
-static segment *grow(pool *p, uint64_t size, const acl__line *line)
+/* Returns a CACHED segment of exactly `size` bytes that the stream may have from now on; NULL: none. */
+static segment *obtain(pool *p, uint64_t size, acl__line *line)
 {
-    weir_status status = WEIR_ERR_NO_MEMORY;
-    window w = find_window(p, size, line);
-    if (w.span == NULL && p->used + size <= p->most && span_add(p, p->most) == WEIR_OK) {
-        w = find_window(p, size, line);
-    }
-    if (w.span == NULL) {
-        return NULL;
-    }
-    /* The parts cut off around the window are idle memory like any other. */
-    segment *s = cut_out(p, w.start, w.start + size) ? grow_into(p, &w, size, line, &status) : NULL;
-    if (s == NULL) {
-        join_window(p, w.start, w.start + size);
-    }
-    count_reserved(p);
-    return s;
+    segment *s = take_cached(p, size, line);
+    s = s != NULL ? s : take_new(p, size);
+    const bool again = s == NULL && acl__rt.config.reuse_pools && release(p, p->cached, LOOK) > 0;
+    return again ? take_new(p, size) : s;
 }
 
 /* --- announcements to the auditor, in the order of the stream --- */
@@ -713,7 +467,7 @@ static void task_free(acl__task *task)
 
 static const acl__task_ops notice_ops = {.submit = notice_submit, .end = task_free};
 
-static aclError tell(acl__stream *stream, uint64_t address, uint64_t size)
+static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 {
     notice *n = malloc(sizeof *n);
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
@@ -732,34 +486,12 @@ static void make_ready(void)
     }
 }
 
-static pool *pool_of(aclrtMemPool handle)
+static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, pool **p)
 {
-    pool *p = handle;
-    return slabs_ready && weir__sim_slab_owns(&pools_slab, handle) && p->live ? p : NULL;
-}
-
-static aclError no_pool(const char *name, aclError code, const void *handle)
-{
-    return acl__fail(code, "%s: %p is no memory pool", name, handle);
-}
-
-static aclError exhausted(const pool *p, uint64_t size)
-{
-    return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR,
-                     "aclrtMemPoolMallocAsync: memory pool exhausted: %llu bytes asked, %llu of at most %llu reserved, "
-                     "%llu of them in use",
-                     (unsigned long long)size, (unsigned long long)p->reserved, (unsigned long long)p->most,
-                     (unsigned long long)p->used);
-}
-
-/* Returns a CACHED segment of exactly `size` bytes that the stream may have from now on, or NULL. */
-static segment *obtain(pool *p, uint64_t size, acl__line *line)
-{
-    segment *s = find_cached(p, size, line);
-    if (s == NULL) {
-        return grow(p, size, line);
-    }
-    return size_of(s) == size || split(p, s, s->range.start + size) != NULL ? s : NULL;
+    *p = handle;
+    ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&pools_slab, handle) || !(*p)->live, code,
+                "%s: %p is no memory pool", name, handle);
+    return ACL_SUCCESS;
 }
 
 static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void **pointer)
@@ -768,11 +500,13 @@ static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void
     ACL_FAIL_IF(size == 0, ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolMallocAsync: %llu bytes overflow when rounded up",
                 (unsigned long long)asked);
     acl__line *line = acl__line_of(stream);
-    segment *s = line != NULL && size <= p->most ? obtain(p, size, line) : NULL;
-    if (s == NULL) {
-        return exhausted(p, asked);
-    }
-    const aclError error = tell(stream, s->range.start, asked);
+    segment *s = line != NULL ? obtain(p, size, line) : NULL;
+    ACL_FAIL_IF(s == NULL, ACL_ERROR_RT_INTERNAL_ERROR,
+                "aclrtMemPoolMallocAsync: memory pool exhausted: %llu bytes asked, %llu of at most %llu reserved, "
+                "%llu of them in use",
+                (unsigned long long)asked, (unsigned long long)p->reserved, (unsigned long long)p->most,
+                (unsigned long long)p->used);
+    const aclError error = announce(stream, s->range.start, asked);
     drop_stamps(s);
     if (error != ACL_SUCCESS) {
         /* The block counts as allocated and freed again. */
@@ -793,7 +527,7 @@ static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void
 
 ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream_handle)
 {
-    ACL_ENTER(aclrtMemPoolMallocAsync);
+    ACL_ENTER_LOCKED(aclrtMemPoolMallocAsync);
     ACL_NEED(ptr);
     ACL_NEED(memPool);
     ACL_REFUSE_IF(stream_handle == NULL, ACL_ERROR_INVALID_PARAM, "the stream is NULL");
@@ -801,27 +535,19 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
         return ACL_SUCCESS;
     }
     acl__stream *stream = NULL;
-    acl__lock();
-    pool *p = pool_of(memPool);
-    aclError error = acl__stream_of(stream_handle, &stream);
-    if (error == ACL_SUCCESS && p == NULL) {
-        error = no_pool(__func__, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
-    } else if (error == ACL_SUCCESS && p->device != stream->context->device) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the pool is of device %d, the stream of device %d", __func__,
-                          p->device, stream->context->device);
-    }
-    if (error == ACL_SUCCESS) {
-        error = malloc_locked(p, size, stream, ptr);
-    }
-    acl__unlock();
-    return error;
+    pool *p = NULL;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
+    ACL_REFUSE_IF(p->device != stream->context->device, ACL_ERROR_RT_PARAM_INVALID,
+                  "the pool is of device %d, the stream of device %d", p->device, stream->context->device);
+    return malloc_locked(p, size, stream, ptr);
 }
 
 /* Returns the BUSY segment at an address, or NULL. *in becomes the pool of the address, or NULL if it is no pool's. */
 static segment *busy_at(const void *pointer, pool **in)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    *in = range != NULL && range->kind == ACL__POOLED ? ((const span *)range->owner)->pool : NULL;
+    *in = range != NULL && range->kind == ACL__POOLED ? range->owner : NULL;
     segment *s = *in != NULL ? segment_at(*in, address_of(pointer)) : NULL;
     return s != NULL && s->state == BUSY ? s : NULL;
 }
@@ -889,7 +615,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
                   "%p is no block of its pool, or was freed", ptr);
     acl__line *line = acl__line_of(stream);
     ACL_REFUSE_IF(line == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
-    ACL_TRY(tell(stream, s->range.start, 0));
+    ACL_TRY(announce(stream, s->range.start, 0));
     if (!acl__stamp_is_before(&s->made, line)) {
         s->stamps[s->stamp_count++] = acl__stamp_copy(&s->made);
     }
@@ -905,7 +631,7 @@ static void free_now(pool *p, segment *s)
     make_cached(p, s);
 }
 
-bool acl__soma_free_now(void *pointer, aclError *error)
+bool acl__mem_pool_free_now(void *pointer, aclError *error)
 {
     pool *p = NULL;
     segment *s = busy_at(pointer, &p);
@@ -922,7 +648,7 @@ bool acl__soma_free_now(void *pointer, aclError *error)
     return true;
 }
 
-bool acl__soma_block_at(const void *pointer, uint64_t *start, uint64_t *size)
+bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size)
 {
     pool *p = NULL;
     const segment *s = busy_at(pointer, &p);
@@ -947,32 +673,31 @@ static void tidy(pool *p)
     }
 }
 
-void acl__soma_synced(acl__stream *stream)
+void acl__mem_pool_synced(acl__stream *stream)
 {
     if (!is_used) {
         return;
     }
     acl__order_synced(stream);
-    const choice anything = {0, 0, NULL, LOOK};
     for (pool *p = first_pool; p != NULL; p = p->next) {
         tidy(p);
         if (idle_bytes(p) > p->threshold) {
             release_leftovers(p);
         }
         if (idle_bytes(p) > p->threshold) {
-            (void)release(p, idle_bytes(p) - p->threshold, &anything);
+            (void)release(p, idle_bytes(p) - p->threshold, LOOK);
         }
     }
 }
 
-void acl__soma_recorded(const void *event, acl__stream *stream)
+void acl__mem_pool_recorded(const void *event, acl__stream *stream)
 {
     if (is_used) {
         acl__order_recorded(event, stream);
     }
 }
 
-void acl__soma_waited(acl__stream *stream, const void *event)
+void acl__mem_pool_waited(acl__stream *stream, const void *event)
 {
     if (is_used) {
         acl__order_waited(stream, event);
@@ -980,6 +705,30 @@ void acl__soma_waited(acl__stream *stream, const void *event)
 }
 
 /* --- pools --- */
+
+static weir_status addresses_reserve(pool *p)
+{
+    uint64_t start = 0;
+    p->pages = calloc(p->most / PAGE, sizeof *p->pages);
+    weir_status status =
+        p->pages != NULL ? weir_device_vm_reserve(acl__rt.memory, p->most, &start) : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_OK) {
+        p->range = acl__range_add(&acl__rt.device_memory, ACL__POOLED, start, p->most);
+        if (p->range != NULL && segment_add(p, start, start + p->most, FREE) != NULL) {
+            p->range->device = p->device;
+            p->range->huge = true;
+            p->range->owner = p;
+            return WEIR_OK;
+        }
+        if (p->range != NULL) {
+            acl__range_remove(&acl__rt.device_memory, p->range);
+        }
+        (void)weir_device_vm_release(acl__rt.memory, start, p->most);
+        status = WEIR_ERR_NO_MEMORY;
+    }
+    free(p->pages);
+    return status;
+}
 
 ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
 {
@@ -1005,7 +754,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     memset(p, 0, sizeof *p);
     p->device = (int32_t)poolProps->location.id;
     p->most = most;
-    const weir_status status = span_add(p, most);
+    const weir_status status = addresses_reserve(p);
     if (status != WEIR_OK) {
         weir__sim_slab_put(&pools_slab, p);
         return acl__status(status, __func__);
@@ -1022,10 +771,9 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
 }
 
 /* Returns all memory of a pool and deletes it. Returns false if the device refused some memory; the pool then stays. */
-static bool pool_end(pool *p, patience how)
+static bool pool_end(pool *p, wait_policy how)
 {
-    const choice anything = {0, 0, NULL, how};
-    (void)release(p, p->reserved, &anything);
+    (void)release(p, p->reserved, how);
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == BUSY) {
             free_now(p, s);
@@ -1034,7 +782,7 @@ static bool pool_end(pool *p, patience how)
     }
     /* The caller gives up blocks with unfinished work. */
     for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
-        (void)pages_empty(p, s, s->range.start, s->range.end);
+        pages_empty(p, s->range.start, s->range.end);
         drop_stamps(s);
         s->state = FREE;
         s = coalesce(p, s);
@@ -1043,15 +791,12 @@ static bool pool_end(pool *p, patience how)
     if (p->reserved > 0) {
         return false;
     }
-    for (span *in = p->spans; in != NULL; in = p->spans) {
-        if (weir_device_vm_release(acl__rt.memory, in->start, in->size) != WEIR_OK) {
-            return false;
-        }
-        acl__range_remove(&acl__rt.device_memory, in->range);
-        segment_delete(p, segment_at(p, in->start));
-        p->spans = in->next;
-        free(in);
+    if (weir_device_vm_release(acl__rt.memory, p->range->range.start, p->most) != WEIR_OK) {
+        return false;
     }
+    segment_delete(p, first_segment(p));
+    acl__range_remove(&acl__rt.device_memory, p->range);
+    free(p->pages);
     p->live = false;
     *(p->previous != NULL ? &p->previous->next : &first_pool) = p->next;
     if (p->next != NULL) {
@@ -1061,27 +806,23 @@ static bool pool_end(pool *p, patience how)
     return true;
 }
 
-static aclError destroy_locked(pool *p)
-{
-    if (p->blocks > 0) {
-        ACL_FAIL_IF(acl__rt.config.strict, ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMemPoolDestroy: %llu blocks are in use",
-                    (unsigned long long)p->blocks);
-        acl__report_warning("a memory pool was destroyed with blocks of it in use");
-    }
-    return pool_end(p, WAIT) ? ACL_SUCCESS
-                             : acl__fail(ACL_ERROR_RT_INTERNAL_ERROR,
-                                         "aclrtMemPoolDestroy: the device did not take all memory back; try again");
-}
-
 ACL_EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
     ACL_ENTER_LOCKED(aclrtMemPoolDestroy);
     ACL_NEED(memPool);
-    pool *p = pool_of(memPool);
-    return p != NULL ? destroy_locked(p) : no_pool(__func__, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
+    pool *p = NULL;
+    ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
+    if (p->blocks > 0) {
+        ACL_REFUSE_IF(acl__rt.config.strict, ACL_ERROR_RT_INTERNAL_ERROR, "%llu blocks are in use",
+                      (unsigned long long)p->blocks);
+        acl__report_warning("a memory pool was destroyed with blocks of it in use");
+    }
+    ACL_REFUSE_IF(!pool_end(p, WAIT), ACL_ERROR_RT_INTERNAL_ERROR,
+                  "the device did not take all memory back; try again");
+    return ACL_SUCCESS;
 }
 
-void acl__soma_reset(int32_t device)
+void acl__mem_pool_reset(int32_t device)
 {
     for (pool *p = first_pool; p != NULL;) {
         pool *next = p->next;
@@ -1092,28 +833,23 @@ void acl__soma_reset(int32_t device)
     }
 }
 
-static aclError trim_locked(pool *p, uint64_t keep)
-{
-    ACL_FAIL_IF(keep > p->most || keep < p->used, ACL_ERROR_RT_INTERNAL_ERROR,
-                "aclrtMemPoolTrimTo: %llu is not between the %llu bytes in use and the pool's %llu",
-                (unsigned long long)keep, (unsigned long long)p->used, (unsigned long long)p->most);
-    const choice anything = {0, 0, NULL, WAIT};
-    if (keep < p->reserved) {
-        tidy(p);
-        release_leftovers(p);
-    }
-    if (keep < p->reserved) {
-        (void)release(p, p->reserved - keep, &anything);
-    }
-    return ACL_SUCCESS;
-}
-
 ACL_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
     ACL_ENTER_LOCKED(aclrtMemPoolTrimTo);
     ACL_NEED(memPool);
-    pool *p = pool_of(memPool);
-    return p != NULL ? trim_locked(p, minBytesToKeep) : no_pool(__func__, ACL_ERROR_RT_INTERNAL_ERROR, memPool);
+    pool *p = NULL;
+    ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
+    ACL_REFUSE_IF(minBytesToKeep > p->most || minBytesToKeep < p->used, ACL_ERROR_RT_INTERNAL_ERROR,
+                  "%zu is not between the %llu bytes in use and the pool's %llu", minBytesToKeep,
+                  (unsigned long long)p->used, (unsigned long long)p->most);
+    if (minBytesToKeep < p->reserved) {
+        tidy(p);
+        release_leftovers(p);
+    }
+    if (minBytesToKeep < p->reserved) {
+        (void)release(p, p->reserved - minBytesToKeep, WAIT);
+    }
+    return ACL_SUCCESS;
 }
 
 /* --- attributes: switches have 32 bits, byte counts 64 --- */
@@ -1150,11 +886,6 @@ static uint64_t *number_of(pool *p, aclrtMemPoolAttr attr)
     }
 }
 
-static aclError no_attribute(const char *name, aclrtMemPoolAttr attr)
-{
-    return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s: there is no attribute %d", name, (int)attr);
-}
-
 static aclError set_number(pool *p, aclrtMemPoolAttr attr, uint64_t value)
 {
     if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD) {
@@ -1173,10 +904,15 @@ static aclError set_number(pool *p, aclrtMemPoolAttr attr, uint64_t value)
     return ACL_SUCCESS;
 }
 
-static aclError set_locked(pool *p, aclrtMemPoolAttr attr, const void *value)
+ACL_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
-    ACL_FAIL_IF(attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT || attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT,
-                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolSetAttr: attribute %d can only be read", (int)attr);
+    ACL_ENTER_LOCKED(aclrtMemPoolSetAttr);
+    ACL_NEED(memPool);
+    ACL_REFUSE_IF(value == NULL, ACL_ERROR_RT_PARAM_INVALID, "value is NULL");
+    pool *p = NULL;
+    ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_PARAM_INVALID, &p));
+    ACL_REFUSE_IF(attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT || attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT,
+                  ACL_ERROR_RT_PARAM_INVALID, "attribute %d can only be read", (int)attr);
     uint32_t *chosen = switch_of(p, attr);
     if (chosen != NULL) {
         uint32_t on = 0;
@@ -1184,60 +920,26 @@ static aclError set_locked(pool *p, aclrtMemPoolAttr attr, const void *value)
         *chosen = on != 0;
         return ACL_SUCCESS;
     }
-    if (number_of(p, attr) == NULL) {
-        return no_attribute("aclrtMemPoolSetAttr", attr);
-    }
+    ACL_REFUSE_IF(number_of(p, attr) == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "there is no attribute %d", (int)attr);
     uint64_t number = 0;
     memcpy(&number, value, sizeof number);
     return set_number(p, attr, number);
 }
 
-static aclError get_locked(pool *p, aclrtMemPoolAttr attr, void *value)
-{
-    const uint32_t *chosen = switch_of(p, attr);
-    const uint64_t *number = number_of(p, attr);
-    if (chosen == NULL && number == NULL) {
-        return no_attribute("aclrtMemPoolGetAttr", attr);
-    }
-    memcpy(value, chosen != NULL ? (const void *)chosen : (const void *)number,
-           chosen != NULL ? sizeof *chosen : sizeof *number);
-    return ACL_SUCCESS;
-}
-
-/* Common start of both functions: checks the arguments and finds the pool. On success the lock is held. */
-static aclError attribute_begin(aclrtMemPool handle, const void *value, const char *name, pool **p)
-{
-    ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: memPool is NULL", name);
-    ACL_FAIL_IF(value == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: value is NULL", name);
-    acl__lock();
-    *p = pool_of(handle);
-    if (*p == NULL) {
-        acl__unlock();
-        return no_pool(name, ACL_ERROR_RT_PARAM_INVALID, handle);
-    }
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
-{
-    ACL_ENTER(aclrtMemPoolSetAttr);
-    pool *p = NULL;
-    aclError error = attribute_begin(memPool, value, __func__, &p);
-    if (error == ACL_SUCCESS) {
-        error = set_locked(p, attr, value);
-        acl__unlock();
-    }
-    return error;
-}
-
 ACL_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
 {
-    ACL_ENTER(aclrtMemPoolGetAttr);
+    ACL_ENTER_LOCKED(aclrtMemPoolGetAttr);
+    ACL_NEED(memPool);
+    ACL_REFUSE_IF(value == NULL, ACL_ERROR_RT_PARAM_INVALID, "value is NULL");
     pool *p = NULL;
-    aclError error = attribute_begin(memPool, value, __func__, &p);
-    if (error == ACL_SUCCESS) {
-        error = get_locked(p, attr, value);
-        acl__unlock();
+    ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_PARAM_INVALID, &p));
+    const uint32_t *chosen = switch_of(p, attr);
+    const uint64_t *number = number_of(p, attr);
+    ACL_REFUSE_IF(chosen == NULL && number == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "there is no attribute %d", (int)attr);
+    if (chosen != NULL) {
+        memcpy(value, chosen, sizeof *chosen);
+    } else {
+        memcpy(value, number, sizeof *number);
     }
-    return error;
+    return ACL_SUCCESS;
 }
