@@ -270,7 +270,7 @@ static void set_pages(int first, int count, page_state state)
 }
 
 /* Returns the page at which the pool has to place a request; -1: it has to refuse. If neither idle memory nor empty
- * addresses hold the request, the pool returns all idle memory whose work is complete: here all work is. */
+ * addresses hold the request, the pool returns the idle memory that no unfinished work touches: all of it here. */
 static int best_place(int count)
 {
     int place = shortest_run(IDLE, count);

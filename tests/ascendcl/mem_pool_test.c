@@ -598,7 +598,7 @@ static void memory_that_is_no_pools_is_freed_in_order(void **unused)
     assert_int_equal(left(), before);
 }
 
-static void aclrtFree_gives_a_block_to_everybody(void **unused)
+static void aclrtFree_gives_a_block_to_all_streams(void **unused)
 {
     (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
@@ -762,7 +762,7 @@ int main(void)
         cmocka_unit_test(trimming_outranks_the_threshold),
         cmocka_unit_test(fragments_stay_where_they_are),
         cmocka_unit_test(memory_that_is_no_pools_is_freed_in_order),
-        cmocka_unit_test(aclrtFree_gives_a_block_to_everybody),
+        cmocka_unit_test(aclrtFree_gives_a_block_to_all_streams),
         cmocka_unit_test(copies_work_like_on_any_memory),
         cmocka_unit_test(a_held_stream_holds_its_memory),
         cmocka_unit_test(a_destroyed_stream_holds_nothing),

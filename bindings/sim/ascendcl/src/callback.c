@@ -139,7 +139,7 @@ static void take_from_queue(callback *c)
 
 /* Returns the error for a callback without a thread. It is the stream's error; the calling thread's last error
  * stays. */
-static aclError nobody_runs_it(void)
+static aclError no_thread_runs_it(void)
 {
     acl__report_warning("a stream came to a callback whose thread had been unsubscribed: it was not run");
     return ACL_ERROR_RT_STREAM_NO_CB_REG;
@@ -207,7 +207,7 @@ static void job_done(acl__job *job)
 /* --- tasks --- */
 
 /* Gives a callback that its stream has reached to the thread that runs it. */
-static aclError hand_over(callback *c)
+static aclError dispatch(callback *c)
 {
     acl__subscription *s = *slot_of(c->stream, c->family);
     if (s != NULL && s != &by_runtime) {
@@ -215,7 +215,7 @@ static aclError hand_over(callback *c)
         return ACL_SUCCESS;
     }
     if (c->family == REPORT) {
-        return nobody_runs_it();
+        return no_thread_runs_it();
     }
     c->job = (acl__job){.run = job_run, .done = job_done};
     ACL_TRY(acl__engine_post(&c->job));
@@ -233,13 +233,13 @@ static aclError blocking_submit(acl__stream *stream, acl__task *task)
         if (!acl__has_arrived(stream)) {
             return ACL__HELD;
         }
-        const aclError error = hand_over(c);
+        const aclError error = dispatch(c);
         return error == ACL_SUCCESS ? ACL__HELD : error;
     }
     case OVER:
         return ACL_SUCCESS;
     case ORPHANED:
-        return nobody_runs_it();
+        return no_thread_runs_it();
     default:
         return ACL__HELD;
     }
@@ -280,7 +280,7 @@ static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blo
 /* Runs when virtual time reaches a callback that does not block. */
 static aclError reached(void *ctx)
 {
-    return hand_over(ctx);
+    return dispatch(ctx);
 }
 
 static void reached_end(void *ctx)

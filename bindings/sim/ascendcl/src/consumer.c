@@ -82,21 +82,21 @@ static void unlock(pthread_mutex_t *const *mutex)
     (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
     pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
 
-static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
+static void block_return(acl__wrapper *wrapper, aclrtAllocatorBlock block)
 {
     HOLD(wrapper);
     wrapper->allocator.free(wrapper->allocator.object, block);
 }
 
 /* Gives a piece back to the allocator, after telling the auditor. */
-static void give_back(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
+static void piece_return(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
 {
     if (lock_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
         acl__announce_free(piece->address, wrapper->stream, tag);
         acl__unlock();
     }
     piece->address = NULL;
-    hand_back(wrapper, piece->block);
+    block_return(wrapper, piece->block);
 }
 
 static span *take_span(acl__wrapper *wrapper)
@@ -116,7 +116,7 @@ static void recycle(acl__wrapper *wrapper)
     for (span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
         acl__piece piece = s->piece;
         free(s);
-        give_back(wrapper, &piece, "recycled");
+        piece_return(wrapper, &piece, "recycled");
     }
 }
 
@@ -458,7 +458,7 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
                     (unsigned long long)bytes, tag);
     }
     if (taken.address == NULL) {
-        hand_back(supply->wrapper, taken.block);
+        block_return(supply->wrapper, taken.block);
         return acl__fail(
             (aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
             "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
@@ -470,7 +470,7 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
         acl__announce_alloc(piece->address, bytes, supply->stream, tag);
         acl__unlock();
     } else {
-        hand_back(supply->wrapper, piece->block);
+        block_return(supply->wrapper, piece->block);
         piece->address = NULL;
     }
     return error;
@@ -545,7 +545,7 @@ aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *ta
         return give_own(supply, piece);
     }
     if (!keep(supply, piece)) {
-        give_back(supply->wrapper, piece, tag);
+        piece_return(supply->wrapper, piece, tag);
     }
     return ACL_SUCCESS;
 }

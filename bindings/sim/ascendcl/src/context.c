@@ -269,7 +269,7 @@ static aclError wait_locked(int32_t timeout)
 static aclError synchronize_device(int32_t timeout)
 {
     const aclError error = wait_locked(timeout);
-    acl__exceptions_settle();
+    acl__exceptions_report();
     return error;
 }
 

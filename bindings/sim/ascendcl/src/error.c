@@ -172,14 +172,14 @@ static struct {
     aclrtExceptionInfoCallback callback;
     struct rtExceptionInfo *first; /* list of failures not reported yet */
     struct rtExceptionInfo **last;
-    bool telling; /* a thread is in `tell`, perhaps in the callback */
-    pthread_t teller;
-    pthread_cond_t told;
+    bool reporting; /* a thread is in `report_all`, perhaps in the callback */
+    pthread_t reporter;
+    pthread_cond_t reported;
     bool posted;
     acl__job job;
     _Atomic uint32_t left;         /* failures not reported yet, or in the callback */
     aclError faults[ACL__DEVICES]; /* code of each device's latest failed task */
-} exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
+} exceptions = {.last = &exceptions.first, .reported = PTHREAD_COND_INITIALIZER};
 
 /* Calls the callback. Errors inside it do not replace the last error of the thread that happens to run it. */
 static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
@@ -194,10 +194,10 @@ static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *in
 }
 
 /* Calls the callback for all failures that are not reported yet. The lock is held, but released during the calls. */
-static void tell(void)
+static void report_all(void)
 {
-    exceptions.telling = true;
-    exceptions.teller = pthread_self();
+    exceptions.reporting = true;
+    exceptions.reporter = pthread_self();
     while (exceptions.first != NULL) {
         struct rtExceptionInfo *info = exceptions.first;
         exceptions.first = info->next;
@@ -213,34 +213,34 @@ static void tell(void)
         acl__lock();
         (void)atomic_fetch_sub_explicit(&exceptions.left, 1, memory_order_relaxed);
     }
-    exceptions.telling = false;
-    (void)pthread_cond_broadcast(&exceptions.told);
+    exceptions.reporting = false;
+    (void)pthread_cond_broadcast(&exceptions.reported);
 }
 
 /* Waits until all failures are reported, or reports them. Does not wait inside the callback. The lock is held. */
-static void settle(void)
+static void report_or_wait(void)
 {
-    while (exceptions.telling && !pthread_equal(exceptions.teller, pthread_self())) {
-        (void)pthread_cond_wait(&exceptions.told, acl__mutex());
+    while (exceptions.reporting && !pthread_equal(exceptions.reporter, pthread_self())) {
+        (void)pthread_cond_wait(&exceptions.reported, acl__mutex());
     }
-    if (!exceptions.telling && exceptions.first != NULL) {
-        tell();
+    if (!exceptions.reporting && exceptions.first != NULL) {
+        report_all();
     }
 }
 
-void acl__exceptions_settle(void)
+void acl__exceptions_report(void)
 {
     if (atomic_load_explicit(&exceptions.left, memory_order_relaxed) == 0) {
         return;
     }
     ACL_HOLD_LOCK();
-    settle();
+    report_or_wait();
 }
 
 static void job_run(acl__job *job)
 {
     (void)job;
-    acl__exceptions_settle();
+    acl__exceptions_report();
 }
 
 static void job_done(acl__job *job)

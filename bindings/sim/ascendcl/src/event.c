@@ -394,7 +394,8 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
     ACL_TRY(event_of(handle, &event));
     ACL_TRY(is_for_streams(event));
     ACL_TRY(not_for_ex(event, __func__));
-    ACL_REFUSE_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "nobody waits for such an event");
+    ACL_REFUSE_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "no stream waits for such an event");
     ACL_TRY(acl__stream_of(stream_handle, &stream));
     if (event->kind == FLAG) {
         ACL_TRY(queue_task(stream, &reset_ops, event, NULL));
@@ -486,7 +487,7 @@ static aclError synchronize_locked(aclrtEvent handle, int64_t timeout_ms)
 static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
 {
     const aclError error = synchronize_locked(handle, timeout_ms);
-    acl__exceptions_settle();
+    acl__exceptions_report();
     return error;
 }
 

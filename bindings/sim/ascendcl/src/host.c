@@ -33,7 +33,7 @@ typedef struct pinned {
     bool over_is_known;
 } pinned;
 
-static pinned *given_back;
+static pinned *freed_early;
 static uint64_t taken_bytes;
 
 static uint64_t address_of(const void *pointer)
@@ -166,7 +166,7 @@ static void unmap(pinned *p)
 
 static void sweep(void)
 {
-    for (pinned **link = &given_back; *link != NULL;) {
+    for (pinned **link = &freed_early; *link != NULL;) {
         pinned *p = *link;
         if (is_over(p)) {
             *link = p->next;
@@ -177,7 +177,7 @@ static void sweep(void)
     }
 }
 
-static void give_back(pinned *p)
+static void pages_free(pinned *p)
 {
     if (is_over(p)) {
         unmap(p);
@@ -185,8 +185,8 @@ static void give_back(pinned *p)
     }
     (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    p->next = given_back;
-    given_back = p;
+    p->next = freed_early;
+    freed_early = p;
 }
 
 /* --- pinned memory --- */
@@ -293,7 +293,7 @@ static aclError free_host(void *pointer)
     pinned *p = range->owner;
     acl__range_remove(&acl__rt.host_memory, range);
     acl__host_give(size);
-    give_back(p);
+    pages_free(p);
     sweep();
     pay(size, acl__rt.config.unpin_ns_per_mib);
     return ACL_SUCCESS;

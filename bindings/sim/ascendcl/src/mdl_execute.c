@@ -143,7 +143,7 @@ static aclError compute(void *ctx)
         }
     }
     if (!intact) {
-        acl__report_warning("a model's kernel read a value that somebody else had written over");
+        acl__report_warning("a model's kernel read a value that other work had written over");
     }
     return ACL_SUCCESS;
 }

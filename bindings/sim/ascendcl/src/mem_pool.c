@@ -7,7 +7,8 @@
  *
  * A request tries the kinds of reuse in the documentation's order (own stream, events, opportunistic, internal), and
  * takes the smallest segment of a kind that is large enough. If there is none, the smallest FREE segment that is large
- * enough gets new memory. If that fails, the pool returns all idle memory whose work is complete, and tries once more.
+ * enough gets new memory. If that fails, the pool returns the idle memory that no unfinished work touches, and tries
+ * once more.
  *
  * Guarantee: memory goes to a stream only when all work that may touch it is ordered before, or is made so by a wait.
  * reserved = pages with memory * 2 MiB = BUSY + CACHED + pages that the device refused to take back. A call that fails

@@ -234,7 +234,7 @@ ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
 
 /* --- free --- */
 
-static aclError give_back(acl__range *range)
+static aclError range_free(acl__range *range)
 {
     const uint64_t bytes = range->range.end - range->range.start;
     const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
@@ -254,7 +254,7 @@ aclError acl__free(void *pointer)
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     ACL_FAIL_IF(range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer,
                 ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed", pointer);
-    return give_back(range);
+    return range_free(range);
 }
 
 ACL_EXPORT aclError aclrtFree(void *devPtr)
@@ -284,7 +284,7 @@ void acl__memory_reset(int32_t device)
         if (range->kind == ACL__ALLOCATED && range->device == device) {
             bytes += range->range.end - range->range.start;
             pieces++;
-            (void)give_back(range);
+            (void)range_free(range);
         }
     }
     if (pieces > 0) {
@@ -336,11 +336,11 @@ ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
     const acl__device *device = &acl__rt.devices[context->device];
-    const uint64_t others = part == HUGE_PAGES     ? device->held_normal_bytes
-                            : part == NORMAL_PAGES ? device->held_huge_bytes
-                                                   : 0;
+    const uint64_t other_kind = part == HUGE_PAGES     ? device->held_normal_bytes
+                                : part == NORMAL_PAGES ? device->held_huge_bytes
+                                                       : 0;
     *free = free_bytes(device);
-    *total = acl__rt.config.capacity_bytes - others;
+    *total = acl__rt.config.capacity_bytes - other_kind;
     return ACL_SUCCESS;
 }
 

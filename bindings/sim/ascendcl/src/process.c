@@ -35,10 +35,10 @@ const char *acl__function_name(acl__function function)
 
 static bool lock_within_a_second(void)
 {
-    struct timespec patience;
-    (void)clock_gettime(CLOCK_REALTIME, &patience);
-    patience.tv_sec += 1;
-    return pthread_mutex_timedlock(&lock, &patience) == 0;
+    struct timespec deadline;
+    (void)clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += 1;
+    return pthread_mutex_timedlock(&lock, &deadline) == 0;
 }
 
 /* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has

@@ -181,7 +181,7 @@ void acl__task_name(acl__task *task);
  * known. */
 void acl__exception(acl__stream *stream, const acl__task *task, aclError error);
 /* Waits until the exception callback was called for all failures so far. The lock is not held. */
-void acl__exceptions_settle(void);
+void acl__exceptions_report(void);
 
 /* --- context.c: devices and contexts --- */
 

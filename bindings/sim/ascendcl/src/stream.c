@@ -436,7 +436,7 @@ static aclError synchronize_locked(aclrtStream handle, int32_t timeout)
 static aclError synchronize(aclrtStream handle, int32_t timeout)
 {
     const aclError error = synchronize_locked(handle, timeout);
-    acl__exceptions_settle();
+    acl__exceptions_report();
     return error;
 }
 

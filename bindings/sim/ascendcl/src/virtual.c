@@ -477,7 +477,7 @@ static aclError check_access(const aclrtMemAccessDesc *desc)
     const bool is_device = desc->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
     ACL_FAIL_IF((is_device && !is_device_id(desc->location.id)) ||
                     (!is_device && desc->location.type != ACL_MEM_LOCATION_TYPE_HOST),
-                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: location %u of type %d is nobody to have access",
+                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: location %u of type %d cannot be given access",
                 desc->location.id, (int)desc->location.type);
     return ACL_SUCCESS;
 }
