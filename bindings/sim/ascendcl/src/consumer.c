@@ -62,15 +62,12 @@ void acl__consumer_fork_unlock(void)
 
 /* --- wrappers --- */
 
-static aclError lock_stream(const acl__stream *stream, int32_t id)
+/* Fails if the stream was destroyed meanwhile. The runtime's lock is held. */
+static aclError check_stream(const acl__stream *stream, int32_t id)
 {
-    acl__lock();
-    if (stream->live && stream->id == id) {
-        return ACL_SUCCESS;
-    }
-    acl__unlock();
-    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT,
-                     "stream %d was destroyed while something executed on it", id);
+    ACL_FAIL_IF(!stream->live || stream->id != id, ACL_ERROR_RT_STREAM_CONTEXT,
+                "stream %d was destroyed while something executed on it", id);
+    return ACL_SUCCESS;
 }
 
 /* A callback in C++ may throw. The exception passes to the caller, and the mutex must not stay locked. */
@@ -78,35 +75,35 @@ static void unlock(pthread_mutex_t *const *mutex)
 {
     (void)pthread_mutex_unlock(*mutex);
 }
-#define HOLD(wrapper)                                                                              \
-    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
-    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
+#define HOLD(mutex)                                                                                                    \
+    (void)pthread_mutex_lock(mutex);                                                                                   \
+    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = (mutex)
 
 static void block_return(acl__wrapper *wrapper, aclrtAllocatorBlock block)
 {
-    HOLD(wrapper);
+    HOLD(&wrapper->mutex);
     wrapper->allocator.free(wrapper->allocator.object, block);
 }
 
 /* Gives a piece back to the allocator, after telling the auditor. */
 static void piece_return(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
 {
-    if (lock_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
+    acl__lock();
+    if (check_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
         acl__announce_free(piece->address, wrapper->stream, tag);
-        acl__unlock();
     }
+    acl__unlock();
     piece->address = NULL;
     block_return(wrapper, piece->block);
 }
 
 static span *take_span(acl__wrapper *wrapper)
 {
-    (void)pthread_mutex_lock(&wrapper->mutex);
+    HOLD(&wrapper->mutex);
     span *taken = wrapper->spans;
     if (taken != NULL) {
         wrapper->spans = taken->next;
     }
-    (void)pthread_mutex_unlock(&wrapper->mutex);
     return taken;
 }
 
@@ -285,18 +282,16 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
 /* Returns the next wrapper after `last`, with a reference; NULL at the end. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
-    acl__wrapper *found = NULL;
-    (void)pthread_mutex_lock(&table_lock);
+    HOLD(&table_lock);
     bool behind = last == NULL;
-    for (const entry *e = entries; e != NULL && found == NULL; e = e->next) {
+    for (const entry *e = entries; e != NULL; e = e->next) {
         if (behind && e->wrapper != NULL) {
-            found = e->wrapper;
-            found->references++;
+            e->wrapper->references++;
+            return e->wrapper;
         }
         behind = behind || e->wrapper == last;
     }
-    (void)pthread_mutex_unlock(&table_lock);
-    return found;
+    return NULL;
 }
 
 void acl__consumer_model_ends(void)
@@ -311,33 +306,31 @@ void acl__consumer_model_ends(void)
 
 /* --- supplies --- */
 
-aclError acl__supply_lock(const acl__supply *supply)
-{
-    return lock_stream(supply->stream, supply->stream_id);
-}
-
 static uint64_t page_of(acl__executor executor)
 {
     const uint64_t page = acl__rt.config.model_page_bytes;
     return executor == ACL__OPERATOR || page == 0 ? 1 : page;
 }
 
+static aclError find_stream(acl__supply *supply, aclrtStream stream)
+{
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__stream_of(stream, &supply->stream));
+    supply->stream_id = supply->stream->id;
+    return ACL_SUCCESS;
+}
+
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor)
 {
     *supply = (acl__supply){.page_bytes = page_of(executor),
                             .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
-    acl__lock();
-    aclError error = acl__stream_of(stream, &supply->stream);
-    if (error == ACL_SUCCESS) {
-        supply->stream_id = supply->stream->id;
-    }
-    acl__unlock();
-    if (error != ACL_SUCCESS || executor == ACL__MODEL_ONLY) {
-        return error;
+    ACL_TRY(find_stream(supply, stream));
+    if (executor == ACL__MODEL_ONLY) {
+        return ACL_SUCCESS;
     }
     acl__wrapper *old = NULL;
     (void)pthread_mutex_lock(&table_lock);
-    error = choose(supply, executor, &old);
+    const aclError error = choose(supply, executor, &old);
     if (supply->wrapper != NULL) {
         acl__lock();
         watch_sharing(supply);
@@ -346,9 +339,8 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
     }
     (void)pthread_mutex_unlock(&table_lock);
     wrapper_release(old);
-    return error == ACL_SUCCESS
-               ? error
-               : acl__fail(error, "no host memory for the wrapper of an allocator");
+    ACL_FAIL_IF(error != ACL_SUCCESS, error, "no host memory for the wrapper of an allocator");
+    return ACL_SUCCESS;
 }
 
 void acl__supply_end(acl__supply *supply)
@@ -365,26 +357,22 @@ void acl__supply_end(acl__supply *supply)
 
 aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel)
 {
-    aclError error = acl__supply_lock(supply);
-    if (error != ACL_SUCCESS) {
-        if (kernel->end != NULL) {
-            kernel->end(kernel->ctx);
-        }
-        return error;
+    ACL_HOLD_LOCK();
+    const aclError error = check_stream(supply->stream, supply->stream_id);
+    if (error == ACL_SUCCESS) {
+        return acl__launch(supply->stream, kernel);
     }
-    error = acl__launch(supply->stream, kernel);
-    acl__unlock();
+    if (kernel->end != NULL) {
+        kernel->end(kernel->ctx);
+    }
     return error;
 }
 
 static aclError wait(const acl__supply *supply)
 {
-    aclError error = acl__supply_lock(supply);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_wait(supply->stream, -1);
-        acl__unlock();
-    }
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(check_stream(supply->stream, supply->stream_id));
+    return acl__stream_wait(supply->stream, -1);
 }
 
 /* --- pieces of a registered allocator --- */
@@ -393,7 +381,7 @@ static aclError wait(const acl__supply *supply)
 static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
 {
     const acl__allocator *a = &wrapper->allocator;
-    HOLD(wrapper);
+    HOLD(&wrapper->mutex);
     piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint)
                                                      : a->alloc(a->object, bytes);
     if (piece->block != NULL) {
@@ -405,7 +393,7 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
 /* Takes the smallest span that holds `bytes` and is at most twice as large. Returns false if there is none. */
 static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 {
-    (void)pthread_mutex_lock(&wrapper->mutex);
+    HOLD(&wrapper->mutex);
     span **best = NULL;
     for (span **link = &wrapper->spans; *link != NULL; link = &(*link)->next) {
         const uint64_t has = (*link)->piece.bytes;
@@ -413,14 +401,14 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
             best = link;
         }
     }
-    span *taken = best != NULL ? *best : NULL;
-    if (taken != NULL) {
-        *best = taken->next;
-        *piece = taken->piece;
+    if (best == NULL) {
+        return false;
     }
-    (void)pthread_mutex_unlock(&wrapper->mutex);
+    span *taken = *best;
+    *best = taken->next;
+    *piece = taken->piece;
     free(taken);
-    return taken != NULL;
+    return true;
 }
 
 /* Keeps a piece as a span. Returns false if it cannot be kept. */
@@ -432,25 +420,28 @@ static bool keep(const acl__supply *supply, acl__piece *piece)
     }
     kept->piece = *piece;
     piece->address = NULL;
-    (void)pthread_mutex_lock(&supply->wrapper->mutex);
+    HOLD(&supply->wrapper->mutex);
     kept->next = supply->wrapper->spans;
     supply->wrapper->spans = kept;
-    (void)pthread_mutex_unlock(&supply->wrapper->mutex);
     return true;
 }
 
-static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
-                                acl__piece *piece)
+static aclError announce_alloc(const acl__supply *supply, const void *address, uint64_t bytes, const char *tag)
+{
+    ACL_HOLD_LOCK();
+    ACL_TRY(check_stream(supply->stream, supply->stream_id));
+    acl__announce_alloc(address, bytes, supply->stream, tag);
+    return ACL_SUCCESS;
+}
+
+static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
 {
     acl__piece taken = {NULL, NULL, bytes};
     if (supply->keeps && hint == NULL && reuse(supply->wrapper, bytes, piece)) {
         return ACL_SUCCESS;
     }
     if (!ask(supply->wrapper, bytes, hint, &taken)) {
-        const aclError waited = wait(supply);
-        if (waited != ACL_SUCCESS) {
-            return waited;
-        }
+        ACL_TRY(wait(supply));
         recycle(supply->wrapper);
         ACL_FAIL_IF(!ask(supply->wrapper, bytes, hint, &taken), ACL_ERROR_RT_MEMORY_ALLOCATION,
                     "out of memory: the registered allocator has no %llu bytes for \"%s\", also after the stream was "
@@ -464,30 +455,23 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
             "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
             (unsigned long long)bytes, tag);
     }
-    *piece = taken;
-    aclError error = acl__supply_lock(supply);
-    if (error == ACL_SUCCESS) {
-        acl__announce_alloc(piece->address, bytes, supply->stream, tag);
-        acl__unlock();
-    } else {
-        block_return(supply->wrapper, piece->block);
-        piece->address = NULL;
+    const aclError error = announce_alloc(supply, taken.address, bytes, tag);
+    if (error != ACL_SUCCESS) {
+        block_return(supply->wrapper, taken.block);
+        return error;
     }
-    return error;
+    *piece = taken;
+    return ACL_SUCCESS;
 }
 
 /* --- pieces of the runtime's own memory --- */
 
 static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
 {
-    aclError error = acl__supply_lock(supply);
-    if (error == ACL_SUCCESS) {
-        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST,
-                            &piece->address);
-        acl__unlock();
-        piece->bytes = bytes;
-    }
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(check_stream(supply->stream, supply->stream_id));
+    piece->bytes = bytes;
+    return acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST, &piece->address);
 }
 
 /* Gives a piece of the runtime's memory back. Queued work may still touch it, so the host waits for the stream

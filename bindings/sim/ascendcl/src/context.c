@@ -73,11 +73,7 @@ static aclError context_create(int32_t device, acl__context **out)
         weir__sim_slab_put(&slab, context);
         return error;
     }
-    context->next = first_context;
-    if (first_context != NULL) {
-        first_context->previous = context;
-    }
-    first_context = context;
+    ACL_LIST_ADD(first_context, context);
     *out = context;
     return ACL_SUCCESS;
 }
@@ -87,14 +83,7 @@ static void context_end(acl__context *context, bool force)
 {
     context->live = false;
     acl__streams_end_of(context, force);
-    if (context->previous != NULL) {
-        context->previous->next = context->next;
-    } else {
-        first_context = context->next;
-    }
-    if (context->next != NULL) {
-        context->next->previous = context->previous;
-    }
+    ACL_LIST_REMOVE(first_context, context);
     weir__sim_slab_put(&slab, context);
 }
 
@@ -103,20 +92,15 @@ ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     ACL_ENTER(aclrtCreateContext);
     ACL_NEED(context);
     acl__context *made = NULL;
-    acl__lock();
-    aclError error = device_is_good(deviceId);
-    if (error == ACL_SUCCESS) {
-        error = context_create(deviceId, &made);
-    }
-    if (error == ACL_SUCCESS) {
+    {
+        ACL_HOLD_LOCK();
+        ACL_TRY(device_is_good(deviceId));
+        ACL_TRY(context_create(deviceId, &made));
         make_current(made);
         *context = made;
     }
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        acl__stream_announce_created(made->default_stream);
-    }
-    return error;
+    acl__stream_announce_created(made->default_stream);
+    return ACL_SUCCESS;
 }
 
 static bool is_default(const acl__context *context)
@@ -169,24 +153,21 @@ ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     ACL_ENTER(aclrtSetDevice);
     acl__stream *created = NULL;
-    acl__lock();
-    aclError error = device_is_good(deviceId);
-    if (error == ACL_SUCCESS) {
+    {
+        ACL_HOLD_LOCK();
+        ACL_TRY(device_is_good(deviceId));
         acl__device *device = &acl__rt.devices[deviceId];
         if (device->default_context == NULL) {
-            error = context_create(deviceId, &device->default_context);
-            created = error == ACL_SUCCESS ? device->default_context->default_stream : NULL;
+            ACL_TRY(context_create(deviceId, &device->default_context));
+            created = device->default_context->default_stream;
         }
-        if (error == ACL_SUCCESS) {
-            device->references++;
-            make_current(device->default_context);
-        }
+        device->references++;
+        make_current(device->default_context);
     }
-    acl__unlock();
     if (created != NULL) {
         acl__stream_announce_created(created);
     }
-    return error;
+    return ACL_SUCCESS;
 }
 
 static aclError check_is_set(int32_t device)

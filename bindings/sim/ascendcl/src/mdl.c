@@ -111,6 +111,21 @@ static bool derive(acl__model *model)
     return true;
 }
 
+/* Gives a model its weights and its id, and adds it to the list. */
+static aclError add(acl__model *model)
+{
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
+    model->device = context->device;
+    if (model->weight_bytes > 0) {
+        ACL_TRY(acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights));
+    }
+    model->id = ++last_id;
+    model->next = models;
+    models = model;
+    return ACL_SUCCESS;
+}
+
 /* Loads a network and takes ownership of it, also on failure. The lock is not held. */
 static aclError load(acl__network *network, const char *function, uint32_t *id)
 {
@@ -121,32 +136,15 @@ static aclError load(acl__network *network, const char *function, uint32_t *id)
     }
     model->network = network;
     model->references = 1;
-    aclError error = ACL_SUCCESS;
-    if (!derive(model)) {
-        error = acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
-    }
-    acl__context *context = NULL;
-    acl__lock();
-    if (error == ACL_SUCCESS) {
-        error = acl__context_need(&context);
-    }
-    if (error == ACL_SUCCESS) {
-        model->device = context->device;
-        if (model->weight_bytes > 0) {
-            error = acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST,
-                                &model->weights);
-        }
-    }
-    if (error == ACL_SUCCESS) {
-        model->id = ++last_id;
-        model->next = models;
-        models = model;
-        *id = model->id;
-    } else {
+    const bool good = derive(model);
+    ACL_HOLD_LOCK();
+    const aclError error = good ? add(model) : acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
+    if (error != ACL_SUCCESS) {
         model_free(model);
+        return error;
     }
-    acl__unlock();
-    return error;
+    *id = model->id;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId)
@@ -183,12 +181,10 @@ ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
         release_locked(gone);
     }
     acl__unlock();
-    if (gone != NULL) {
-        acl__consumer_model_ends();
-    }
-    return gone != NULL ? ACL_SUCCESS
-                        : acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
-                                    "aclmdlUnload: no model has the id %u", (unsigned)modelId);
+    ACL_REFUSE_IF(gone == NULL, (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "no model has the id %u",
+                  (unsigned)modelId);
+    acl__consumer_model_ends();
+    return ACL_SUCCESS;
 }
 
 /* Returns the peak of the bytes live at once, at the input sizes given in the file. */

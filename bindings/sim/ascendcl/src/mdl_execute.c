@@ -247,13 +247,10 @@ static aclError check_buffer(const execution *e, bool output, uint32_t index, ui
     ACL_FAIL_IF(buffer->data == NULL || buffer->size < needed, ACL_ERROR_INVALID_PARAM,
                 "%s %u needs %" PRIu64 " bytes, its buffer has %zu", which, (unsigned)index, needed,
                 buffer->data != NULL ? buffer->size : 0);
-    acl__lock();
-    const bool there = acl__is_device_memory(buffer->data, needed);
-    acl__unlock();
-    return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM,
-                             "%s %u at %p is not %" PRIu64 " bytes of device memory", which,
-                             (unsigned)index, buffer->data, needed);
+    ACL_HOLD_LOCK();
+    ACL_FAIL_IF(!acl__is_device_memory(buffer->data, needed), ACL_ERROR_INVALID_PARAM,
+                "%s %u at %p is not %" PRIu64 " bytes of device memory", which, (unsigned)index, buffer->data, needed);
+    return ACL_SUCCESS;
 }
 
 static aclError check_sets(const execution *e)

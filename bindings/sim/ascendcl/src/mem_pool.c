@@ -761,11 +761,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
         return acl__status(status, __func__);
     }
     p->live = true;
-    p->next = first_pool;
-    if (p->next != NULL) {
-        p->next->previous = p;
-    }
-    first_pool = p;
+    ACL_LIST_ADD(first_pool, p);
     is_used = true;
     *memPool = p;
     return ACL_SUCCESS;
@@ -799,10 +795,7 @@ static bool pool_end(pool *p, wait_policy how)
     acl__range_remove(&acl__rt.device_memory, p->range);
     free(p->pages);
     p->live = false;
-    *(p->previous != NULL ? &p->previous->next : &first_pool) = p->next;
-    if (p->next != NULL) {
-        p->next->previous = p->previous;
-    }
+    ACL_LIST_REMOVE(first_pool, p);
     weir__sim_slab_put(&pools_slab, p);
     return true;
 }

@@ -299,10 +299,7 @@ static void notify_end(notify *n)
 {
     n->live = false;
     notify_counts[n->device]--;
-    *(n->previous != NULL ? &n->previous->next : &first_notify) = n->next;
-    if (n->next != NULL) {
-        n->next->previous = n->previous;
-    }
+    ACL_LIST_REMOVE(first_notify, n);
     notify_release(n);
 }
 
@@ -337,11 +334,8 @@ static aclError notify_create_locked(notify **out)
     }
     notify *n = weir__sim_slab_get(&notifies);
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
-    *n = (notify){.next = first_notify, .references = 1, .live = true, .device = context->device};
-    if (n->next != NULL) {
-        n->next->previous = n;
-    }
-    first_notify = n;
+    *n = (notify){.references = 1, .live = true, .device = context->device};
+    ACL_LIST_ADD(first_notify, n);
     notify_counts[context->device]++;
     *out = n;
     return ACL_SUCCESS;

@@ -289,13 +289,11 @@ static aclError check_memory(const call *c, const void *address, uint64_t needed
 {
     ACL_FAIL_IF(buffer->size < needed, ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu",
                 c->name, which, (unsigned)index, needed, buffer->size);
-    acl__lock();
-    const bool there = needed == 0 || acl__is_device_memory(address, needed);
-    acl__unlock();
-    return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM,
-                             "%s: %s %u at %p is not %" PRIu64 " bytes of device memory", c->name,
-                             which, (unsigned)index, address, needed);
+    ACL_HOLD_LOCK();
+    ACL_FAIL_IF(needed > 0 && !acl__is_device_memory(address, needed), ACL_ERROR_INVALID_PARAM,
+                "%s: %s %u at %p is not %" PRIu64 " bytes of device memory", c->name, which, (unsigned)index, address,
+                needed);
+    return ACL_SUCCESS;
 }
 
 static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)

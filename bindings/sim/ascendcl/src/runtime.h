@@ -103,6 +103,24 @@ const char *acl__function_name(acl__function function);
 /* Returns how often a function was called; ACL_FN_COUNT: all functions together. Needs no lock. */
 uint64_t acl__calls(acl__function function);
 
+/* Add an item to a list, in front, and remove it. Items have `next` and `previous`, NULL at the ends. */
+#define ACL_LIST_ADD(first, item)                                                                                      \
+    do {                                                                                                               \
+        (item)->previous = NULL;                                                                                       \
+        (item)->next = (first);                                                                                        \
+        if ((first) != NULL) {                                                                                         \
+            (first)->previous = (item);                                                                                \
+        }                                                                                                              \
+        (first) = (item);                                                                                              \
+    } while (0)
+#define ACL_LIST_REMOVE(first, item)                                                                                   \
+    do {                                                                                                               \
+        *((item)->previous != NULL ? &(item)->previous->next : &(first)) = (item)->next;                               \
+        if ((item)->next != NULL) {                                                                                    \
+            (item)->next->previous = (item)->previous;                                                                 \
+        }                                                                                                              \
+    } while (0)
+
 void acl__lock(void);
 /* Releases the lock and wakes threads that wait for a change. */
 void acl__unlock(void);

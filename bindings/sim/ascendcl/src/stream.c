@@ -106,11 +106,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
     stream->flags = flags;
     stream->live = true;
     stream->held_last = &stream->held_first;
-    stream->next = acl__rt.first_stream;
-    if (stream->next != NULL) {
-        stream->next->previous = stream;
-    }
-    acl__rt.first_stream = stream;
+    ACL_LIST_ADD(acl__rt.first_stream, stream);
     stream_count++;
     if (acl__allocator_is_registered(stream)) {
         acl__report_warning("a new stream has the handle of one that was destroyed while an allocator was registered for "
@@ -127,14 +123,7 @@ static void stream_delete(acl__stream *stream)
     acl__capture_stream_ends(stream);
     acl__queue_drop(stream);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
-    if (stream->previous != NULL) {
-        stream->previous->next = stream->next;
-    } else {
-        acl__rt.first_stream = stream->next;
-    }
-    if (stream->next != NULL) {
-        stream->next->previous = stream->previous;
-    }
+    ACL_LIST_REMOVE(acl__rt.first_stream, stream);
     stream->live = false;
     stream_count--;
     weir__sim_slab_put(&slab, stream);
@@ -202,17 +191,14 @@ static aclError create(aclrtStream *handle, uint32_t priority, uint32_t flags, c
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
     acl__context *context = NULL;
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_create(context, priority, flags, &stream);
+    {
+        ACL_HOLD_LOCK();
+        ACL_TRY(acl__context_need(&context));
+        ACL_TRY(acl__stream_create(context, priority, flags, &stream));
     }
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        *handle = stream;
-        acl__stream_announce_created(stream);
-    }
-    return error;
+    *handle = stream;
+    acl__stream_announce_created(stream);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtCreateStream(aclrtStream *stream)

@@ -265,10 +265,7 @@ static weir_status physical_end(physical *p)
         return status;
     }
     room_give(&p->location, p->size);
-    *(p->previous != NULL ? &p->previous->next : &first_physical) = p->next;
-    if (p->next != NULL) {
-        p->next->previous = p->previous;
-    }
+    ACL_LIST_REMOVE(first_physical, p);
     weir__sim_slab_put(&physicals_slab, p);
     return WEIR_OK;
 }
@@ -311,17 +308,13 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
         room_give(&prop->location, size);
         return acl__status(status, "aclrtMallocPhysical");
     }
-    *p = (physical){.next = first_physical,
-                    .size = size,
+    *p = (physical){.size = size,
                     .granularity = granularity,
                     .memory = memory,
                     .location = prop->location,
                     .maker = current_device(),
                     .references = 1};
-    if (p->next != NULL) {
-        p->next->previous = p;
-    }
-    first_physical = p;
+    ACL_LIST_ADD(first_physical, p);
     *handle = p;
     return ACL_SUCCESS;
 }
