@@ -148,15 +148,19 @@ static bool clone_all(const acl__capture *capture, acl__task **first)
     return true;
 }
 
-static aclError execute_locked(const acl__capture *capture, aclrtStream handle)
+ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
 {
+    ACL_ENTER_LOCKED(aclmdlRIExecuteAsync);
+    ACL_NEED(modelRI);
+    acl__capture **link = link_to(modelRI);
+    ACL_REFUSE_IF(link == NULL, ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live instance", modelRI);
+    const acl__capture *capture = *link;
     acl__stream *stream = NULL;
     ACL_TRY(acl__stream_of(handle, &stream));
-    ACL_FAIL_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED,
-                "aclmdlRIExecuteAsync: stream %d is being captured", stream->id);
-    ACL_FAIL_IF(capture->flaw != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclmdlRIExecuteAsync: %s", capture->flaw);
+    ACL_REFUSE_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", stream->id);
+    ACL_REFUSE_IF(capture->flaw != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s", capture->flaw);
     acl__task *task = NULL;
-    ACL_FAIL_IF(!clone_all(capture, &task), ACL_ERROR_RT_MEMORY_ALLOCATION, "aclmdlRIExecuteAsync: no host memory");
+    ACL_REFUSE_IF(!clone_all(capture, &task), ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     aclError error = ACL_SUCCESS;
     while (task != NULL && error == ACL_SUCCESS) {
         acl__task *next = task->next;
@@ -165,14 +169,4 @@ static aclError execute_locked(const acl__capture *capture, aclrtStream handle)
     }
     tasks_end(task);
     return error;
-}
-
-ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
-{
-    ACL_ENTER_LOCKED(aclmdlRIExecuteAsync);
-    ACL_NEED(modelRI);
-    acl__capture **link = link_to(modelRI);
-    return link != NULL
-               ? execute_locked(*link, stream)
-               : acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "aclmdlRIExecuteAsync: %p is not a live instance", modelRI);
 }

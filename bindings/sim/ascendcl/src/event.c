@@ -205,25 +205,6 @@ static aclError is_for_host(const acl__event *event, bool ipc_too)
                : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
 }
 
-static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
-{
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
-    ACL_FAIL_IF(event_count >= acl__rt.config.event_limit, ACL_ERROR_RT_NO_EVENT_RESOURCE,
-                "the device has %u events and no more", acl__rt.config.event_limit);
-    make_ready();
-    acl__event *event = weir__sim_slab_get(&events);
-    ACL_FAIL_IF(event == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
-    memset(event, 0, sizeof *event);
-    event->kind = kind;
-    event->flags = flags;
-    event->references = 1;
-    event->live = true;
-    event_count++;
-    *out = event;
-    return ACL_SUCCESS;
-}
-
 /* True for a combination of the flags that may be combined, or for one of the flags that stand alone. */
 static bool are_flags(event_kind kind, uint32_t flags)
 {
@@ -238,9 +219,20 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
 {
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: event is NULL", name);
     ACL_FAIL_IF(!are_flags(kind, flags), ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x are no flags of an event", name, flags);
-    acl__event *event = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(create_locked(kind, flags, &event));
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
+    ACL_FAIL_IF(event_count >= acl__rt.config.event_limit, ACL_ERROR_RT_NO_EVENT_RESOURCE,
+                "the device has %u events and no more", acl__rt.config.event_limit);
+    make_ready();
+    acl__event *event = weir__sim_slab_get(&events);
+    ACL_FAIL_IF(event == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
+    memset(event, 0, sizeof *event);
+    event->kind = kind;
+    event->flags = flags;
+    event->references = 1;
+    event->live = true;
+    event_count++;
     *handle = event;
     return ACL_SUCCESS;
 }

@@ -325,9 +325,10 @@ static bool contains(const acl__range *range, uint64_t start, uint64_t size)
 
 /* Registers a range. `mapped`: the device can reach it; false: it is only pinned. `wants_pin`: memory that is pinned
  * already is refused. */
-static aclError register_locked(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
+static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
 {
     acl__context *context = NULL;
+    ACL_HOLD_LOCK();
     ACL_TRY(acl__context_need(&context));
     const uint64_t start = address_of(pointer);
     ACL_FAIL_IF(start % acl__rt.config.pin_page_bytes != 0, ACL_ERROR_RT_PARAM_INVALID,
@@ -349,12 +350,6 @@ static aclError register_locked(void *pointer, uint64_t size, bool mapped, bool 
     range->owner = mapped ? pointer : NULL;
     pay(is_pinned ? 0 : size, acl__rt.config.pin_ns_per_mib);
     return ACL_SUCCESS;
-}
-
-static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
-{
-    ACL_HOLD_LOCK();
-    return register_locked(pointer, size, mapped, wants_pin, name);
 }
 
 /* The vendor reserves two options for later: memory of other PCIe devices, and memory that the device may only read. */
