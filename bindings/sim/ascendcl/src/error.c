@@ -284,35 +284,18 @@ ACL_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback cal
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetDeviceIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->device : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetStreamIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->stream : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetTaskIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->task : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetThreadIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->thread : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetErrorCodeFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? (uint32_t)info->code : NO_EXCEPTION;
-}
+/* Defines the public function that returns one fact about a failure. */
+#define EXCEPTION_FACT(name, fact)                                                                                     \
+    ACL_EXPORT uint32_t name(const aclrtExceptionInfo *info)                                                           \
+    {                                                                                                                  \
+        ACL_ENTER_OR(name, NO_EXCEPTION);                                                                              \
+        return info != NULL ? (uint32_t)info->fact : NO_EXCEPTION;                                                     \
+    }
+EXCEPTION_FACT(aclrtGetDeviceIdFromExceptionInfo, device)
+EXCEPTION_FACT(aclrtGetStreamIdFromExceptionInfo, stream)
+EXCEPTION_FACT(aclrtGetTaskIdFromExceptionInfo, task)
+EXCEPTION_FACT(aclrtGetThreadIdFromExceptionInfo, thread)
+EXCEPTION_FACT(aclrtGetErrorCodeFromExceptionInfo, code)
 
 /* A simulated kernel is a host function: it has no arguments in device memory. */
 ACL_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,

@@ -106,50 +106,23 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     }
 }
 
-/* The three numbers of a device are the same: no device is hidden from the process or renumbered. */
-static aclError same_id(int32_t id, int32_t *other, const char *name)
-{
-    ACL_FAIL_IF(other == NULL, ACL_ERROR_INVALID_PARAM, "%s: the output is NULL", name);
-    ACL_TRY(check_device(id, ACL_ERROR_RT_INVALID_DEVICEID, name));
-    *other = id;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
-{
-    ACL_ENTER(aclrtGetLogicDevIdByUserDevId);
-    return same_id(userDevid, logicDevId, __func__);
-}
-
-ACL_EXPORT aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
-{
-    ACL_ENTER(aclrtGetUserDevIdByLogicDevId);
-    return same_id(logicDevId, userDevid, __func__);
-}
-
-ACL_EXPORT aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
-{
-    ACL_ENTER(aclrtGetLogicDevIdByPhyDevId);
-    return same_id(phyDevId, logicDevId, __func__);
-}
-
-ACL_EXPORT aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
-{
-    ACL_ENTER(aclrtGetPhyDevIdByLogicDevId);
-    return same_id(logicDevId, phyDevId, __func__);
-}
-
-ACL_EXPORT aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
-{
-    ACL_ENTER(aclrtGetUserDevIdByPhyDevId);
-    return same_id(phyDevId, userDevId, __func__);
-}
-
-ACL_EXPORT aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
-{
-    ACL_ENTER(aclrtGetPhyDevIdByUserDevId);
-    return same_id(userDevId, phyDevId, __func__);
-}
+/* Defines the public function that turns one of a device's three numbers into another. They are the same: no device is
+ * hidden from the process or renumbered. */
+#define SAME_ID(name)                                                                                                  \
+    ACL_EXPORT aclError name(int32_t id, int32_t *other)                                                               \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        ACL_REFUSE_IF(other == NULL, ACL_ERROR_INVALID_PARAM, "the output is NULL");                                   \
+        ACL_TRY(check_device(id, ACL_ERROR_RT_INVALID_DEVICEID, __func__));                                            \
+        *other = id;                                                                                                   \
+        return ACL_SUCCESS;                                                                                            \
+    }
+SAME_ID(aclrtGetLogicDevIdByUserDevId)
+SAME_ID(aclrtGetUserDevIdByLogicDevId)
+SAME_ID(aclrtGetLogicDevIdByPhyDevId)
+SAME_ID(aclrtGetPhyDevIdByLogicDevId)
+SAME_ID(aclrtGetUserDevIdByPhyDevId)
+SAME_ID(aclrtGetPhyDevIdByUserDevId)
 
 ACL_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {

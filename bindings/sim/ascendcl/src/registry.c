@@ -56,52 +56,21 @@ ACL_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
-{
-    ACL_ENTER(aclrtAllocatorSetObjToDesc);
-    ACL_NEED(allocatorDesc);
-    ACL_NEED(allocator);
-    ((acl__allocator *)allocatorDesc)->object = allocator;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetAllocFuncToDesc);
-    ACL_NEED(allocatorDesc);
-    ACL_NEED(func);
-    ((acl__allocator *)allocatorDesc)->alloc = func;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetFreeFuncToDesc);
-    ACL_NEED(allocatorDesc);
-    ACL_NEED(func);
-    ((acl__allocator *)allocatorDesc)->free = func;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                                           aclrtAllocatorAllocAdviseFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetAllocAdviseFuncToDesc);
-    ACL_NEED(allocatorDesc);
-    ACL_NEED(func);
-    ((acl__allocator *)allocatorDesc)->advise = func;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                                                aclrtAllocatorGetAddrFromBlockFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc);
-    ACL_NEED(allocatorDesc);
-    ACL_NEED(func);
-    ((acl__allocator *)allocatorDesc)->address = func;
-    return ACL_SUCCESS;
-}
+/* Defines the public function that sets one word of a description. */
+#define DESC_SETTER(name, type, word)                                                                                  \
+    ACL_EXPORT aclError name(aclrtAllocatorDesc allocatorDesc, type word)                                              \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        ACL_NEED(allocatorDesc);                                                                                       \
+        ACL_NEED(word);                                                                                                \
+        ((acl__allocator *)allocatorDesc)->word = word;                                                                \
+        return ACL_SUCCESS;                                                                                            \
+    }
+DESC_SETTER(aclrtAllocatorSetObjToDesc, aclrtAllocator, object)
+DESC_SETTER(aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorAllocFunc, alloc)
+DESC_SETTER(aclrtAllocatorSetFreeFuncToDesc, aclrtAllocatorFreeFunc, free)
+DESC_SETTER(aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorAllocAdviseFunc, advise)
+DESC_SETTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorGetAddrFromBlockFunc, address)
 
 /* --- registrations --- */
 
