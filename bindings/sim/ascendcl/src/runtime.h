@@ -3,7 +3,7 @@
  * A process has one runtime: one simulator (backed mode) with all devices in it. The runtime counts the capacity of
  * each device itself, so that events and copies work across devices and one auditor sees everything.
  *
- * One lock guards the whole runtime. A public function checks its arguments, takes the lock, works, and releases it.
+ * One lock guards the whole runtime. Most public functions hold it from their first line to their return.
  * The functions declared here are called with the lock held unless their comment says otherwise. The simulator is only
  * called with the lock held. User code (allocator callbacks, stream callbacks, host functions) is called without it; a
  * kernel's compute function is called with it.
@@ -49,11 +49,13 @@ typedef enum acl__function {
 } acl__function;
 
 /* The frame of a public function. It begins with ACL_ENTER or ACL_ENTER_LOCKED, goes on with its checks, one on a line,
- * and then does its work. Each of these macros may return from the function that it stands in. */
-
-/* Counts the call, starts the runtime on the first call, and returns the error of a fault that strikes. The second form
- * then holds the runtime's lock until the function returns; the third is for functions that do not return an aclError.
- */
+ * and then does its work. Each of these macros may return from the function that it stands in; a lock that the frame
+ * holds is then released. A function that calls code of the user, or waits for the exception callback, begins with
+ * ACL_ENTER and takes the lock for a part of its body.
+ *
+ * ACL_ENTER counts the call, starts the runtime on the first call, and returns the error of a fault that strikes.
+ * ACL_ENTER_LOCKED then holds the runtime's lock until the function returns. ACL_ENTER_OR is for functions that do not
+ * return an aclError. */
 #define ACL_ENTER(name) ACL_TRY(acl__enter(ACL_FN_##name))
 #define ACL_ENTER_LOCKED(name)                                                                                         \
     ACL_ENTER(name);                                                                                                   \
@@ -83,7 +85,7 @@ typedef enum acl__function {
             return acl__fail(code, __VA_ARGS__);                                                                       \
         }                                                                                                              \
     } while (0)
-/* The same in a public function: its name and a colon come before the sentence. */
+/* ACL_FAIL_IF in a public function: its name and a colon come before the sentence. */
 #define ACL_REFUSE_IF(condition, code, ...)                                                                            \
     do {                                                                                                               \
         if (condition) {                                                                                               \
@@ -184,7 +186,7 @@ extern acl__runtime acl__rt;
 
 /* Records the thread's last error with a sentence (printf style) and returns the code. Needs no lock. */
 aclError acl__fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a refused call of the public function `name`: the sentence begins with the name and a colon. */
+/* Records an error of the public function `name`: the name and a colon come before the sentence. Needs no lock. */
 aclError acl__refuse(const char *name, aclError code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Converts a simulator's status to the code of an ordinary call. Records no error for WEIR_OK. */
 aclError acl__status(weir_status status, const char *what);
