@@ -294,7 +294,8 @@ static uint64_t pages_with_memory(void)
     return count;
 }
 
-/* Any pattern of calls on one stream: each block lies where the best fit is, and the pool holds the pages of the model. */
+/* Any pattern of calls on one stream: each block lies where the best fit is, and the pool holds the pages of the model.
+ */
 static void one_stream_gets_the_best_fit(void **unused)
 {
     (void)unused;

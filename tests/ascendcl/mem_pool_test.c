@@ -1,5 +1,5 @@
-/* mem_pool_test.c: aclrtMemPool: the four kinds of reuse, reserved and released memory, refused calls. The auditor watches
- * every access: the process fails if a stream got memory too early. */
+/* mem_pool_test.c: aclrtMemPool: the four kinds of reuse, reserved and released memory, refused calls. The auditor
+ * watches every access: the process fails if a stream got memory too early. */
 #include "acl_check.h"
 
 #include <string.h>

@@ -383,8 +383,8 @@ static bool wait_for(segment *s, acl__line *line)
     return true;
 }
 
-/* Returns the smallest segment that holds `size`, the lowest of equals: of the FREE ones, or of the CACHED ones of a kind.
- * NULL: none. */
+/* Returns the smallest segment that holds `size`, the lowest of equals: of the FREE ones, or of the CACHED ones of a
+ * kind. NULL: none. */
 static segment *best_fit(const pool *p, uint64_t size, segment_state state, const acl__line *line, reuse kind)
 {
     segment *best = NULL;
