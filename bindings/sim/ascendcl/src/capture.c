@@ -76,7 +76,7 @@ ACL_EXPORT aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode
                   "not for the default stream");
     ACL_REFUSE_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already",
                   stream->id);
-    acl__capture *capture = calloc(1, sizeof *capture);
+    acl__capture *capture = calloc(1, sizeof(*capture));
     ACL_REFUSE_IF(capture == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     capture->last = &capture->first;
     capture->mode = mode;

@@ -42,8 +42,7 @@ struct acl__wrapper {
 typedef struct entry {
     struct entry *next;
     acl__stream *stream;
-    bool
-        pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
+    bool pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
     acl__wrapper *wrapper;
 } entry;
 
@@ -135,7 +134,7 @@ static void wrapper_release(acl__wrapper *wrapper)
 
 static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream *stream)
 {
-    acl__wrapper *wrapper = calloc(1, sizeof *wrapper);
+    acl__wrapper *wrapper = calloc(1, sizeof(*wrapper));
     pthread_mutexattr_t recursive;
     if (wrapper == NULL || pthread_mutexattr_init(&recursive) != 0) {
         free(wrapper);
@@ -158,8 +157,8 @@ static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream
 
 static bool same_allocator(const acl__allocator *a, const acl__allocator *b)
 {
-    return a->object == b->object && a->alloc == b->alloc && a->free == b->free &&
-           a->advise == b->advise && a->address == b->address;
+    return a->object == b->object && a->alloc == b->alloc && a->free == b->free && a->advise == b->advise &&
+           a->address == b->address;
 }
 
 /* --- the table --- */
@@ -177,7 +176,7 @@ static entry *entry_of(acl__stream *stream)
 {
     entry **link = link_of(stream);
     if (*link == NULL) {
-        *link = calloc(1, sizeof **link);
+        *link = calloc(1, sizeof(**link));
         if (*link != NULL) {
             (*link)->stream = stream;
         }
@@ -217,8 +216,7 @@ static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper
 static bool has_unfinished(const acl__stream *stream)
 {
     return stream->live &&
-           (stream->held_first != NULL ||
-            weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
+           (stream->held_first != NULL || weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
 }
 
 /* Warns when another stream with unfinished work uses the same allocator object. The vendor requires that stream to be
@@ -233,8 +231,7 @@ static void watch_sharing(const acl__supply *supply)
         }
     }
     if (overlaps) {
-        acl__report_warning(
-            "one allocator object was asked for memory for two streams whose work overlaps");
+        acl__report_warning("one allocator object was asked for memory for two streams whose work overlaps");
     }
 }
 
@@ -261,14 +258,12 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
     const entry *e = *link_of(stream);
-    if (e != NULL && e->wrapper != NULL &&
-        (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
+    if (e != NULL && e->wrapper != NULL && (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
         wrapper = e->wrapper;
         wrapper->references++;
         acl__lock();
         if (wrapper->executing > 0 || has_unfinished(e->stream)) {
-            acl__report_warning(
-                "an allocator was unregistered or replaced while its stream had unfinished work");
+            acl__report_warning("an allocator was unregistered or replaced while its stream had unfinished work");
         }
         acl__unlock();
     }
@@ -322,8 +317,8 @@ static aclError find_stream(acl__supply *supply, aclrtStream stream)
 
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor)
 {
-    *supply = (acl__supply){.page_bytes = page_of(executor),
-                            .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
+    *supply =
+        (acl__supply){.page_bytes = page_of(executor), .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
     ACL_TRY(find_stream(supply, stream));
     if (executor == ACL__MODEL_ONLY) {
         return ACL_SUCCESS;
@@ -382,8 +377,7 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
 {
     const acl__allocator *a = &wrapper->allocator;
     HOLD(&wrapper->mutex);
-    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint)
-                                                     : a->alloc(a->object, bytes);
+    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint) : a->alloc(a->object, bytes);
     if (piece->block != NULL) {
         piece->address = a->address(piece->block);
     }
@@ -414,7 +408,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 /* Keeps a piece as a span. Returns false if it cannot be kept. */
 static bool keep(const acl__supply *supply, acl__piece *piece)
 {
-    span *kept = supply->keeps ? malloc(sizeof *kept) : NULL;
+    span *kept = supply->keeps ? malloc(sizeof(*kept)) : NULL;
     if (kept == NULL) {
         return false;
     }
@@ -450,10 +444,9 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
     }
     if (taken.address == NULL) {
         block_return(supply->wrapper, taken.block);
-        return acl__fail(
-            (aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
-            "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
-            (unsigned long long)bytes, tag);
+        return acl__fail((aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
+                         "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
+                         (unsigned long long)bytes, tag);
     }
     const aclError error = announce_alloc(supply, taken.address, bytes, tag);
     if (error != ACL_SUCCESS) {
@@ -505,8 +498,7 @@ uint64_t acl__consumer_peak_bytes(void)
     return atomic_load(&peak_bytes);
 }
 
-aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
-                          acl__piece *piece)
+aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
 {
     piece->address = NULL;
     const uint64_t page = supply->page_bytes;

@@ -85,7 +85,7 @@ static void end(acl__task *task)
 
 static acl__task *clone(const acl__task *task)
 {
-    copy_task *c = malloc(sizeof *c);
+    copy_task *c = malloc(sizeof(*c));
     if (c != NULL) {
         *c = *(const copy_task *)(const void *)task;
     }
@@ -96,7 +96,7 @@ static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 
 static aclError queue(acl__stream *stream, const copy_task *what)
 {
-    copy_task *task = malloc(sizeof *task);
+    copy_task *task = malloc(sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     *task = *what;
     task->task.ops = &ops;
@@ -116,8 +116,12 @@ static aclError run(const copy_task *c)
 
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name)
 {
-    const copy_task c = {.to = to, .from = from, .size = size, .to_side = side_of(to, size),
-                         .from_side = side_of(from, size), .name = name};
+    const copy_task c = {.to = to,
+                         .from = from,
+                         .size = size,
+                         .to_side = side_of(to, size),
+                         .from_side = side_of(from, size),
+                         .name = name};
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
@@ -163,8 +167,12 @@ static aclError degrade(acl__stream *stream)
 
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
-    const copy_task c = {.to = to, .from = from, .size = size, .to_side = side_of(to, size),
-                         .from_side = side_of(from, size), .name = name};
+    const copy_task c = {.to = to,
+                         .from = from,
+                         .size = size,
+                         .to_side = side_of(to, size),
+                         .from_side = side_of(from, size),
+                         .name = name};
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
@@ -209,14 +217,14 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
     if (!is_there(to, size, DEVICE_SIDE)) {
         return not_there(name, to, size);
     }
-    kept *k = size <= SIZE_MAX - sizeof *k ? malloc(sizeof *k + size) : NULL;
+    kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
     ACL_FAIL_IF(k == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
                 (unsigned long long)size);
     k->over = false;
     k->launching = true;
     memcpy(k->bytes, from, size);
-    const copy_task c = {.to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE,
-                         .name = name};
+    const copy_task c = {
+        .to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE, .name = name};
     const acl__kernel after = {.tag = "end of a copy's buffer", .end = kept_end, .ctx = k};
     aclError error = queue(stream, &c);
     if (error != ACL_SUCCESS) {
@@ -261,7 +269,8 @@ static aclError check_direction(const void *to, const void *from, uint64_t size,
         fits = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_DEFAULT;
     }
     return fits ? ACL_SUCCESS
-                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name, (int)kind);
+                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name,
+                            (int)kind);
 }
 
 /* Checks the arguments. Sets *nothing if there is nothing to copy. */

@@ -159,7 +159,7 @@ static aclError check_batch(const batch *b)
                 ACL_ERROR_RT_PARAM_INVALID,
                 "%s: there must be 1 to %zu attributes, and the first must begin with piece 0", b->name, b->count);
     for (size_t i = 0; i < b->attribute_count; i++) {
-        ACL_FAIL_IF(!is_zero(b->attributes[i].rsv, sizeof b->attributes[i].rsv), ACL_ERROR_INVALID_PARAM,
+        ACL_FAIL_IF(!is_zero(b->attributes[i].rsv, sizeof(b->attributes[i].rsv)), ACL_ERROR_INVALID_PARAM,
                     "%s: the reserved bytes of attribute %zu are not 0", b->name, i);
     }
     for (size_t i = 1; i < b->attribute_count; i++) {
@@ -306,7 +306,7 @@ ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
     ACL_TRY(check_words(ptr, N * sizeof(uint32_t)));
     enum { CHUNK = 16384 };
     const size_t chunk = N < CHUNK ? N : CHUNK;
-    uint32_t *values = malloc(chunk * sizeof *values);
+    uint32_t *values = malloc(chunk * sizeof(*values));
     ACL_REFUSE_IF(values == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     for (size_t i = 0; i < chunk; i++) {
         values[i] = value;
@@ -314,7 +314,7 @@ ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
     aclError error = ACL_SUCCESS;
     for (size_t done = 0; done < N && error == ACL_SUCCESS; done += chunk) {
         const size_t now = N - done < chunk ? N - done : chunk;
-        error = acl__copy_now((uint32_t *)ptr + done, values, now * sizeof *values, __func__);
+        error = acl__copy_now((uint32_t *)ptr + done, values, now * sizeof(*values), __func__);
     }
     free(values);
     return error;

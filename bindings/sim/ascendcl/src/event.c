@@ -135,7 +135,7 @@ static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
 
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
 {
-    record_task *task = calloc(1, sizeof *task);
+    record_task *task = calloc(1, sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
     task->record = record_hold(record);
@@ -227,7 +227,7 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
     make_ready();
     acl__event *event = weir__sim_slab_get(&events);
     ACL_FAIL_IF(event == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
-    memset(event, 0, sizeof *event);
+    memset(event, 0, sizeof(*event));
     event->kind = kind;
     event->flags = flags;
     event->references = 1;
@@ -335,7 +335,7 @@ static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end
 
 static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
 {
-    event_task *task = calloc(1, sizeof *task);
+    event_task *task = calloc(1, sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
     task->event = event;
@@ -373,9 +373,9 @@ ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent h
 
 static aclError not_for_ex(const acl__event *event, const char *name)
 {
-    return event->kind != EX ? ACL_SUCCESS
-                             : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                                         "%s: not for events of aclrtCreateEventExWithFlag", name);
+    return event->kind != EX
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: not for events of aclrtCreateEventExWithFlag", name);
 }
 
 ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle)

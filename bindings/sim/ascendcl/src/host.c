@@ -29,7 +29,7 @@ typedef struct pinned {
     struct pinned *next; /* list of memory freed while work was under way */
     void *start;
     size_t size;
-    uint64_t over_ns;    /* end of the work that was under way at the free, once it is known */
+    uint64_t over_ns; /* end of the work that was under way at the free, once it is known */
     bool over_is_known;
 } pinned;
 
@@ -183,8 +183,8 @@ static void pages_free(pinned *p)
         unmap(p);
         return;
     }
-    (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
     p->next = freed_early;
     freed_early = p;
 }
@@ -211,7 +211,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     }
     const uint64_t bytes = size <= SIZE_MAX / 2 ? (size + page - 1) / page * page : UINT64_MAX;
     const bool fits = acl__host_take(bytes);
-    pinned *p = fits ? calloc(1, sizeof *p) : NULL;
+    pinned *p = fits ? calloc(1, sizeof(*p)) : NULL;
     void *start = p != NULL ? map_pages(bytes, alignment()) : NULL;
     acl__range *range =
         start != NULL ? acl__range_add(&acl__rt.host_memory, ACL__PINNED, address_of(start), bytes) : NULL;
@@ -451,7 +451,7 @@ ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttribute
     ACL_NEED(ptr);
     ACL_NEED(attributes);
     aclrtPtrAttributes found;
-    memset(&found, 0, sizeof found);
+    memset(&found, 0, sizeof(found));
     describe_locked(ptr, &found);
     ACL_REFUSE_IF(acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED,
                   ACL_ERROR_RT_PARAM_INVALID, "%p is no memory of the runtime's", ptr);

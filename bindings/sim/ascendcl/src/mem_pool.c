@@ -34,8 +34,8 @@ typedef struct page {
 typedef struct segment {
     weir__sim_range range; /* first member */
     segment_state state;
-    uint64_t asked;     /* BUSY: bytes that the caller requested */
-    acl__stamp made;    /* BUSY: stamp of the allocation */
+    uint64_t asked;  /* BUSY: bytes that the caller requested */
+    acl__stamp made; /* BUSY: stamp of the allocation */
     acl__stamp stamps[STAMPS];
     uint32_t stamp_count;
 } segment;
@@ -49,7 +49,7 @@ typedef struct pool {
     uint64_t most; /* limit of reserved bytes */
     uint64_t reserved;
     uint64_t reserved_high;
-    uint64_t used;   /* bytes in BUSY segments */
+    uint64_t used; /* bytes in BUSY segments */
     uint64_t used_high;
     uint64_t cached; /* bytes in CACHED segments */
     uint64_t blocks; /* number of BUSY segments */
@@ -179,7 +179,7 @@ static segment *segment_add(pool *p, uint64_t start, uint64_t end, segment_state
 {
     segment *s = weir__sim_slab_get(&segments_slab);
     if (s != NULL) {
-        memset(s, 0, sizeof *s);
+        memset(s, 0, sizeof(*s));
         s->range.start = start;
         s->range.end = end;
         s->state = state;
@@ -470,7 +470,7 @@ static const acl__task_ops notice_ops = {.submit = notice_submit, .end = task_fr
 
 static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 {
-    notice *n = malloc(sizeof *n);
+    notice *n = malloc(sizeof(*n));
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
     *n = (notice){.task = {.ops = &notice_ops}, .address = address, .size = size};
     return acl__queue(stream, &n->task);
@@ -595,7 +595,7 @@ static aclError free_later(void *pointer, acl__stream *stream)
                     (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != address_of(pointer)),
                 ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is no allocation", pointer);
     ACL_TRY(acl__engine_need());
-    late_free *f = malloc(sizeof *f);
+    late_free *f = malloc(sizeof(*f));
     ACL_FAIL_IF(f == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolFreeAsync: no host memory");
     *f = (late_free){.task = {.ops = &late_free_ops}, .pointer = pointer};
     return acl__queue(stream, &f->task);
@@ -710,7 +710,7 @@ void acl__mem_pool_waited(acl__stream *stream, const void *event)
 static weir_status addresses_reserve(pool *p)
 {
     uint64_t start = 0;
-    p->pages = calloc(p->most / PAGE, sizeof *p->pages);
+    p->pages = calloc(p->most / PAGE, sizeof(*p->pages));
     weir_status status =
         p->pages != NULL ? weir_device_vm_reserve(acl__rt.memory, p->most, &start) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
@@ -736,10 +736,10 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     ACL_ENTER_LOCKED(aclrtMemPoolCreate);
     ACL_NEED(memPool);
     ACL_NEED(poolProps);
-    static const unsigned char zero[sizeof poolProps->reserved];
+    static const unsigned char zero[sizeof(poolProps->reserved)];
     ACL_REFUSE_IF(poolProps->allocType != ACL_MEM_ALLOCATION_TYPE_PINNED ||
                       poolProps->location.type != ACL_MEM_LOCATION_TYPE_DEVICE ||
-                      memcmp(poolProps->reserved, zero, sizeof zero) != 0,
+                      memcmp(poolProps->reserved, zero, sizeof(zero)) != 0,
                   ACL_ERROR_INVALID_PARAM, "only pinned memory, on a device, with the reserved bytes zero");
     ACL_REFUSE_IF(poolProps->location.id >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
                   "there is no device %u", poolProps->location.id);
@@ -752,7 +752,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     make_ready();
     pool *p = weir__sim_slab_get(&pools_slab);
     ACL_REFUSE_IF(p == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
-    memset(p, 0, sizeof *p);
+    memset(p, 0, sizeof(*p));
     p->device = (int32_t)poolProps->location.id;
     p->most = most;
     const weir_status status = addresses_reserve(p);
@@ -910,13 +910,13 @@ ACL_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
     uint32_t *chosen = switch_of(p, attr);
     if (chosen != NULL) {
         uint32_t on = 0;
-        memcpy(&on, value, sizeof on);
+        memcpy(&on, value, sizeof(on));
         *chosen = on != 0;
         return ACL_SUCCESS;
     }
     ACL_REFUSE_IF(number_of(p, attr) == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "there is no attribute %d", (int)attr);
     uint64_t number = 0;
-    memcpy(&number, value, sizeof number);
+    memcpy(&number, value, sizeof(number));
     return set_number(p, attr, number);
 }
 
@@ -931,9 +931,9 @@ ACL_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
     const uint64_t *number = number_of(p, attr);
     ACL_REFUSE_IF(chosen == NULL && number == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "there is no attribute %d", (int)attr);
     if (chosen != NULL) {
-        memcpy(value, chosen, sizeof *chosen);
+        memcpy(value, chosen, sizeof(*chosen));
     } else {
-        memcpy(value, number, sizeof *number);
+        memcpy(value, number, sizeof(*number));
     }
     return ACL_SUCCESS;
 }

@@ -24,7 +24,7 @@ typedef struct mark {
 
 static mark *mark_new(void)
 {
-    mark *m = calloc(1, sizeof *m);
+    mark *m = calloc(1, sizeof(*m));
     if (m != NULL) {
         m->references = 1;
     } else {
@@ -102,7 +102,7 @@ static word *word_get(uint64_t address)
     if (word_count >= sweep_at) {
         sweep_words();
     }
-    w = calloc(1, sizeof *w);
+    w = calloc(1, sizeof(*w));
     if (w != NULL) {
         w->range.start = address;
         w->range.end = address + WORD_BYTES;
@@ -137,7 +137,7 @@ static aclError write_now(void *ctx)
     if (!is_device_word(w->address)) {
         return ACL_ERROR_RT_DEVICE_MEM_ERROR;
     }
-    memcpy((void *)(uintptr_t)w->address, &w->value, sizeof w->value);
+    memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
     word *to = word_get(w->address);
     if (to != NULL) { /* without a record a waiting stream finds the value, but no order */
         mark_give(&to->last, w->mark);
@@ -163,7 +163,7 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
     ACL_TRY(check_word(devAddr, __func__));
     ACL_TRY(acl__stream_of(stream, &on));
     const uint64_t address = (uint64_t)(uintptr_t)devAddr;
-    value_write *w = calloc(1, sizeof *w);
+    value_write *w = calloc(1, sizeof(*w));
     mark *m = mark_new();
     if (w == NULL || m == NULL) {
         free(w);
@@ -196,7 +196,7 @@ typedef struct value_wait {
 static bool is_satisfied(const value_wait *w)
 {
     uint64_t found = 0;
-    memcpy(&found, (const void *)(uintptr_t)w->address, sizeof found);
+    memcpy(&found, (const void *)(uintptr_t)w->address, sizeof(found));
     switch (w->how) {
     case ACL_STREAM_WAIT_VALUE_GEQ:
         return (int64_t)(found - w->value) >= 0;
@@ -256,7 +256,7 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
     acl__stream *stream = NULL;
     ACL_TRY(check_word(devAddr, __func__));
     ACL_TRY(acl__stream_of(handle, &stream));
-    value_wait *w = calloc(1, sizeof *w);
+    value_wait *w = calloc(1, sizeof(*w));
     ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
     w->task.ops = &value_wait_ops;
     w->address = (uint64_t)(uintptr_t)devAddr;
@@ -395,7 +395,7 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_han
     acl__stream *stream = NULL;
     ACL_TRY(notify_of(handle, &n));
     ACL_TRY(acl__stream_of(stream_handle, &stream));
-    notify_record *r = calloc(1, sizeof *r);
+    notify_record *r = calloc(1, sizeof(*r));
     mark *m = mark_new();
     if (r == NULL || m == NULL) {
         free(r);
@@ -475,7 +475,7 @@ ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stre
     if (timeout > 0) {
         ACL_TRY(acl__engine_need()); /* the runtime's thread checks the clock when no call comes */
     }
-    notify_wait *w = calloc(1, sizeof *w);
+    notify_wait *w = calloc(1, sizeof(*w));
     ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a notify");
     n->references++;
     w->task.ops = &notify_wait_ops;

@@ -79,7 +79,7 @@ static aclError no_memory(const char *function)
 static attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
     const size_t length = strlen(name) + 1;
-    attribute *a = calloc(1, sizeof *a + length);
+    attribute *a = calloc(1, sizeof(*a) + length);
     const size_t room = count > 0 ? (size_t)count : 1;
     if (a == NULL) {
         return NULL;
@@ -88,11 +88,11 @@ static attribute *attribute_create(const char *name, attribute_kind kind, int co
     a->count = count;
     memcpy(a->name, name, length);
     if (kind == TEXTS) {
-        a->values.texts = calloc(room, sizeof *a->values.texts);
+        a->values.texts = calloc(room, sizeof(*a->values.texts));
     } else if (kind == REALS) {
-        a->values.reals = calloc(room, sizeof *a->values.reals);
+        a->values.reals = calloc(room, sizeof(*a->values.reals));
     } else {
-        a->values.numbers = calloc(room, sizeof *a->values.numbers);
+        a->values.numbers = calloc(room, sizeof(*a->values.numbers));
     }
     if (a->values.numbers == NULL) {
         free(a);
@@ -147,8 +147,7 @@ static aclError set_reals(const char *function, aclopAttr *attr, const char *nam
     return ACL_SUCCESS;
 }
 
-static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count,
-                          const char *const *texts)
+static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count, const char *const *texts)
 {
     attribute *a = NULL;
     ACL_TRY(begin(function, attr, name, TEXTS, count, texts, &a));
@@ -189,16 +188,14 @@ ACL_EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, co
     return set_texts(__func__, attr, attrName, 1, &attrValue);
 }
 
-ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName,
-                                         aclDataType attrValue)
+ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
 {
     ACL_ENTER(aclopSetAttrDataType);
     const int64_t number = attrValue;
     return set_numbers(__func__, attr, attrName, 1, &number);
 }
 
-ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues,
-                                         const uint8_t *values)
+ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
 {
     ACL_ENTER(aclopSetAttrListBool);
     attribute *a = NULL;
@@ -210,22 +207,19 @@ ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, 
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues,
-                                        const int64_t *values)
+ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values)
 {
     ACL_ENTER(aclopSetAttrListInt);
     return set_numbers(__func__, attr, attrName, numValues, values);
 }
 
-ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues,
-                                          const float *values)
+ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values)
 {
     ACL_ENTER(aclopSetAttrListFloat);
     return set_reals(__func__, attr, attrName, numValues, values);
 }
 
-ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues,
-                                           const char **values)
+ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues, const char **values)
 {
     ACL_ENTER(aclopSetAttrListString);
     return set_texts(__func__, attr, attrName, numValues, (const char *const *)values);
@@ -268,12 +262,12 @@ static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
         return false;
     }
     *tensor = (acl__tensor){.type = desc->type, .rank = desc->rank};
-    memcpy(tensor->dims, desc->dims, desc->rank * sizeof desc->dims[0]);
+    memcpy(tensor->dims, desc->dims, desc->rank * sizeof(desc->dims[0]));
     return true;
 }
 
-static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[],
-                             aclDataBuffer *const buffers[], const char *which)
+static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[], aclDataBuffer *const buffers[],
+                             const char *which)
 {
     ACL_FAIL_IF(count < 0 || (count > 0 && (descs == NULL || buffers == NULL)), ACL_ERROR_INVALID_PARAM,
                 "%s: %d %ss, or their array is NULL", name, count, which);
@@ -284,8 +278,8 @@ static aclError check_arrays(const char *name, int count, aclTensorDesc *const d
     return ACL_SUCCESS;
 }
 
-static aclError check_memory(const call *c, const void *address, uint64_t needed,
-                             const aclDataBuffer *buffer, const char *which, uint32_t index)
+static aclError check_memory(const call *c, const void *address, uint64_t needed, const aclDataBuffer *buffer,
+                             const char *which, uint32_t index)
 {
     ACL_FAIL_IF(buffer->size < needed, ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu",
                 c->name, which, (unsigned)index, needed, buffer->size);
@@ -302,9 +296,8 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
     return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
-                          aclDataBuffer *inputs[], aclTensorDesc *outputDesc, aclDataBuffer *output,
-                          const aclopAttr *attr)
+static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+                          aclTensorDesc *outputDesc, aclDataBuffer *output, const aclopAttr *attr)
 {
     uint32_t least = 0, most = 0;
     acl__op_inputs(c->op.kind, &least, &most);
@@ -325,8 +318,7 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
         ACL_TRY(check_memory(c, c->in[i], c->op.in_bytes[i], inputs[i], "input", i));
         /* An elementwise kernel may write over an input of the same shape, because each element depends on its own
          * place only. */
-        const bool in_place =
-            c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
+        const bool in_place = c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
         if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
             acl__op_use_temporary(&c->op);
         }
@@ -349,13 +341,11 @@ typedef struct op_kernel {
 static aclError compute(void *ctx)
 {
     const op_kernel *k = ctx;
-    bool there =
-        acl__is_device_memory(k->out, k->op.out_bytes) &&
-        acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
-        (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
+    bool there = acl__is_device_memory(k->out, k->op.out_bytes) &&
+                 acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
+                 (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
     for (uint32_t i = 0; i < k->op.input_count; i++) {
-        there =
-            there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
+        there = there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
     }
     if (!there) {
         return ACL_ERROR_RT_AICORE_EXCEPTION;
@@ -366,14 +356,13 @@ static aclError compute(void *ctx)
 
 static weir_sim_access access_to(const void *address, uint64_t bytes, bool write)
 {
-    return (weir_sim_access){
-        .address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
+    return (weir_sim_access){.address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
 }
 
 static aclError launch(const acl__supply *supply, const call *c, const acl__piece *workspace,
                        const acl__piece *temporary)
 {
-    op_kernel *k = calloc(1, sizeof *k);
+    op_kernel *k = calloc(1, sizeof(*k));
     if (k == NULL) {
         return no_memory(c->name);
     }
@@ -440,10 +429,9 @@ static aclError execute(const call *c, aclrtStream stream)
     return error != ACL_SUCCESS ? error : first != ACL_SUCCESS ? first : second;
 }
 
-static aclError run(const char *function, const char *opType, int numInputs,
-                    aclTensorDesc *inputDesc[], aclDataBuffer *inputs[], int numOutputs,
-                    aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], const aclopAttr *attr,
-                    aclrtStream stream)
+static aclError run(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                    aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
+                    const aclopAttr *attr, aclrtStream stream)
 {
     call c = {.name = opType};
     ACL_FAIL_IF(opType == NULL, ACL_ERROR_INVALID_PARAM, "%s: opType is NULL", function);
@@ -458,27 +446,23 @@ static aclError run(const char *function, const char *opType, int numInputs,
         ACL_TRY(execute(&c, stream));
     }
     outputDesc[0]->rank = c.op.out.rank;
-    memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof c.op.out.dims[0]);
+    memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof(c.op.out.dims[0]));
     return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                                   aclDataBuffer *inputs[], int numOutputs,
-                                   aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
-                                   aclopAttr *attr, aclrtStream stream)
+                                   aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                                   aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream)
 {
     ACL_ENTER(aclopExecuteV2);
     return run(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
 /* Nothing is compiled: every operator takes every shape. */
-ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
-                                             aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
-                                             int numOutputs, aclTensorDesc *outputDesc[],
-                                             aclDataBuffer *outputs[], aclopAttr *attr,
-                                             aclopEngineType engineType,
-                                             aclopCompileType compileFlag, const char *opPath,
-                                             aclrtStream stream)
+ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                                             aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                                             aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
+                                             aclopCompileType compileFlag, const char *opPath, aclrtStream stream)
 {
     ACL_ENTER(aclopCompileAndExecuteV2);
     (void)engineType;

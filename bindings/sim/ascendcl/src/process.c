@@ -139,8 +139,8 @@ pthread_mutex_t *acl__mutex(void)
 static aclError fail(const char *name, aclError code, const char *format, va_list arguments)
 {
     char text[512];
-    const int before = name != NULL ? snprintf(text, sizeof text, "%s: ", name) : 0;
-    (void)vsnprintf(text + before, sizeof text - (size_t)before, format, arguments);
+    const int before = name != NULL ? snprintf(text, sizeof(text), "%s: ", name) : 0;
+    (void)vsnprintf(text + before, sizeof(text) - (size_t)before, format, arguments);
     acl__error_note(code, text);
     return code;
 }
@@ -176,8 +176,8 @@ aclError acl__status(weir_status status, const char *what)
     case WEIR_ERR_UNSUPPORTED:
         return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: not on this device", what);
     case WEIR_ERR_DEVICE:
-        return acl__fail(ACL_ERROR_RT_DEVICE_MEM_ERROR, "%s: the stream is broken: its work touched memory that was not there",
-                         what);
+        return acl__fail(ACL_ERROR_RT_DEVICE_MEM_ERROR,
+                         "%s: the stream is broken: its work touched memory that was not there", what);
     default:
         return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s: %s", what, weir_status_text(status));
     }

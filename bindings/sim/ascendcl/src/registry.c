@@ -78,7 +78,7 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 {
     registration **link = link_of(stream);
     if (*link == NULL) {
-        *link = calloc(1, sizeof **link);
+        *link = calloc(1, sizeof(**link));
         ACL_FAIL_IF(*link == NULL, ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
         (*link)->stream = stream;
     }

@@ -81,8 +81,8 @@ bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
         (range->open_to & 1u << worker.device) != 0) {
         return true;
     }
-    (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access", worker.device,
-                   owner);
+    (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access",
+                   worker.device, owner);
     return false;
 }
 
@@ -136,15 +136,15 @@ ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key
     const bool open_to_all = flags != 0;
     ACL_REFUSE_IF(size == 0 || !is_there(address, size), ACL_ERROR_RT_PARAM_INVALID,
                   "%llu bytes at %#llx are no device memory", (unsigned long long)size, (unsigned long long)address);
-    shared *s = calloc(1, sizeof *s);
+    shared *s = calloc(1, sizeof(*s));
     ACL_REFUSE_IF(s == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     s->address = address;
     s->size = size;
     s->open_to_all = open_to_all;
-    (void)snprintf(s->key, sizeof s->key, "weir-ascendcl-%d-%llu", (int)getpid(), (unsigned long long)++last_key);
+    (void)snprintf(s->key, sizeof(s->key), "weir-ascendcl-%d-%llu", (int)getpid(), (unsigned long long)++last_key);
     s->next = first_shared;
     first_shared = s;
-    memcpy(key, s->key, sizeof s->key);
+    memcpy(key, s->key, sizeof(s->key));
     return ACL_SUCCESS;
 }
 

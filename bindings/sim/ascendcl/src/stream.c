@@ -70,7 +70,7 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
     }
     ACL_REFUSE_IF(*link != NULL, ACL_ERROR_RT_PARAM_INVALID, "\"%s\" is registered already", regName);
     const size_t length = strlen(regName) + 1;
-    state_callback *made = malloc(sizeof *made + length);
+    state_callback *made = malloc(sizeof(*made) + length);
     ACL_REFUSE_IF(made == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     made->next = NULL;
     made->function = callback;
@@ -98,7 +98,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
         }
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a stream");
     }
-    memset(stream, 0, sizeof *stream);
+    memset(stream, 0, sizeof(*stream));
     stream->context = context;
     stream->sim = sim;
     stream->id = last_id++;
@@ -109,8 +109,9 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
     ACL_LIST_ADD(acl__rt.first_stream, stream);
     stream_count++;
     if (acl__allocator_is_registered(stream)) {
-        acl__report_warning("a new stream has the handle of one that was destroyed while an allocator was registered for "
-                            "it, and inherits that registration");
+        acl__report_warning(
+            "a new stream has the handle of one that was destroyed while an allocator was registered for "
+            "it, and inherits that registration");
     }
     *out = stream;
     return ACL_SUCCESS;

@@ -36,9 +36,9 @@ typedef struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references;  /* one for the creation, one for each retain; 0: the user has no valid handle any more */
-    uint32_t mappings;    /* number of addresses at which it is mapped */
-    uint64_t shareable;   /* 0: not exported */
+    uint32_t references; /* one for the creation, one for each retain; 0: the user has no valid handle any more */
+    uint32_t mappings;   /* number of addresses at which it is mapped */
+    uint64_t shareable;  /* 0: not exported */
 } physical;
 
 static weir__sim_slab reservations_slab;
@@ -299,8 +299,7 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
                 "aclrtMallocPhysical: there are no %llu bytes free", (unsigned long long)size);
     physical *p = weir__sim_slab_get(&physicals_slab);
     weir_vm_handle memory = 0;
-    const weir_status status =
-        p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
+    const weir_status status = p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         if (p != NULL) {
             weir__sim_slab_put(&physicals_slab, p);
@@ -492,7 +491,8 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
     for (size_t i = 0; i < count; i++) {
         if (desc[i].location.type == ACL_MEM_LOCATION_TYPE_DEVICE) {
             const uint32_t bit = 1u << desc[i].location.id;
-            range->open_to = desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
+            range->open_to =
+                desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
         }
     }
     return ACL_SUCCESS;
@@ -554,7 +554,7 @@ ACL_EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, 
     if (shareType == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) {
         memset(shareableHandle, 0, sizeof(aclrtMemFabricHandle));
     }
-    memcpy(shareableHandle, &shareable, sizeof shareable);
+    memcpy(shareableHandle, &shareable, sizeof(shareable));
     return ACL_SUCCESS;
 }
 
@@ -596,7 +596,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
     ACL_TRY(acl__context_need(&context));
     ACL_REFUSE_IF(!is_share_type(shareType), ACL_ERROR_RT_PARAM_INVALID, "there is no share type %d", (int)shareType);
     uint64_t shareable = 0;
-    memcpy(&shareable, shareableHandle, sizeof shareable);
+    memcpy(&shareable, shareableHandle, sizeof(shareable));
     return refuse_import(shareable, __func__);
 }
 
