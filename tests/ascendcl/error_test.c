@@ -92,6 +92,32 @@ static void the_last_error_is_the_threads(void **unused)
     acl_ok(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
 }
 
+static void expect_sentence(const char *sentence)
+{
+    const char *text = aclGetRecentErrMsg();
+    assert_non_null(text);
+    assert_string_equal(text, sentence);
+}
+
+static void a_refusal_names_the_function_and_the_argument(void **unused)
+{
+    (void)unused;
+    void *p = NULL;
+    aclrtMemPool pool = NULL;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
+    expect_sentence("100000: aclrtFree: devPtr is NULL\n");
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMallocHost(NULL, 1));
+    expect_sentence("100000: aclrtMallocHost: hostPtr is NULL\n");
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMallocHost(&p, 0));
+    expect_sentence("100000: aclrtMallocHost: size 0\n");
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(&pool, NULL));
+    expect_sentence("100000: aclrtMemPoolCreate: poolProps is NULL\n");
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtAllocatorRegister(a, NULL));
+    expect_sentence("100000: aclrtAllocatorRegister: allocatorDesc is NULL\n");
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(a, -2));
+    expect_sentence("107000: aclrtSynchronizeStreamWithTimeout: -2 ms is no timeout\n");
+}
+
 static void messages_are_the_newest_first_and_taken_once(void **unused)
 {
     (void)unused;
@@ -397,6 +423,7 @@ int main(void)
 #define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         ONE(the_last_error_is_the_threads),
+        ONE(a_refusal_names_the_function_and_the_argument),
         ONE(messages_are_the_newest_first_and_taken_once),
         ONE(too_many_messages_lose_the_oldest),
         ONE(a_failed_task_is_reported_by_the_next_synchronisation),

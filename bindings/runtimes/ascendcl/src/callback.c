@@ -139,7 +139,7 @@ static void take_from_queue(callback *c)
 
 /* Returns the error for a callback without a thread. It is the stream's error; the calling thread's last error
  * stays. */
-static aclError nobody_runs_it(void)
+static aclError no_thread_runs_it(void)
 {
     acl__report_warning("a stream came to a callback whose thread had been unsubscribed: it was not run");
     return ACL_ERROR_RT_STREAM_NO_CB_REG;
@@ -207,7 +207,7 @@ static void job_done(acl__job *job)
 /* --- tasks --- */
 
 /* Gives a callback that its stream has reached to the thread that runs it. */
-static aclError hand_over(callback *c)
+static aclError dispatch(callback *c)
 {
     acl__subscription *s = *slot_of(c->stream, c->family);
     if (s != NULL && s != &by_runtime) {
@@ -215,15 +215,13 @@ static aclError hand_over(callback *c)
         return ACL_SUCCESS;
     }
     if (c->family == REPORT) {
-        return nobody_runs_it();
+        return no_thread_runs_it();
     }
     c->job = (acl__job){.run = job_run, .done = job_done};
-    const aclError error = acl__engine_post(&c->job);
-    if (error == ACL_SUCCESS) {
-        c->runs_it = NULL;
-        c->stage = QUEUED;
-    }
-    return error;
+    ACL_TRY(acl__engine_post(&c->job));
+    c->runs_it = NULL;
+    c->stage = QUEUED;
+    return ACL_SUCCESS;
 }
 
 static aclError blocking_submit(acl__stream *stream, acl__task *task)
@@ -235,13 +233,13 @@ static aclError blocking_submit(acl__stream *stream, acl__task *task)
         if (!acl__has_arrived(stream)) {
             return ACL__HELD;
         }
-        const aclError error = hand_over(c);
+        const aclError error = dispatch(c);
         return error == ACL_SUCCESS ? ACL__HELD : error;
     }
     case OVER:
         return ACL_SUCCESS;
     case ORPHANED:
-        return nobody_runs_it();
+        return no_thread_runs_it();
     default:
         return ACL__HELD;
     }
@@ -282,7 +280,7 @@ static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blo
 /* Runs when virtual time reaches a callback that does not block. */
 static aclError reached(void *ctx)
 {
-    return hand_over(ctx);
+    return dispatch(ctx);
 }
 
 static void reached_end(void *ctx)
@@ -314,9 +312,7 @@ static aclError queue_non_blocking(acl__stream *stream, callback *c)
 static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
 {
     callback *c = calloc(1, sizeof(*c));
-    if (c == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
-    }
+    ACL_FAIL_IF(c == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
     c->stream = stream;
     c->function = function;
     c->data = data;
@@ -330,23 +326,15 @@ static aclError launch(acl__stream *stream, callback_family family, void (*funct
 static aclError subscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
 {
     acl__stream *stream = NULL;
-    const aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__stream_of(handle, &stream));
     acl__subscription **slot = slot_of(stream, family);
-    if (*slot != NULL) {
-        return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has a thread that runs its callbacks already",
-                         stream->id);
-    }
+    ACL_FAIL_IF(*slot != NULL, ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has a thread that runs its callbacks already",
+                stream->id);
     acl__subscription *s = subscription_of(family, thread);
-    if (s != NULL && s->streams > 0 && s->device != stream->context->device) {
-        return acl__fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "the thread runs callbacks of device %d already", s->device);
-    }
-    if (s == NULL && subscription_count >= MOST_THREADS) {
-        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "%d threads run callbacks already, and no more can",
-                         (int)MOST_THREADS);
-    }
+    ACL_FAIL_IF(s != NULL && s->streams > 0 && s->device != stream->context->device, ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                "the thread runs callbacks of device %d already", s->device);
+    ACL_FAIL_IF(s == NULL && subscription_count >= MOST_THREADS, ACL_ERROR_RT_INTERNAL_ERROR,
+                "%d threads run callbacks already, and no more can", (int)MOST_THREADS);
     if (s == NULL && (s = subscription_new(family, thread)) == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a subscription");
     }
@@ -377,18 +365,13 @@ static void leave(acl__stream *stream, acl__subscription **slot)
 static aclError unsubscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
 {
     acl__stream *stream = NULL;
-    const aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__stream_of(handle, &stream));
     acl__subscription **slot = slot_of(stream, family);
-    if (*slot == NULL || *slot == &by_runtime) {
-        return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "no thread is subscribed to stream %d", stream->id);
-    }
-    if ((*slot)->thread != thread) {
-        return acl__fail(family == REPORT ? ACL_ERROR_RT_THREAD_SUBSCRIBE : ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                         "another thread is subscribed to stream %d", stream->id);
-    }
+    ACL_FAIL_IF(*slot == NULL || *slot == &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                "no thread is subscribed to stream %d", stream->id);
+    ACL_FAIL_IF((*slot)->thread != thread,
+                family == REPORT ? ACL_ERROR_RT_THREAD_SUBSCRIBE : ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                "another thread is subscribed to stream %d", stream->id);
     leave(stream, slot);
     return ACL_SUCCESS;
 }
@@ -454,150 +437,85 @@ static void run_queued(callback_family family, acl__subscription *s)
 
 static aclError process(callback_family family, int32_t timeout, const char *name)
 {
-    aclError error = ACL_SUCCESS;
-    acl__lock();
+    ACL_HOLD_LOCK();
     const acl__deadline deadline = acl__deadline_in(timeout);
     acl__subscription *s = await(family, &deadline);
-    if (s == NULL) {
-        error = acl__fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "%s: this thread is not subscribed to a stream", name);
-    } else if (s->first == NULL) {
-        error = acl__fail(ACL_ERROR_RT_REPORT_TIMEOUT, "%s: nothing came within %d ms", name, timeout);
-    } else {
-        run_queued(family, s);
-    }
-    acl__unlock();
-    return error;
+    ACL_FAIL_IF(s == NULL, ACL_ERROR_RT_THREAD_SUBSCRIBE, "%s: this thread is not subscribed to a stream", name);
+    ACL_FAIL_IF(s->first == NULL, ACL_ERROR_RT_REPORT_TIMEOUT, "%s: nothing came within %d ms", name, timeout);
+    run_queued(family, s);
+    return ACL_SUCCESS;
 }
 
 /* --- public functions --- */
 
 ACL_EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
-    ACL_ENTER(aclrtSubscribeReport);
-    acl__lock();
-    const aclError error = subscribe_locked(REPORT, threadId, stream);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtSubscribeReport);
+    return subscribe_locked(REPORT, threadId, stream);
 }
 
 ACL_EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
-    ACL_ENTER(aclrtUnSubscribeReport);
-    acl__lock();
-    const aclError error = unsubscribe_locked(REPORT, threadId, stream);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtUnSubscribeReport);
+    return unsubscribe_locked(REPORT, threadId, stream);
 }
 
 ACL_EXPORT aclError aclrtProcessReport(int32_t timeout)
 {
     ACL_ENTER(aclrtProcessReport);
-    if (timeout < -1 || timeout == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtProcessReport: %d ms is no timeout", timeout);
-    }
-    return process(REPORT, timeout, "aclrtProcessReport");
-}
-
-static aclError launch_report(aclrtStream handle, aclrtCallback fn, void *data, bool blocks)
-{
-    acl__stream *stream = NULL;
-    const aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (fn == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchCallback: fn is NULL");
-    }
-    if (stream->report == &by_runtime) {
-        return acl__fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                         "aclrtLaunchCallback: stream %d has host functions of aclrtLaunchHostFunc; the two do not mix",
-                         stream->id);
-    }
-    if (stream->report == NULL) {
-        return acl__fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "aclrtLaunchCallback: no thread is subscribed to stream %d",
-                         stream->id);
-    }
-    return launch(stream, REPORT, fn, data, blocks);
+    ACL_REFUSE_IF(timeout < -1 || timeout == 0, ACL_ERROR_INVALID_PARAM, "%d ms is no timeout", timeout);
+    return process(REPORT, timeout, __func__);
 }
 
 ACL_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType,
-                                        aclrtStream stream)
+                                        aclrtStream handle)
 {
-    ACL_ENTER(aclrtLaunchCallback);
-    if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchCallback: %d is no block type", (int)blockType);
-    }
-    acl__lock();
-    const aclError error = launch_report(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtLaunchCallback);
+    ACL_REFUSE_IF(blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
+                  "%d is no block type", (int)blockType);
+    const bool blocks = blockType == ACL_CALLBACK_BLOCK;
+    acl__stream *stream = NULL;
+    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_REFUSE_IF(fn == NULL, ACL_ERROR_RT_PARAM_INVALID, "fn is NULL");
+    ACL_REFUSE_IF(stream->report == &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                  "stream %d has host functions of aclrtLaunchHostFunc; the two do not mix", stream->id);
+    ACL_REFUSE_IF(stream->report == NULL, ACL_ERROR_RT_STREAM_NO_CB_REG, "no thread is subscribed to stream %d",
+                  stream->id);
+    return launch(stream, REPORT, fn, userData, blocks);
 }
 
-static aclError launch_host_func(aclrtStream handle, aclrtHostFunc fn, void *data)
+ACL_EXPORT aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
 {
+    ACL_ENTER_LOCKED(aclrtLaunchHostFunc);
+    ACL_REFUSE_IF(fn == NULL, ACL_ERROR_RT_PARAM_INVALID, "fn is NULL");
     acl__stream *stream = NULL;
-    aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__stream_of(handle, &stream));
     if (stream->host_func == NULL) { /* the runtime's thread runs it */
-        if (stream->report != NULL && stream->report != &by_runtime) {
-            return acl__fail(
-                ACL_ERROR_RT_STREAM_SUBSCRIBE,
-                "aclrtLaunchHostFunc: a thread of aclrtSubscribeReport is subscribed to stream %d; the two "
-                "do not mix",
-                stream->id);
-        }
-        error = acl__engine_need();
-        if (error != ACL_SUCCESS) {
-            return error;
-        }
+        ACL_REFUSE_IF(stream->report != NULL && stream->report != &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                      "a thread of aclrtSubscribeReport is subscribed to stream %d; the two do not mix", stream->id);
+        ACL_TRY(acl__engine_need());
         stream->report = &by_runtime;
     }
-    return launch(stream, HOST_FUNC, fn, data, true);
-}
-
-ACL_EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
-{
-    ACL_ENTER(aclrtLaunchHostFunc);
-    if (fn == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchHostFunc: fn is NULL");
-    }
-    acl__lock();
-    const aclError error = launch_host_func(stream, fn, args);
-    acl__unlock();
-    return error;
+    return launch(stream, HOST_FUNC, fn, args, true);
 }
 
 ACL_EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
-    ACL_ENTER(aclrtSubscribeHostFunc);
-    if (exeStream == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSubscribeHostFunc: the default stream cannot be subscribed");
-    }
-    acl__lock();
-    const aclError error = subscribe_locked(HOST_FUNC, hostFuncThreadId, exeStream);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtSubscribeHostFunc);
+    ACL_REFUSE_IF(exeStream == NULL, ACL_ERROR_RT_PARAM_INVALID, "the default stream cannot be subscribed");
+    return subscribe_locked(HOST_FUNC, hostFuncThreadId, exeStream);
 }
 
 ACL_EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
-    ACL_ENTER(aclrtUnSubscribeHostFunc);
-    if (exeStream == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtUnSubscribeHostFunc: stream is NULL");
-    }
-    acl__lock();
-    const aclError error = unsubscribe_locked(HOST_FUNC, hostFuncThreadId, exeStream);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtUnSubscribeHostFunc);
+    ACL_REFUSE_IF(exeStream == NULL, ACL_ERROR_RT_PARAM_INVALID, "stream is NULL");
+    return unsubscribe_locked(HOST_FUNC, hostFuncThreadId, exeStream);
 }
 
 ACL_EXPORT aclError aclrtProcessHostFunc(int32_t timeout)
 {
     ACL_ENTER(aclrtProcessHostFunc);
-    if (timeout < -1 || timeout == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtProcessHostFunc: %d ms is no timeout", timeout);
-    }
-    return process(HOST_FUNC, timeout, "aclrtProcessHostFunc");
+    ACL_REFUSE_IF(timeout < -1 || timeout == 0, ACL_ERROR_RT_PARAM_INVALID, "%d ms is no timeout", timeout);
+    return process(HOST_FUNC, timeout, __func__);
 }

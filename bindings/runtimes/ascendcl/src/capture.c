@@ -64,24 +64,20 @@ void acl__capture_stream_ends(acl__stream *stream)
 
 /* --- capturing --- */
 
-static aclError begin_locked(aclrtStream handle, aclmdlRICaptureMode mode)
+ACL_EXPORT aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode)
 {
+    ACL_ENTER_LOCKED(aclmdlRICaptureBegin);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    ACL_REFUSE_IF((uint32_t)mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED, ACL_ERROR_RT_PARAM_INVALID, "there is no mode %d",
+                  (int)mode);
     acl__stream *stream = NULL;
-    const aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (stream == stream->context->default_stream) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclmdlRICaptureBegin: not for the default stream");
-    }
-    if (stream->capture != NULL) {
-        return acl__fail(ACL_ERROR_RT_STREAM_CAPTURED, "aclmdlRICaptureBegin: stream %d is being captured already",
-                         stream->id);
-    }
+    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_REFUSE_IF(stream == stream->context->default_stream, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "not for the default stream");
+    ACL_REFUSE_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already",
+                  stream->id);
     acl__capture *capture = calloc(1, sizeof(*capture));
-    if (capture == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclmdlRICaptureBegin: no host memory");
-    }
+    ACL_REFUSE_IF(capture == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     capture->last = &capture->first;
     capture->mode = mode;
     capture->thread = pthread_self();
@@ -89,33 +85,15 @@ static aclError begin_locked(aclrtStream handle, aclmdlRICaptureMode mode)
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
 {
-    ACL_ENTER(aclmdlRICaptureBegin);
-    if (stream == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureBegin: stream is NULL");
-    }
-    if ((uint32_t)mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclmdlRICaptureBegin: there is no mode %d", (int)mode);
-    }
-    acl__lock();
-    const aclError error = begin_locked(stream, mode);
-    acl__unlock();
-    return error;
-}
-
-static aclError end_locked(aclrtStream handle, aclmdlRI *out)
-{
+    ACL_ENTER_LOCKED(aclmdlRICaptureEnd);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    ACL_REFUSE_IF(modelRI == NULL, ACL_ERROR_RT_PARAM_INVALID, "modelRI is NULL");
     acl__stream *stream = NULL;
-    const aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__stream_of(handle, &stream));
     acl__capture *capture = stream->capture;
-    if (capture == NULL) {
-        return acl__fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "aclmdlRICaptureEnd: stream %d is not being captured",
-                         stream->id);
-    }
+    ACL_REFUSE_IF(capture == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
     stream->capture = NULL;
     if (capture->mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self())) {
         capture_free(capture);
@@ -124,23 +102,8 @@ static aclError end_locked(aclrtStream handle, aclmdlRI *out)
     }
     capture->next = instances;
     instances = capture;
-    *out = capture;
+    *modelRI = capture;
     return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
-{
-    ACL_ENTER(aclmdlRICaptureEnd);
-    if (stream == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlRICaptureEnd: stream is NULL");
-    }
-    if (modelRI == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclmdlRICaptureEnd: modelRI is NULL");
-    }
-    acl__lock();
-    const aclError error = end_locked(stream, modelRI);
-    acl__unlock();
-    return error;
 }
 
 /* --- instances --- */
@@ -157,20 +120,14 @@ static acl__capture **link_to(const void *handle)
 
 ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
 {
-    ACL_ENTER(aclmdlRIDestroy);
-    if (modelRI == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIDestroy: modelRI is NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclmdlRIDestroy);
+    ACL_NEED(modelRI);
     acl__capture **link = link_to(modelRI);
-    if (link != NULL) {
-        acl__capture *capture = *link;
-        *link = capture->next;
-        capture_free(capture);
-    }
-    acl__unlock();
-    return link != NULL ? ACL_SUCCESS
-                        : acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "aclmdlRIDestroy: %p is not a live instance", modelRI);
+    ACL_REFUSE_IF(link == NULL, ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live instance", modelRI);
+    acl__capture *capture = *link;
+    *link = capture->next;
+    capture_free(capture);
+    return ACL_SUCCESS;
 }
 
 /* Copies all tasks, in order. Returns false when out of memory, with an empty list. */
@@ -191,43 +148,25 @@ static bool clone_all(const acl__capture *capture, acl__task **first)
     return true;
 }
 
-static aclError execute_locked(const acl__capture *capture, aclrtStream handle)
+ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
 {
+    ACL_ENTER_LOCKED(aclmdlRIExecuteAsync);
+    ACL_NEED(modelRI);
+    acl__capture **link = link_to(modelRI);
+    ACL_REFUSE_IF(link == NULL, ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live instance", modelRI);
+    const acl__capture *capture = *link;
     acl__stream *stream = NULL;
-    aclError error = acl__stream_of(handle, &stream);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (stream->capture != NULL) {
-        return acl__fail(ACL_ERROR_RT_STREAM_CAPTURED, "aclmdlRIExecuteAsync: stream %d is being captured", stream->id);
-    }
-    if (capture->flaw != NULL) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclmdlRIExecuteAsync: %s", capture->flaw);
-    }
+    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_REFUSE_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", stream->id);
+    ACL_REFUSE_IF(capture->flaw != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s", capture->flaw);
     acl__task *task = NULL;
-    if (!clone_all(capture, &task)) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclmdlRIExecuteAsync: no host memory");
-    }
+    ACL_REFUSE_IF(!clone_all(capture, &task), ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
+    aclError error = ACL_SUCCESS;
     while (task != NULL && error == ACL_SUCCESS) {
         acl__task *next = task->next;
         error = acl__queue(stream, task);
         task = next;
     }
     tasks_end(task);
-    return error;
-}
-
-ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
-{
-    ACL_ENTER(aclmdlRIExecuteAsync);
-    if (modelRI == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIExecuteAsync: modelRI is NULL");
-    }
-    acl__lock();
-    acl__capture **link = link_to(modelRI);
-    const aclError error = link != NULL ? execute_locked(*link, stream)
-                                        : acl__fail(ACL_ERROR_RT_INVALID_HANDLE,
-                                                    "aclmdlRIExecuteAsync: %p is not a live instance", modelRI);
-    acl__unlock();
     return error;
 }

@@ -61,14 +61,12 @@ void acl__consumer_fork_unlock(void)
 
 /* --- wrappers --- */
 
-static aclError lock_stream(const acl__stream *stream, int32_t id)
+/* Fails if the stream was destroyed meanwhile. The runtime's lock is held. */
+static aclError check_stream(const acl__stream *stream, int32_t id)
 {
-    acl__lock();
-    if (stream->live && stream->id == id) {
-        return ACL_SUCCESS;
-    }
-    acl__unlock();
-    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d was destroyed while something executed on it", id);
+    ACL_FAIL_IF(!stream->live || stream->id != id, ACL_ERROR_RT_STREAM_CONTEXT,
+                "stream %d was destroyed while something executed on it", id);
+    return ACL_SUCCESS;
 }
 
 /* A callback in C++ may throw. The exception passes to the caller, and the mutex must not stay locked. */
@@ -76,35 +74,35 @@ static void unlock(pthread_mutex_t *const *mutex)
 {
     (void)pthread_mutex_unlock(*mutex);
 }
-#define HOLD(wrapper)                                                                                                  \
-    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                                       \
-    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
+#define HOLD(mutex)                                                                                                    \
+    (void)pthread_mutex_lock(mutex);                                                                                   \
+    pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = (mutex)
 
-static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
+static void block_return(acl__wrapper *wrapper, aclrtAllocatorBlock block)
 {
-    HOLD(wrapper);
+    HOLD(&wrapper->mutex);
     wrapper->allocator.free(wrapper->allocator.object, block);
 }
 
 /* Gives a piece back to the allocator, after telling the auditor. */
-static void give_back(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
+static void piece_return(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
 {
-    if (lock_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
+    acl__lock();
+    if (check_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
         acl__announce_free(piece->address, wrapper->stream, tag);
-        acl__unlock();
     }
+    acl__unlock();
     piece->address = NULL;
-    hand_back(wrapper, piece->block);
+    block_return(wrapper, piece->block);
 }
 
 static span *take_span(acl__wrapper *wrapper)
 {
-    (void)pthread_mutex_lock(&wrapper->mutex);
+    HOLD(&wrapper->mutex);
     span *taken = wrapper->spans;
     if (taken != NULL) {
         wrapper->spans = taken->next;
     }
-    (void)pthread_mutex_unlock(&wrapper->mutex);
     return taken;
 }
 
@@ -114,7 +112,7 @@ static void recycle(acl__wrapper *wrapper)
     for (span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
         acl__piece piece = s->piece;
         free(s);
-        give_back(wrapper, &piece, "recycled");
+        piece_return(wrapper, &piece, "recycled");
     }
 }
 
@@ -205,10 +203,7 @@ static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper
     if (e == NULL) {
         return ACL_ERROR_BAD_ALLOC;
     }
-    const aclError error = e->pinned ? ACL_SUCCESS : refresh(e, old);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(e->pinned ? ACL_SUCCESS : refresh(e, old));
     if (e->wrapper == NULL) {
         e->pinned = e->pinned || (executor == ACL__OPERATOR && acl__rt.config.pin_default);
         return ACL_SUCCESS;
@@ -282,18 +277,16 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
 /* Returns the next wrapper after `last`, with a reference; NULL at the end. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
-    acl__wrapper *found = NULL;
-    (void)pthread_mutex_lock(&table_lock);
+    HOLD(&table_lock);
     bool behind = last == NULL;
-    for (const entry *e = entries; e != NULL && found == NULL; e = e->next) {
+    for (const entry *e = entries; e != NULL; e = e->next) {
         if (behind && e->wrapper != NULL) {
-            found = e->wrapper;
-            found->references++;
+            e->wrapper->references++;
+            return e->wrapper;
         }
         behind = behind || e->wrapper == last;
     }
-    (void)pthread_mutex_unlock(&table_lock);
-    return found;
+    return NULL;
 }
 
 void acl__consumer_model_ends(void)
@@ -308,33 +301,31 @@ void acl__consumer_model_ends(void)
 
 /* --- supplies --- */
 
-aclError acl__supply_lock(const acl__supply *supply)
-{
-    return lock_stream(supply->stream, supply->stream_id);
-}
-
 static uint64_t page_of(acl__executor executor)
 {
     const uint64_t page = acl__rt.config.model_page_bytes;
     return executor == ACL__OPERATOR || page == 0 ? 1 : page;
 }
 
+static aclError find_stream(acl__supply *supply, aclrtStream stream)
+{
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__stream_of(stream, &supply->stream));
+    supply->stream_id = supply->stream->id;
+    return ACL_SUCCESS;
+}
+
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor)
 {
     *supply =
         (acl__supply){.page_bytes = page_of(executor), .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
-    acl__lock();
-    aclError error = acl__stream_of(stream, &supply->stream);
-    if (error == ACL_SUCCESS) {
-        supply->stream_id = supply->stream->id;
-    }
-    acl__unlock();
-    if (error != ACL_SUCCESS || executor == ACL__MODEL_ONLY) {
-        return error;
+    ACL_TRY(find_stream(supply, stream));
+    if (executor == ACL__MODEL_ONLY) {
+        return ACL_SUCCESS;
     }
     acl__wrapper *old = NULL;
     (void)pthread_mutex_lock(&table_lock);
-    error = choose(supply, executor, &old);
+    const aclError error = choose(supply, executor, &old);
     if (supply->wrapper != NULL) {
         acl__lock();
         watch_sharing(supply);
@@ -343,7 +334,8 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
     }
     (void)pthread_mutex_unlock(&table_lock);
     wrapper_release(old);
-    return error == ACL_SUCCESS ? error : acl__fail(error, "no host memory for the wrapper of an allocator");
+    ACL_FAIL_IF(error != ACL_SUCCESS, error, "no host memory for the wrapper of an allocator");
+    return ACL_SUCCESS;
 }
 
 void acl__supply_end(acl__supply *supply)
@@ -360,26 +352,22 @@ void acl__supply_end(acl__supply *supply)
 
 aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel)
 {
-    aclError error = acl__supply_lock(supply);
-    if (error != ACL_SUCCESS) {
-        if (kernel->end != NULL) {
-            kernel->end(kernel->ctx);
-        }
-        return error;
+    ACL_HOLD_LOCK();
+    const aclError error = check_stream(supply->stream, supply->stream_id);
+    if (error == ACL_SUCCESS) {
+        return acl__launch(supply->stream, kernel);
     }
-    error = acl__launch(supply->stream, kernel);
-    acl__unlock();
+    if (kernel->end != NULL) {
+        kernel->end(kernel->ctx);
+    }
     return error;
 }
 
 static aclError wait(const acl__supply *supply)
 {
-    aclError error = acl__supply_lock(supply);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_wait(supply->stream, -1);
-        acl__unlock();
-    }
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(check_stream(supply->stream, supply->stream_id));
+    return acl__stream_wait(supply->stream, -1);
 }
 
 /* --- pieces of a registered allocator --- */
@@ -388,7 +376,7 @@ static aclError wait(const acl__supply *supply)
 static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
 {
     const acl__allocator *a = &wrapper->allocator;
-    HOLD(wrapper);
+    HOLD(&wrapper->mutex);
     piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint) : a->alloc(a->object, bytes);
     if (piece->block != NULL) {
         piece->address = a->address(piece->block);
@@ -399,7 +387,7 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
 /* Takes the smallest span that holds `bytes` and is at most twice as large. Returns false if there is none. */
 static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 {
-    (void)pthread_mutex_lock(&wrapper->mutex);
+    HOLD(&wrapper->mutex);
     span **best = NULL;
     for (span **link = &wrapper->spans; *link != NULL; link = &(*link)->next) {
         const uint64_t has = (*link)->piece.bytes;
@@ -407,14 +395,14 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
             best = link;
         }
     }
-    span *taken = best != NULL ? *best : NULL;
-    if (taken != NULL) {
-        *best = taken->next;
-        *piece = taken->piece;
+    if (best == NULL) {
+        return false;
     }
-    (void)pthread_mutex_unlock(&wrapper->mutex);
+    span *taken = *best;
+    *best = taken->next;
+    *piece = taken->piece;
     free(taken);
-    return taken != NULL;
+    return true;
 }
 
 /* Keeps a piece as a span. Returns false if it cannot be kept. */
@@ -426,11 +414,18 @@ static bool keep(const acl__supply *supply, acl__piece *piece)
     }
     kept->piece = *piece;
     piece->address = NULL;
-    (void)pthread_mutex_lock(&supply->wrapper->mutex);
+    HOLD(&supply->wrapper->mutex);
     kept->next = supply->wrapper->spans;
     supply->wrapper->spans = kept;
-    (void)pthread_mutex_unlock(&supply->wrapper->mutex);
     return true;
+}
+
+static aclError announce_alloc(const acl__supply *supply, const void *address, uint64_t bytes, const char *tag)
+{
+    ACL_HOLD_LOCK();
+    ACL_TRY(check_stream(supply->stream, supply->stream_id));
+    acl__announce_alloc(address, bytes, supply->stream, tag);
+    return ACL_SUCCESS;
 }
 
 static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
@@ -440,48 +435,36 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
         return ACL_SUCCESS;
     }
     if (!ask(supply->wrapper, bytes, hint, &taken)) {
-        const aclError waited = wait(supply);
-        if (waited != ACL_SUCCESS) {
-            return waited;
-        }
+        ACL_TRY(wait(supply));
         recycle(supply->wrapper);
-        if (!ask(supply->wrapper, bytes, hint, &taken)) {
-            return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                             "out of memory: the registered allocator has no %llu bytes for "
-                             "\"%s\", also after the stream "
-                             "was synchronised",
-                             (unsigned long long)bytes, tag);
-        }
+        ACL_FAIL_IF(!ask(supply->wrapper, bytes, hint, &taken), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                    "out of memory: the registered allocator has no %llu bytes for \"%s\", also after the stream was "
+                    "synchronised",
+                    (unsigned long long)bytes, tag);
     }
     if (taken.address == NULL) {
-        hand_back(supply->wrapper, taken.block);
+        block_return(supply->wrapper, taken.block);
         return acl__fail((aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
                          "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
                          (unsigned long long)bytes, tag);
     }
-    *piece = taken;
-    aclError error = acl__supply_lock(supply);
-    if (error == ACL_SUCCESS) {
-        acl__announce_alloc(piece->address, bytes, supply->stream, tag);
-        acl__unlock();
-    } else {
-        hand_back(supply->wrapper, piece->block);
-        piece->address = NULL;
+    const aclError error = announce_alloc(supply, taken.address, bytes, tag);
+    if (error != ACL_SUCCESS) {
+        block_return(supply->wrapper, taken.block);
+        return error;
     }
-    return error;
+    *piece = taken;
+    return ACL_SUCCESS;
 }
 
 /* --- pieces of the runtime's own memory --- */
 
 static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
 {
-    aclError error = acl__supply_lock(supply);
-    if (error == ACL_SUCCESS) {
-        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST, &piece->address);
-        acl__unlock();
-        piece->bytes = bytes;
-    }
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(check_stream(supply->stream, supply->stream_id));
+    piece->bytes = bytes;
+    return acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST, &piece->address);
 }
 
 /* Gives a piece of the runtime's memory back. Queued work may still touch it, so the host waits for the stream
@@ -519,17 +502,13 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
 {
     piece->address = NULL;
     const uint64_t page = supply->page_bytes;
-    if (bytes > UINT64_MAX / 2) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
-                         (unsigned long long)bytes, tag);
-    }
+    ACL_FAIL_IF(bytes > UINT64_MAX / 2, ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
+                (unsigned long long)bytes, tag);
     const uint64_t rounded = (bytes + page - 1) / page * page;
-    const aclError error =
-        supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece) : take_own(supply, rounded, piece);
-    if (error == ACL_SUCCESS) {
-        count_taken(piece->bytes); /* a kept span may be larger than the request */
-    }
-    return error;
+    ACL_TRY(supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
+                                    : take_own(supply, rounded, piece));
+    count_taken(piece->bytes); /* a kept span may be larger than the request */
+    return ACL_SUCCESS;
 }
 
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag)
@@ -542,7 +521,7 @@ aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *ta
         return give_own(supply, piece);
     }
     if (!keep(supply, piece)) {
-        give_back(supply->wrapper, piece, tag);
+        piece_return(supply->wrapper, piece, tag);
     }
     return ACL_SUCCESS;
 }

@@ -41,8 +41,6 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag);
 /* acl__launch on the supply's stream. */
 aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel);
-/* Takes the lock. On an error, when the stream was destroyed meanwhile, the lock is not held. */
-aclError acl__supply_lock(const acl__supply *supply);
 
 /* Returns the peak of the bytes that all executions together held. Needs no lock. */
 uint64_t acl__consumer_peak_bytes(void);

@@ -62,9 +62,7 @@ static aclError context_create(int32_t device, acl__context **out)
         slab_ready = true;
     }
     acl__context *context = weir__sim_slab_get(&slab);
-    if (context == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a context");
-    }
+    ACL_FAIL_IF(context == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a context");
     const uint32_t generation = context->generation + 1;
     memset(context, 0, sizeof(*context));
     context->generation = generation;
@@ -76,11 +74,7 @@ static aclError context_create(int32_t device, acl__context **out)
         weir__sim_slab_put(&slab, context);
         return error;
     }
-    context->next = first_context;
-    if (first_context != NULL) {
-        first_context->previous = context;
-    }
-    first_context = context;
+    ACL_LIST_ADD(first_context, context);
     *out = context;
     return ACL_SUCCESS;
 }
@@ -90,38 +84,24 @@ static void context_end(acl__context *context, bool force)
 {
     context->live = false;
     acl__streams_end_of(context, force);
-    if (context->previous != NULL) {
-        context->previous->next = context->next;
-    } else {
-        first_context = context->next;
-    }
-    if (context->next != NULL) {
-        context->next->previous = context->previous;
-    }
+    ACL_LIST_REMOVE(first_context, context);
     weir__sim_slab_put(&slab, context);
 }
 
 ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
     ACL_ENTER(aclrtCreateContext);
-    if (context == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateContext: context is NULL");
-    }
+    ACL_NEED(context);
     acl__context *made = NULL;
-    acl__lock();
-    aclError error = device_is_good(deviceId);
-    if (error == ACL_SUCCESS) {
-        error = context_create(deviceId, &made);
-    }
-    if (error == ACL_SUCCESS) {
+    {
+        ACL_HOLD_LOCK();
+        ACL_TRY(device_is_good(deviceId));
+        ACL_TRY(context_create(deviceId, &made));
         make_current(made);
         *context = made;
     }
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        acl__stream_announce_created(made->default_stream);
-    }
-    return error;
+    acl__stream_announce_created(made->default_stream);
+    return ACL_SUCCESS;
 }
 
 static bool is_default(const acl__context *context)
@@ -131,69 +111,41 @@ static bool is_default(const acl__context *context)
 
 ACL_EXPORT aclError aclrtDestroyContext(aclrtContext context)
 {
-    ACL_ENTER(aclrtDestroyContext);
-    if (context == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyContext: context is NULL");
-    }
-    acl__lock();
-    aclError error = ACL_SUCCESS;
-    if (!acl__context_is(context)) {
-        error = acl__fail(ACL_ERROR_RT_CONTEXT_NULL, "aclrtDestroyContext: not a live context");
-    } else if (is_default(context)) {
-        error = acl__fail(ACL_ERROR_RT_CONTEXT_NULL,
-                          "aclrtDestroyContext: a device's default context ends with aclrtResetDevice");
-    } else {
-        context_end(context, false);
-    }
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtDestroyContext);
+    ACL_NEED(context);
+    ACL_REFUSE_IF(!acl__context_is(context), ACL_ERROR_RT_CONTEXT_NULL, "not a live context");
+    ACL_REFUSE_IF(is_default(context), ACL_ERROR_RT_CONTEXT_NULL,
+                  "a device's default context ends with aclrtResetDevice");
+    context_end(context, false);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
 {
-    ACL_ENTER(aclrtSetCurrentContext);
-    if (context == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetCurrentContext: context is NULL");
-    }
-    acl__lock();
-    aclError error = ACL_SUCCESS;
-    if (acl__context_is(context)) {
-        make_current(context);
-    } else {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetCurrentContext: not a live context");
-    }
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtSetCurrentContext);
+    ACL_NEED(context);
+    ACL_REFUSE_IF(!acl__context_is(context), ACL_ERROR_RT_PARAM_INVALID, "not a live context");
+    make_current(context);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
 {
-    ACL_ENTER(aclrtGetCurrentContext);
-    if (context == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetCurrentContext: context is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtGetCurrentContext);
+    ACL_NEED(context);
+    *context = acl__context_current(); /* NULL on failure as well: clients check the variable rather than the code */
     acl__context *now = NULL;
-    acl__lock();
-    const aclError error = acl__context_need(&now);
-    acl__unlock();
-    *context = now; /* NULL on failure as well: clients check the variable rather than the code */
-    return error;
+    return acl__context_need(&now);
 }
 
 ACL_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
-    ACL_ENTER(aclrtCtxGetCurrentDefaultStream);
-    if (stream == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtCtxGetCurrentDefaultStream: stream is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtCtxGetCurrentDefaultStream);
+    ACL_NEED(stream);
     acl__context *now = NULL;
-    acl__lock();
-    const aclError error = acl__context_need(&now);
-    if (error == ACL_SUCCESS) {
-        *stream = now->default_stream;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&now));
+    *stream = now->default_stream;
+    return ACL_SUCCESS;
 }
 
 /* --- devices --- */
@@ -202,29 +154,29 @@ ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     ACL_ENTER(aclrtSetDevice);
     acl__stream *created = NULL;
-    acl__lock();
-    aclError error = device_is_good(deviceId);
-    if (error == ACL_SUCCESS) {
+    {
+        ACL_HOLD_LOCK();
+        ACL_TRY(device_is_good(deviceId));
         acl__device *device = &acl__rt.devices[deviceId];
         if (device->default_context == NULL) {
-            error = context_create(deviceId, &device->default_context);
-            created = error == ACL_SUCCESS ? device->default_context->default_stream : NULL;
+            ACL_TRY(context_create(deviceId, &device->default_context));
+            created = device->default_context->default_stream;
         }
-        if (error == ACL_SUCCESS) {
-            device->references++;
-            make_current(device->default_context);
-        }
+        device->references++;
+        make_current(device->default_context);
     }
-    acl__unlock();
     if (created != NULL) {
         acl__stream_announce_created(created);
     }
-    return error;
+    return ACL_SUCCESS;
 }
 
-static aclError never_set(int32_t device)
+static aclError check_is_set(int32_t device)
 {
-    return acl__fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "device %d is not set, or was reset already", device);
+    ACL_TRY(device_is_good(device));
+    ACL_FAIL_IF(acl__rt.devices[device].references == 0, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+                "device %d is not set, or was reset already", device);
+    return ACL_SUCCESS;
 }
 
 static void end_default_context(acl__device *device, bool force)
@@ -239,86 +191,67 @@ static void end_default_context(acl__device *device, bool force)
 
 ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
 {
-    ACL_ENTER(aclrtResetDevice);
-    acl__lock();
-    aclError error = device_is_good(deviceId);
-    if (error == ACL_SUCCESS) {
-        acl__device *device = &acl__rt.devices[deviceId];
-        if (device->references == 0) {
-            error = never_set(deviceId);
-        } else if (device->references > 1) {
-            device->references--;
-        } else {
-            end_default_context(device, false);
-        }
+    ACL_ENTER_LOCKED(aclrtResetDevice);
+    ACL_TRY(check_is_set(deviceId));
+    acl__device *device = &acl__rt.devices[deviceId];
+    if (device->references > 1) {
+        device->references--;
+    } else {
+        end_default_context(device, false);
     }
-    acl__unlock();
-    return error;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
 {
-    ACL_ENTER(aclrtResetDeviceForce);
-    acl__lock();
-    aclError error = device_is_good(deviceId);
-    if (error == ACL_SUCCESS && acl__rt.devices[deviceId].references == 0) {
-        error = never_set(deviceId);
-    }
-    if (error == ACL_SUCCESS) {
-        end_default_context(&acl__rt.devices[deviceId], true);
-        for (acl__context *context = first_context; context != NULL;) {
-            if (context->live && context->device == deviceId) {
-                context_end(context, true);
-                context = first_context; /* restart: the lock was released meanwhile */
-            } else {
-                context = context->next;
-            }
+    ACL_ENTER_LOCKED(aclrtResetDeviceForce);
+    ACL_TRY(check_is_set(deviceId));
+    end_default_context(&acl__rt.devices[deviceId], true);
+    for (acl__context *context = first_context; context != NULL;) {
+        if (context->live && context->device == deviceId) {
+            context_end(context, true);
+            context = first_context; /* restart: the lock was released meanwhile */
+        } else {
+            context = context->next;
         }
-        acl__notify_reset(deviceId);
-        acl__soma_reset(deviceId);
-        acl__virtual_reset(deviceId);
-        acl__memory_reset(deviceId);
     }
-    acl__unlock();
-    return error;
+    acl__notify_reset(deviceId);
+    acl__mem_pool_reset(deviceId);
+    acl__virtual_reset(deviceId);
+    acl__memory_reset(deviceId);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtGetDevice(int32_t *deviceId)
 {
-    ACL_ENTER(aclrtGetDevice);
-    if (deviceId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetDevice: deviceId is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtGetDevice);
+    ACL_NEED(deviceId);
     acl__context *now = NULL;
-    acl__lock();
-    const aclError error = acl__context_need(&now);
-    if (error == ACL_SUCCESS) {
-        *deviceId = now->device;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&now));
+    *deviceId = now->device;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
 {
     ACL_ENTER(aclrtGetDeviceCount);
-    if (count == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetDeviceCount: count is NULL");
-    }
+    ACL_NEED(count);
     *count = acl__rt.config.devices;
     return ACL_SUCCESS;
 }
 
-static aclError synchronize_device(int32_t timeout)
+static aclError wait_locked(int32_t timeout)
 {
     acl__context *now = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&now);
-    if (error == ACL_SUCCESS) {
-        error = acl__device_wait(now->device, timeout);
-    }
-    acl__unlock();
-    acl__exceptions_settle();
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__context_need(&now));
+    return acl__device_wait(now->device, timeout);
+}
+
+static aclError synchronize_device(int32_t timeout)
+{
+    const aclError error = wait_locked(timeout);
+    acl__exceptions_report();
     return error;
 }
 
@@ -331,8 +264,6 @@ ACL_EXPORT aclError aclrtSynchronizeDevice(void)
 ACL_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
     ACL_ENTER(aclrtSynchronizeDeviceWithTimeout);
-    if (timeout < -1 || timeout == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeDeviceWithTimeout: %d ms is no timeout", timeout);
-    }
+    ACL_REFUSE_IF(timeout < -1 || timeout == 0, ACL_ERROR_RT_PARAM_INVALID, "%d ms is no timeout", timeout);
     return synchronize_device(timeout);
 }

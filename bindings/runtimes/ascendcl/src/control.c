@@ -57,15 +57,11 @@ static aclError refuse(const weir_ascendcl_kernel *kernel, aclError code, const 
 
 ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel)
 {
-    aclError error = acl__start();
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__start());
     weir_ascendcl_kernel adopted;
-    if (kernel == NULL ||
-        weir_struct_adopt(&adopted, sizeof(adopted), kernel, "weir_ascendcl_launch: kernel") != WEIR_OK) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "weir_ascendcl_launch: no kernel, or one of a newer header");
-    }
+    ACL_REFUSE_IF(kernel == NULL ||
+                      weir_struct_adopt(&adopted, sizeof(adopted), kernel, "weir_ascendcl_launch: kernel") != WEIR_OK,
+                  ACL_ERROR_INVALID_PARAM, "no kernel, or one of a newer header");
     if (adopted.range_count > 0 && adopted.ranges == NULL) {
         return refuse(&adopted, ACL_ERROR_INVALID_PARAM, "ranges is NULL");
     }
@@ -79,7 +75,7 @@ ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl
     }
     weir_sim_access *accesses = many != NULL ? many : few;
     acl__lock();
-    error = launch_locked(stream, &adopted, accesses);
+    const aclError error = launch_locked(stream, &adopted, accesses);
     acl__unlock();
     free(many);
     return error;
@@ -114,20 +110,16 @@ ACL_EXPORT void weir_ascendcl_advance(uint64_t ns)
 
 static aclError announce(const void *address, size_t size, aclrtStream handle, const char *tag, bool is_alloc)
 {
-    aclError error = acl__start();
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__start());
     acl__stream *stream = NULL;
-    acl__lock();
-    error = acl__stream_of(handle, &stream);
-    if (error == ACL_SUCCESS && is_alloc) {
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__stream_of(handle, &stream));
+    if (is_alloc) {
         acl__announce_alloc(address, size, stream, tag);
-    } else if (error == ACL_SUCCESS) {
+    } else {
         acl__announce_free(address, stream, tag);
     }
-    acl__unlock();
-    return error;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError weir_ascendcl_block_alloc(const void *address, size_t size, aclrtStream stream, const char *tag)
@@ -172,10 +164,8 @@ ACL_EXPORT uint64_t weir_ascendcl_warning_count(const char *part)
     if (acl__start() != ACL_SUCCESS) {
         return 0;
     }
-    acl__lock();
-    const uint64_t count = acl__report_warnings(part);
-    acl__unlock();
-    return count;
+    ACL_HOLD_LOCK();
+    return acl__report_warnings(part);
 }
 
 ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
@@ -219,11 +209,9 @@ static uint64_t figure_of(int32_t device, bool peak)
     if (acl__start() != ACL_SUCCESS || device < 0 || (uint32_t)device >= acl__rt.config.devices) {
         return 0;
     }
-    acl__lock();
+    ACL_HOLD_LOCK();
     const acl__device *d = &acl__rt.devices[device];
-    const uint64_t bytes = peak ? d->peak_bytes : d->held_huge_bytes + d->held_normal_bytes;
-    acl__unlock();
-    return bytes;
+    return peak ? d->peak_bytes : d->held_huge_bytes + d->held_normal_bytes;
 }
 
 ACL_EXPORT uint64_t weir_ascendcl_held_bytes(int32_t device)
@@ -244,8 +232,7 @@ ACL_EXPORT uint64_t weir_ascendcl_tensor_peak_bytes(void)
 ACL_EXPORT void weir_ascendcl_report(FILE *file)
 {
     if (file != NULL && acl__start() == ACL_SUCCESS) {
-        acl__lock();
+        ACL_HOLD_LOCK();
         acl__report_write(file);
-        acl__unlock();
     }
 }

@@ -97,9 +97,7 @@ static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 static aclError queue(acl__stream *stream, const copy_task *what)
 {
     copy_task *task = malloc(sizeof(*task));
-    if (task == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
-    }
+    ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     *task = *what;
     task->task.ops = &ops;
     return acl__queue(stream, &task->task);
@@ -146,10 +144,8 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
     if (size == 0) {
         return ACL_SUCCESS;
     }
-    if (c.to_side == PAGEABLE_SIDE) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is neither device memory nor pinned host memory", name,
-                         to);
-    }
+    ACL_FAIL_IF(c.to_side == PAGEABLE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: %p is neither device memory nor pinned host memory", name, to);
     if (!is_there(to, size, c.to_side)) {
         return not_there(name, to, size);
     }
@@ -180,9 +176,8 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
-    if (c.to_side != DEVICE_SIDE && c.from_side != DEVICE_SIDE) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: not from host to host", name);
-    }
+    ACL_FAIL_IF(c.to_side != DEVICE_SIDE && c.from_side != DEVICE_SIDE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: not from host to host", name);
     if (!is_there(to, size, c.to_side)) {
         return not_there(name, to, size);
     }
@@ -190,14 +185,11 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
         return not_there(name, from, size);
     }
     if (c.to_side == PAGEABLE_SIDE || c.from_side == PAGEABLE_SIDE) {
-        const aclError error = degrade(stream);
-        return error == ACL_SUCCESS ? run(&c) : error;
+        ACL_TRY(degrade(stream));
+        return run(&c);
     }
     if (c.to_side == PINNED_SIDE) { /* the program may poll this memory without calling the runtime */
-        const aclError error = acl__engine_need();
-        if (error != ACL_SUCCESS) {
-            return error;
-        }
+        ACL_TRY(acl__engine_need());
     }
     return queue(stream, &c);
 }
@@ -220,17 +212,14 @@ static void kept_end(void *ctx)
 
 static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
-    if (side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: this kind copies from host to device memory", name);
-    }
+    ACL_FAIL_IF(side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: this kind copies from host to device memory", name);
     if (!is_there(to, size, DEVICE_SIDE)) {
         return not_there(name, to, size);
     }
     kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
-    if (k == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
-                         (unsigned long long)size);
-    }
+    ACL_FAIL_IF(k == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
+                (unsigned long long)size);
     k->over = false;
     k->launching = true;
     memcpy(k->bytes, from, size);
@@ -286,112 +275,75 @@ static aclError check_direction(const void *to, const void *from, uint64_t size,
 
 /* Checks the arguments. Sets *nothing if there is nothing to copy. */
 static aclError check_copy(const void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
-                           const char *name, bool *nothing)
+                           const char *name)
 {
-    *nothing = count == 0;
-    if (*nothing) {
-        return ACL_SUCCESS;
-    }
-    if (dst == NULL || src == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name, dst == NULL ? "dst" : "src");
-    }
-    if ((int)kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: kind %d is not for this call", name, (int)kind);
-    }
-    if (count > destMax) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count, destMax);
-    }
+    ACL_FAIL_IF(dst == NULL, ACL_ERROR_INVALID_PARAM, "%s: dst is NULL", name);
+    ACL_FAIL_IF(src == NULL, ACL_ERROR_INVALID_PARAM, "%s: src is NULL", name);
+    ACL_FAIL_IF((int)kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, ACL_ERROR_INVALID_PARAM,
+                "%s: kind %d is not for this call", name, (int)kind);
+    ACL_FAIL_IF(count > destMax, ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count,
+                destMax);
     return ACL_SUCCESS;
 }
 
-static aclError check_set(const void *dst, size_t destMax, size_t count, const char *name, bool *nothing)
+static aclError check_set(const void *dst, size_t destMax, size_t count, const char *name)
 {
-    *nothing = count == 0;
-    if (*nothing) {
-        return ACL_SUCCESS;
-    }
-    if (dst == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: devPtr is NULL", name);
-    }
-    if (count > destMax) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count, destMax);
-    }
+    ACL_FAIL_IF(dst == NULL, ACL_ERROR_INVALID_PARAM, "%s: devPtr is NULL", name);
+    ACL_FAIL_IF(count > destMax, ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes into a destination of %zu", name, count,
+                destMax);
     return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
-    ACL_ENTER(aclrtMemcpy);
-    bool nothing = false;
-    aclError error = check_copy(dst, destMax, src, count, kind, "aclrtMemcpy", &nothing);
-    if (nothing || error != ACL_SUCCESS) {
-        return error;
+    ACL_ENTER_LOCKED(aclrtMemcpy);
+    if (count == 0) {
+        return ACL_SUCCESS;
     }
+    ACL_TRY(check_copy(dst, destMax, src, count, kind, __func__));
     acl__context *context = NULL;
-    acl__lock();
-    error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = acl__copy_now(dst, src, count, "aclrtMemcpy");
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&context));
+    return acl__copy_now(dst, src, count, __func__);
 }
 
 ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                                      aclrtStream stream_handle)
 {
-    ACL_ENTER(aclrtMemcpyAsync);
-    bool nothing = false;
-    aclError error = check_copy(dst, destMax, src, count, kind, "aclrtMemcpyAsync", &nothing);
-    if (nothing || error != ACL_SUCCESS) {
-        return error;
+    ACL_ENTER_LOCKED(aclrtMemcpyAsync);
+    if (count == 0) {
+        return ACL_SUCCESS;
     }
+    ACL_TRY(check_copy(dst, destMax, src, count, kind, __func__));
     acl__stream *stream = NULL;
-    acl__lock();
-    error = acl__stream_of(stream_handle, &stream);
-    if (error == ACL_SUCCESS && kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
-        error = copy_kept(dst, src, count, stream, "aclrtMemcpyAsync");
-    } else if (error == ACL_SUCCESS) {
-        error = check_direction(dst, src, count, kind, "aclrtMemcpyAsync");
-        error = error == ACL_SUCCESS ? acl__copy_async(dst, src, count, stream, "aclrtMemcpyAsync") : error;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+        return copy_kept(dst, src, count, stream, __func__);
     }
-    acl__unlock();
-    return error;
+    ACL_TRY(check_direction(dst, src, count, kind, __func__));
+    return acl__copy_async(dst, src, count, stream, __func__);
 }
 
 ACL_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
-    ACL_ENTER(aclrtMemset);
-    bool nothing = false;
-    aclError error = check_set(devPtr, maxCount, count, "aclrtMemset", &nothing);
-    if (nothing || error != ACL_SUCCESS) {
-        return error;
+    ACL_ENTER_LOCKED(aclrtMemset);
+    if (count == 0) {
+        return ACL_SUCCESS;
     }
+    ACL_TRY(check_set(devPtr, maxCount, count, __func__));
     acl__context *context = NULL;
-    acl__lock();
-    error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = acl__set_now(devPtr, (uint8_t)value, count, "aclrtMemset");
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&context));
+    return acl__set_now(devPtr, (uint8_t)value, count, __func__);
 }
 
 ACL_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                                      aclrtStream stream_handle)
 {
-    ACL_ENTER(aclrtMemsetAsync);
-    bool nothing = false;
-    aclError error = check_set(devPtr, maxCount, count, "aclrtMemsetAsync", &nothing);
-    if (nothing || error != ACL_SUCCESS) {
-        return error;
+    ACL_ENTER_LOCKED(aclrtMemsetAsync);
+    if (count == 0) {
+        return ACL_SUCCESS;
     }
+    ACL_TRY(check_set(devPtr, maxCount, count, __func__));
     acl__stream *stream = NULL;
-    acl__lock();
-    error = acl__stream_of(stream_handle, &stream);
-    if (error == ACL_SUCCESS) {
-        error = acl__set_async(devPtr, (uint8_t)value, count, stream, "aclrtMemsetAsync");
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    return acl__set_async(devPtr, (uint8_t)value, count, stream, __func__);
 }

@@ -151,9 +151,7 @@ ACL_EXPORT const char *aclGetRecentErrMsg(void)
 ACL_EXPORT aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 {
     ACL_ENTER(aclrtGetThreadLastTaskId);
-    if (taskId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetThreadLastTaskId: taskId is NULL");
-    }
+    ACL_NEED(taskId);
     *taskId = mine.last_task;
     return ACL_SUCCESS;
 }
@@ -174,14 +172,14 @@ static struct {
     aclrtExceptionInfoCallback callback;
     struct rtExceptionInfo *first; /* list of failures not reported yet */
     struct rtExceptionInfo **last;
-    bool telling; /* a thread is in `tell`, perhaps in the callback */
-    pthread_t teller;
-    pthread_cond_t told;
+    bool reporting; /* a thread is in `report_all`, perhaps in the callback */
+    pthread_t reporter;
+    pthread_cond_t reported;
     bool posted;
     acl__job job;
     _Atomic uint32_t left;         /* failures not reported yet, or in the callback */
     aclError faults[ACL__DEVICES]; /* code of each device's latest failed task */
-} exceptions = {.last = &exceptions.first, .told = PTHREAD_COND_INITIALIZER};
+} exceptions = {.last = &exceptions.first, .reported = PTHREAD_COND_INITIALIZER};
 
 /* Calls the callback. Errors inside it do not replace the last error of the thread that happens to run it. */
 static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
@@ -196,10 +194,10 @@ static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *in
 }
 
 /* Calls the callback for all failures that are not reported yet. The lock is held, but released during the calls. */
-static void tell(void)
+static void report_all(void)
 {
-    exceptions.telling = true;
-    exceptions.teller = pthread_self();
+    exceptions.reporting = true;
+    exceptions.reporter = pthread_self();
     while (exceptions.first != NULL) {
         struct rtExceptionInfo *info = exceptions.first;
         exceptions.first = info->next;
@@ -215,35 +213,34 @@ static void tell(void)
         acl__lock();
         (void)atomic_fetch_sub_explicit(&exceptions.left, 1, memory_order_relaxed);
     }
-    exceptions.telling = false;
-    (void)pthread_cond_broadcast(&exceptions.told);
+    exceptions.reporting = false;
+    (void)pthread_cond_broadcast(&exceptions.reported);
 }
 
 /* Waits until all failures are reported, or reports them. Does not wait inside the callback. The lock is held. */
-static void settle(void)
+static void report_or_wait(void)
 {
-    while (exceptions.telling && !pthread_equal(exceptions.teller, pthread_self())) {
-        (void)pthread_cond_wait(&exceptions.told, acl__mutex());
+    while (exceptions.reporting && !pthread_equal(exceptions.reporter, pthread_self())) {
+        (void)pthread_cond_wait(&exceptions.reported, acl__mutex());
     }
-    if (!exceptions.telling && exceptions.first != NULL) {
-        tell();
+    if (!exceptions.reporting && exceptions.first != NULL) {
+        report_all();
     }
 }
 
-void acl__exceptions_settle(void)
+void acl__exceptions_report(void)
 {
     if (atomic_load_explicit(&exceptions.left, memory_order_relaxed) == 0) {
         return;
     }
-    acl__lock();
-    settle();
-    acl__unlock();
+    ACL_HOLD_LOCK();
+    report_or_wait();
 }
 
 static void job_run(acl__job *job)
 {
     (void)job;
-    acl__exceptions_settle();
+    acl__exceptions_report();
 }
 
 static void job_done(acl__job *job)
@@ -282,42 +279,23 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
 
 ACL_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
-    ACL_ENTER(aclrtSetExceptionInfoCallback);
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtSetExceptionInfoCallback);
     exceptions.callback = callback;
-    acl__unlock();
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetDeviceIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->device : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetStreamIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->stream : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetTaskIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->task : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetThreadIdFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? info->thread : NO_EXCEPTION;
-}
-
-ACL_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    ACL_ENTER_OR(aclrtGetErrorCodeFromExceptionInfo, NO_EXCEPTION);
-    return info != NULL ? (uint32_t)info->code : NO_EXCEPTION;
-}
+/* Defines the public function that returns one fact about a failure. */
+#define EXCEPTION_FACT(name, fact)                                                                                     \
+    ACL_EXPORT uint32_t name(const aclrtExceptionInfo *info)                                                           \
+    {                                                                                                                  \
+        ACL_ENTER_OR(name, NO_EXCEPTION);                                                                              \
+        return info != NULL ? (uint32_t)info->fact : NO_EXCEPTION;                                                     \
+    }
+EXCEPTION_FACT(aclrtGetDeviceIdFromExceptionInfo, device)
+EXCEPTION_FACT(aclrtGetStreamIdFromExceptionInfo, stream)
+EXCEPTION_FACT(aclrtGetTaskIdFromExceptionInfo, task)
+EXCEPTION_FACT(aclrtGetThreadIdFromExceptionInfo, thread)
+EXCEPTION_FACT(aclrtGetErrorCodeFromExceptionInfo, code)
 
 /* A simulated kernel is a host function: it has no arguments in device memory. */
 ACL_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr,
@@ -327,9 +305,8 @@ ACL_EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info
     if (info == NULL) {
         return (aclError)NO_EXCEPTION;
     }
-    if (devArgsPtr == NULL || devArgsLen == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetArgsFromExceptionInfo: an output is NULL");
-    }
+    ACL_NEED(devArgsPtr);
+    ACL_NEED(devArgsLen);
     *devArgsPtr = NULL;
     *devArgsLen = 0;
     return ACL_SUCCESS;
@@ -341,9 +318,7 @@ ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo
     if (info == NULL) {
         return (aclError)NO_EXCEPTION;
     }
-    if (func == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetFuncHandleFromExceptionInfo: func is NULL");
-    }
+    ACL_NEED(func);
     return acl__not_simulated(ACL_FN_aclrtGetFuncHandleFromExceptionInfo);
 }
 
@@ -352,17 +327,12 @@ ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo
 /* Memory faults are the only faults with a type of their own on devices of this generation. */
 ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
-    ACL_ENTER(aclrtGetErrorVerbose);
-    if (errorInfo == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetErrorVerbose: errorInfo is NULL");
-    }
-    if (deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices) {
-        return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "aclrtGetErrorVerbose: there is no device %d", deviceId);
-    }
+    ACL_ENTER_LOCKED(aclrtGetErrorVerbose);
+    ACL_NEED(errorInfo);
+    ACL_REFUSE_IF(deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
+                  "there is no device %d", deviceId);
     memset(errorInfo, 0, sizeof(*errorInfo));
-    acl__lock();
     const bool memory = exceptions.faults[deviceId] == ACL_ERROR_RT_DEVICE_MEM_ERROR;
-    acl__unlock();
     errorInfo->errorType = memory ? ACL_RT_ERROR_MEMORY : ACL_RT_NO_ERROR;
     return ACL_SUCCESS;
 }

@@ -136,9 +136,7 @@ static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
 {
     record_task *task = calloc(1, sizeof(*task));
-    if (task == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
-    }
+    ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
     task->record = record_hold(record);
     return acl__queue(stream, &task->task);
@@ -184,12 +182,9 @@ static void event_release(acl__event *event)
 
 static aclError event_of(aclrtEvent handle, acl__event **event)
 {
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "the event is NULL");
-    }
-    if (!slabs_ready || !weir__sim_slab_owns(&events, handle) || !((acl__event *)handle)->live) {
-        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live event", handle);
-    }
+    ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the event is NULL");
+    ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&events, handle) || !((acl__event *)handle)->live,
+                ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live event", handle);
     *event = handle;
     return ACL_SUCCESS;
 }
@@ -210,32 +205,6 @@ static aclError is_for_host(const acl__event *event, bool ipc_too)
                : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
 }
 
-static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
-{
-    acl__context *context = NULL;
-    const aclError error = acl__context_need(&context);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (event_count >= acl__rt.config.event_limit) {
-        return acl__fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "the device has %u events and no more",
-                         acl__rt.config.event_limit);
-    }
-    make_ready();
-    acl__event *event = weir__sim_slab_get(&events);
-    if (event == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
-    }
-    memset(event, 0, sizeof(*event));
-    event->kind = kind;
-    event->flags = flags;
-    event->references = 1;
-    event->live = true;
-    event_count++;
-    *out = event;
-    return ACL_SUCCESS;
-}
-
 /* True for a combination of the flags that may be combined, or for one of the flags that stand alone. */
 static bool are_flags(event_kind kind, uint32_t flags)
 {
@@ -248,88 +217,71 @@ static bool are_flags(event_kind kind, uint32_t flags)
 
 static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, const char *name)
 {
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: event is NULL", name);
-    }
-    if (!are_flags(kind, flags)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x are no flags of an event", name, flags);
-    }
-    acl__event *event = NULL;
-    acl__lock();
-    const aclError error = create_locked(kind, flags, &event);
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        *handle = event;
-    }
-    return error;
+    ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: event is NULL", name);
+    ACL_FAIL_IF(!are_flags(kind, flags), ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x are no flags of an event", name, flags);
+    ACL_HOLD_LOCK();
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
+    ACL_FAIL_IF(event_count >= acl__rt.config.event_limit, ACL_ERROR_RT_NO_EVENT_RESOURCE,
+                "the device has %u events and no more", acl__rt.config.event_limit);
+    make_ready();
+    acl__event *event = weir__sim_slab_get(&events);
+    ACL_FAIL_IF(event == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
+    memset(event, 0, sizeof(*event));
+    event->kind = kind;
+    event->flags = flags;
+    event->references = 1;
+    event->live = true;
+    event_count++;
+    *handle = event;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
 {
     ACL_ENTER(aclrtCreateEvent);
-    return create(event, PLAIN, DRIVER_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
-                  "aclrtCreateEvent");
+    return create(event, PLAIN, DRIVER_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, __func__);
 }
 
 ACL_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
     ACL_ENTER(aclrtCreateEventWithFlag);
-    return create(event, (flag & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) != 0 ? FLAG : PLAIN, flag,
-                  "aclrtCreateEventWithFlag");
+    return create(event, (flag & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) != 0 ? FLAG : PLAIN, flag, __func__);
 }
 
 ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
     ACL_ENTER(aclrtCreateEventExWithFlag);
-    return create(event, EX, flag, "aclrtCreateEventExWithFlag");
+    return create(event, EX, flag, __func__);
 }
 
 ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
 {
-    ACL_ENTER(aclrtDestroyEvent);
+    ACL_ENTER_LOCKED(aclrtDestroyEvent);
     acl__event *event = NULL;
-    acl__lock();
-    const aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) { /* legal before completion: a queued wait holds the record */
-        event->live = false;
-        event_count--;
-        event_release(event);
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(event_of(handle, &event)); /* legal before completion: a queued wait holds the record */
+    event->live = false;
+    event_count--;
+    event_release(event);
+    return ACL_SUCCESS;
 }
 
-static aclError record_locked(aclrtEvent handle, aclrtStream stream_handle)
+ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handle)
 {
+    ACL_ENTER_LOCKED(aclrtRecordEvent);
     acl__event *event = NULL;
     acl__stream *stream = NULL;
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = is_for_streams(event);
-    }
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(stream_handle, &stream);
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(is_for_streams(event));
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    aclError error = ACL_SUCCESS;
     acl__record *record = acl__record_queue(stream, &error);
-    if (error == ACL_SUCCESS) {
-        acl__record_release(event->latest);
-        event->latest = record;
-        event->stream_id = stream->id;
-        acl__soma_recorded(event, stream);
-    }
-    return error;
-}
-
-ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
-{
-    ACL_ENTER(aclrtRecordEvent);
-    acl__lock();
-    const aclError error = record_locked(event, stream);
-    acl__unlock();
-    return error;
+    ACL_TRY(error);
+    acl__record_release(event->latest);
+    event->latest = record;
+    event->stream_id = stream->id;
+    acl__mem_pool_recorded(event, stream);
+    return ACL_SUCCESS;
 }
 
 /* --- waits and resets of streams, as tasks --- */
@@ -384,9 +336,7 @@ static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end
 static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
 {
     event_task *task = calloc(1, sizeof(*task));
-    if (task == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
-    }
+    ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
     task->event = event;
     task->record = record != NULL ? record_hold(record) : NULL;
@@ -395,50 +345,30 @@ static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__e
     return acl__queue(stream, &task->task);
 }
 
-static aclError wait_locked(aclrtStream stream_handle, aclrtEvent handle)
+ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle)
 {
+    ACL_ENTER_LOCKED(aclrtStreamWaitEvent);
     acl__event *event = NULL;
     acl__stream *stream = NULL;
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(stream_handle, &stream);
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    error = is_for_streams(event);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if ((event->flags & WAITABLE) == 0) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                         "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
-    }
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_TRY(is_for_streams(event));
+    ACL_FAIL_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
     if (event->latest != NULL) {
-        error = queue_task(stream, &wait_ops, event, event->latest);
-        if (error == ACL_SUCCESS) {
-            acl__soma_waited(stream, event);
-        }
-        return error;
+        ACL_TRY(queue_task(stream, &wait_ops, event, event->latest));
+        acl__mem_pool_waited(stream, event);
+        return ACL_SUCCESS;
     }
     switch (event->kind) {
     case EX:
         return ACL_SUCCESS;
     case FLAG:
-        error = acl__engine_need();
-        return error == ACL_SUCCESS ? queue_task(stream, &wait_ops, event, NULL) : error;
+        ACL_TRY(acl__engine_need());
+        return queue_task(stream, &wait_ops, event, NULL);
     default:
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event has not been recorded");
     }
-}
-
-ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
-{
-    ACL_ENTER(aclrtStreamWaitEvent);
-    acl__lock();
-    const aclError error = wait_locked(stream, event);
-    acl__unlock();
-    return error;
 }
 
 static aclError not_for_ex(const acl__event *event, const char *name)
@@ -450,28 +380,19 @@ static aclError not_for_ex(const acl__event *event, const char *name)
 
 ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle)
 {
-    ACL_ENTER(aclrtResetEvent);
+    ACL_ENTER_LOCKED(aclrtResetEvent);
     acl__event *event = NULL;
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = is_for_streams(event);
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(is_for_streams(event));
+    ACL_TRY(not_for_ex(event, __func__));
+    ACL_REFUSE_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "no stream waits for such an event");
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    if (event->kind == FLAG) {
+        ACL_TRY(queue_task(stream, &reset_ops, event, NULL));
     }
-    if (error == ACL_SUCCESS) {
-        error = not_for_ex(event, "aclrtResetEvent");
-    }
-    if (error == ACL_SUCCESS && (event->flags & WAITABLE) == 0) {
-        error = acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtResetEvent: nobody waits for such an event");
-    }
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(stream_handle, &stream);
-    }
-    if (error == ACL_SUCCESS && event->kind == FLAG) {
-        error = queue_task(stream, &reset_ops, event, NULL);
-    }
-    acl__unlock();
-    return error;
+    return ACL_SUCCESS;
 }
 
 /* --- queries by the host --- */
@@ -489,69 +410,41 @@ static bool poll(const acl__event *event)
 
 ACL_EXPORT aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 {
-    ACL_ENTER(aclrtQueryEvent);
-    if (status == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEvent: status is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtQueryEvent);
+    ACL_NEED(status);
     acl__event *event = NULL;
-    acl__lock();
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = not_for_ex(event, "aclrtQueryEvent");
-    }
-    if (error == ACL_SUCCESS) {
-        error = is_for_host(event, false);
-    }
-    if (error == ACL_SUCCESS) {
-        *status = poll(event) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(not_for_ex(event, __func__));
+    ACL_TRY(is_for_host(event, false));
+    *status = poll(event) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
 {
-    ACL_ENTER(aclrtQueryEventStatus);
-    if (status == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEventStatus: status is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtQueryEventStatus);
+    ACL_NEED(status);
     acl__event *event = NULL;
-    acl__lock();
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = is_for_host(event, true);
-    }
-    if (error == ACL_SUCCESS) {
-        *status = poll(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(is_for_host(event, true));
+    *status = poll(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 /* COMPLETE if all waits of streams for the event are over; an event without waits is COMPLETE. */
 ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
 {
-    ACL_ENTER(aclrtQueryEventWaitStatus);
-    if (status == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEventWaitStatus: status is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtQueryEventWaitStatus);
+    ACL_NEED(status);
     acl__event *event = NULL;
-    acl__lock();
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = not_for_ex(event, "aclrtQueryEventWaitStatus");
-    }
-    if (error == ACL_SUCCESS) {
-        error = is_for_host(event, false);
-    }
-    if (error == ACL_SUCCESS) {
-        (void)poll(event);
-        *status = event->queued_waits == 0 && event->waits_until_ns <= weir_sim_now(acl__rt.sim)
-                      ? ACL_EVENT_WAIT_STATUS_COMPLETE
-                      : ACL_EVENT_WAIT_STATUS_NOT_READY;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(not_for_ex(event, __func__));
+    ACL_TRY(is_for_host(event, false));
+    (void)poll(event);
+    *status = event->queued_waits == 0 && event->waits_until_ns <= weir_sim_now(acl__rt.sim)
+                  ? ACL_EVENT_WAIT_STATUS_COMPLETE
+                  : ACL_EVENT_WAIT_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 /* Waits for a record. The caller holds a reference to it. */
@@ -559,10 +452,8 @@ static aclError wait_for(const acl__record *record, int64_t timeout_ms)
 {
     const acl__deadline deadline = acl__deadline_in(timeout_ms);
     while (!is_complete(record)) {
-        if (!acl__wait_step(record->submitted ? record->time_ns : 0, &deadline)) {
-            return acl__fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event is not complete after %lld ms",
-                             (long long)timeout_ms);
-        }
+        ACL_FAIL_IF(!acl__wait_step(record->submitted ? record->time_ns : 0, &deadline),
+                    ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the event is not complete after %lld ms", (long long)timeout_ms);
     }
     if (record->dropped) {
         return ACL_SUCCESS;
@@ -570,21 +461,25 @@ static aclError wait_for(const acl__record *record, int64_t timeout_ms)
     return acl__status(weir_device_event_sync(acl__rt.memory, record->sim), "waiting for an event");
 }
 
-static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
+static aclError synchronize_locked(aclrtEvent handle, int64_t timeout_ms)
 {
     acl__event *event = NULL;
-    acl__lock();
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = is_for_host(event, true);
+    ACL_HOLD_LOCK();
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(is_for_host(event, true));
+    if (event->latest == NULL) { /* without a recording there is nothing to wait for */
+        return ACL_SUCCESS;
     }
-    if (error == ACL_SUCCESS && event->latest != NULL) { /* without a recording there is nothing to wait for */
-        acl__record *record = record_hold(event->latest);
-        error = wait_for(record, timeout_ms);
-        acl__record_release(record);
-    }
-    acl__unlock();
-    acl__exceptions_settle();
+    acl__record *record = record_hold(event->latest);
+    const aclError error = wait_for(record, timeout_ms);
+    acl__record_release(record);
+    return error;
+}
+
+static aclError synchronize(aclrtEvent handle, int64_t timeout_ms)
+{
+    const aclError error = synchronize_locked(handle, timeout_ms);
+    acl__exceptions_report();
     return error;
 }
 
@@ -597,10 +492,9 @@ ACL_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event)
 ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
     ACL_ENTER(aclrtSynchronizeEventWithTimeout);
-    if (timeout == 0 || timeout < -1) {
-        return acl__fail(event == NULL && timeout == 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtSynchronizeEventWithTimeout: %d ms is no timeout", timeout);
-    }
+    ACL_REFUSE_IF(timeout == 0 || timeout < -1,
+                  event == NULL && timeout == 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
+                  "%d ms is no timeout", timeout);
     return synchronize(event, timeout);
 }
 
@@ -609,58 +503,37 @@ ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t t
 static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
 {
     acl__event *event = NULL;
-    aclError error = event_of(handle, &event);
-    if (error == ACL_SUCCESS) {
-        error = is_for_host(event, false);
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(event_of(handle, &event));
+    ACL_TRY(is_for_host(event, false));
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's events all keep the
                                                                                * time */
         return acl__fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event keeps no time: it was made without "
                                                                "ACL_EVENT_TIME_LINE");
     }
-    if (event->latest == NULL || !is_complete(event->latest)) {
-        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event is not %s",
-                         event->latest == NULL ? "recorded" : "complete");
-    }
+    ACL_FAIL_IF(event->latest == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "the event is not recorded");
+    ACL_FAIL_IF(!is_complete(event->latest), ACL_ERROR_RT_INTERNAL_ERROR, "the event is not complete");
     *time_ns = event->latest->time_ns;
     return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
-    ACL_ENTER(aclrtEventElapsedTime);
-    if (ms == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtEventElapsedTime: ms is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtEventElapsedTime);
+    ACL_NEED(ms);
     uint64_t start = 0;
     uint64_t end = 0;
-    acl__lock();
-    aclError error = time_of(startEvent, &start);
-    if (error == ACL_SUCCESS) {
-        error = time_of(endEvent, &end);
-    }
-    if (error == ACL_SUCCESS) {
-        *ms = (float)(((double)end - (double)start) / 1e6);
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(time_of(startEvent, &start));
+    ACL_TRY(time_of(endEvent, &end));
+    *ms = (float)(((double)end - (double)start) / 1e6);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
 {
-    ACL_ENTER(aclrtEventGetTimestamp);
-    if (timestamp == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtEventGetTimestamp: timestamp is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtEventGetTimestamp);
+    ACL_NEED(timestamp);
     uint64_t time_ns = 0;
-    acl__lock();
-    const aclError error = time_of(event, &time_ns);
-    if (error == ACL_SUCCESS) {
-        *timestamp = time_ns / 1000;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(time_of(event, &time_ns));
+    *timestamp = time_ns / 1000;
+    return ACL_SUCCESS;
 }

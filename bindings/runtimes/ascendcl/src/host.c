@@ -33,7 +33,7 @@ typedef struct pinned {
     bool over_is_known;
 } pinned;
 
-static pinned *given_back;
+static pinned *freed_early;
 static uint64_t taken_bytes;
 
 static uint64_t address_of(const void *pointer)
@@ -166,7 +166,7 @@ static void unmap(pinned *p)
 
 static void sweep(void)
 {
-    for (pinned **link = &given_back; *link != NULL;) {
+    for (pinned **link = &freed_early; *link != NULL;) {
         pinned *p = *link;
         if (is_over(p)) {
             *link = p->next;
@@ -177,7 +177,7 @@ static void sweep(void)
     }
 }
 
-static void give_back(pinned *p)
+static void pages_free(pinned *p)
 {
     if (is_over(p)) {
         unmap(p);
@@ -185,8 +185,8 @@ static void give_back(pinned *p)
     }
     (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
                0);
-    p->next = given_back;
-    given_back = p;
+    p->next = freed_early;
+    freed_early = p;
 }
 
 /* --- pinned memory --- */
@@ -240,35 +240,28 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
 static aclError malloc_host(void **pointer, uint64_t size, const char *name)
 {
     acl__context *context = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = pin(size, context->device, name, pointer);
-    }
-    acl__unlock();
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__context_need(&context));
+    return pin(size, context->device, name, pointer);
 }
 
 ACL_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
 {
     ACL_ENTER(aclrtMallocHost);
-    if (hostPtr == NULL || size == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocHost: %s", size == 0 ? "size 0" : "the output is NULL");
-    }
-    return malloc_host(hostPtr, size, "aclrtMallocHost");
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "size 0");
+    ACL_NEED(hostPtr);
+    return malloc_host(hostPtr, size, __func__);
 }
 
 /* The attributes have no effect here, but only two of them are allowed for host memory. */
 static aclError check_attributes(const aclrtMallocConfig *cfg)
 {
-    if (cfg != NULL && cfg->attrs == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocHostWithCfg: the attributes are at NULL");
-    }
+    ACL_FAIL_IF(cfg != NULL && cfg->attrs == NULL, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtMallocHostWithCfg: the attributes are at NULL");
     for (size_t i = 0; cfg != NULL && i < cfg->numAttrs; i++) {
-        if (cfg->attrs[i].attr != ACL_RT_MEM_ATTR_MODULE_ID && cfg->attrs[i].attr != ACL_RT_MEM_ATTR_VA_FLAG) {
-            return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocHostWithCfg: attribute %d is not for host memory",
-                             (int)cfg->attrs[i].attr);
-        }
+        ACL_FAIL_IF(cfg->attrs[i].attr != ACL_RT_MEM_ATTR_MODULE_ID && cfg->attrs[i].attr != ACL_RT_MEM_ATTR_VA_FLAG,
+                    ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocHostWithCfg: attribute %d is not for host memory",
+                    (int)cfg->attrs[i].attr);
     }
     return ACL_SUCCESS;
 }
@@ -276,12 +269,10 @@ static aclError check_attributes(const aclrtMallocConfig *cfg)
 ACL_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
 {
     ACL_ENTER(aclrtMallocHostWithCfg);
-    if (ptr == NULL || size == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocHostWithCfg: %s",
-                         size == 0 ? "size 0" : "the output is NULL");
-    }
-    const aclError error = check_attributes(cfg);
-    return error == ACL_SUCCESS ? malloc_host(ptr, size, "aclrtMallocHostWithCfg") : error;
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "size 0");
+    ACL_NEED(ptr);
+    ACL_TRY(check_attributes(cfg));
+    return malloc_host(ptr, size, __func__);
 }
 
 /* Returns the first registered range that overlaps [start, start + size), or NULL. */
@@ -294,19 +285,15 @@ static acl__range *registered_in(uint64_t start, uint64_t size)
 static aclError free_host(void *pointer)
 {
     acl__range *range = acl__range_at(&acl__rt.host_memory, pointer);
-    if (range == NULL || range->range.start != address_of(pointer)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p is not what aclrtMallocHost gave, or was freed",
-                         pointer);
-    }
+    ACL_FAIL_IF(range == NULL || range->range.start != address_of(pointer), ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtFreeHost: %p is not what aclrtMallocHost gave, or was freed", pointer);
     const uint64_t size = range->range.end - range->range.start;
-    if (registered_in(range->range.start, size) != NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first",
-                         pointer);
-    }
+    ACL_FAIL_IF(registered_in(range->range.start, size) != NULL, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first", pointer);
     pinned *p = range->owner;
     acl__range_remove(&acl__rt.host_memory, range);
     acl__host_give(size);
-    give_back(p);
+    pages_free(p);
     sweep();
     pay(size, acl__rt.config.unpin_ns_per_mib);
     return ACL_SUCCESS;
@@ -314,29 +301,19 @@ static aclError free_host(void *pointer)
 
 ACL_EXPORT aclError aclrtFreeHost(void *hostPtr)
 {
-    ACL_ENTER(aclrtFreeHost);
-    if (hostPtr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeHost: NULL");
-    }
-    acl__lock();
-    const aclError error = free_host(hostPtr);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtFreeHost);
+    ACL_NEED(hostPtr);
+    return free_host(hostPtr);
 }
 
 ACL_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
 {
-    ACL_ENTER(aclrtFreeHostWithDevSync);
-    if (hostPtr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeHostWithDevSync: NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtFreeHostWithDevSync);
+    ACL_NEED(hostPtr);
     const acl__range *range = acl__range_at(&acl__rt.host_memory, hostPtr);
-    aclError error = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
+    const aclError waited = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
     const aclError freed = free_host(hostPtr);
-    error = error == ACL_SUCCESS ? freed : error;
-    acl__unlock();
-    return error;
+    return waited != ACL_SUCCESS ? waited : freed;
 }
 
 /* --- registered memory --- */
@@ -348,51 +325,31 @@ static bool contains(const acl__range *range, uint64_t start, uint64_t size)
 
 /* Registers a range. `mapped`: the device can reach it; false: it is only pinned. `wants_pin`: memory that is pinned
  * already is refused. */
-static aclError register_locked(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
+static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
 {
     acl__context *context = NULL;
-    const aclError error = acl__context_need(&context);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__context_need(&context));
     const uint64_t start = address_of(pointer);
-    if (start % acl__rt.config.pin_page_bytes != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is no multiple of the page of %llu bytes", name, pointer,
-                         (unsigned long long)acl__rt.config.pin_page_bytes);
-    }
+    ACL_FAIL_IF(start % acl__rt.config.pin_page_bytes != 0, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: %p is no multiple of the page of %llu bytes", name, pointer,
+                (unsigned long long)acl__rt.config.pin_page_bytes);
     if (is_above_limit(size)) {
         return too_much(name, size);
     }
-    if (size > UINT64_MAX - start || !is_mapped(pointer, size)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %llu bytes at %p are not all memory of this process", name,
-                         (unsigned long long)size, pointer);
-    }
-    if (registered_in(start, size) != NULL) {
-        return acl__fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-                         "%s: some of %llu bytes at %p are registered already", name, (unsigned long long)size,
-                         pointer);
-    }
+    ACL_FAIL_IF(size > UINT64_MAX - start || !is_mapped(pointer, size), ACL_ERROR_RT_PARAM_INVALID,
+                "%s: %llu bytes at %p are not all memory of this process", name, (unsigned long long)size, pointer);
+    ACL_FAIL_IF(registered_in(start, size) != NULL, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                "%s: some of %llu bytes at %p are registered already", name, (unsigned long long)size, pointer);
     const bool is_pinned = contains(acl__range_at(&acl__rt.host_memory, pointer), start, size);
-    if (is_pinned && wants_pin) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is pinned already", name, pointer);
-    }
+    ACL_FAIL_IF(is_pinned && wants_pin, ACL_ERROR_RT_PARAM_INVALID, "%s: %p is pinned already", name, pointer);
     acl__range *range = acl__range_add(&acl__rt.registered, ACL__REGISTERED, start, size);
-    if (range == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
-    }
+    ACL_FAIL_IF(range == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
     range->device = context->device;
     range->asked_bytes = size;
     range->owner = mapped ? pointer : NULL;
     pay(is_pinned ? 0 : size, acl__rt.config.pin_ns_per_mib);
     return ACL_SUCCESS;
-}
-
-static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
-{
-    acl__lock();
-    const aclError error = register_locked(pointer, size, mapped, wants_pin, name);
-    acl__unlock();
-    return error;
 }
 
 /* The vendor reserves two options for later: memory of other PCIe devices, and memory that the device may only read. */
@@ -405,97 +362,59 @@ static aclError check_kinds(uint64_t kinds, uint64_t iomemory, uint64_t readonly
 
 ACL_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
 {
-    static const char name[] = "aclrtHostRegister";
     ACL_ENTER(aclrtHostRegister);
-    if (ptr == NULL || devPtr == NULL || size == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name,
-                         ptr == NULL      ? "ptr is NULL"
-                         : devPtr == NULL ? "devPtr is NULL"
-                                          : "size 0");
-    }
-    if (((uint32_t)type & ~(uint32_t)(ACL_HOST_REGISTER_IOMEMORY | ACL_HOST_REGISTER_READONLY)) != 0) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: there is no type %d", name, (int)type);
-    }
-    aclError error = check_kinds((uint32_t)type, ACL_HOST_REGISTER_IOMEMORY, ACL_HOST_REGISTER_READONLY, name);
-    if (error == ACL_SUCCESS) {
-        error = register_memory(ptr, size, true, false, name);
-    }
-    if (error == ACL_SUCCESS) {
-        *devPtr = ptr;
-    }
-    return error;
+    ACL_NEED(ptr);
+    ACL_NEED(devPtr);
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "size 0");
+    ACL_REFUSE_IF(((uint32_t)type & ~(uint32_t)(ACL_HOST_REGISTER_IOMEMORY | ACL_HOST_REGISTER_READONLY)) != 0,
+                  ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no type %d", (int)type);
+    ACL_TRY(check_kinds((uint32_t)type, ACL_HOST_REGISTER_IOMEMORY, ACL_HOST_REGISTER_READONLY, __func__));
+    ACL_TRY(register_memory(ptr, size, true, false, __func__));
+    *devPtr = ptr;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
-    static const char name[] = "aclrtHostRegisterV2";
     const uint32_t reach = ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY;
     ACL_ENTER(aclrtHostRegisterV2);
-    if (ptr == NULL || size == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, ptr == NULL ? "ptr is NULL" : "size 0");
-    }
-    if (flag == 0 || (flag & ~(reach | (uint32_t)ACL_HOST_REG_PINNED)) != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x is no combination of flags", name, flag);
-    }
-    const aclError error = check_kinds(flag, ACL_HOST_REG_IOMEMORY, ACL_HOST_REG_READONLY, name);
-    return error == ACL_SUCCESS
-               ? register_memory(ptr, size, (flag & reach) != 0, (flag & ACL_HOST_REG_PINNED) != 0, name)
-               : error;
+    ACL_NEED(ptr);
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "size 0");
+    ACL_REFUSE_IF(flag == 0 || (flag & ~(reach | (uint32_t)ACL_HOST_REG_PINNED)) != 0, ACL_ERROR_RT_PARAM_INVALID,
+                  "0x%x is no combination of flags", flag);
+    ACL_TRY(check_kinds(flag, ACL_HOST_REG_IOMEMORY, ACL_HOST_REG_READONLY, __func__));
+    return register_memory(ptr, size, (flag & reach) != 0, (flag & ACL_HOST_REG_PINNED) != 0, __func__);
 }
 
-static aclError unregister_locked(const void *pointer)
+ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
 {
+    ACL_ENTER_LOCKED(aclrtHostUnregister);
+    ACL_NEED(ptr);
     acl__context *context = NULL;
-    const aclError error = acl__context_need(&context);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    acl__range *range = acl__range_at(&acl__rt.registered, pointer);
-    if (range == NULL || range->range.start != address_of(pointer)) {
-        return acl__fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "aclrtHostUnregister: %p is not registered", pointer);
-    }
+    ACL_TRY(acl__context_need(&context));
+    acl__range *range = acl__range_at(&acl__rt.registered, ptr);
+    ACL_REFUSE_IF(range == NULL || range->range.start != address_of(ptr), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                  "%p is not registered", ptr);
     const uint64_t size = range->range.end - range->range.start;
-    const bool was_pinned = contains(acl__range_at(&acl__rt.host_memory, pointer), range->range.start, size);
+    const bool was_pinned = contains(acl__range_at(&acl__rt.host_memory, ptr), range->range.start, size);
     acl__range_remove(&acl__rt.registered, range);
     pay(was_pinned ? 0 : size, acl__rt.config.unpin_ns_per_mib);
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
-{
-    ACL_ENTER(aclrtHostUnregister);
-    if (ptr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtHostUnregister: ptr is NULL");
-    }
-    acl__lock();
-    const aclError error = unregister_locked(ptr);
-    acl__unlock();
-    return error;
-}
-
 ACL_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
-    ACL_ENTER(aclrtHostGetDevicePointer);
-    if (pHost == NULL || pDevice == NULL || flag != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtHostGetDevicePointer: %s",
-                         pHost == NULL     ? "pHost is NULL"
-                         : pDevice == NULL ? "pDevice is NULL"
-                                           : "the flag must be 0");
-    }
+    ACL_ENTER_LOCKED(aclrtHostGetDevicePointer);
+    ACL_NEED(pHost);
+    ACL_NEED(pDevice);
+    ACL_REFUSE_IF(flag != 0, ACL_ERROR_INVALID_PARAM, "the flag must be 0");
     acl__context *context = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        const acl__range *range = acl__range_at(&acl__rt.registered, pHost);
-        if (range != NULL && range->owner != NULL) {
-            *pDevice = pHost;
-        } else {
-            error = acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                              "aclrtHostGetDevicePointer: %p is not registered for the device to reach", pHost);
-        }
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&context));
+    const acl__range *range = acl__range_at(&acl__rt.registered, pHost);
+    ACL_REFUSE_IF(range == NULL || range->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
+                  "%p is not registered for the device to reach", pHost);
+    *pDevice = pHost;
+    return ACL_SUCCESS;
 }
 
 bool acl__is_pinned(const void *pointer, uint64_t size)
@@ -528,20 +447,14 @@ static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
 
 ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
-    ACL_ENTER(aclrtPointerGetAttributes);
-    if (ptr == NULL || attributes == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtPointerGetAttributes: %s is NULL",
-                         ptr == NULL ? "ptr" : "attributes");
-    }
+    ACL_ENTER_LOCKED(aclrtPointerGetAttributes);
+    ACL_NEED(ptr);
+    ACL_NEED(attributes);
     aclrtPtrAttributes found;
     memset(&found, 0, sizeof(found));
-    acl__lock();
     describe_locked(ptr, &found);
-    acl__unlock();
-    if (acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtPointerGetAttributes: %p is no memory of the runtime's",
-                         ptr);
-    }
+    ACL_REFUSE_IF(acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED,
+                  ACL_ERROR_RT_PARAM_INVALID, "%p is no memory of the runtime's", ptr);
     *attributes = found;
     return ACL_SUCCESS;
 }
@@ -552,7 +465,7 @@ static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     if (range != NULL && range->kind == ACL__POOLED) {
-        return acl__soma_block_at(pointer, start, size);
+        return acl__mem_pool_block_at(pointer, start, size);
     }
     range = range != NULL ? range : acl__range_at(&acl__rt.host_memory, pointer);
     if (range == NULL || address_of(pointer) - range->range.start >= range->asked_bytes) {
@@ -565,21 +478,12 @@ static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
 
 ACL_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
-    ACL_ENTER(aclrtMemGetAddressRange);
-    if (ptr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemGetAddressRange: ptr is NULL");
-    }
-    if (pbase == NULL && psize == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: both outputs are NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtMemGetAddressRange);
+    ACL_NEED(ptr);
+    ACL_REFUSE_IF(pbase == NULL && psize == NULL, ACL_ERROR_RT_PARAM_INVALID, "both outputs are NULL");
     uint64_t start = 0;
     uint64_t size = 0;
-    acl__lock();
-    const bool found = range_locked(ptr, &start, &size);
-    acl__unlock();
-    if (!found) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAddressRange: %p is in no allocation", ptr);
-    }
+    ACL_REFUSE_IF(!range_locked(ptr, &start, &size), ACL_ERROR_RT_PARAM_INVALID, "%p is in no allocation", ptr);
     if (pbase != NULL) {
         *pbase = (void *)(uintptr_t)start;
     }

@@ -42,9 +42,7 @@ ACL_EXPORT const char *aclrtGetSocName(void)
 ACL_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
 {
     ACL_ENTER(aclrtGetRunMode);
-    if (runMode == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetRunMode: runMode is NULL");
-    }
+    ACL_NEED(runMode);
     *runMode = ACL_HOST;
     return ACL_SUCCESS;
 }
@@ -52,13 +50,8 @@ ACL_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
 ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
     ACL_ENTER(aclrtGetDeviceInfo);
-    if (value == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetDeviceInfo: value is NULL");
-    }
-    const aclError error = check_device(deviceId, ACL_ERROR_RT_PARAM_INVALID, "aclrtGetDeviceInfo");
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_NEED(value);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_PARAM_INVALID, __func__));
     switch ((int)attr) {
     case ACL_DEV_ATTR_AICPU_CORE_NUM:
         *value = AICPU_CORES;
@@ -113,66 +106,31 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     }
 }
 
-/* The three numbers of a device are the same: no device is hidden from the process or renumbered. */
-static aclError same_id(int32_t id, int32_t *other, const char *name)
-{
-    if (other == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the output is NULL", name);
+/* Defines the public function that turns one of a device's three numbers into another. They are the same: no device is
+ * hidden from the process or renumbered. */
+#define SAME_ID(name)                                                                                                  \
+    ACL_EXPORT aclError name(int32_t id, int32_t *other)                                                               \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        ACL_REFUSE_IF(other == NULL, ACL_ERROR_INVALID_PARAM, "the output is NULL");                                   \
+        ACL_TRY(check_device(id, ACL_ERROR_RT_INVALID_DEVICEID, __func__));                                            \
+        *other = id;                                                                                                   \
+        return ACL_SUCCESS;                                                                                            \
     }
-    const aclError error = check_device(id, ACL_ERROR_RT_INVALID_DEVICEID, name);
-    if (error == ACL_SUCCESS) {
-        *other = id;
-    }
-    return error;
-}
-
-ACL_EXPORT aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
-{
-    ACL_ENTER(aclrtGetLogicDevIdByUserDevId);
-    return same_id(userDevid, logicDevId, "aclrtGetLogicDevIdByUserDevId");
-}
-
-ACL_EXPORT aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
-{
-    ACL_ENTER(aclrtGetUserDevIdByLogicDevId);
-    return same_id(logicDevId, userDevid, "aclrtGetUserDevIdByLogicDevId");
-}
-
-ACL_EXPORT aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
-{
-    ACL_ENTER(aclrtGetLogicDevIdByPhyDevId);
-    return same_id(phyDevId, logicDevId, "aclrtGetLogicDevIdByPhyDevId");
-}
-
-ACL_EXPORT aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
-{
-    ACL_ENTER(aclrtGetPhyDevIdByLogicDevId);
-    return same_id(logicDevId, phyDevId, "aclrtGetPhyDevIdByLogicDevId");
-}
-
-ACL_EXPORT aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
-{
-    ACL_ENTER(aclrtGetUserDevIdByPhyDevId);
-    return same_id(phyDevId, userDevId, "aclrtGetUserDevIdByPhyDevId");
-}
-
-ACL_EXPORT aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
-{
-    ACL_ENTER(aclrtGetPhyDevIdByUserDevId);
-    return same_id(userDevId, phyDevId, "aclrtGetPhyDevIdByUserDevId");
-}
+SAME_ID(aclrtGetLogicDevIdByUserDevId)
+SAME_ID(aclrtGetUserDevIdByLogicDevId)
+SAME_ID(aclrtGetLogicDevIdByPhyDevId)
+SAME_ID(aclrtGetPhyDevIdByLogicDevId)
+SAME_ID(aclrtGetUserDevIdByPhyDevId)
+SAME_ID(aclrtGetPhyDevIdByUserDevId)
 
 ACL_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
     ACL_ENTER(aclrtQueryDeviceStatus);
-    if (deviceStatus == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryDeviceStatus: deviceStatus is NULL");
-    }
-    const aclError error = check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, "aclrtQueryDeviceStatus");
-    if (error == ACL_SUCCESS) {
-        *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
-    }
-    return error;
+    ACL_NEED(deviceStatus);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
+    return ACL_SUCCESS;
 }
 
 /* True while work of the device is under way. */
@@ -190,18 +148,11 @@ static bool is_busy(int32_t device)
 ACL_EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo)
 {
     enum { BUSY_PERCENT = 100, NOT_KNOWN = -1 };
-    ACL_ENTER(aclrtGetDeviceUtilizationRate);
-    if (utilizationInfo == NULL || utilizationInfo->utilizationExtend != NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "aclrtGetDeviceUtilizationRate: utilizationInfo must not be NULL, its utilizationExtend must");
-    }
-    const aclError error = check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, "aclrtGetDeviceUtilizationRate");
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtGetDeviceUtilizationRate);
+    ACL_REFUSE_IF(utilizationInfo == NULL || utilizationInfo->utilizationExtend != NULL, ACL_ERROR_INVALID_PARAM,
+                  "utilizationInfo must not be NULL, its utilizationExtend must");
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
     const int32_t percent = is_busy(deviceId) ? BUSY_PERCENT : 0;
-    acl__unlock();
     utilizationInfo->cubeUtilization = percent;
     utilizationInfo->vectorUtilization = percent;
     utilizationInfo->aicpuUtilization = 0;
@@ -235,73 +186,43 @@ static aclError check_limit(aclrtDevResLimitType type, const char *name)
 
 ACL_EXPORT aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
 {
-    ACL_ENTER(aclrtGetDeviceResLimit);
-    if (value == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetDeviceResLimit: value is NULL");
-    }
-    aclError error = check_limit(type, "aclrtGetDeviceResLimit");
-    if (error == ACL_SUCCESS) {
-        error = check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, "aclrtGetDeviceResLimit");
-    }
-    if (error == ACL_SUCCESS) {
-        acl__lock();
-        *value = limit_of(deviceId, type);
-        acl__unlock();
-    }
-    return error;
+    ACL_ENTER_LOCKED(aclrtGetDeviceResLimit);
+    ACL_NEED(value);
+    ACL_TRY(check_limit(type, __func__));
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    *value = limit_of(deviceId, type);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
-    ACL_ENTER(aclrtSetDeviceResLimit);
-    aclError error = check_limit(type, "aclrtSetDeviceResLimit");
-    if (error == ACL_SUCCESS) {
-        error = check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, "aclrtSetDeviceResLimit");
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (value > most_of(type)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSetDeviceResLimit: a device has %u such cores, not %u",
-                         most_of(type), value);
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtSetDeviceResLimit);
+    ACL_TRY(check_limit(type, __func__));
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    ACL_REFUSE_IF(value > most_of(type), ACL_ERROR_RT_PARAM_INVALID, "a device has %u such cores, not %u",
+                  most_of(type), value);
     limits[deviceId][type].is_set = true;
     limits[deviceId][type].value = value;
-    acl__unlock();
     return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtResetDeviceResLimit(int32_t deviceId)
 {
-    ACL_ENTER(aclrtResetDeviceResLimit);
-    const aclError error = check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, "aclrtResetDeviceResLimit");
-    if (error == ACL_SUCCESS) {
-        acl__lock();
-        memset(limits[deviceId], 0, sizeof(limits[deviceId]));
-        acl__unlock();
-    }
-    return error;
+    ACL_ENTER_LOCKED(aclrtResetDeviceResLimit);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    memset(limits[deviceId], 0, sizeof(limits[deviceId]));
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
-    ACL_ENTER(aclrtGetResInCurrentThread);
-    if (value == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetResInCurrentThread: value is NULL");
-    }
-    aclError error = check_limit(type, "aclrtGetResInCurrentThread");
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_ENTER_LOCKED(aclrtGetResInCurrentThread);
+    ACL_NEED(value);
+    ACL_TRY(check_limit(type, __func__));
     acl__context *context = NULL;
-    acl__lock();
-    error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        *value = limit_of(context->device, type);
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&context));
+    *value = limit_of(context->device, type);
+    return ACL_SUCCESS;
 }
 
 /* --- streams by a configuration --- */
@@ -331,9 +252,7 @@ ACL_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 ACL_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 {
     ACL_ENTER(aclrtDestroyStreamConfigHandle);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyStreamConfigHandle: handle is NULL");
-    }
+    ACL_NEED(handle);
     free(handle);
     return ACL_SUCCESS;
 }
@@ -363,25 +282,19 @@ ACL_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
                                             const void *attrValue, size_t valueSize)
 {
     ACL_ENTER(aclrtSetStreamConfigOpt);
-    if (handle == NULL || attrValue == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: handle or attrValue is NULL");
-    }
+    ACL_REFUSE_IF(handle == NULL || attrValue == NULL, ACL_ERROR_INVALID_PARAM, "handle or attrValue is NULL");
     size_t bytes = 0;
     void *kept = attribute(handle, attr, &bytes);
     /* The vendor's code takes eight bytes for flags; its example passes four, the size of flags everywhere else. */
     const bool is_short = attr == ACL_RT_STREAM_FLAG && valueSize == sizeof(uint32_t);
-    if (kept == NULL || (valueSize != bytes && !is_short)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: there is no attribute %d of %zu bytes",
-                         (int)attr, valueSize);
-    }
+    ACL_REFUSE_IF(kept == NULL || (valueSize != bytes && !is_short), ACL_ERROR_INVALID_PARAM,
+                  "there is no attribute %d of %zu bytes", (int)attr, valueSize);
     uint32_t priority = 0;
     if (attr == ACL_RT_STREAM_PRIORITY) {
         memcpy(&priority, attrValue, sizeof(priority));
     }
-    if (priority > LEAST_PRIORITY) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: priority %u is not in 0 to %d", priority,
-                         (int)LEAST_PRIORITY);
-    }
+    ACL_REFUSE_IF(priority > LEAST_PRIORITY, ACL_ERROR_INVALID_PARAM, "priority %u is not in 0 to %d", priority,
+                  (int)LEAST_PRIORITY);
     memset(kept, 0, bytes);
     memcpy(kept, attrValue, valueSize); /* little-endian: the low bytes come first */
     return ACL_SUCCESS;
@@ -391,29 +304,20 @@ ACL_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamCo
 {
     ACL_ENTER(aclrtCreateStreamV2);
     const uint64_t flags = handle != NULL ? handle->flag : 0;
-    if (flags > UINT32_MAX) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateStreamV2: 0x%llx are no flags of a stream",
-                         (unsigned long long)flags);
-    }
-    return acl__stream_create_with(stream, handle != NULL ? handle->priority : 0, (uint32_t)flags,
-                                   "aclrtCreateStreamV2");
+    ACL_REFUSE_IF(flags > UINT32_MAX, ACL_ERROR_INVALID_PARAM, "0x%llx are no flags of a stream",
+                  (unsigned long long)flags);
+    return acl__stream_create_with(stream, handle != NULL ? handle->priority : 0, (uint32_t)flags, __func__);
 }
 
 /* Drops the stream's work; the next wait returns an error. The vendor's function keeps the tasks behind the running
  * one, for a clean-up function that is not offered here; this one drops them too. */
 ACL_EXPORT aclError aclrtStreamStop(aclrtStream handle)
 {
-    ACL_ENTER(aclrtStreamStop);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamStop: the default stream cannot be stopped");
-    }
+    ACL_ENTER_LOCKED(aclrtStreamStop);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_RT_PARAM_INVALID, "the default stream cannot be stopped");
     acl__stream *stream = NULL;
-    acl__lock();
-    const aclError error = acl__stream_any(handle, &stream);
-    if (error == ACL_SUCCESS) {
-        acl__stream_drop(stream);
-        stream->error = ACL_ERROR_RT_INTERNAL_ERROR;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__stream_any(handle, &stream));
+    acl__stream_drop(stream);
+    stream->error = ACL_ERROR_RT_INTERNAL_ERROR;
+    return ACL_SUCCESS;
 }

@@ -35,9 +35,8 @@ static void release_locked(acl__model *model)
 
 void acl__model_release(acl__model *model)
 {
-    acl__lock();
+    ACL_HOLD_LOCK();
     release_locked(model);
-    acl__unlock();
 }
 
 static acl__model **link_of(uint32_t id)
@@ -111,6 +110,21 @@ static bool derive(acl__model *model)
     return true;
 }
 
+/* Gives a model its weights and its id, and adds it to the list. */
+static aclError add(acl__model *model)
+{
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
+    model->device = context->device;
+    if (model->weight_bytes > 0) {
+        ACL_TRY(acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights));
+    }
+    model->id = ++last_id;
+    model->next = models;
+    models = model;
+    return ACL_SUCCESS;
+}
+
 /* Loads a network and takes ownership of it, also on failure. The lock is not held. */
 static aclError load(acl__network *network, const char *function, uint32_t *id)
 {
@@ -121,57 +135,37 @@ static aclError load(acl__network *network, const char *function, uint32_t *id)
     }
     model->network = network;
     model->references = 1;
-    aclError error = ACL_SUCCESS;
-    if (!derive(model)) {
-        error = acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
-    }
-    acl__context *context = NULL;
-    acl__lock();
-    if (error == ACL_SUCCESS) {
-        error = acl__context_need(&context);
-    }
-    if (error == ACL_SUCCESS) {
-        model->device = context->device;
-        if (model->weight_bytes > 0) {
-            error = acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights);
-        }
-    }
-    if (error == ACL_SUCCESS) {
-        model->id = ++last_id;
-        model->next = models;
-        models = model;
-        *id = model->id;
-    } else {
+    const bool good = derive(model);
+    ACL_HOLD_LOCK();
+    const aclError error = good ? add(model) : acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
+    if (error != ACL_SUCCESS) {
         model_free(model);
+        return error;
     }
-    acl__unlock();
-    return error;
+    *id = model->id;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId)
 {
     ACL_ENTER(aclmdlLoadFromFile);
-    if (modelPath == NULL || modelId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlLoadFromFile: an argument is NULL");
-    }
+    ACL_NEED(modelPath);
+    ACL_NEED(modelId);
     acl__network *network = NULL;
     acl__model_error error;
     const weir_status status = acl__network_read(modelPath, &network, &error);
-    return status != WEIR_OK ? parse_error(status, "aclmdlLoadFromFile", &error)
-                             : load(network, "aclmdlLoadFromFile", modelId);
+    return status != WEIR_OK ? parse_error(status, __func__, &error) : load(network, __func__, modelId);
 }
 
 ACL_EXPORT aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId)
 {
     ACL_ENTER(aclmdlLoadFromMem);
-    if (model == NULL || modelSize == 0 || modelId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlLoadFromMem: an argument is NULL, or the size is 0");
-    }
+    ACL_REFUSE_IF(model == NULL || modelSize == 0 || modelId == NULL, ACL_ERROR_INVALID_PARAM,
+                  "an argument is NULL, or the size is 0");
     acl__network *network = NULL;
     acl__model_error error;
     const weir_status status = acl__network_parse("(memory)", model, modelSize, &network, &error);
-    return status != WEIR_OK ? parse_error(status, "aclmdlLoadFromMem", &error)
-                             : load(network, "aclmdlLoadFromMem", modelId);
+    return status != WEIR_OK ? parse_error(status, __func__, &error) : load(network, __func__, modelId);
 }
 
 /* An execution that is still being queued keeps the model. */
@@ -186,12 +180,10 @@ ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
         release_locked(gone);
     }
     acl__unlock();
-    if (gone != NULL) {
-        acl__consumer_model_ends();
-    }
-    return gone != NULL ? ACL_SUCCESS
-                        : acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
-                                    "aclmdlUnload: no model has the id %u", (unsigned)modelId);
+    ACL_REFUSE_IF(gone == NULL, (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "no model has the id %u",
+                  (unsigned)modelId);
+    acl__consumer_model_ends();
+    return ACL_SUCCESS;
 }
 
 /* Returns the peak of the bytes live at once, at the input sizes given in the file. */
@@ -222,18 +214,16 @@ static uint64_t work_bytes(const acl__model *model)
 ACL_EXPORT aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize)
 {
     ACL_ENTER(aclmdlQuerySize);
-    if (fileName == NULL || workSize == NULL || weightSize == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlQuerySize: an argument is NULL");
-    }
+    ACL_NEED(fileName);
+    ACL_NEED(workSize);
+    ACL_NEED(weightSize);
     acl__model_error error;
     acl__model *model = calloc(1, sizeof(*model));
-    if (model == NULL) {
-        return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlQuerySize: no host memory");
-    }
+    ACL_REFUSE_IF(model == NULL, ACL_ERROR_BAD_ALLOC, "no host memory");
     const weir_status status = acl__network_read(fileName, &model->network, &error);
     aclError result = ACL_SUCCESS;
     if (status != WEIR_OK) {
-        result = parse_error(status, "aclmdlQuerySize", &error);
+        result = parse_error(status, __func__, &error);
     } else if (!derive(model)) {
         result = acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlQuerySize: no host memory");
     } else {
@@ -289,9 +279,7 @@ ACL_EXPORT aclmdlDesc *aclmdlCreateDesc(void)
 ACL_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
 {
     ACL_ENTER(aclmdlDestroyDesc);
-    if (modelDesc == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlDestroyDesc: NULL");
-    }
+    ACL_NEED(modelDesc);
     desc_clear(modelDesc);
     free(modelDesc);
     return ACL_SUCCESS;
@@ -359,9 +347,7 @@ static bool describe_all(aclmdlDesc *desc, const acl__model *model)
 ACL_EXPORT aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
 {
     ACL_ENTER(aclmdlGetDesc);
-    if (modelDesc == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetDesc: the description is NULL");
-    }
+    ACL_REFUSE_IF(modelDesc == NULL, ACL_ERROR_INVALID_PARAM, "the description is NULL");
     acl__model *model = acl__model_get(modelId);
     if (model == NULL) {
         return (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;
@@ -414,9 +400,8 @@ ACL_EXPORT size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index
 static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims, const char *function)
 {
     const end *found = end_at(desc, output, index);
-    if (found == NULL || dims == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there is no index %zu", function, index);
-    }
+    ACL_FAIL_IF(found == NULL || dims == NULL, ACL_ERROR_INVALID_PARAM,
+                "%s: an argument is NULL, or there is no index %zu", function, index);
     *dims = found->dims;
     return ACL_SUCCESS;
 }
@@ -424,13 +409,13 @@ static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclm
 ACL_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetInputDims);
-    return get_dims(modelDesc, false, index, dims, "aclmdlGetInputDims");
+    return get_dims(modelDesc, false, index, dims, __func__);
 }
 
 ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetOutputDims);
-    return get_dims(modelDesc, true, index, dims, "aclmdlGetOutputDims");
+    return get_dims(modelDesc, true, index, dims, __func__);
 }
 
 ACL_EXPORT const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
@@ -450,9 +435,9 @@ ACL_EXPORT const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, s
 ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index)
 {
     ACL_ENTER(aclmdlGetInputIndexByName);
-    if (modelDesc == NULL || name == NULL || index == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetInputIndexByName: an argument is NULL");
-    }
+    ACL_NEED(modelDesc);
+    ACL_NEED(name);
+    ACL_NEED(index);
     for (size_t i = 0; i < modelDesc->input_count; i++) {
         if (strcmp(modelDesc->ends[i].name, name) == 0) {
             *index = i;

@@ -141,7 +141,7 @@ static aclError compute(void *ctx)
         }
     }
     if (!intact) {
-        acl__report_warning("a model's kernel read a value that somebody else had written over");
+        acl__report_warning("a model's kernel read a value that other work had written over");
     }
     return ACL_SUCCESS;
 }
@@ -207,10 +207,8 @@ static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc
     if (desc == NULL || desc->rank == 0) {
         return ACL_SUCCESS;
     }
-    if (desc->type != ACL_FLOAT && desc->type != ACL_DT_UNDEFINED) {
-        return acl__fail((aclError)ACL_ERROR_GE_DATATYPE_INVALID, "input %u (\"%.60s\"): only float32 is taken",
-                         (unsigned)input, name);
-    }
+    ACL_FAIL_IF(desc->type != ACL_FLOAT && desc->type != ACL_DT_UNDEFINED, (aclError)ACL_ERROR_GE_DATATYPE_INVALID,
+                "input %u (\"%.60s\"): only float32 is taken", (unsigned)input, name);
     uint32_t first = 0, rank = desc->rank;
     /* A leading 1 is the batch, unless the rank in the file includes it. */
     if (desc->dims[0] == 1 && rank > 1 && (usual == NULL ? rank > 3 : rank == usual->rank + 1)) {
@@ -225,12 +223,9 @@ static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc
         *last[i] = (uint64_t)dim;
     }
     shape->rank = rank;
-    if (!good || (usual != NULL && (shape->c != usual->c || shape->d != usual->d))) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "input %u (\"%.60s\"): a shape out of the model's range: only width and "
-                         "height are free",
-                         (unsigned)input, name);
-    }
+    ACL_FAIL_IF(!good || (usual != NULL && (shape->c != usual->c || shape->d != usual->d)), ACL_ERROR_INVALID_PARAM,
+                "input %u (\"%.60s\"): a shape out of the model's range: only width and height are free",
+                (unsigned)input, name);
     return ACL_SUCCESS;
 }
 
@@ -243,25 +238,21 @@ static aclError check_buffer(const execution *e, bool output, uint32_t index, ui
 {
     const aclDataBuffer *buffer = buffer_of(output ? e->out : e->in, index);
     const char *which = output ? "output" : "input";
-    if (buffer->data == NULL || buffer->size < needed) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s %u needs %" PRIu64 " bytes, its buffer has %zu", which,
-                         (unsigned)index, needed, buffer->data != NULL ? buffer->size : 0);
-    }
-    acl__lock();
-    const bool there = acl__is_device_memory(buffer->data, needed);
-    acl__unlock();
-    return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM, "%s %u at %p is not %" PRIu64 " bytes of device memory", which,
-                             (unsigned)index, buffer->data, needed);
+    ACL_FAIL_IF(buffer->data == NULL || buffer->size < needed, ACL_ERROR_INVALID_PARAM,
+                "%s %u needs %" PRIu64 " bytes, its buffer has %zu", which, (unsigned)index, needed,
+                buffer->data != NULL ? buffer->size : 0);
+    ACL_HOLD_LOCK();
+    ACL_FAIL_IF(!acl__is_device_memory(buffer->data, needed), ACL_ERROR_INVALID_PARAM,
+                "%s %u at %p is not %" PRIu64 " bytes of device memory", which, (unsigned)index, buffer->data, needed);
+    return ACL_SUCCESS;
 }
 
 static aclError check_sets(const execution *e)
 {
     const acl__network *n = e->model->network;
-    if (e->in->count < n->input_count || e->out->count < n->output_count) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%zu inputs and %zu outputs, where the model has %u and %u",
-                         e->in->count, e->out->count, (unsigned)n->input_count, (unsigned)n->output_count);
-    }
+    ACL_FAIL_IF(e->in->count < n->input_count || e->out->count < n->output_count, ACL_ERROR_INVALID_PARAM,
+                "%zu inputs and %zu outputs, where the model has %u and %u", e->in->count, e->out->count,
+                (unsigned)n->input_count, (unsigned)n->output_count);
     return ACL_SUCCESS;
 }
 
@@ -281,24 +272,20 @@ static aclError read_shapes(execution *e)
 {
     const acl__network *n = e->model->network;
     acl__model_error wrong;
-    aclError error = check_sets(e);
-    for (uint32_t i = 0; i < n->input_count && error == ACL_SUCCESS; i++) {
-        error = shape_of(e, i, e->in->entries[i].desc, &e->inputs[i]);
+    ACL_TRY(check_sets(e));
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        ACL_TRY(shape_of(e, i, e->in->entries[i].desc, &e->inputs[i]));
     }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (acl__network_shapes(n, e->inputs, e->shapes, &wrong) != WEIR_OK) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.text);
-    }
+    ACL_FAIL_IF(acl__network_shapes(n, e->inputs, e->shapes, &wrong) != WEIR_OK, ACL_ERROR_INVALID_PARAM, "%s",
+                wrong.text);
     size_storages(e);
-    for (uint32_t i = 0; i < n->input_count && error == ACL_SUCCESS; i++) {
-        error = check_buffer(e, false, i, acl__dense_bytes(&e->shapes[n->inputs[i]]));
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        ACL_TRY(check_buffer(e, false, i, acl__dense_bytes(&e->shapes[n->inputs[i]])));
     }
-    for (uint32_t i = 0; i < n->output_count && error == ACL_SUCCESS; i++) {
-        error = check_buffer(e, true, i, acl__dense_bytes(&e->shapes[n->outputs[i]]));
+    for (uint32_t i = 0; i < n->output_count; i++) {
+        ACL_TRY(check_buffer(e, true, i, acl__dense_bytes(&e->shapes[n->outputs[i]])));
     }
-    return error;
+    return ACL_SUCCESS;
 }
 
 /* Writes the outputs' shapes into their descriptions. */
@@ -477,11 +464,7 @@ static aclError copy_shared_outputs(const execution *e)
         k->spans[0] = span_of(e, s);
         k->spans[0].bytes = acl__dense_bytes(&e->shapes[n->outputs[i]]);
         k->spans[1] = (span){buffer_of(e->out, i)->data, k->spans[0].bytes, true};
-        const aclError error =
-            launch(e, k, n->blobs[n->outputs[i]].name, acl__roofline_ns(0, 0, 2 * k->spans[0].bytes), NULL, 0);
-        if (error != ACL_SUCCESS) {
-            return error;
-        }
+        ACL_TRY(launch(e, k, n->blobs[n->outputs[i]].name, acl__roofline_ns(0, 0, 2 * k->spans[0].bytes), NULL, 0));
     }
     return ACL_SUCCESS;
 }
@@ -524,26 +507,18 @@ static aclError run_layers(execution *e)
 
 static aclError execute(execution *e, aclrtStream stream, acl__executor executor)
 {
-    aclError error = execution_init(e);
-    if (error == ACL_SUCCESS) {
-        error = read_shapes(e);
-    }
-    if (error == ACL_SUCCESS) {
-        error = acl__supply_begin(&e->supply, stream, executor);
-    }
-    if (error == ACL_SUCCESS) {
-        error = run_layers(e);
-    }
-    return error == ACL_SUCCESS ? describe_outputs(e) : error;
+    ACL_TRY(execution_init(e));
+    ACL_TRY(read_shapes(e));
+    ACL_TRY(acl__supply_begin(&e->supply, stream, executor));
+    ACL_TRY(run_layers(e));
+    return describe_outputs(e);
 }
 
 static aclError execute_id(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
                            acl__executor executor, const char *function)
 {
     execution e __attribute__((cleanup(execution_fini))) = {.in = input, .out = output};
-    if (input == NULL || output == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: a data set is NULL", function);
-    }
+    ACL_FAIL_IF(input == NULL || output == NULL, ACL_ERROR_INVALID_PARAM, "%s: a data set is NULL", function);
     e.model = acl__model_get(id);
     return e.model != NULL ? execute(&e, stream, executor) : (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;
 }
@@ -552,22 +527,16 @@ ACL_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *in
                                        aclrtStream stream)
 {
     ACL_ENTER(aclmdlExecuteAsync);
-    return execute_id(modelId, input, output, stream, ACL__MODEL, "aclmdlExecuteAsync");
+    return execute_id(modelId, input, output, stream, ACL__MODEL, __func__);
 }
 
 /* The synchronous form never asks a registered allocator. */
 ACL_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output)
 {
     ACL_ENTER(aclmdlExecute);
-    aclError error = execute_id(modelId, input, output, NULL, ACL__MODEL_ONLY, "aclmdlExecute");
-    if (error == ACL_SUCCESS) {
-        acl__stream *stream = NULL;
-        acl__lock();
-        error = acl__stream_of(NULL, &stream);
-        if (error == ACL_SUCCESS) {
-            error = acl__stream_wait(stream, -1);
-        }
-        acl__unlock();
-    }
-    return error;
+    ACL_TRY(execute_id(modelId, input, output, NULL, ACL__MODEL_ONLY, __func__));
+    acl__stream *stream = NULL;
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__stream_of(NULL, &stream));
+    return acl__stream_wait(stream, -1);
 }

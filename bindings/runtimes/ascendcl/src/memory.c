@@ -167,50 +167,38 @@ static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMa
         return bad;
     }
     const size_t more = PADDING + (is_huge1g(policy) ? 0 : padding);
-    if (size > SIZE_MAX - more) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the size overflows when padded", name);
-    }
+    ACL_FAIL_IF(size > SIZE_MAX - more, ACL_ERROR_INVALID_PARAM, "%s: the size overflows when padded", name);
     const uint64_t padded = (size + more - 1) / PADDING * PADDING;
     acl__context *context = NULL;
     void *address = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS && device >= 0 && device != context->device) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: device %d is not the current one", name, device);
-    }
-    if (error == ACL_SUCCESS) {
-        error = acl__malloc(context->device, padded, policy, &address);
-    }
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        *pointer = address;
-    }
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__context_need(&context));
+    ACL_FAIL_IF(device >= 0 && device != context->device, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: device %d is not the current one", name, device);
+    ACL_TRY(acl__malloc(context->device, padded, policy, &address));
+    *pointer = address;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     ACL_ENTER(aclrtMalloc);
-    return allocate(devPtr, size, PADDING, policy, -1, "aclrtMalloc");
+    return allocate(devPtr, size, PADDING, policy, -1, __func__);
 }
 
 ACL_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     ACL_ENTER(aclrtMallocAlign32);
-    return allocate(devPtr, size, 0, policy, -1, "aclrtMallocAlign32");
+    return allocate(devPtr, size, 0, policy, -1, __func__);
 }
 
 ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     ACL_ENTER(aclrtMallocCached);
-    const aclError error = check(devPtr, size, "aclrtMallocCached");
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (policy != ACL_MEM_MALLOC_NORMAL_ONLY) {
-        return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMallocCached: only with ACL_MEM_MALLOC_NORMAL_ONLY");
-    }
-    return allocate(devPtr, size, PADDING, policy, -1, "aclrtMallocCached");
+    ACL_TRY(check(devPtr, size, __func__));
+    ACL_REFUSE_IF(policy != ACL_MEM_MALLOC_NORMAL_ONLY, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "only with ACL_MEM_MALLOC_NORMAL_ONLY");
+    return allocate(devPtr, size, PADDING, policy, -1, __func__);
 }
 
 /* Reads the device from the attributes; *device is unchanged if they name none. */
@@ -240,22 +228,16 @@ ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
     const uint32_t types =
         ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY;
     int32_t device = -1;
-    aclError error = check(devPtr, size, "aclrtMallocWithCfg");
-    if (error == ACL_SUCCESS && cfg != NULL && cfg->attrs == NULL) {
-        error = acl__fail(cfg->numAttrs > 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID,
-                          "aclrtMallocWithCfg: the attributes are NULL");
-    }
-    if (error == ACL_SUCCESS) {
-        error = read_attributes(cfg, &device);
-    }
-    return error == ACL_SUCCESS ? allocate(devPtr, size, 0, (aclrtMemMallocPolicy)((uint32_t)policy & ~types), device,
-                                           "aclrtMallocWithCfg")
-                                : error;
+    ACL_TRY(check(devPtr, size, __func__));
+    ACL_REFUSE_IF(cfg != NULL && cfg->attrs == NULL,
+                  cfg->numAttrs > 0 ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_PARAM_INVALID, "the attributes are NULL");
+    ACL_TRY(read_attributes(cfg, &device));
+    return allocate(devPtr, size, 0, (aclrtMemMallocPolicy)((uint32_t)policy & ~types), device, __func__);
 }
 
 /* --- free --- */
 
-static aclError give_back(acl__range *range)
+static aclError range_free(acl__range *range)
 {
     const uint64_t bytes = range->range.end - range->range.start;
     const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
@@ -269,42 +251,30 @@ static aclError give_back(acl__range *range)
 aclError acl__free(void *pointer)
 {
     aclError error = ACL_SUCCESS;
-    if (acl__soma_free_now(pointer, &error)) {
+    if (acl__mem_pool_free_now(pointer, &error)) {
         return error;
     }
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    if (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed",
-                         pointer);
-    }
-    return give_back(range);
+    ACL_FAIL_IF(range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer,
+                ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed", pointer);
+    return range_free(range);
 }
 
 ACL_EXPORT aclError aclrtFree(void *devPtr)
 {
-    ACL_ENTER(aclrtFree);
-    if (devPtr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFree: NULL");
-    }
-    acl__lock();
-    const aclError error = acl__free(devPtr);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtFree);
+    ACL_NEED(devPtr);
+    return acl__free(devPtr);
 }
 
 ACL_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
 {
-    ACL_ENTER(aclrtFreeWithDevSync);
-    if (devPtr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreeWithDevSync: NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtFreeWithDevSync);
+    ACL_NEED(devPtr);
     const acl__range *range = acl__range_at(&acl__rt.device_memory, devPtr);
-    aclError error = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
+    const aclError waited = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
     const aclError freed = acl__free(devPtr);
-    error = error == ACL_SUCCESS ? freed : error;
-    acl__unlock();
-    return error;
+    return waited != ACL_SUCCESS ? waited : freed;
 }
 
 void acl__memory_reset(int32_t device)
@@ -317,7 +287,7 @@ void acl__memory_reset(int32_t device)
         if (range->kind == ACL__ALLOCATED && range->device == device) {
             bytes += range->range.end - range->range.start;
             pieces++;
-            (void)give_back(range);
+            (void)range_free(range);
         }
     }
     if (pieces > 0) {
@@ -361,27 +331,20 @@ static share share_of(aclrtMemAttr attr)
 
 ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
-    ACL_ENTER(aclrtGetMemInfo);
+    ACL_ENTER_LOCKED(aclrtGetMemInfo);
     const share part = share_of(attr);
-    if (free == NULL || total == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtGetMemInfo: an output is NULL");
-    }
-    if (part == NO_SUCH) {
-        return acl__fail(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "aclrtGetMemInfo: there is no attribute %d", (int)attr);
-    }
+    ACL_NEED(free);
+    ACL_NEED(total);
+    ACL_REFUSE_IF(part == NO_SUCH, ACL_ERROR_RT_INVALID_MEMORY_TYPE, "there is no attribute %d", (int)attr);
     acl__context *context = NULL;
-    acl__lock();
-    const aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        const acl__device *device = &acl__rt.devices[context->device];
-        const uint64_t others = part == HUGE_PAGES     ? device->held_normal_bytes
+    ACL_TRY(acl__context_need(&context));
+    const acl__device *device = &acl__rt.devices[context->device];
+    const uint64_t other_kind = part == HUGE_PAGES     ? device->held_normal_bytes
                                 : part == NORMAL_PAGES ? device->held_huge_bytes
                                                        : 0;
-        *free = free_bytes(device);
-        *total = acl__rt.config.capacity_bytes - others;
-    }
-    acl__unlock();
-    return error;
+    *free = free_bytes(device);
+    *total = acl__rt.config.capacity_bytes - other_kind;
+    return ACL_SUCCESS;
 }
 
 /* --- the auditor --- */

@@ -115,12 +115,10 @@ static word *word_get(uint64_t address)
 /* Refuses an address that is not aligned or not device memory. */
 static aclError check_word(const void *address, const char *name)
 {
-    if (((uintptr_t)address % WORD_BYTES) != 0) {
-        return acl__fail(ACL_ERROR_RT_ADDR_UNALIGNED, "%s: %p is not aligned to 8 bytes", name, address);
-    }
-    if (!is_device_word((uint64_t)(uintptr_t)address)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not device memory", name, address);
-    }
+    ACL_FAIL_IF(((uintptr_t)address % WORD_BYTES) != 0, ACL_ERROR_RT_ADDR_UNALIGNED, "%s: %p is not aligned to 8 bytes",
+                name, address);
+    ACL_FAIL_IF(!is_device_word((uint64_t)(uintptr_t)address), ACL_ERROR_RT_PARAM_INVALID,
+                "%s: %p is not device memory", name, address);
     return ACL_SUCCESS;
 }
 
@@ -156,8 +154,15 @@ static void write_end(void *ctx)
 
 /* Queues a write of a word. The recording is queued after the write, so that a stream that waited for it may write the
  * word too. */
-static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stream)
+ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
+    ACL_ENTER_LOCKED(aclrtValueWrite);
+    ACL_NEED(devAddr);
+    ACL_REFUSE_IF(flag != 0, ACL_ERROR_RT_PARAM_INVALID, "flag is %u and has to be 0", flag);
+    acl__stream *on = NULL;
+    ACL_TRY(check_word(devAddr, __func__));
+    ACL_TRY(acl__stream_of(stream, &on));
+    const uint64_t address = (uint64_t)(uintptr_t)devAddr;
     value_write *w = calloc(1, sizeof(*w));
     mark *m = mark_new();
     if (w == NULL || m == NULL) {
@@ -170,34 +175,12 @@ static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stre
     const weir_sim_access access = {.address = address, .size = WORD_BYTES, .write = true};
     const acl__kernel kernel = {
         .tag = "value write", .accesses = &access, .access_count = 1, .compute = write_now, .end = write_end, .ctx = w};
-    aclError error = acl__launch(stream, &kernel);
+    aclError error = acl__launch(on, &kernel);
     if (error == ACL_SUCCESS) {
-        m->record = acl__record_queue(stream, &error);
+        m->record = acl__record_queue(on, &error);
         error = ACL_SUCCESS; /* the value is written even without a recording */
     }
     mark_release(m);
-    return error;
-}
-
-ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
-{
-    ACL_ENTER(aclrtValueWrite);
-    if (devAddr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtValueWrite: devAddr is NULL");
-    }
-    if (flag != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtValueWrite: flag is %u and has to be 0", flag);
-    }
-    acl__stream *on = NULL;
-    acl__lock();
-    aclError error = check_word(devAddr, "aclrtValueWrite");
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(stream, &on);
-    }
-    if (error == ACL_SUCCESS) {
-        error = write_locked((uint64_t)(uintptr_t)devAddr, value, on);
-    }
-    acl__unlock();
     return error;
 }
 
@@ -233,10 +216,7 @@ static aclError join_writer(acl__stream *stream, uint64_t address)
     if (w == NULL || w->last == NULL || w->last->record == NULL) {
         return ACL_SUCCESS;
     }
-    const aclError error = acl__record_join(stream, w->last->record);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__record_join(stream, w->last->record));
     const weir_sim_access access = {.address = address, .size = WORD_BYTES};
     weir_sim_work read = WEIR_SIM_WORK_INIT;
     read.tag = "value wait";
@@ -268,40 +248,21 @@ static void value_wait_end(acl__task *task)
 
 static const acl__task_ops value_wait_ops = {.submit = value_wait_submit, .end = value_wait_end};
 
-static aclError value_wait_locked(const void *address, uint64_t value, uint32_t how, aclrtStream handle)
+ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream handle)
 {
+    ACL_ENTER_LOCKED(aclrtValueWait);
+    ACL_NEED(devAddr);
+    ACL_REFUSE_IF(flag > ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_RT_PARAM_INVALID, "there is no way %u to compare", flag);
     acl__stream *stream = NULL;
-    aclError error = check_word(address, "aclrtValueWait");
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(handle, &stream);
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(check_word(devAddr, __func__));
+    ACL_TRY(acl__stream_of(handle, &stream));
     value_wait *w = calloc(1, sizeof(*w));
-    if (w == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
-    }
+    ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
     w->task.ops = &value_wait_ops;
-    w->address = (uint64_t)(uintptr_t)address;
+    w->address = (uint64_t)(uintptr_t)devAddr;
     w->value = value;
-    w->how = how;
+    w->how = flag;
     return acl__queue(stream, &w->task);
-}
-
-ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
-{
-    ACL_ENTER(aclrtValueWait);
-    if (devAddr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtValueWait: devAddr is NULL");
-    }
-    if (flag > ACL_STREAM_WAIT_VALUE_NOR) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtValueWait: there is no way %u to compare", flag);
-    }
-    acl__lock();
-    const aclError error = value_wait_locked(devAddr, value, flag, stream);
-    acl__unlock();
-    return error;
 }
 
 /* --- notifies --- */
@@ -338,10 +299,7 @@ static void notify_end(notify *n)
 {
     n->live = false;
     notify_counts[n->device]--;
-    *(n->previous != NULL ? &n->previous->next : &first_notify) = n->next;
-    if (n->next != NULL) {
-        n->next->previous = n->previous;
-    }
+    ACL_LIST_REMOVE(first_notify, n);
     notify_release(n);
 }
 
@@ -358,9 +316,8 @@ void acl__notify_reset(int32_t device)
 
 static aclError notify_of(aclrtNotify handle, notify **n)
 {
-    if (!notifies_ready || !weir__sim_slab_owns(&notifies, handle) || !((const notify *)handle)->live) {
-        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live notify", handle);
-    }
+    ACL_FAIL_IF(!notifies_ready || !weir__sim_slab_owns(&notifies, handle) || !((const notify *)handle)->live,
+                ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live notify", handle);
     *n = handle;
     return ACL_SUCCESS;
 }
@@ -368,27 +325,17 @@ static aclError notify_of(aclrtNotify handle, notify **n)
 static aclError notify_create_locked(notify **out)
 {
     acl__context *context = NULL;
-    const aclError error = acl__context_need(&context);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (notify_counts[context->device] >= NOTIFIES) {
-        return acl__fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "device %d has %d notifies and no more", context->device,
-                         (int)NOTIFIES);
-    }
+    ACL_TRY(acl__context_need(&context));
+    ACL_FAIL_IF(notify_counts[context->device] >= NOTIFIES, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
+                "device %d has %d notifies and no more", context->device, (int)NOTIFIES);
     if (!notifies_ready) {
         weir__sim_slab_init(&notifies, sizeof(notify), 64);
         notifies_ready = true;
     }
     notify *n = weir__sim_slab_get(&notifies);
-    if (n == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
-    }
-    *n = (notify){.next = first_notify, .references = 1, .live = true, .device = context->device};
-    if (n->next != NULL) {
-        n->next->previous = n;
-    }
-    first_notify = n;
+    ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
+    *n = (notify){.references = 1, .live = true, .device = context->device};
+    ACL_LIST_ADD(first_notify, n);
     notify_counts[context->device]++;
     *out = n;
     return ACL_SUCCESS;
@@ -396,42 +343,26 @@ static aclError notify_create_locked(notify **out)
 
 ACL_EXPORT aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
 {
-    ACL_ENTER(aclrtCreateNotify);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateNotify: notify is NULL");
-    }
-    if (flag != ACL_NOTIFY_DEFAULT && flag != ACL_NOTIFY_DEVICE_USE_ONLY) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtCreateNotify: 0x%llx is no flag of a notify",
-                         (unsigned long long)flag);
-    }
+    ACL_ENTER_LOCKED(aclrtCreateNotify);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    ACL_REFUSE_IF(flag != ACL_NOTIFY_DEFAULT && flag != ACL_NOTIFY_DEVICE_USE_ONLY, ACL_ERROR_RT_PARAM_INVALID,
+                  "0x%llx is no flag of a notify", (unsigned long long)flag);
     notify *n = NULL;
-    acl__lock();
-    const aclError error = notify_create_locked(&n);
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        *handle = n;
-    }
-    return error;
+    ACL_TRY(notify_create_locked(&n));
+    *handle = n;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
 {
-    ACL_ENTER(aclrtDestroyNotify);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyNotify: notify is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtDestroyNotify);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     notify *n = NULL;
     acl__context *context = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = notify_of(handle, &n);
-    }
-    if (error == ACL_SUCCESS) {
-        notify_end(n);
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__context_need(&context));
+    ACL_TRY(notify_of(handle, &n));
+    notify_end(n);
+    return ACL_SUCCESS;
 }
 
 /* --- recording a notify --- */
@@ -456,17 +387,14 @@ static void notify_record_end(void *ctx)
     free(r);
 }
 
-static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_handle)
+ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle)
 {
+    ACL_ENTER_LOCKED(aclrtRecordNotify);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     notify *n = NULL;
     acl__stream *stream = NULL;
-    aclError error = notify_of(handle, &n);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(stream_handle, &stream);
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(notify_of(handle, &n));
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
     notify_record *r = calloc(1, sizeof(*r));
     mark *m = mark_new();
     if (r == NULL || m == NULL) {
@@ -474,6 +402,7 @@ static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_hand
         mark_release(m);
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for recording a notify");
     }
+    aclError error = ACL_SUCCESS;
     m->record = acl__record_queue(stream, &error);
     if (error != ACL_SUCCESS) {
         free(r);
@@ -484,18 +413,6 @@ static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_hand
     *r = (notify_record){.notify = n, .mark = m};
     const acl__kernel kernel = {.tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
     return acl__launch(stream, &kernel);
-}
-
-ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream)
-{
-    ACL_ENTER(aclrtRecordNotify);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtRecordNotify: notify is NULL");
-    }
-    acl__lock();
-    const aclError error = notify_record_locked(handle, stream);
-    acl__unlock();
-    return error;
 }
 
 /* --- waiting for a notify --- */
@@ -528,12 +445,10 @@ static aclError notify_wait_submit(acl__stream *stream, acl__task *task)
     }
     notify *n = w->notify;
     if (n->set != NULL) {
-        const aclError error = acl__record_join(stream, n->set->record);
-        if (error == ACL_SUCCESS) {
-            mark_release(n->set);
-            n->set = NULL;
-        }
-        return error;
+        ACL_TRY(acl__record_join(stream, n->set->record));
+        mark_release(n->set);
+        n->set = NULL;
+        return ACL_SUCCESS;
     }
     if (!n->live) {
         return ACL_ERROR_RT_INVALID_HANDLE;
@@ -549,39 +464,22 @@ static void notify_wait_end(acl__task *task)
 
 static const acl__task_ops notify_wait_ops = {.submit = notify_wait_submit, .end = notify_wait_end};
 
-static aclError notify_wait_locked(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout_s)
+ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout)
 {
+    ACL_ENTER_LOCKED(aclrtWaitAndResetNotify);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     notify *n = NULL;
     acl__stream *stream = NULL;
-    aclError error = notify_of(handle, &n);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_of(stream_handle, &stream);
-    }
-    if (error == ACL_SUCCESS && timeout_s > 0) {
-        error = acl__engine_need(); /* the runtime's thread checks the clock when no call comes */
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
+    ACL_TRY(notify_of(handle, &n));
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    if (timeout > 0) {
+        ACL_TRY(acl__engine_need()); /* the runtime's thread checks the clock when no call comes */
     }
     notify_wait *w = calloc(1, sizeof(*w));
-    if (w == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a notify");
-    }
+    ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a notify");
     n->references++;
     w->task.ops = &notify_wait_ops;
     w->notify = n;
-    w->timeout_s = timeout_s;
+    w->timeout_s = timeout;
     return acl__queue(stream, &w->task);
-}
-
-ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream, uint32_t timeout)
-{
-    ACL_ENTER(aclrtWaitAndResetNotify);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtWaitAndResetNotify: notify is NULL");
-    }
-    acl__lock();
-    const aclError error = notify_wait_locked(handle, stream, timeout);
-    acl__unlock();
-    return error;
 }

@@ -75,14 +75,6 @@ static aclError no_memory(const char *function)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
 }
 
-static aclError check(const char *function, const aclopAttr *attr, const char *name, int count, const void *values)
-{
-    if (attr == NULL || name == NULL || count < 0 || (count > 0 && values == NULL)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there are %d values", function, count);
-    }
-    return ACL_SUCCESS;
-}
-
 /* Creates a list. Its values are not set yet. NULL: out of memory. */
 static attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
@@ -109,6 +101,16 @@ static attribute *attribute_create(const char *name, attribute_kind kind, int co
     return a;
 }
 
+/* Checks the arguments of a function that sets an attribute, and creates the attribute. */
+static aclError begin(const char *function, const aclopAttr *attr, const char *name, attribute_kind kind, int count,
+                      const void *values, attribute **a)
+{
+    ACL_FAIL_IF(attr == NULL || name == NULL || count < 0 || (count > 0 && values == NULL), ACL_ERROR_INVALID_PARAM,
+                "%s: an argument is NULL, or there are %d values", function, count);
+    *a = attribute_create(name, kind, count);
+    return *a != NULL ? ACL_SUCCESS : no_memory(function);
+}
+
 /* Adds an attribute, in place of one of the same name. */
 static void put(aclopAttr *attr, attribute *a)
 {
@@ -125,11 +127,8 @@ static void put(aclopAttr *attr, attribute *a)
 
 static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count, const int64_t *numbers)
 {
-    const aclError error = check(function, attr, name, count, numbers);
-    attribute *a = error == ACL_SUCCESS ? attribute_create(name, NUMBERS, count) : NULL;
-    if (a == NULL) {
-        return error != ACL_SUCCESS ? error : no_memory(function);
-    }
+    attribute *a = NULL;
+    ACL_TRY(begin(function, attr, name, NUMBERS, count, numbers, &a));
     for (int i = 0; i < count; i++) {
         a->values.numbers[i] = numbers[i];
     }
@@ -139,11 +138,8 @@ static aclError set_numbers(const char *function, aclopAttr *attr, const char *n
 
 static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count, const float *reals)
 {
-    const aclError error = check(function, attr, name, count, reals);
-    attribute *a = error == ACL_SUCCESS ? attribute_create(name, REALS, count) : NULL;
-    if (a == NULL) {
-        return error != ACL_SUCCESS ? error : no_memory(function);
-    }
+    attribute *a = NULL;
+    ACL_TRY(begin(function, attr, name, REALS, count, reals, &a));
     for (int i = 0; i < count; i++) {
         a->values.reals[i] = reals[i];
     }
@@ -153,20 +149,13 @@ static aclError set_reals(const char *function, aclopAttr *attr, const char *nam
 
 static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count, const char *const *texts)
 {
-    aclError error = check(function, attr, name, count, texts);
-    for (int i = 0; i < count && error == ACL_SUCCESS; i++) {
-        if (texts[i] == NULL) {
-            error = acl__fail(ACL_ERROR_INVALID_PARAM, "%s: text %d is NULL", function, i);
-        }
-    }
-    attribute *a = error == ACL_SUCCESS ? attribute_create(name, TEXTS, count) : NULL;
-    if (a == NULL) {
-        return error != ACL_SUCCESS ? error : no_memory(function);
-    }
+    attribute *a = NULL;
+    ACL_TRY(begin(function, attr, name, TEXTS, count, texts, &a));
     for (int i = 0; i < count; i++) {
-        a->values.texts[i] = strdup(texts[i]);
+        a->values.texts[i] = texts[i] != NULL ? strdup(texts[i]) : NULL;
         if (a->values.texts[i] == NULL) {
             attribute_free(a);
+            ACL_FAIL_IF(texts[i] == NULL, ACL_ERROR_INVALID_PARAM, "%s: text %d is NULL", function, i);
             return no_memory(function);
         }
     }
@@ -178,42 +167,39 @@ ACL_EXPORT aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint
 {
     ACL_ENTER(aclopSetAttrBool);
     const int64_t number = attrValue != 0;
-    return set_numbers("aclopSetAttrBool", attr, attrName, 1, &number);
+    return set_numbers(__func__, attr, attrName, 1, &number);
 }
 
 ACL_EXPORT aclError aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue)
 {
     ACL_ENTER(aclopSetAttrInt);
-    return set_numbers("aclopSetAttrInt", attr, attrName, 1, &attrValue);
+    return set_numbers(__func__, attr, attrName, 1, &attrValue);
 }
 
 ACL_EXPORT aclError aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue)
 {
     ACL_ENTER(aclopSetAttrFloat);
-    return set_reals("aclopSetAttrFloat", attr, attrName, 1, &attrValue);
+    return set_reals(__func__, attr, attrName, 1, &attrValue);
 }
 
 ACL_EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue)
 {
     ACL_ENTER(aclopSetAttrString);
-    return set_texts("aclopSetAttrString", attr, attrName, 1, &attrValue);
+    return set_texts(__func__, attr, attrName, 1, &attrValue);
 }
 
 ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
 {
     ACL_ENTER(aclopSetAttrDataType);
     const int64_t number = attrValue;
-    return set_numbers("aclopSetAttrDataType", attr, attrName, 1, &number);
+    return set_numbers(__func__, attr, attrName, 1, &number);
 }
 
 ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
 {
     ACL_ENTER(aclopSetAttrListBool);
-    const aclError error = check("aclopSetAttrListBool", attr, attrName, numValues, values);
-    attribute *a = error == ACL_SUCCESS ? attribute_create(attrName, NUMBERS, numValues) : NULL;
-    if (a == NULL) {
-        return error != ACL_SUCCESS ? error : no_memory("aclopSetAttrListBool");
-    }
+    attribute *a = NULL;
+    ACL_TRY(begin(__func__, attr, attrName, NUMBERS, numValues, values, &a));
     for (int i = 0; i < numValues; i++) {
         a->values.numbers[i] = values[i] != 0;
     }
@@ -224,19 +210,19 @@ ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, 
 ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values)
 {
     ACL_ENTER(aclopSetAttrListInt);
-    return set_numbers("aclopSetAttrListInt", attr, attrName, numValues, values);
+    return set_numbers(__func__, attr, attrName, numValues, values);
 }
 
 ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values)
 {
     ACL_ENTER(aclopSetAttrListFloat);
-    return set_reals("aclopSetAttrListFloat", attr, attrName, numValues, values);
+    return set_reals(__func__, attr, attrName, numValues, values);
 }
 
 ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues, const char **values)
 {
     ACL_ENTER(aclopSetAttrListString);
-    return set_texts("aclopSetAttrListString", attr, attrName, numValues, (const char *const *)values);
+    return set_texts(__func__, attr, attrName, numValues, (const char *const *)values);
 }
 
 /* Returns the first number of an attribute, or `fallback` if there is no attribute of that name. */
@@ -283,14 +269,11 @@ static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
 static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[], aclDataBuffer *const buffers[],
                              const char *which)
 {
-    if (count < 0 || (count > 0 && (descs == NULL || buffers == NULL))) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d %ss, or their array is NULL", name, count, which);
-    }
+    ACL_FAIL_IF(count < 0 || (count > 0 && (descs == NULL || buffers == NULL)), ACL_ERROR_INVALID_PARAM,
+                "%s: %d %ss, or their array is NULL", name, count, which);
     for (int i = 0; i < count; i++) {
-        if (descs[i] == NULL || buffers[i] == NULL || (buffers[i]->data == NULL && buffers[i]->size > 0)) {
-            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %d has no description, no buffer or no address", name,
-                             which, i);
-        }
+        ACL_FAIL_IF(descs[i] == NULL || buffers[i] == NULL || (buffers[i]->data == NULL && buffers[i]->size > 0),
+                    ACL_ERROR_INVALID_PARAM, "%s: %s %d has no description, no buffer or no address", name, which, i);
     }
     return ACL_SUCCESS;
 }
@@ -298,16 +281,13 @@ static aclError check_arrays(const char *name, int count, aclTensorDesc *const d
 static aclError check_memory(const call *c, const void *address, uint64_t needed, const aclDataBuffer *buffer,
                              const char *which, uint32_t index)
 {
-    if (buffer->size < needed) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu", c->name,
-                         which, (unsigned)index, needed, buffer->size);
-    }
-    acl__lock();
-    const bool there = needed == 0 || acl__is_device_memory(address, needed);
-    acl__unlock();
-    return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %u at %p is not %" PRIu64 " bytes of device memory",
-                             c->name, which, (unsigned)index, address, needed);
+    ACL_FAIL_IF(buffer->size < needed, ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu",
+                c->name, which, (unsigned)index, needed, buffer->size);
+    ACL_HOLD_LOCK();
+    ACL_FAIL_IF(needed > 0 && !acl__is_device_memory(address, needed), ACL_ERROR_INVALID_PARAM,
+                "%s: %s %u at %p is not %" PRIu64 " bytes of device memory", c->name, which, (unsigned)index, address,
+                needed);
+    return ACL_SUCCESS;
 }
 
 static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
@@ -321,10 +301,8 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], ac
 {
     uint32_t least = 0, most = 0;
     acl__op_inputs(c->op.kind, &least, &most);
-    if (numInputs < (int)least || numInputs > (int)most) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d inputs where %u to %u are expected", c->name, numInputs,
-                         (unsigned)least, (unsigned)most);
-    }
+    ACL_FAIL_IF(numInputs < (int)least || numInputs > (int)most, ACL_ERROR_INVALID_PARAM,
+                "%s: %d inputs where %u to %u are expected", c->name, numInputs, (unsigned)least, (unsigned)most);
     c->op.input_count = (uint32_t)numInputs;
     bool fits = tensor_of(outputDesc, &c->op.out);
     for (int i = 0; i < numInputs; i++) {
@@ -332,20 +310,12 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], ac
         c->in[i] = inputs[i]->data;
     }
     c->out = output->data;
-    if (!fits) {
-        return acl__fail((aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name,
-                         (int)ACL__OP_RANK);
-    }
+    ACL_FAIL_IF(!fits, (aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: more than %d dimensions", c->name, (int)ACL__OP_RANK);
     const acl__op_options options = options_of(attr);
     const char *wrong = acl__op_prepare(&c->op, &options);
-    if (wrong != NULL) {
-        return acl__fail((aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: %s", c->name, wrong);
-    }
+    ACL_FAIL_IF(wrong != NULL, (aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: %s", c->name, wrong);
     for (uint32_t i = 0; i < c->op.input_count; i++) {
-        const aclError error = check_memory(c, c->in[i], c->op.in_bytes[i], inputs[i], "input", i);
-        if (error != ACL_SUCCESS) {
-            return error;
-        }
+        ACL_TRY(check_memory(c, c->in[i], c->op.in_bytes[i], inputs[i], "input", i));
         /* An elementwise kernel may write over an input of the same shape, because each element depends on its own
          * place only. */
         const bool in_place = c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
@@ -446,11 +416,8 @@ static void holding_fini(holding *h)
 static aclError execute(const call *c, aclrtStream stream)
 {
     holding h __attribute__((cleanup(holding_fini))) = {.name = c->name};
-    aclError error = acl__supply_begin(&h.supply, stream, ACL__OPERATOR);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    error = acl__supply_take(&h.supply, c->op.workspace_bytes, NULL, c->name, &h.workspace);
+    ACL_TRY(acl__supply_begin(&h.supply, stream, ACL__OPERATOR));
+    aclError error = acl__supply_take(&h.supply, c->op.workspace_bytes, NULL, c->name, &h.workspace);
     if (error == ACL_SUCCESS && c->op.temporary_bytes > 0) {
         error = acl__supply_take(&h.supply, c->op.temporary_bytes, NULL, c->name, &h.temporary);
     }
@@ -467,32 +434,20 @@ static aclError run(const char *function, const char *opType, int numInputs, acl
                     const aclopAttr *attr, aclrtStream stream)
 {
     call c = {.name = opType};
-    if (opType == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: opType is NULL", function);
-    }
-    aclError error = check_arrays(opType, numInputs, inputDesc, inputs, "input");
-    if (error == ACL_SUCCESS) {
-        error = check_arrays(opType, numOutputs, outputDesc, outputs, "output");
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (!acl__op_find(opType, &c.op.kind)) {
-        return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function, opType);
-    }
+    ACL_FAIL_IF(opType == NULL, ACL_ERROR_INVALID_PARAM, "%s: opType is NULL", function);
+    ACL_TRY(check_arrays(opType, numInputs, inputDesc, inputs, "input"));
+    ACL_TRY(check_arrays(opType, numOutputs, outputDesc, outputs, "output"));
+    ACL_FAIL_IF(!acl__op_find(opType, &c.op.kind), ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function,
+                opType);
     c.name = acl__op_name(c.op.kind); /* the constant name outlives the call */
-    if (numOutputs != 1) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name, numOutputs);
+    ACL_FAIL_IF(numOutputs != 1, ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name, numOutputs);
+    ACL_TRY(read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr));
+    if (c.op.elements > 0) { /* without elements there is nothing to compute */
+        ACL_TRY(execute(&c, stream));
     }
-    error = read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr);
-    if (error == ACL_SUCCESS && c.op.elements > 0) { /* without elements there is nothing to compute */
-        error = execute(&c, stream);
-    }
-    if (error == ACL_SUCCESS) {
-        outputDesc[0]->rank = c.op.out.rank;
-        memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof(c.op.out.dims[0]));
-    }
-    return error;
+    outputDesc[0]->rank = c.op.out.rank;
+    memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof(c.op.out.dims[0]));
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
@@ -500,7 +455,7 @@ ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorD
                                    aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream)
 {
     ACL_ENTER(aclopExecuteV2);
-    return run("aclopExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+    return run(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
 /* Nothing is compiled: every operator takes every shape. */
@@ -513,6 +468,5 @@ ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, 
     (void)engineType;
     (void)compileFlag;
     (void)opPath;
-    return run("aclopCompileAndExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr,
-               stream);
+    return run(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }

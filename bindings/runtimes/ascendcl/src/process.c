@@ -35,10 +35,10 @@ const char *acl__function_name(acl__function function)
 
 static bool lock_within_a_second(void)
 {
-    struct timespec patience;
-    (void)clock_gettime(CLOCK_REALTIME, &patience);
-    patience.tv_sec += 1;
-    return pthread_mutex_timedlock(&lock, &patience) == 0;
+    struct timespec deadline;
+    (void)clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += 1;
+    return pthread_mutex_timedlock(&lock, &deadline) == 0;
 }
 
 /* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has
@@ -99,10 +99,7 @@ aclError acl__start(void)
 
 aclError acl__enter(acl__function function)
 {
-    const aclError error = acl__start();
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__start());
     const uint64_t nth = atomic_fetch_add_explicit(&calls[function], 1, memory_order_relaxed) + 1;
     const uint64_t overall = atomic_fetch_add_explicit(&all_calls, 1, memory_order_relaxed) + 1;
     return acl__faults_any() ? acl__faults_strike(function, nth, overall) : ACL_SUCCESS;
@@ -138,14 +135,31 @@ pthread_mutex_t *acl__mutex(void)
 
 /* --- errors --- */
 
-aclError acl__fail(aclError code, const char *format, ...)
+/* Records an error with a sentence; with a name, the name and a colon come first. */
+static aclError fail(const char *name, aclError code, const char *format, va_list arguments)
 {
     char text[512];
+    const int before = name != NULL ? snprintf(text, sizeof(text), "%s: ", name) : 0;
+    (void)vsnprintf(text + before, sizeof(text) - (size_t)before, format, arguments);
+    acl__error_note(code, text);
+    return code;
+}
+
+aclError acl__fail(aclError code, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
+    (void)fail(NULL, code, format, arguments);
     va_end(arguments);
-    acl__error_note(code, text);
+    return code;
+}
+
+aclError acl__refuse(const char *name, aclError code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fail(name, code, format, arguments);
+    va_end(arguments);
     return code;
 }
 
@@ -173,28 +187,23 @@ aclError acl__status(weir_status status, const char *what)
 
 ACL_EXPORT aclError aclInit(const char *configPath)
 {
-    ACL_ENTER(aclInit);
-    acl__lock();
+    ACL_ENTER_LOCKED(aclInit);
     const bool again = acl__rt.initialised > 0;
-    if (!again && configPath != NULL && *configPath != '\0' && access(configPath, R_OK) != 0) {
-        acl__unlock();
-        return acl__fail(ACL_ERROR_INVALID_FILE, "aclInit: %s cannot be read", configPath);
-    }
+    ACL_REFUSE_IF(!again && configPath != NULL && *configPath != '\0' && access(configPath, R_OK) != 0,
+                  ACL_ERROR_INVALID_FILE, "%s cannot be read", configPath);
     acl__rt.initialised++;
     acl__rt.finalised = false;
-    acl__unlock();
-    return again ? acl__fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before") : ACL_SUCCESS;
+    ACL_REFUSE_IF(again, ACL_ERROR_REPEAT_INITIALIZE, "called before");
+    return ACL_SUCCESS;
 }
 
 /* Drops one reference of aclInit, or all; dropping the last one prints the report. The vendor allows one aclFinalize
  * without any aclInit, and so does this function. */
 static aclError finalize(bool all, uint64_t *left)
 {
-    acl__lock();
-    aclError error = ACL_SUCCESS;
-    if (acl__rt.initialised == 0 && (!all || acl__rt.finalised)) {
-        error = acl__fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: there is no aclInit to end");
-    } else {
+    ACL_HOLD_LOCK();
+    const bool nothing = acl__rt.initialised == 0 && (!all || acl__rt.finalised);
+    if (!nothing) {
         acl__rt.initialised = all ? 0 : acl__rt.initialised - 1;
         if (acl__rt.initialised == 0) {
             acl__rt.finalised = true;
@@ -204,8 +213,8 @@ static aclError finalize(bool all, uint64_t *left)
     if (left != NULL) {
         *left = acl__rt.initialised;
     }
-    acl__unlock();
-    return error;
+    ACL_FAIL_IF(nothing, ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: there is no aclInit to end");
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclFinalize(void)

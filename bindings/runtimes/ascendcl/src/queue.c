@@ -386,14 +386,12 @@ aclError acl__engine_need(void)
 
 aclError acl__engine_post(acl__job *job)
 {
-    const aclError error = acl__engine_need();
-    if (error == ACL_SUCCESS) {
-        job->next = NULL;
-        *engine.last = job;
-        engine.last = &job->next;
-        (void)pthread_cond_signal(&engine.wake);
-    }
-    return error;
+    ACL_TRY(acl__engine_need());
+    job->next = NULL;
+    *engine.last = job;
+    engine.last = &job->next;
+    (void)pthread_cond_signal(&engine.wake);
+    return ACL_SUCCESS;
 }
 
 void acl__engine_forget(void)

@@ -48,72 +48,29 @@ ACL_EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
     return calloc(1, sizeof(acl__allocator));
 }
 
-static aclError null_argument(const char *name)
-{
-    return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL", name);
-}
-
 ACL_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
     ACL_ENTER(aclrtAllocatorDestroyDesc);
-    if (allocatorDesc == NULL) {
-        return null_argument("aclrtAllocatorDestroyDesc");
-    }
+    ACL_NEED(allocatorDesc);
     free(allocatorDesc);
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
-{
-    ACL_ENTER(aclrtAllocatorSetObjToDesc);
-    if (allocatorDesc == NULL || allocator == NULL) {
-        return null_argument("aclrtAllocatorSetObjToDesc");
+/* Defines the public function that sets one word of a description. */
+#define DESC_SETTER(name, type, word)                                                                                  \
+    ACL_EXPORT aclError name(aclrtAllocatorDesc allocatorDesc, type word)                                              \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        ACL_NEED(allocatorDesc);                                                                                       \
+        ACL_NEED(word);                                                                                                \
+        ((acl__allocator *)allocatorDesc)->word = word;                                                                \
+        return ACL_SUCCESS;                                                                                            \
     }
-    ((acl__allocator *)allocatorDesc)->object = allocator;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetAllocFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetAllocFuncToDesc");
-    }
-    ((acl__allocator *)allocatorDesc)->alloc = func;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetFreeFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetFreeFuncToDesc");
-    }
-    ((acl__allocator *)allocatorDesc)->free = func;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                                           aclrtAllocatorAllocAdviseFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetAllocAdviseFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetAllocAdviseFuncToDesc");
-    }
-    ((acl__allocator *)allocatorDesc)->advise = func;
-    return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                                                aclrtAllocatorGetAddrFromBlockFunc func)
-{
-    ACL_ENTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc);
-    if (allocatorDesc == NULL || func == NULL) {
-        return null_argument("aclrtAllocatorSetGetAddrFromBlockFuncToDesc");
-    }
-    ((acl__allocator *)allocatorDesc)->address = func;
-    return ACL_SUCCESS;
-}
+DESC_SETTER(aclrtAllocatorSetObjToDesc, aclrtAllocator, object)
+DESC_SETTER(aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorAllocFunc, alloc)
+DESC_SETTER(aclrtAllocatorSetFreeFuncToDesc, aclrtAllocatorFreeFunc, free)
+DESC_SETTER(aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorAllocAdviseFunc, advise)
+DESC_SETTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorGetAddrFromBlockFunc, address)
 
 /* --- registrations --- */
 
@@ -122,9 +79,7 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
     registration **link = link_of(stream);
     if (*link == NULL) {
         *link = calloc(1, sizeof(**link));
-        if (*link == NULL) {
-            return acl__fail(ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
-        }
+        ACL_FAIL_IF(*link == NULL, ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
         (*link)->stream = stream;
     }
     (*link)->desc = desc;
@@ -135,14 +90,11 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
 {
     ACL_ENTER(aclrtAllocatorRegister);
-    if (stream == NULL || allocatorDesc == NULL) {
-        return null_argument("aclrtAllocatorRegister");
-    }
+    ACL_NEED(stream);
+    ACL_NEED(allocatorDesc);
     const acl__allocator *a = allocatorDesc;
-    if (a->object == NULL || a->alloc == NULL || a->free == NULL || a->address == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "aclrtAllocatorRegister: the description lacks its object, alloc, free or address function");
-    }
+    ACL_REFUSE_IF(a->object == NULL || a->alloc == NULL || a->free == NULL || a->address == NULL,
+                  ACL_ERROR_INVALID_PARAM, "the description lacks its object, alloc, free or address function");
     acl__consumer_registration_ends(stream, a);
     (void)pthread_mutex_lock(&lock);
     const aclError error = put(stream, allocatorDesc);
@@ -153,9 +105,7 @@ ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDes
 ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
 {
     ACL_ENTER(aclrtAllocatorUnregister);
-    if (stream == NULL) {
-        return null_argument("aclrtAllocatorUnregister");
-    }
+    ACL_NEED(stream);
     acl__consumer_registration_ends(stream, NULL);
     (void)pthread_mutex_lock(&lock);
     registration **link = link_of(stream);
@@ -201,13 +151,9 @@ ACL_EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocator
     ACL_ENTER(aclrtAllocatorGetByStream);
     acl__allocator a;
     aclrtAllocatorDesc desc = NULL;
-    if (stream == NULL || allocatorDesc == NULL) {
-        return null_argument("aclrtAllocatorGetByStream");
-    }
-    if (!find(stream, &a, &desc)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtAllocatorGetByStream: no allocator is registered for %p",
-                         stream);
-    }
+    ACL_NEED(stream);
+    ACL_NEED(allocatorDesc);
+    ACL_REFUSE_IF(!find(stream, &a, &desc), ACL_ERROR_INVALID_PARAM, "no allocator is registered for %p", stream);
     *allocatorDesc = desc;
     if (allocator != NULL) {
         *allocator = a.object;

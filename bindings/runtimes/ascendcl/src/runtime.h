@@ -3,7 +3,7 @@
  * A process has one runtime: one simulator (backed mode) with all devices in it. The runtime counts the capacity of
  * each device itself, so that events and copies work across devices and one auditor sees everything.
  *
- * One lock guards the whole runtime. A public function checks its arguments, takes the lock, works, and releases it.
+ * One lock guards the whole runtime. Most public functions hold it from their first line to their return.
  * The functions declared here are called with the lock held unless their comment says otherwise. The simulator is only
  * called with the lock held. User code (allocator callbacks, stream callbacks, host functions) is called without it; a
  * kernel's compute function is called with it.
@@ -48,21 +48,53 @@ typedef enum acl__function {
         ACL_FN_COUNT
 } acl__function;
 
-/* First line of every public function: counts the call, starts the runtime on the first call, and returns the error of
- * a fault that strikes. ACL_ENTER_OR is for functions that do not return an aclError. */
-#define ACL_ENTER(name)                                                                                                \
-    do {                                                                                                               \
-        const aclError fault_ = acl__enter(ACL_FN_##name);                                                             \
-        if (fault_ != ACL_SUCCESS) {                                                                                   \
-            return fault_;                                                                                             \
-        }                                                                                                              \
-    } while (0)
+/* The frame of a public function. It begins with ACL_ENTER or ACL_ENTER_LOCKED, goes on with its checks, one on a line,
+ * and then does its work. Each of these macros may return from the function that it stands in; a lock that the frame
+ * holds is then released. A function that calls code of the user, or waits for the exception callback, begins with
+ * ACL_ENTER and takes the lock for a part of its body.
+ *
+ * ACL_ENTER counts the call, starts the runtime on the first call, and returns the error of a fault that strikes.
+ * ACL_ENTER_LOCKED then holds the runtime's lock until the function returns. ACL_ENTER_OR is for functions that do not
+ * return an aclError. */
+#define ACL_ENTER(name) ACL_TRY(acl__enter(ACL_FN_##name))
+#define ACL_ENTER_LOCKED(name)                                                                                         \
+    ACL_ENTER(name);                                                                                                   \
+    ACL_HOLD_LOCK()
 #define ACL_ENTER_OR(name, result)                                                                                     \
     do {                                                                                                               \
         if (acl__enter(ACL_FN_##name) != ACL_SUCCESS) {                                                                \
             return result;                                                                                             \
         }                                                                                                              \
     } while (0)
+/* Holds the runtime's lock from here to the end of the block. */
+#define ACL_HOLD_LOCK()                                                                                                \
+    acl__lock();                                                                                                       \
+    const char lock_ __attribute__((cleanup(acl__unlock_at_end), unused)) = 0
+/* Returns the error of a call that failed. */
+#define ACL_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        const aclError error_ = (call);                                                                                \
+        if (error_ != ACL_SUCCESS) {                                                                                   \
+            return error_;                                                                                             \
+        }                                                                                                              \
+    } while (0)
+/* Returns `code` if the condition holds, and records a sentence, printf style. */
+#define ACL_FAIL_IF(condition, code, ...)                                                                              \
+    do {                                                                                                               \
+        if (condition) {                                                                                               \
+            return acl__fail(code, __VA_ARGS__);                                                                       \
+        }                                                                                                              \
+    } while (0)
+/* ACL_FAIL_IF in a public function: its name and a colon come before the sentence. */
+#define ACL_REFUSE_IF(condition, code, ...)                                                                            \
+    do {                                                                                                               \
+        if (condition) {                                                                                               \
+            return acl__refuse(__func__, code, __VA_ARGS__);                                                           \
+        }                                                                                                              \
+    } while (0)
+/* Refuses a NULL argument of a public function. */
+#define ACL_NEED(argument) ACL_REFUSE_IF((argument) == NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #argument)
+
 /* Does the work of ACL_ENTER. The lock is not held. */
 aclError acl__enter(acl__function function);
 /* Starts the runtime unless it runs already. */
@@ -73,9 +105,32 @@ const char *acl__function_name(acl__function function);
 /* Returns how often a function was called; ACL_FN_COUNT: all functions together. Needs no lock. */
 uint64_t acl__calls(acl__function function);
 
+/* Add an item to a list, in front, and remove it. Items have `next` and `previous`, NULL at the ends. */
+#define ACL_LIST_ADD(first, item)                                                                                      \
+    do {                                                                                                               \
+        (item)->previous = NULL;                                                                                       \
+        (item)->next = (first);                                                                                        \
+        if ((first) != NULL) {                                                                                         \
+            (first)->previous = (item);                                                                                \
+        }                                                                                                              \
+        (first) = (item);                                                                                              \
+    } while (0)
+#define ACL_LIST_REMOVE(first, item)                                                                                   \
+    do {                                                                                                               \
+        *((item)->previous != NULL ? &(item)->previous->next : &(first)) = (item)->next;                               \
+        if ((item)->next != NULL) {                                                                                    \
+            (item)->next->previous = (item)->previous;                                                                 \
+        }                                                                                                              \
+    } while (0)
+
 void acl__lock(void);
 /* Releases the lock and wakes threads that wait for a change. */
 void acl__unlock(void);
+static inline void acl__unlock_at_end(const char *lock)
+{
+    (void)lock;
+    acl__unlock();
+}
 pthread_mutex_t *acl__mutex(void); /* for condition variables */
 
 enum { ACL__DEVICES = 16 };
@@ -131,6 +186,8 @@ extern acl__runtime acl__rt;
 
 /* Records the thread's last error with a sentence (printf style) and returns the code. Needs no lock. */
 aclError acl__fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Records an error of the public function `name`: the name and a colon come before the sentence. Needs no lock. */
+aclError acl__refuse(const char *name, aclError code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Converts a simulator's status to the code of an ordinary call. Records no error for WEIR_OK. */
 aclError acl__status(weir_status status, const char *what);
 
@@ -144,7 +201,7 @@ void acl__task_name(acl__task *task);
  * known. */
 void acl__exception(acl__stream *stream, const acl__task *task, aclError error);
 /* Waits until the exception callback was called for all failures so far. The lock is not held. */
-void acl__exceptions_settle(void);
+void acl__exceptions_report(void);
 
 /* --- context.c: devices and contexts --- */
 
@@ -400,22 +457,22 @@ acl__worker acl__work_by(acl__worker worker);
  * memory that belongs to no device. */
 bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
 
-/* --- virtual.c, soma.c --- */
+/* --- virtual.c, mem_pool.c --- */
 
 /* Returns the location of a mapping's memory. */
 aclrtMemLocation acl__virtual_location(const acl__range *range);
 bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* Frees a pool's block by its address, for aclrtFree. Returns false if the address is in no pool. */
-bool acl__soma_free_now(void *pointer, aclError *error);
+bool acl__mem_pool_free_now(void *pointer, aclError *error);
 /* Finds the live block around an address. Returns false if there is none. */
-bool acl__soma_block_at(const void *pointer, uint64_t *start, uint64_t *size);
+bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size);
 /* Called when a stream was synchronised, also with an error: pools return memory above their release threshold. */
-void acl__soma_synced(acl__stream *stream);
+void acl__mem_pool_synced(acl__stream *stream);
 /* Called when an event was recorded on a stream, or a stream was made to wait for the latest recording of an event. */
-void acl__soma_recorded(const void *event, acl__stream *stream);
-void acl__soma_waited(acl__stream *stream, const void *event);
-void acl__soma_reset(int32_t device);
+void acl__mem_pool_recorded(const void *event, acl__stream *stream);
+void acl__mem_pool_waited(acl__stream *stream, const void *event);
+void acl__mem_pool_reset(int32_t device);
 
 /* --- copy.c --- */
 

@@ -15,29 +15,20 @@
 
 static bool peers[ACL__DEVICES][ACL__DEVICES];
 
-static bool is_device(int32_t id)
+static aclError check_device(const char *name, int32_t id)
 {
-    return id >= 0 && (uint32_t)id < acl__rt.config.devices;
-}
-
-static aclError no_device(const char *name, int32_t id)
-{
-    return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: there is no device %d", name, id);
+    ACL_FAIL_IF(id < 0 || (uint32_t)id >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
+                "%s: there is no device %d", name, id);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
-    static const char name[] = "aclrtDeviceCanAccessPeer";
     ACL_ENTER(aclrtDeviceCanAccessPeer);
-    if (deviceId == peerDeviceId) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, deviceId);
-    }
-    if (!is_device(deviceId) || !is_device(peerDeviceId)) {
-        return no_device(name, is_device(deviceId) ? peerDeviceId : deviceId);
-    }
-    if (canAccessPeer == NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: canAccessPeer is NULL", name);
-    }
+    ACL_REFUSE_IF(deviceId == peerDeviceId, ACL_ERROR_INVALID_PARAM, "device %d is no peer of itself", deviceId);
+    ACL_TRY(check_device(__func__, deviceId));
+    ACL_TRY(check_device(__func__, peerDeviceId));
+    ACL_REFUSE_IF(canAccessPeer == NULL, ACL_ERROR_RT_PARAM_INVALID, "canAccessPeer is NULL");
     *canAccessPeer = 1;
     return ACL_SUCCESS;
 }
@@ -46,35 +37,27 @@ ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t dev
 static aclError set_peer(int32_t peer, bool enabled, const char *name)
 {
     acl__context *context = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS && context->device == peer) {
-        error = acl__fail(ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, peer);
-    } else if (error == ACL_SUCCESS && !is_device(peer)) {
-        error = no_device(name, peer);
-    } else if (error == ACL_SUCCESS && acl__rt.config.strict && peers[context->device][peer] == enabled) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: access to device %d is %s already", name, peer,
-                          enabled ? "enabled" : "disabled");
-    } else if (error == ACL_SUCCESS) {
-        peers[context->device][peer] = enabled;
-    }
-    acl__unlock();
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__context_need(&context));
+    ACL_FAIL_IF(context->device == peer, ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, peer);
+    ACL_TRY(check_device(name, peer));
+    ACL_FAIL_IF(acl__rt.config.strict && peers[context->device][peer] == enabled, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: access to device %d is %s already", name, peer, enabled ? "enabled" : "disabled");
+    peers[context->device][peer] = enabled;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
     ACL_ENTER(aclrtDeviceEnablePeerAccess);
-    if (flags != 0) {
-        return acl__fail(ACL_ERROR_FEATURE_UNSUPPORTED, "aclrtDeviceEnablePeerAccess: flags must be 0");
-    }
-    return set_peer(peerDeviceId, true, "aclrtDeviceEnablePeerAccess");
+    ACL_REFUSE_IF(flags != 0, ACL_ERROR_FEATURE_UNSUPPORTED, "flags must be 0");
+    return set_peer(peerDeviceId, true, __func__);
 }
 
 ACL_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
     ACL_ENTER(aclrtDeviceDisablePeerAccess);
-    return set_peer(peerDeviceId, false, "aclrtDeviceDisablePeerAccess");
+    return set_peer(peerDeviceId, false, __func__);
 }
 
 static acl__worker worker;
@@ -141,17 +124,20 @@ static bool is_there(uint64_t address, uint64_t size)
     return range != NULL && range->range.end - address >= size;
 }
 
-static aclError export_locked(uint64_t address, uint64_t size, bool open_to_all, char *key)
+ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
 {
-    if (size == 0 || !is_there(address, size)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtIpcMemGetExportKey: %llu bytes at %#llx are no device memory", (unsigned long long)size,
-                         (unsigned long long)address);
-    }
+    ACL_ENTER_LOCKED(aclrtIpcMemGetExportKey);
+    ACL_NEED(devPtr);
+    ACL_NEED(key);
+    ACL_REFUSE_IF(len < KEY_BYTES, ACL_ERROR_RT_PARAM_INVALID, "a key takes 65 bytes");
+    ACL_REFUSE_IF(flags > ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_ERROR_RT_PARAM_INVALID,
+                  "flags must be 0 or 1");
+    const uint64_t address = (uintptr_t)devPtr;
+    const bool open_to_all = flags != 0;
+    ACL_REFUSE_IF(size == 0 || !is_there(address, size), ACL_ERROR_RT_PARAM_INVALID,
+                  "%llu bytes at %#llx are no device memory", (unsigned long long)size, (unsigned long long)address);
     shared *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtIpcMemGetExportKey: no host memory");
-    }
+    ACL_REFUSE_IF(s == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     s->address = address;
     s->size = size;
     s->open_to_all = open_to_all;
@@ -162,39 +148,17 @@ static aclError export_locked(uint64_t address, uint64_t size, bool open_to_all,
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
-{
-    ACL_ENTER(aclrtIpcMemGetExportKey);
-    if (devPtr == NULL || key == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemGetExportKey: %s is NULL",
-                         devPtr == NULL ? "devPtr" : "key");
-    }
-    if (len < KEY_BYTES || flags > ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemGetExportKey: %s",
-                         len < KEY_BYTES ? "a key takes 65 bytes" : "flags must be 0 or 1");
-    }
-    acl__lock();
-    const aclError error = export_locked((uintptr_t)devPtr, size, flags != 0, key);
-    acl__unlock();
-    return error;
-}
-
 ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
 {
-    ACL_ENTER(aclrtIpcMemSetImportPid);
-    if (key == NULL || pid == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemSetImportPid: %s is NULL", key == NULL ? "key" : "pid");
-    }
-    if (num == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemSetImportPid: num is 0");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtIpcMemSetImportPid);
+    ACL_NEED(key);
+    ACL_NEED(pid);
+    ACL_REFUSE_IF(num == 0, ACL_ERROR_RT_PARAM_INVALID, "num is 0");
     shared *s = *shared_link(key);
     for (size_t i = 0; s != NULL && i < num; i++) {
         s->open_to_us = s->open_to_us || pid[i] == (int32_t)getpid();
     }
-    acl__unlock();
-    return s != NULL ? ACL_SUCCESS : no_key("aclrtIpcMemSetImportPid");
+    return s != NULL ? ACL_SUCCESS : no_key(__func__);
 }
 
 /* Gives the current context's device, the importer, access to the memory's device. */
@@ -207,47 +171,33 @@ static void open_to_importer(uint64_t address)
     }
 }
 
-static aclError import_locked(const char *key, bool enable_access, void **pointer)
+ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
+    ACL_ENTER_LOCKED(aclrtIpcMemImportByKey);
+    ACL_NEED(devPtr);
+    ACL_NEED(key);
+    ACL_REFUSE_IF(flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, ACL_ERROR_RT_PARAM_INVALID,
+                  "flags must be 0 or 1");
+    const bool enable_access = flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS;
     shared *s = *shared_link(key);
     if (s == NULL || !is_there(s->address, s->size)) {
-        return no_key("aclrtIpcMemImportByKey");
+        return no_key(__func__);
     }
-    if (!s->open_to_all && !s->open_to_us) {
-        return acl__fail(ACL_ERROR_RT_NO_PERMISSION, "aclrtIpcMemImportByKey: the exporter did not name this process");
-    }
+    ACL_REFUSE_IF(!s->open_to_all && !s->open_to_us, ACL_ERROR_RT_NO_PERMISSION,
+                  "the exporter did not name this process");
     if (enable_access) {
         open_to_importer(s->address);
     }
     s->imports++;
-    *pointer = (void *)(uintptr_t)s->address;
+    *devPtr = (void *)(uintptr_t)s->address;
     return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
-{
-    ACL_ENTER(aclrtIpcMemImportByKey);
-    if (devPtr == NULL || key == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemImportByKey: %s is NULL",
-                         devPtr == NULL ? "devPtr" : "key");
-    }
-    if (flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemImportByKey: flags must be 0 or 1");
-    }
-    acl__lock();
-    const aclError error = import_locked(key, flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, devPtr);
-    acl__unlock();
-    return error;
 }
 
 /* Importer and exporter are one process: it closes the key once for each import, and once more for the export. */
 ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
 {
-    ACL_ENTER(aclrtIpcMemClose);
-    if (key == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemClose: key is NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtIpcMemClose);
+    ACL_NEED(key);
     shared **link = shared_link(key);
     shared *s = *link;
     if (s != NULL && s->imports > 0) {
@@ -256,16 +206,13 @@ ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
         *link = s->next;
         free(s);
     }
-    acl__unlock();
-    return s != NULL ? ACL_SUCCESS : no_key("aclrtIpcMemClose");
+    return s != NULL ? ACL_SUCCESS : no_key(__func__);
 }
 
 ACL_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
     ACL_ENTER(aclrtDeviceGetBareTgid);
-    if (pid == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceGetBareTgid: pid is NULL");
-    }
+    ACL_NEED(pid);
     *pid = (int32_t)getpid();
     return ACL_SUCCESS;
 }
@@ -276,9 +223,8 @@ ACL_EXPORT aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t fla
 {
     ACL_ENTER(aclrtMemAllocManaged);
     (void)size;
-    if (ptr == NULL || flag != ACL_RT_MEM_ATTACH_GLOBAL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemAllocManaged: %s",
-                         ptr == NULL ? "ptr is NULL" : "the flag must be ACL_RT_MEM_ATTACH_GLOBAL");
-    }
+    ACL_NEED(ptr);
+    ACL_REFUSE_IF(flag != ACL_RT_MEM_ATTACH_GLOBAL, ACL_ERROR_INVALID_PARAM,
+                  "the flag must be ACL_RT_MEM_ATTACH_GLOBAL");
     return acl__not_simulated(ACL_FN_aclrtMemAllocManaged);
 }

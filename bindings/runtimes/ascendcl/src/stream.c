@@ -52,13 +52,15 @@ void acl__stream_announce_created(acl__stream *stream)
     announce(stream, ACL_RT_STREAM_STATE_CREATE_POST);
 }
 
-static aclError register_callback(const char *name, aclrtStreamStateCallback function, void *args)
+ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
 {
+    ACL_ENTER_LOCKED(aclrtRegStreamStateCallback);
+    ACL_REFUSE_IF(regName == NULL, ACL_ERROR_INVALID_PARAM, "the name is NULL");
     state_callback **link = &state_callbacks;
-    while (*link != NULL && strcmp((*link)->name, name) != 0) {
+    while (*link != NULL && strcmp((*link)->name, regName) != 0) {
         link = &(*link)->next;
     }
-    if (function == NULL) { /* removing an unknown name is no error */
+    if (callback == NULL) { /* removing an unknown regName is no error */
         state_callback *gone = *link;
         if (gone != NULL) {
             *link = gone->next;
@@ -66,42 +68,24 @@ static aclError register_callback(const char *name, aclrtStreamStateCallback fun
         }
         return ACL_SUCCESS;
     }
-    if (*link != NULL) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtRegStreamStateCallback: \"%s\" is registered already", name);
-    }
-    const size_t length = strlen(name) + 1;
+    ACL_REFUSE_IF(*link != NULL, ACL_ERROR_RT_PARAM_INVALID, "\"%s\" is registered already", regName);
+    const size_t length = strlen(regName) + 1;
     state_callback *made = malloc(sizeof(*made) + length);
-    if (made == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtRegStreamStateCallback: no host memory");
-    }
+    ACL_REFUSE_IF(made == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     made->next = NULL;
-    made->function = function;
+    made->function = callback;
     made->args = args;
-    memcpy(made->name, name, length);
+    memcpy(made->name, regName, length);
     *link = made;
     return ACL_SUCCESS;
-}
-
-ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
-{
-    ACL_ENTER(aclrtRegStreamStateCallback);
-    if (regName == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtRegStreamStateCallback: the name is NULL");
-    }
-    acl__lock();
-    const aclError error = register_callback(regName, callback, args);
-    acl__unlock();
-    return error;
 }
 
 /* --- create and destroy --- */
 
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **out)
 {
-    if (stream_count >= acl__rt.config.stream_limit) {
-        return acl__fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "the device has %u streams and no more",
-                         acl__rt.config.stream_limit);
-    }
+    ACL_FAIL_IF(stream_count >= acl__rt.config.stream_limit, ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                "the device has %u streams and no more", acl__rt.config.stream_limit);
     if (!slab_ready) {
         weir__sim_slab_init(&slab, sizeof(acl__stream), 16);
         slab_ready = true;
@@ -122,11 +106,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
     stream->flags = flags;
     stream->live = true;
     stream->held_last = &stream->held_first;
-    stream->next = acl__rt.first_stream;
-    if (stream->next != NULL) {
-        stream->next->previous = stream;
-    }
-    acl__rt.first_stream = stream;
+    ACL_LIST_ADD(acl__rt.first_stream, stream);
     stream_count++;
     if (acl__allocator_is_registered(stream)) {
         acl__report_warning(
@@ -144,14 +124,7 @@ static void stream_delete(acl__stream *stream)
     acl__capture_stream_ends(stream);
     acl__queue_drop(stream);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
-    if (stream->previous != NULL) {
-        stream->previous->next = stream->next;
-    } else {
-        acl__rt.first_stream = stream->next;
-    }
-    if (stream->next != NULL) {
-        stream->next->previous = stream->previous;
-    }
+    ACL_LIST_REMOVE(acl__rt.first_stream, stream);
     stream->live = false;
     stream_count--;
     weir__sim_slab_put(&slab, stream);
@@ -172,9 +145,8 @@ static aclError stream_end(acl__stream *stream, bool force)
     } else {
         error = acl__stream_wait(stream, -1);
     }
-    if (!stream->live || stream->id != id) {
-        return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream was destroyed by another thread meanwhile");
-    }
+    ACL_FAIL_IF(!stream->live || stream->id != id, ACL_ERROR_RT_STREAM_CONTEXT,
+                "the stream was destroyed by another thread meanwhile");
     stream_delete(stream);
     return error;
 }
@@ -200,13 +172,8 @@ static bool is_stream(const void *handle)
 aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
 {
     acl__context *context = NULL;
-    if (handle != NULL && !is_stream(handle)) {
-        return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
-    }
-    const aclError error = acl__context_need(&context);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_FAIL_IF(handle != NULL && !is_stream(handle), ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
+    ACL_TRY(acl__context_need(&context));
     *stream = handle != NULL ? handle : context->default_stream;
     return ACL_SUCCESS;
 }
@@ -222,28 +189,23 @@ aclError acl__stream_of(aclrtStream handle, acl__stream **stream)
 
 static aclError create(aclrtStream *handle, uint32_t priority, uint32_t flags, const char *name)
 {
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
-    }
+    ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
     acl__context *context = NULL;
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__context_need(&context);
-    if (error == ACL_SUCCESS) {
-        error = acl__stream_create(context, priority, flags, &stream);
+    {
+        ACL_HOLD_LOCK();
+        ACL_TRY(acl__context_need(&context));
+        ACL_TRY(acl__stream_create(context, priority, flags, &stream));
     }
-    acl__unlock();
-    if (error == ACL_SUCCESS) {
-        *handle = stream;
-        acl__stream_announce_created(stream);
-    }
-    return error;
+    *handle = stream;
+    acl__stream_announce_created(stream);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
 {
     ACL_ENTER(aclrtCreateStream);
-    return create(stream, 0, 0, "aclrtCreateStream");
+    return create(stream, 0, 0, __func__);
 }
 
 /* A priority beyond the range is clamped, and unknown flags are ignored. */
@@ -256,51 +218,42 @@ aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_
     };
     const uint32_t known = flags & (uint32_t)ALL_FLAGS;
     const uint32_t in_range = priority <= LEAST_PRIORITY ? priority : priority <= INT32_MAX ? LEAST_PRIORITY : 0;
-    if (stream != NULL && (known & ACL_STREAM_DEVICE_USE_ONLY) != 0 && known != ACL_STREAM_DEVICE_USE_ONLY) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", name);
-    }
+    ACL_FAIL_IF(stream != NULL && (known & ACL_STREAM_DEVICE_USE_ONLY) != 0 && known != ACL_STREAM_DEVICE_USE_ONLY,
+                ACL_ERROR_RT_PARAM_INVALID, "%s: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", name);
     return create(stream, in_range, known, name);
 }
 
 ACL_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
     ACL_ENTER(aclrtCreateStreamWithConfig);
-    return acl__stream_create_with(stream, priority, flag, "aclrtCreateStreamWithConfig");
+    return acl__stream_create_with(stream, priority, flag, __func__);
 }
 
 static aclError destroy(aclrtStream handle, bool force, const char *name)
 {
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
-    }
+    ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__stream_of(handle, &stream);
-    if (error == ACL_SUCCESS && stream->context->default_stream == stream) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: a context's default stream ends with it", name);
-    }
-    if (error == ACL_SUCCESS && stream->ending) {
-        error = acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %d is being destroyed already", name, stream->id);
-    }
-    if (error == ACL_SUCCESS) {
-        stream->ending = true;
-        acl__stream_forget_abort(stream);
-        error = stream_end(stream, force);
-    }
-    acl__unlock();
-    return error;
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_FAIL_IF(stream->context->default_stream == stream, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: a context's default stream ends with it", name);
+    ACL_FAIL_IF(stream->ending, ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %d is being destroyed already", name,
+                stream->id);
+    stream->ending = true;
+    acl__stream_forget_abort(stream);
+    return stream_end(stream, force);
 }
 
 ACL_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
 {
     ACL_ENTER(aclrtDestroyStream);
-    return destroy(stream, false, "aclrtDestroyStream");
+    return destroy(stream, false, __func__);
 }
 
 ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 {
     ACL_ENTER(aclrtDestroyStreamForce);
-    return destroy(stream, true, "aclrtDestroyStreamForce");
+    return destroy(stream, true, __func__);
 }
 
 /* --- failure --- */
@@ -355,35 +308,25 @@ void acl__stream_forget_abort(acl__stream *stream)
 
 ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 {
-    ACL_ENTER(aclrtSetStreamFailureMode);
+    ACL_ENTER_LOCKED(aclrtSetStreamFailureMode);
     const bool stop = (mode & ACL_STOP_ON_FAILURE) != 0; /* the vendor checks no other bit */
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__stream_of(handle, &stream);
-    if (error == ACL_SUCCESS && stream->stop_on_failure && !stop) {
-        error = acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                          "aclrtSetStreamFailureMode: a stream that stops on failure stays so");
-    }
-    if (error == ACL_SUCCESS) {
-        stream->stop_on_failure = stop;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_REFUSE_IF(stream->stop_on_failure && !stop, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "a stream that stops on failure stays so");
+    stream->stop_on_failure = stop;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
 {
-    ACL_ENTER(aclrtStreamAbort);
+    ACL_ENTER_LOCKED(aclrtStreamAbort);
     acl__stream *stream = NULL;
-    acl__lock();
-    const aclError error = acl__stream_of(handle, &stream);
-    if (error == ACL_SUCCESS) {
-        acl__stream_drop(stream);
-        stream->error = ACL_ERROR_RT_STREAM_ABORT;
-        stream->aborts++;
-    }
-    acl__unlock();
-    return error;
+    ACL_TRY(acl__stream_of(handle, &stream));
+    acl__stream_drop(stream);
+    stream->error = ACL_ERROR_RT_STREAM_ABORT;
+    stream->aborts++;
+    return ACL_SUCCESS;
 }
 
 /* --- waits --- */
@@ -416,7 +359,7 @@ static aclError saw_end(acl__stream *stream)
     } else {
         (void)acl__fail(error, "a task of stream %d failed", stream->id);
     }
-    acl__soma_synced(stream);
+    acl__mem_pool_synced(stream);
     return error;
 }
 
@@ -426,13 +369,10 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
     const int32_t id = stream->id;
     const uint32_t aborts = stream->aborts;
     while (!is_idle(stream)) {
-        if (!acl__wait_step(target_of(stream), &deadline)) {
-            return acl__fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d has unfinished work after %lld ms", id,
-                             (long long)timeout_ms);
-        }
-        if (!stream->live || stream->id != id) {
-            return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d was destroyed while it was waited for", id);
-        }
+        ACL_FAIL_IF(!acl__wait_step(target_of(stream), &deadline), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                    "stream %d has unfinished work after %lld ms", id, (long long)timeout_ms);
+        ACL_FAIL_IF(!stream->live || stream->id != id, ACL_ERROR_RT_STREAM_CONTEXT,
+                    "stream %d was destroyed while it was waited for", id);
     }
     if (stream->aborts != aborts && stream->error == ACL_SUCCESS) {
         stream->error = ACL_ERROR_RT_STREAM_ABORT; /* aborted during the wait, and new work was queued since */
@@ -456,10 +396,8 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms)
     aclError first = ACL_SUCCESS;
     acl__pump();
     for (const acl__stream *stream = unfinished(device); stream != NULL; stream = unfinished(device)) {
-        if (!acl__wait_step(target_of(stream), &deadline)) {
-            return acl__fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "device %d has unfinished work after %lld ms", device,
-                             (long long)timeout_ms);
-        }
+        ACL_FAIL_IF(!acl__wait_step(target_of(stream), &deadline), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                    "device %d has unfinished work after %lld ms", device, (long long)timeout_ms);
     }
     for (acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
         const aclError error = stream->context->device == device ? saw_end(stream) : ACL_SUCCESS;
@@ -474,16 +412,18 @@ static bool is_driven_elsewhere(const acl__stream *stream)
     return (stream->flags & (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE)) != 0;
 }
 
-static aclError synchronize(aclrtStream handle, int32_t timeout)
+static aclError synchronize_locked(aclrtStream handle, int32_t timeout)
 {
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__stream_any(handle, &stream);
-    if (error == ACL_SUCCESS && !is_driven_elsewhere(stream)) {
-        error = acl__stream_wait(stream, timeout);
-    }
-    acl__unlock();
-    acl__exceptions_settle();
+    ACL_HOLD_LOCK();
+    ACL_TRY(acl__stream_any(handle, &stream));
+    return is_driven_elsewhere(stream) ? ACL_SUCCESS : acl__stream_wait(stream, timeout);
+}
+
+static aclError synchronize(aclrtStream handle, int32_t timeout)
+{
+    const aclError error = synchronize_locked(handle, timeout);
+    acl__exceptions_report();
     return error;
 }
 
@@ -496,84 +436,54 @@ ACL_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
 ACL_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
     ACL_ENTER(aclrtSynchronizeStreamWithTimeout);
-    if (timeout < -1 || timeout == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtSynchronizeStreamWithTimeout: %d ms is no timeout", timeout);
-    }
+    ACL_REFUSE_IF(timeout < -1 || timeout == 0, ACL_ERROR_RT_PARAM_INVALID, "%d ms is no timeout", timeout);
     return synchronize(stream, timeout);
 }
 
 ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 {
-    ACL_ENTER(aclrtStreamQuery);
-    if (status == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamQuery: status is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtStreamQuery);
+    ACL_NEED(status);
     acl__stream *stream = NULL;
-    acl__lock();
-    aclError error = acl__stream_any(handle, &stream);
-    if (error == ACL_SUCCESS) {
-        acl__ask();
-        *status =
-            is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-        if (*status == ACL_STREAM_STATUS_COMPLETE) {
-            acl__host_saw(stream);
-        }
-        error = stream->error;
+    ACL_TRY(acl__stream_any(handle, &stream));
+    acl__ask();
+    *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    if (*status == ACL_STREAM_STATUS_COMPLETE) {
+        acl__host_saw(stream);
     }
-    acl__unlock();
-    return error;
+    return stream->error;
 }
 
 /* --- facts --- */
 
-static aclError get_fact(aclrtStream handle, const void *output, const char *name, acl__stream **stream)
-{
-    if (output == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the output is NULL", name);
-    }
-    acl__lock();
-    const aclError error = acl__stream_any(handle, stream);
-    acl__unlock();
-    return error;
-}
-
 ACL_EXPORT aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 {
-    ACL_ENTER(aclrtStreamGetId);
-    if (streamId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamGetId: the output is NULL");
-    }
+    ACL_ENTER_LOCKED(aclrtStreamGetId);
+    ACL_NEED(streamId);
     acl__stream *stream = handle;
-    aclError error = ACL_SUCCESS;
-    acl__lock();
     if (!is_stream(handle)) { /* a stream's number needs no context */
-        error = acl__stream_any(handle, &stream);
+        ACL_TRY(acl__stream_any(handle, &stream));
     }
-    if (error == ACL_SUCCESS) {
-        *streamId = stream->id;
-    }
-    acl__unlock();
-    return error;
+    *streamId = stream->id;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 {
-    ACL_ENTER(aclrtStreamGetPriority);
+    ACL_ENTER_LOCKED(aclrtStreamGetPriority);
+    ACL_NEED(priority);
     acl__stream *stream = NULL;
-    const aclError error = get_fact(handle, priority, "aclrtStreamGetPriority", &stream);
-    if (error == ACL_SUCCESS) {
-        *priority = stream->priority;
-    }
-    return error;
+    ACL_TRY(acl__stream_any(handle, &stream));
+    *priority = stream->priority;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 {
-    ACL_ENTER(aclrtStreamGetFlags);
+    ACL_ENTER_LOCKED(aclrtStreamGetFlags);
+    ACL_NEED(flags);
     acl__stream *stream = NULL;
-    const aclError error = get_fact(handle, flags, "aclrtStreamGetFlags", &stream);
-    if (error == ACL_SUCCESS) {
-        *flags = stream->flags;
-    }
-    return error;
+    ACL_TRY(acl__stream_any(handle, &stream));
+    *flags = stream->flags;
+    return ACL_SUCCESS;
 }

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static aclError is_null(const char *function, const char *argument)
-{
-    return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", function, argument);
-}
-
 /* --- types --- */
 
 size_t acl__type_bytes(aclDataType type)
@@ -82,9 +77,7 @@ ACL_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
 ACL_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 {
     ACL_ENTER(aclDestroyDataBuffer);
-    if (dataBuffer == NULL) {
-        return is_null("aclDestroyDataBuffer", "the buffer");
-    }
+    ACL_NEED(dataBuffer);
     free((void *)(uintptr_t)dataBuffer);
     return ACL_SUCCESS;
 }
@@ -92,9 +85,7 @@ ACL_EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 ACL_EXPORT aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 {
     ACL_ENTER(aclUpdateDataBuffer);
-    if (dataBuffer == NULL) {
-        return is_null("aclUpdateDataBuffer", "the buffer");
-    }
+    ACL_NEED(dataBuffer);
     *dataBuffer = (aclDataBuffer){data, size};
     return ACL_SUCCESS;
 }
@@ -162,7 +153,7 @@ ACL_EXPORT void aclSetTensorDescName(aclTensorDesc *desc, const char *name)
 {
     ACL_ENTER_OR(aclSetTensorDescName, );
     if (desc == NULL) {
-        (void)is_null("aclSetTensorDescName", "the description");
+        (void)acl__fail(ACL_ERROR_INVALID_PARAM, "aclSetTensorDescName: desc is NULL");
         return;
     }
     char *copy = name != NULL ? strdup(name) : NULL;
@@ -234,13 +225,9 @@ ACL_EXPORT int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index)
 ACL_EXPORT aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)
 {
     ACL_ENTER(aclGetTensorDescDimV2);
-    if (desc == NULL || dimSize == NULL) {
-        return is_null("aclGetTensorDescDimV2", "an argument");
-    }
-    if (index >= desc->rank) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimV2: dimension %zu of %u", index,
-                         (unsigned)desc->rank);
-    }
+    ACL_NEED(desc);
+    ACL_NEED(dimSize);
+    ACL_REFUSE_IF(index >= desc->rank, ACL_ERROR_INVALID_PARAM, "dimension %zu of %u", index, (unsigned)desc->rank);
     *dimSize = desc->dims[index];
     return ACL_SUCCESS;
 }
@@ -256,9 +243,7 @@ ACL_EXPORT aclmdlDataset *aclmdlCreateDataset(void)
 ACL_EXPORT aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
 {
     ACL_ENTER(aclmdlDestroyDataset);
-    if (dataset == NULL) {
-        return is_null("aclmdlDestroyDataset", "the data set");
-    }
+    ACL_NEED(dataset);
     for (size_t i = 0; i < dataset->count; i++) {
         acl__tensor_desc_destroy(dataset->entries[i].desc);
     }
@@ -270,15 +255,12 @@ ACL_EXPORT aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
 ACL_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
 {
     ACL_ENTER(aclmdlAddDatasetBuffer);
-    if (dataset == NULL || dataBuffer == NULL) {
-        return is_null("aclmdlAddDatasetBuffer", "an argument");
-    }
+    ACL_NEED(dataset);
+    ACL_NEED(dataBuffer);
     if (dataset->count == dataset->room) {
         const size_t room = dataset->room == 0 ? 4 : dataset->room * 2;
         acl__dataset_entry *larger = realloc(dataset->entries, room * sizeof(*larger));
-        if (larger == NULL) {
-            return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlAddDatasetBuffer: no host memory");
-        }
+        ACL_REFUSE_IF(larger == NULL, ACL_ERROR_BAD_ALLOC, "no host memory");
         dataset->entries = larger;
         dataset->room = room;
     }
@@ -301,19 +283,12 @@ ACL_EXPORT aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, s
 ACL_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
 {
     ACL_ENTER(aclmdlSetDatasetTensorDesc);
-    if (dataset == NULL) {
-        return is_null("aclmdlSetDatasetTensorDesc", "the data set");
-    }
-    if (index >= dataset->count) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetDatasetTensorDesc: buffer %zu of %zu", index,
-                         dataset->count);
-    }
+    ACL_NEED(dataset);
+    ACL_REFUSE_IF(index >= dataset->count, ACL_ERROR_INVALID_PARAM, "buffer %zu of %zu", index, dataset->count);
     aclTensorDesc *copy = NULL;
     if (tensorDesc != NULL) {
         copy = acl__tensor_desc_create(tensorDesc->type, tensorDesc->rank, tensorDesc->dims, tensorDesc->format);
-        if (copy == NULL) {
-            return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlSetDatasetTensorDesc: no host memory");
-        }
+        ACL_REFUSE_IF(copy == NULL, ACL_ERROR_BAD_ALLOC, "no host memory");
     }
     acl__tensor_desc_destroy(dataset->entries[index].desc);
     dataset->entries[index].desc = copy;

@@ -92,102 +92,67 @@ bool acl__virtual_is_reserved(const void *pointer)
     return reservation_at((uintptr_t)pointer) != NULL;
 }
 
-static aclError reserve_locked(uint64_t size, void **pointer)
-{
-    make_ready();
-    reservation *r = weir__sim_slab_get(&reservations_slab);
-    if (r == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: no host memory");
-    }
-    uint64_t address = 0;
-    const aclError error =
-        acl__status(weir_device_vm_reserve(acl__rt.memory, size, &address), "aclrtReserveMemAddress");
-    if (error != ACL_SUCCESS) {
-        weir__sim_slab_put(&reservations_slab, r);
-        return error;
-    }
-    *r = (reservation){.range = {.start = address, .end = address + size}, .maker = current_device(), .device = -1};
-    weir__sim_ranges_insert(&reservations, &r->range);
-    *pointer = (void *)(uintptr_t)address;
-    return ACL_SUCCESS;
-}
-
 /* Refuses a fixed address. The vendor offers them as an experiment, in one window of addresses that the host may not
  * have free. */
 static aclError check_expected(const void *expected)
 {
     const uint64_t address = (uintptr_t)expected;
     const uint64_t tib = UINT64_C(1) << 40;
-    if (address < 16 * tib || address >= 24 * tib) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtReserveMemAddress: %p is outside the window from 16 TiB to 24 TiB", expected);
-    }
+    ACL_FAIL_IF(address < 16 * tib || address >= 24 * tib, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtReserveMemAddress: %p is outside the window from 16 TiB to 24 TiB", expected);
     return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtReserveMemAddress: a fixed address is not simulated");
 }
 
 ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr,
                                            uint64_t flags)
 {
-    ACL_ENTER(aclrtReserveMemAddress);
-    if (virPtr == NULL || size == 0 || flags > 1) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtReserveMemAddress: %s",
-                         virPtr == NULL ? "virPtr is NULL"
-                         : size == 0    ? "the size is 0"
-                                        : "flags must be 0 or 1");
-    }
-    if (alignment != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: the alignment must be 0");
-    }
+    ACL_ENTER_LOCKED(aclrtReserveMemAddress);
+    ACL_NEED(virPtr);
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "the size is 0");
+    ACL_REFUSE_IF(flags > 1, ACL_ERROR_INVALID_PARAM, "flags must be 0 or 1");
+    ACL_REFUSE_IF(alignment != 0, ACL_ERROR_RT_PARAM_INVALID, "the alignment must be 0");
     if (expectPtr != NULL) {
         return check_expected(expectPtr);
     }
-    if (acl__rt.config.strict && size % PAGE != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: %zu bytes are no multiple of %d", size,
-                         (int)PAGE);
-    }
+    ACL_REFUSE_IF(acl__rt.config.strict && size % PAGE != 0, ACL_ERROR_RT_PARAM_INVALID,
+                  "%zu bytes are no multiple of %d", size, (int)PAGE);
     /* Leave room for a mapping of 1 GiB pages: its size is rounded up further. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
-    if (rounded == 0) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: there are no %zu bytes of addresses",
-                         size);
+    ACL_REFUSE_IF(rounded == 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "there are no %zu bytes of addresses", size);
+    make_ready();
+    reservation *r = weir__sim_slab_get(&reservations_slab);
+    ACL_REFUSE_IF(r == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
+    uint64_t address = 0;
+    const aclError error = acl__status(weir_device_vm_reserve(acl__rt.memory, rounded, &address), __func__);
+    if (error != ACL_SUCCESS) {
+        weir__sim_slab_put(&reservations_slab, r);
+        return error;
     }
-    acl__lock();
-    const aclError error = reserve_locked(rounded, virPtr);
-    acl__unlock();
-    return error;
+    *r = (reservation){.range = {.start = address, .end = address + rounded}, .maker = current_device(), .device = -1};
+    weir__sim_ranges_insert(&reservations, &r->range);
+    *virPtr = (void *)(uintptr_t)address;
+    return ACL_SUCCESS;
 }
 
 static aclError release_locked(const void *pointer)
 {
     reservation *r = reservation_at((uintptr_t)pointer);
-    if (r == NULL || r->range.start != (uintptr_t)pointer) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReleaseMemAddress: %p is not the start of a reservation",
-                         pointer);
-    }
-    if (r->mappings > 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtReleaseMemAddress: %u mappings in it have to be undone before", r->mappings);
-    }
+    ACL_FAIL_IF(r == NULL || r->range.start != (uintptr_t)pointer, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtReleaseMemAddress: %p is not the start of a reservation", pointer);
+    ACL_FAIL_IF(r->mappings > 0, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtReleaseMemAddress: %u mappings in it have to be undone before", r->mappings);
     const uint64_t size = r->range.end - r->range.start;
-    const aclError error =
-        acl__status(weir_device_vm_release(acl__rt.memory, r->range.start, size), "aclrtReleaseMemAddress");
-    if (error == ACL_SUCCESS) {
-        weir__sim_ranges_remove(&reservations, &r->range);
-        weir__sim_slab_put(&reservations_slab, r);
-    }
-    return error;
+    ACL_TRY(acl__status(weir_device_vm_release(acl__rt.memory, r->range.start, size), "aclrtReleaseMemAddress"));
+    weir__sim_ranges_remove(&reservations, &r->range);
+    weir__sim_slab_put(&reservations_slab, r);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
 {
-    ACL_ENTER(aclrtReleaseMemAddress);
-    if (virPtr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtReleaseMemAddress: virPtr is NULL");
-    }
-    acl__lock();
-    const aclError error = release_locked(virPtr);
-    acl__unlock();
-    return error;
+    ACL_ENTER_LOCKED(aclrtReleaseMemAddress);
+    ACL_NEED(virPtr);
+    return release_locked(virPtr);
 }
 
 /* --- properties of physical memory --- */
@@ -227,25 +192,21 @@ static aclError check_property(const aclrtPhysicalMemProp *prop, const char *nam
 {
     const aclrtMemLocationType type = prop->location.type;
     const attribute_sides sides = sides_of(prop->memAttr, granularity);
-    if (sides == NOWHERE || (type == ACL_MEM_LOCATION_TYPE_DEVICE && sides == ON_HOST)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: memory attribute %d is not for %s", name, (int)prop->memAttr,
-                         sides == NOWHERE ? "physical memory" : "a device");
-    }
+    ACL_FAIL_IF(sides == NOWHERE, ACL_ERROR_INVALID_PARAM, "%s: memory attribute %d is not for physical memory", name,
+                (int)prop->memAttr);
+    ACL_FAIL_IF(type == ACL_MEM_LOCATION_TYPE_DEVICE && sides == ON_HOST, ACL_ERROR_INVALID_PARAM,
+                "%s: memory attribute %d is not for a device", name, (int)prop->memAttr);
     if (type == ACL_MEM_LOCATION_TYPE_DEVICE) {
         return is_device_id(prop->location.id)
                    ? ACL_SUCCESS
                    : acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: there is no device %u", name, prop->location.id);
     }
-    if (type != ACL_MEM_LOCATION_TYPE_HOST && type != ACL_MEM_LOCATION_TYPE_HOST_NUMA) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %d is no location of physical memory", name, (int)type);
-    }
-    if (sides == ON_DEVICE) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: pages of 1 GiB are for devices only", name);
-    }
+    ACL_FAIL_IF(type != ACL_MEM_LOCATION_TYPE_HOST && type != ACL_MEM_LOCATION_TYPE_HOST_NUMA,
+                ACL_ERROR_RT_PARAM_INVALID, "%s: %d is no location of physical memory", name, (int)type);
+    ACL_FAIL_IF(sides == ON_DEVICE, ACL_ERROR_RT_PARAM_INVALID, "%s: pages of 1 GiB are for devices only", name);
     const uint32_t nodes = acl__rt.config.numa_nodes > 0 ? (uint32_t)acl__rt.config.numa_nodes : 0;
-    if (type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && nodes > 0 && prop->location.id >= nodes) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no NUMA node %u", name, prop->location.id);
-    }
+    ACL_FAIL_IF(type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && nodes > 0 && prop->location.id >= nodes,
+                ACL_ERROR_RT_PARAM_INVALID, "%s: there is no NUMA node %u", name, prop->location.id);
     return ACL_SUCCESS;
 }
 
@@ -253,19 +214,12 @@ ACL_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                                      size_t *granularity)
 {
     ACL_ENTER(aclrtMemGetAllocationGranularity);
-    if (prop == NULL || granularity == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemGetAllocationGranularity: %s is NULL",
-                         prop == NULL ? "prop" : "granularity");
-    }
+    ACL_NEED(prop);
+    ACL_NEED(granularity);
     uint64_t bytes = 0;
-    const aclError error = check_property(prop, "aclrtMemGetAllocationGranularity", &bytes);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemGetAllocationGranularity: there is no option %d",
-                         (int)option);
-    }
+    ACL_TRY(check_property(prop, __func__, &bytes));
+    ACL_REFUSE_IF(option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+                  ACL_ERROR_RT_PARAM_INVALID, "there is no option %d", (int)option);
     *granularity = bytes;
     return ACL_SUCCESS;
 }
@@ -311,10 +265,7 @@ static weir_status physical_end(physical *p)
         return status;
     }
     room_give(&p->location, p->size);
-    *(p->previous != NULL ? &p->previous->next : &first_physical) = p->next;
-    if (p->next != NULL) {
-        p->next->previous = p->previous;
-    }
+    ACL_LIST_REMOVE(first_physical, p);
     weir__sim_slab_put(&physicals_slab, p);
     return WEIR_OK;
 }
@@ -331,15 +282,12 @@ static void end_orphans(void)
     }
 }
 
-static physical *physical_of(aclrtDrvMemHandle handle)
+static aclError physical_of(aclrtDrvMemHandle handle, const char *name, physical **p)
 {
-    physical *p = handle;
-    return slabs_ready && weir__sim_slab_owns(&physicals_slab, handle) && p->references > 0 ? p : NULL;
-}
-
-static aclError no_handle(const char *name, aclrtDrvMemHandle handle)
-{
-    return acl__fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: %p is no handle of physical memory", name, handle);
+    *p = handle;
+    ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&physicals_slab, handle) || (*p)->references == 0,
+                ACL_ERROR_RT_INVALID_HANDLE, "%s: %p is no handle of physical memory", name, handle);
+    return ACL_SUCCESS;
 }
 
 static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrtPhysicalMemProp *prop,
@@ -347,10 +295,8 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
 {
     make_ready();
     end_orphans();
-    if (size == 0 || !room_take(&prop->location, size)) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMallocPhysical: there are no %llu bytes free",
-                         (unsigned long long)size);
-    }
+    ACL_FAIL_IF(size == 0 || !room_take(&prop->location, size), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "aclrtMallocPhysical: there are no %llu bytes free", (unsigned long long)size);
     physical *p = weir__sim_slab_get(&physicals_slab);
     weir_vm_handle memory = 0;
     const weir_status status = p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
@@ -361,17 +307,13 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
         room_give(&prop->location, size);
         return acl__status(status, "aclrtMallocPhysical");
     }
-    *p = (physical){.next = first_physical,
-                    .size = size,
+    *p = (physical){.size = size,
                     .granularity = granularity,
                     .memory = memory,
                     .location = prop->location,
                     .maker = current_device(),
                     .references = 1};
-    if (p->next != NULL) {
-        p->next->previous = p;
-    }
-    first_physical = p;
+    ACL_LIST_ADD(first_physical, p);
     *handle = p;
     return ACL_SUCCESS;
 }
@@ -379,49 +321,34 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
 ACL_EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop,
                                         uint64_t flags)
 {
-    ACL_ENTER(aclrtMallocPhysical);
-    if (handle == NULL || prop == NULL || size == 0 || flags != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocPhysical: %s",
-                         handle == NULL ? "handle is NULL"
-                         : prop == NULL ? "prop is NULL"
-                         : size == 0    ? "the size is 0"
-                                        : "flags must be 0");
-    }
-    if (prop->handleType != ACL_MEM_HANDLE_TYPE_NONE || prop->allocationType != ACL_MEM_ALLOCATION_TYPE_PINNED) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "aclrtMallocPhysical: the handle type must be NONE, the allocation type PINNED");
-    }
-    if (prop->location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED ||
-        prop->location.type == ACL_MEM_LOCATION_TYPE_MANAGED) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMallocPhysical: physical memory is on a device or on the host");
-    }
+    ACL_ENTER_LOCKED(aclrtMallocPhysical);
+    ACL_NEED(handle);
+    ACL_NEED(prop);
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "the size is 0");
+    ACL_REFUSE_IF(flags != 0, ACL_ERROR_INVALID_PARAM, "flags must be 0");
+    ACL_REFUSE_IF(prop->handleType != ACL_MEM_HANDLE_TYPE_NONE ||
+                      prop->allocationType != ACL_MEM_ALLOCATION_TYPE_PINNED,
+                  ACL_ERROR_INVALID_PARAM, "the handle type must be NONE, the allocation type PINNED");
+    ACL_REFUSE_IF(prop->location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED ||
+                      prop->location.type == ACL_MEM_LOCATION_TYPE_MANAGED,
+                  ACL_ERROR_INVALID_PARAM, "physical memory is on a device or on the host");
     uint64_t granularity = 0;
-    aclError error = check_property(prop, "aclrtMallocPhysical", &granularity);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (acl__rt.config.strict && size % granularity != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtMallocPhysical: %zu bytes are no multiple of the granularity", size);
-    }
-    acl__lock();
+    ACL_TRY(check_property(prop, __func__, &granularity));
+    ACL_REFUSE_IF(acl__rt.config.strict && size % granularity != 0, ACL_ERROR_RT_PARAM_INVALID,
+                  "%zu bytes are no multiple of the granularity", size);
     acl__context *context = NULL;
     if (prop->location.type == ACL_MEM_LOCATION_TYPE_HOST_NUMA) {
-        error = acl__context_need(&context);
+        ACL_TRY(acl__context_need(&context));
     }
-    if (error == ACL_SUCCESS) {
-        error = malloc_physical(round_up(size, granularity), granularity, prop, handle);
-    }
-    acl__unlock();
-    return error;
+    return malloc_physical(round_up(size, granularity), granularity, prop, handle);
 }
 
-static aclError free_physical(aclrtDrvMemHandle handle)
+ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
-    physical *p = physical_of(handle);
-    if (p == NULL) {
-        return no_handle("aclrtFreePhysical", handle);
-    }
+    ACL_ENTER_LOCKED(aclrtFreePhysical);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the handle is NULL");
+    physical *p = NULL;
+    ACL_TRY(physical_of(handle, __func__, &p));
     if (p->references > 1 || p->mappings > 0) {
         p->references--;
         return ACL_SUCCESS;
@@ -431,19 +358,7 @@ static aclError free_physical(aclrtDrvMemHandle handle)
     if (status != WEIR_OK) {
         p->references = 1;
     }
-    return acl__status(status, "aclrtFreePhysical");
-}
-
-ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
-{
-    ACL_ENTER(aclrtFreePhysical);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtFreePhysical: the handle is NULL");
-    }
-    acl__lock();
-    const aclError error = free_physical(handle);
-    acl__unlock();
-    return error;
+    return acl__status(status, __func__);
 }
 
 /* --- mappings --- */
@@ -452,46 +367,39 @@ ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 static aclError check_place(uint64_t address, uint64_t size, const physical *p, reservation **in)
 {
     reservation *r = reservation_at(address);
-    if (r == NULL || r->range.end - address < size) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %llu bytes at %#llx are not all reserved",
-                         (unsigned long long)size, (unsigned long long)address);
-    }
-    if (address % PAGE != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %#llx is no multiple of the granularity",
-                         (unsigned long long)address);
-    }
+    ACL_FAIL_IF(r == NULL || r->range.end - address < size, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtMapMem: %llu bytes at %#llx are not all reserved", (unsigned long long)size,
+                (unsigned long long)address);
+    ACL_FAIL_IF(address % PAGE != 0, ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %#llx is no multiple of the granularity",
+                (unsigned long long)address);
     const weir__sim_range *mapped = weir__sim_ranges_after(&acl__rt.device_memory, address);
-    if (mapped != NULL && mapped->start < address + size) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %#llx has memory already",
-                         (unsigned long long)mapped->start);
-    }
-    if (is_on_device(p) && r->of_device > 0 && r->device != (int32_t)p->location.id) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: the reservation has memory of device %d", r->device);
-    }
+    ACL_FAIL_IF(mapped != NULL && mapped->start < address + size, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtMapMem: %#llx has memory already", (unsigned long long)mapped->start);
+    ACL_FAIL_IF(is_on_device(p) && r->of_device > 0 && r->device != (int32_t)p->location.id, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtMapMem: the reservation has memory of device %d", r->device);
     *in = r;
     return ACL_SUCCESS;
 }
 
-static aclError map_locked(uint64_t address, uint64_t size, aclrtDrvMemHandle handle)
+ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
-    physical *p = physical_of(handle);
-    if (p == NULL) {
-        return no_handle("aclrtMapMem", handle);
-    }
-    if (round_up(size, p->granularity) != p->size || (acl__rt.config.strict && size % p->granularity != 0)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %llu bytes are not the whole of the handle's %llu",
-                         (unsigned long long)size, (unsigned long long)p->size);
-    }
+    ACL_ENTER_LOCKED(aclrtMapMem);
+    ACL_NEED(virPtr);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the handle is NULL");
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "the size is 0");
+    ACL_REFUSE_IF(flags != 0, ACL_ERROR_INVALID_PARAM, "flags must be 0");
+    ACL_REFUSE_IF(offset != 0, ACL_ERROR_RT_PARAM_INVALID, "the offset must be 0");
+    const uint64_t address = (uintptr_t)virPtr;
+    physical *p = NULL;
+    ACL_TRY(physical_of(handle, __func__, &p));
+    ACL_REFUSE_IF(round_up(size, p->granularity) != p->size || (acl__rt.config.strict && size % p->granularity != 0),
+                  ACL_ERROR_RT_PARAM_INVALID, "%llu bytes are not the whole of the handle's %llu",
+                  (unsigned long long)size, (unsigned long long)p->size);
     reservation *r = NULL;
-    aclError error = check_place(address, p->size, p, &r);
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(check_place(address, p->size, p, &r));
     acl__range *range = acl__range_add(&acl__rt.device_memory, ACL__MAPPED, address, p->size);
-    if (range == NULL) {
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: no host memory");
-    }
-    error = acl__status(weir_device_vm_map(acl__rt.memory, address, p->size, p->memory), "aclrtMapMem");
+    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
+    const aclError error = acl__status(weir_device_vm_map(acl__rt.memory, address, p->size, p->memory), __func__);
     if (error != ACL_SUCCESS) {
         acl__range_remove(&acl__rt.device_memory, range);
         return error;
@@ -509,25 +417,6 @@ static aclError map_locked(uint64_t address, uint64_t size, aclrtDrvMemHandle ha
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
-{
-    ACL_ENTER(aclrtMapMem);
-    if (virPtr == NULL || handle == NULL || size == 0 || flags != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMapMem: %s",
-                         virPtr == NULL   ? "virPtr is NULL"
-                         : handle == NULL ? "the handle is NULL"
-                         : size == 0      ? "the size is 0"
-                                          : "flags must be 0");
-    }
-    if (offset != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: the offset must be 0");
-    }
-    acl__lock();
-    const aclError error = map_locked((uintptr_t)virPtr, size, handle);
-    acl__unlock();
-    return error;
-}
-
 /* Returns the mapping that starts at an address, or NULL. */
 static acl__range *mapping_at(const void *pointer)
 {
@@ -538,11 +427,7 @@ static acl__range *mapping_at(const void *pointer)
 static aclError unmap(acl__range *range)
 {
     physical *p = range->owner;
-    const aclError error =
-        acl__status(weir_device_vm_unmap(acl__rt.memory, range->range.start, p->size), "aclrtUnmapMem");
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
+    ACL_TRY(acl__status(weir_device_vm_unmap(acl__rt.memory, range->range.start, p->size), "aclrtUnmapMem"));
     reservation *r = reservation_at(range->range.start);
     r->mappings--;
     r->of_device -= is_on_device(p);
@@ -556,90 +441,61 @@ static aclError unmap(acl__range *range)
 
 ACL_EXPORT aclError aclrtUnmapMem(void *virPtr)
 {
-    ACL_ENTER(aclrtUnmapMem);
-    if (virPtr == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtUnmapMem: virPtr is NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtUnmapMem);
+    ACL_NEED(virPtr);
     acl__range *range = mapping_at(virPtr);
-    const aclError error = range != NULL ? unmap(range)
-                                         : acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                                                     "aclrtUnmapMem: %p is not the start of a mapping", virPtr);
-    acl__unlock();
-    return error;
+    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
+    return unmap(range);
 }
 
 ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
-    ACL_ENTER(aclrtMemRetainAllocationHandle);
-    if (virPtr == NULL || handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemRetainAllocationHandle: %s is NULL",
-                         virPtr == NULL ? "virPtr" : "handle");
-    }
-    aclError error = ACL_SUCCESS;
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtMemRetainAllocationHandle);
+    ACL_NEED(virPtr);
+    ACL_NEED(handle);
     const acl__range *range = mapping_at(virPtr);
-    if (range != NULL) {
-        physical *p = range->owner;
-        p->references++;
-        *handle = p;
-    } else {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                          "aclrtMemRetainAllocationHandle: %p is not the start of a mapping", virPtr);
-    }
-    acl__unlock();
-    return error;
+    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
+    physical *p = range->owner;
+    p->references++;
+    *handle = p;
+    return ACL_SUCCESS;
 }
 
 static aclError check_access(const aclrtMemAccessDesc *desc)
 {
-    if (desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE && desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READ &&
-        desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %d is no kind of access", (int)desc->flags);
-    }
+    ACL_FAIL_IF(desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE && desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READ &&
+                    desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %d is no kind of access", (int)desc->flags);
     const bool is_device = desc->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
-    if ((is_device && !is_device_id(desc->location.id)) ||
-        (!is_device && desc->location.type != ACL_MEM_LOCATION_TYPE_HOST)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                         "aclrtMemSetAccess: location %u of type %d is nobody to have access", desc->location.id,
-                         (int)desc->location.type);
-    }
+    ACL_FAIL_IF((is_device && !is_device_id(desc->location.id)) ||
+                    (!is_device && desc->location.type != ACL_MEM_LOCATION_TYPE_HOST),
+                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: location %u of type %d cannot be given access",
+                desc->location.id, (int)desc->location.type);
     return ACL_SUCCESS;
 }
 
 /* Every device and the host reach a mapping anyway; only the auditor uses the access that is set here. */
 ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
-    ACL_ENTER(aclrtMemSetAccess);
-    if (virPtr == NULL || desc == NULL || count == 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %s",
-                         virPtr == NULL ? "virPtr is NULL"
-                         : desc == NULL ? "desc is NULL"
-                                        : "count is 0");
+    ACL_ENTER_LOCKED(aclrtMemSetAccess);
+    ACL_REFUSE_IF(virPtr == NULL, ACL_ERROR_RT_PARAM_INVALID, "virPtr is NULL");
+    ACL_REFUSE_IF(desc == NULL, ACL_ERROR_RT_PARAM_INVALID, "desc is NULL");
+    ACL_REFUSE_IF(count == 0, ACL_ERROR_RT_PARAM_INVALID, "count is 0");
+    for (size_t i = 0; i < count; i++) {
+        ACL_TRY(check_access(&desc[i]));
     }
-    aclError error = ACL_SUCCESS;
-    for (size_t i = 0; i < count && error == ACL_SUCCESS; i++) {
-        error = check_access(&desc[i]);
-    }
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    acl__lock();
     acl__range *range = mapping_at(virPtr);
-    if (range == NULL ||
-        round_up(size, ((const physical *)range->owner)->granularity) != ((const physical *)range->owner)->size) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %zu bytes at %p are not one mapping", size,
-                          virPtr);
-    }
-    for (size_t i = 0; i < count && error == ACL_SUCCESS; i++) {
+    const physical *p = range != NULL ? range->owner : NULL;
+    ACL_REFUSE_IF(p == NULL || round_up(size, p->granularity) != p->size, ACL_ERROR_RT_PARAM_INVALID,
+                  "%zu bytes at %p are not one mapping", size, virPtr);
+    for (size_t i = 0; i < count; i++) {
         if (desc[i].location.type == ACL_MEM_LOCATION_TYPE_DEVICE) {
             const uint32_t bit = 1u << desc[i].location.id;
             range->open_to =
                 desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
         }
     }
-    acl__unlock();
-    return error;
+    return ACL_SUCCESS;
 }
 
 aclrtMemLocation acl__virtual_location(const acl__range *range)
@@ -660,35 +516,25 @@ static physical *exported_as(uint64_t shareable)
 
 static aclError export_handle(aclrtDrvMemHandle handle, uint64_t flags, const char *name, uint64_t *shareable)
 {
-    if (flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: flags must be 0 or 1", name);
-    }
-    acl__lock();
-    aclError error = ACL_SUCCESS;
-    physical *p = physical_of(handle);
-    if (p == NULL) {
-        error = no_handle(name, handle);
-    } else if (p->shareable != 0) {
-        error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the handle has been exported before", name);
-    } else {
-        p->shareable = ++last_shareable;
-        *shareable = p->shareable;
-    }
-    acl__unlock();
-    return error;
+    ACL_FAIL_IF(flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: flags must be 0 or 1", name);
+    ACL_HOLD_LOCK();
+    physical *p = NULL;
+    ACL_TRY(physical_of(handle, name, &p));
+    ACL_FAIL_IF(p->shareable != 0, ACL_ERROR_RT_PARAM_INVALID, "%s: the handle has been exported before", name);
+    p->shareable = ++last_shareable;
+    *shareable = p->shareable;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType,
                                                     uint64_t flags, uint64_t *shareableHandle)
 {
     ACL_ENTER(aclrtMemExportToShareableHandle);
-    if (handle == NULL || shareableHandle == NULL || handleType != ACL_MEM_HANDLE_TYPE_NONE) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemExportToShareableHandle: %s",
-                         handle == NULL            ? "the handle is NULL"
-                         : shareableHandle == NULL ? "shareableHandle is NULL"
-                                                   : "the handle type must be NONE");
-    }
-    return export_handle(handle, flags, "aclrtMemExportToShareableHandle", shareableHandle);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the handle is NULL");
+    ACL_NEED(shareableHandle);
+    ACL_REFUSE_IF(handleType != ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM, "the handle type must be NONE");
+    return export_handle(handle, flags, __func__, shareableHandle);
 }
 
 static bool is_share_type(aclrtMemSharedHandleType type)
@@ -699,45 +545,32 @@ static bool is_share_type(aclrtMemSharedHandleType type)
 ACL_EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
                                                       aclrtMemSharedHandleType shareType, void *shareableHandle)
 {
-    static const char name[] = "aclrtMemExportToShareableHandleV2";
     ACL_ENTER(aclrtMemExportToShareableHandleV2);
-    if (handle == NULL || shareableHandle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name, handle == NULL ? "the handle" : "the output");
-    }
-    if (!is_share_type(shareType)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no share type %d", name, (int)shareType);
-    }
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the handle is NULL");
+    ACL_NEED(shareableHandle);
+    ACL_REFUSE_IF(!is_share_type(shareType), ACL_ERROR_RT_PARAM_INVALID, "there is no share type %d", (int)shareType);
     uint64_t shareable = 0;
-    const aclError error = export_handle(handle, flags, name, &shareable);
-    if (error == ACL_SUCCESS) {
-        if (shareType == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) {
-            memset(shareableHandle, 0, sizeof(aclrtMemFabricHandle));
-        }
-        memcpy(shareableHandle, &shareable, sizeof(shareable));
+    ACL_TRY(export_handle(handle, flags, __func__, &shareable));
+    if (shareType == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) {
+        memset(shareableHandle, 0, sizeof(aclrtMemFabricHandle));
     }
-    return error;
+    memcpy(shareableHandle, &shareable, sizeof(shareable));
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum)
 {
-    ACL_ENTER(aclrtMemSetPidToShareableHandle);
-    if (pid == NULL || pidNum == 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemSetPidToShareableHandle: %s",
-                         pid == NULL ? "pid is NULL" : "pidNum is 0");
-    }
-    acl__lock();
-    const bool known = exported_as(shareableHandle) != NULL;
-    acl__unlock();
-    return known ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetPidToShareableHandle: nothing is exported as %llu",
-                             (unsigned long long)shareableHandle);
+    ACL_ENTER_LOCKED(aclrtMemSetPidToShareableHandle);
+    ACL_NEED(pid);
+    ACL_REFUSE_IF(pidNum == 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
+    ACL_REFUSE_IF(exported_as(shareableHandle) == NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is exported as %llu",
+                  (unsigned long long)shareableHandle);
+    return ACL_SUCCESS;
 }
 
 static aclError refuse_import(uint64_t shareable, const char *name)
 {
-    acl__lock();
     const bool own = exported_as(shareable) != NULL;
-    acl__unlock();
     return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %llu %s", name, (unsigned long long)shareable,
                      own ? "was exported by this process, which cannot import it"
                          : "is nothing that another process of this simulator exported");
@@ -746,38 +579,25 @@ static aclError refuse_import(uint64_t shareable, const char *name)
 ACL_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                                       aclrtDrvMemHandle *handle)
 {
-    ACL_ENTER(aclrtMemImportFromShareableHandle);
-    if (handle == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtMemImportFromShareableHandle: handle is NULL");
-    }
-    if (deviceId < 0 || !is_device_id((uint64_t)deviceId)) {
-        return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "aclrtMemImportFromShareableHandle: there is no device %d",
-                         deviceId);
-    }
-    return refuse_import(shareableHandle, "aclrtMemImportFromShareableHandle");
+    ACL_ENTER_LOCKED(aclrtMemImportFromShareableHandle);
+    ACL_NEED(handle);
+    ACL_REFUSE_IF(deviceId < 0 || !is_device_id((uint64_t)deviceId), ACL_ERROR_RT_INVALID_DEVICEID,
+                  "there is no device %d", deviceId);
+    return refuse_import(shareableHandle, __func__);
 }
 
 ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType,
                                                         uint64_t flags, aclrtDrvMemHandle *handle)
 {
-    static const char name[] = "aclrtMemImportFromShareableHandleV2";
-    ACL_ENTER(aclrtMemImportFromShareableHandleV2);
-    if (shareableHandle == NULL || handle == NULL || flags != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, flags != 0 ? "flags must be 0" : "a pointer is NULL");
-    }
-    acl__lock();
+    ACL_ENTER_LOCKED(aclrtMemImportFromShareableHandleV2);
+    ACL_REFUSE_IF(shareableHandle == NULL || handle == NULL || flags != 0, ACL_ERROR_INVALID_PARAM, "%s",
+                  flags != 0 ? "flags must be 0" : "a pointer is NULL");
     acl__context *context = NULL;
-    const aclError error = acl__context_need(&context);
-    acl__unlock();
-    if (error != ACL_SUCCESS) {
-        return error;
-    }
-    if (!is_share_type(shareType)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no share type %d", name, (int)shareType);
-    }
+    ACL_TRY(acl__context_need(&context));
+    ACL_REFUSE_IF(!is_share_type(shareType), ACL_ERROR_RT_PARAM_INVALID, "there is no share type %d", (int)shareType);
     uint64_t shareable = 0;
     memcpy(&shareable, shareableHandle, sizeof(shareable));
-    return refuse_import(shareable, name);
+    return refuse_import(shareable, __func__);
 }
 
 /* --- reset of a device --- */

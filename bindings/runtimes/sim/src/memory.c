@@ -68,8 +68,8 @@ static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
 }
 
 /* Takes `size` bytes from the lowest free range that holds them and adds them to `used` as a member of its own. */
-static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set, weir__sim_ranges *used, uint64_t size,
-                        uint64_t *start)
+static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_set, weir__sim_ranges *used,
+                               uint64_t size, uint64_t *start)
 {
     extent *from = (extent *)(void *)weir__sim_ranges_first_fit(free_set, size);
     if (from == NULL) {
@@ -90,7 +90,7 @@ static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set, we
 }
 
 /* Moves a member of `used` back to the free ranges and coalesces it with its neighbours. Cannot fail. */
-static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, extent *e)
+static void extent_free(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, extent *e)
 {
     weir__sim_ranges_remove(used, &e->range);
     extent *below = floor_of(free_set, e->range.start);
@@ -190,13 +190,13 @@ weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *addre
         return WEIR_ERR_NO_MEMORY;
     }
     uint64_t start = 0;
-    weir_status status = take(memory, &memory->free_addresses, &memory->regions, size, &start);
+    weir_status status = extent_take(memory, &memory->free_addresses, &memory->regions, size, &start);
     if (status != WEIR_OK) {
         return status;
     }
     status = weir__sim_backing_commit(&memory->backing, start, size);
     if (status != WEIR_OK) {
-        give_back(memory, &memory->regions, &memory->free_addresses, exactly(&memory->regions, start, size));
+        extent_free(memory, &memory->regions, &memory->free_addresses, exactly(&memory->regions, start, size));
         return status;
     }
     hold(memory, size);
@@ -218,7 +218,7 @@ weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size
         return status;
     }
     audit_taken(sim, address, size, "region_free");
-    give_back(memory, &memory->regions, &memory->free_addresses, region);
+    extent_free(memory, &memory->regions, &memory->free_addresses, region);
     memory->held -= size;
     return WEIR_OK;
 }
@@ -273,7 +273,7 @@ static void physical_slot_free(weir__sim_memory *memory, uint32_t index)
 weir_status weir__sim_vm_reserve(weir_sim *sim, uint64_t size, uint64_t *address)
 {
     weir__sim_memory *memory = &sim->memory;
-    return take(memory, &memory->free_virtual, &memory->reservations, size, address);
+    return extent_take(memory, &memory->free_virtual, &memory->reservations, size, address);
 }
 
 weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
@@ -288,7 +288,7 @@ weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
         return weir_refuse(WEIR_ERR_BUSY, "weir_device_vm_release: in the reservation at %#llx memory is mapped",
                            (unsigned long long)address);
     }
-    give_back(memory, &memory->reservations, &memory->free_virtual, reservation);
+    extent_free(memory, &memory->reservations, &memory->free_virtual, reservation);
     return WEIR_OK;
 }
 
@@ -299,7 +299,7 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
         return WEIR_OK;
     }
     weir__sim_ranges placed = {.root = NULL};
-    weir_status status = take(memory, &memory->free_offsets, &placed, size, &physical->offset);
+    weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
         weir__sim_slab_put(&memory->extents, placed.root); /* the descriptor keeps offset and size */
     }
@@ -316,7 +316,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     extent *e = extent_add(memory, &placed, offset, offset + size);
     if (e !=
         NULL) { /* on failure the offsets are lost, not the memory: there are many times more offsets than capacity */
-        give_back(memory, &placed, &memory->free_offsets, e);
+        extent_free(memory, &placed, &memory->free_offsets, e);
     }
 }
 
