@@ -46,13 +46,12 @@ static uint64_t up(uint64_t address, uint64_t unit)
     return down(address + unit - 1, unit);
 }
 
-/* Makes room for one more element. Returns false without host memory. */
-static bool reserve(void **array, size_t count, size_t *capacity, size_t element)
+bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element)
 {
-    if (count < *capacity) {
+    if (wanted <= *capacity) {
         return true;
     }
-    const size_t grown = *capacity == 0 ? 64 : *capacity * 2;
+    const size_t grown = wanted > *capacity * 2 ? wanted : *capacity * 2;
     void *larger = realloc(*array, grown * element);
     if (larger != NULL) {
         *array = larger;
@@ -222,7 +221,7 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
     struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
     if (last != NULL && last->hole == hole && last->low == piece.low && last->high == piece.high) {
         last->size += piece.size;
-    } else if (reserve((void **)&scratch->pieces, search->pieces, &scratch->piece_capacity, sizeof(*scratch->pieces))) {
+    } else if (weir__vm_reserve((void **)&scratch->pieces, search->pieces + 1, &scratch->piece_capacity, sizeof(*scratch->pieces))) {
         scratch->pieces[search->pieces++] = piece;
     } else {
         search->failed = true;
@@ -282,7 +281,7 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
     if (!fits_in) {
         return true;
     }
-    if (!reserve((void **)&scratch->ranges, search->ranges, &scratch->range_capacity, sizeof(*scratch->ranges))) {
+    if (!weir__vm_reserve((void **)&scratch->ranges, search->ranges + 1, &scratch->range_capacity, sizeof(*scratch->ranges))) {
         search->failed = true;
         return false;
     }
@@ -338,7 +337,7 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     if (from >= to || search->failed) {
         return;
     }
-    if (!reserve((void **)&scratch->runs, scratch->run_count, &scratch->run_capacity, sizeof(*scratch->runs))) {
+    if (!weir__vm_reserve((void **)&scratch->runs, scratch->run_count + 1, &scratch->run_capacity, sizeof(*scratch->runs))) {
         search->failed = true;
         return;
     }

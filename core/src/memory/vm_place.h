@@ -73,6 +73,8 @@ struct vm_scratch {
     size_t run_capacity;
 };
 
+/* Makes room for `wanted` elements. Returns false without host memory. */
+bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element);
 void weir__vm_scratch_fini(struct vm_scratch *scratch);
 
 enum window_kind {
