@@ -12,17 +12,21 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
     return granule != NULL && range->size == pool->vm->granule && range->token != NULL && granule->token == range->token;
 }
 
-bool weir__vm_find_handle(const void *ctx, uint64_t address, uint64_t *start, uint64_t *end)
+bool weir__vm_find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end)
 {
     const struct pool_vm *vm = ctx;
-    struct vm_span *span = vm_span_of(vm, address);
-    const struct vm_granule *granule = span != NULL ? vm_granule_at(vm, span, address) : NULL;
-    if (granule == NULL || granule->handle == 0 || granule->of < 2) {
-        return false;
+    const struct vm_span *span = vm_span_of(vm, from);
+    uint64_t last = span != NULL ? (to - 1 - span->address) >> vm->granule_shift : 0;
+    last = span == NULL ? 0 : last < span->used ? last + 1 : span->used;
+    for (uint64_t i = span != NULL ? (from - span->address) >> vm->granule_shift : 0; i < last; i++) {
+        const struct vm_granule *granule = &span->granules[i];
+        if (granule->of > 1 && granule->handle != 0) {
+            *start = span->address + ((i - granule->at) << vm->granule_shift);
+            *end = *start + ((uint64_t)granule->of << vm->granule_shift);
+            return true;
+        }
     }
-    *start = (address & ~(vm->granule - 1)) - ((uint64_t)granule->at << vm->granule_shift);
-    *end = *start + ((uint64_t)granule->of << vm->granule_shift);
-    return true;
+    return false;
 }
 
 bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)

@@ -138,7 +138,8 @@ static inline struct vm_granule *vm_use_granule(const struct pool_vm *vm, struct
 
 /* --- vm_granule.c --- */
 
-bool weir__vm_find_handle(const void *vm, uint64_t address, uint64_t *start, uint64_t *end); /* see struct vm_view */
+/* See struct vm_view. The range lies in one span. */
+bool weir__vm_find_handle(const void *vm, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
 bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size); /* see struct memory_ops */
 
 /* --- vm_map.c: no lock held --- */

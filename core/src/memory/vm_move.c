@@ -182,10 +182,10 @@ static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint6
     *to = run->address + (run->granules << vm->granule_shift);
     if (granules < run->granules && run->hole_below) {
         *to = *from + (granules << vm->granule_shift);
-        *to = weir__vm_find_handle(vm, *to - vm->granule, &start, &end) ? end : *to;
+        *to = weir__vm_find_handle(vm, *to - vm->granule, *to, &start, &end) ? end : *to;
     } else if (granules < run->granules) {
         *from = *to - (granules << vm->granule_shift);
-        *from = weir__vm_find_handle(vm, *from, &start, &end) ? start : *from;
+        *from = weir__vm_find_handle(vm, *from, *from + vm->granule, &start, &end) ? start : *from;
     }
 }
 
@@ -193,12 +193,11 @@ weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules)
 {
     struct pool_vm *vm = pool->vm;
     struct vm_move *move = &vm->move;
-    const struct vm_scratch *scratch = &vm->scratch;
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
     weir_status status = WEIR_OK;
     bool busy = false;
-    for (size_t i = 0; i < scratch->run_count && granules > 0 && status == WEIR_OK; i++) {
-        const struct vm_run *run = &scratch->runs[i];
+    while (vm->scratch.run_count > 0 && granules > 0 && status == WEIR_OK) {
+        const struct vm_run *run = weir__vm_take_run(&vm->scratch);
         uint64_t from = 0;
         uint64_t to = 0;
         end_of_run(vm, run, granules, &from, &to);

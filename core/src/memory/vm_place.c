@@ -75,6 +75,7 @@ struct window_search {
     bool any_will_do;
     size_t ranges;
     size_t pieces;
+    uint64_t memory; /* bytes of the present stretch that have memory */
     uint64_t region; /* start of the region that holds the pieces */
     struct vm_window best; /* best.end 0: no window found yet */
 };
@@ -212,11 +213,12 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
     struct vm_scratch *scratch = search->scratch;
     const struct vm_view *view = search->view;
     struct vm_piece piece = { .address = address, .hole = hole };
-    uint64_t next = hole ? end : up(address + 1, view->granule);
-    if (!hole && view->find_handle(view->handles, address, &piece.low, &piece.high)) {
-        next = piece.high;
+    uint64_t next = end;
+    if (!hole && view->find_handle(view->handles, address, end, &piece.low, &piece.high)) {
+        next = piece.low > address ? piece.low : piece.high < end ? piece.high : end;
+        piece.high = piece.low > address ? 0 : piece.high;
+        piece.low = piece.low > address ? 0 : piece.low;
     }
-    next = next < end ? next : end;
     piece.size = next - address;
     struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
     if (last != NULL && last->hole == hole && last->low == piece.low && last->high == piece.high) {
@@ -241,6 +243,14 @@ static void cut_into_pieces(struct window_search *search)
     }
 }
 
+/* True if each window of the stretch needs more granules than the best window. */
+static bool is_poor(const struct window_search *search)
+{
+    const struct vm_window *best = &search->best;
+    return search->wish->kind == WINDOW_CHEAP && best->end != 0 &&
+           search->memory + best->need * search->view->granule < search->wish->size;
+}
+
 /* Considers all windows of the stretch, if it is large enough for one. */
 static void end_stretch(struct window_search *search)
 {
@@ -248,7 +258,7 @@ static void end_stretch(struct window_search *search)
     const struct vm_piece *pieces = NULL;
     const uint64_t start = search->ranges > 0 ? ranges[0].address : 0;
     const uint64_t end = search->ranges > 0 ? ranges[search->ranges - 1].address + ranges[search->ranges - 1].size : 0;
-    if (end - start >= search->wish->size) {
+    if (end - start >= search->wish->size && !is_poor(search)) {
         cut_into_pieces(search);
         pieces = search->scratch->pieces;
     }
@@ -261,6 +271,7 @@ static void end_stretch(struct window_search *search)
         }
     }
     search->ranges = 0;
+    search->memory = 0;
 }
 
 static bool see_window_range(void *ctx, const weir_range_info *range)
@@ -286,6 +297,7 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
         return false;
     }
     search->region = range->region_address;
+    search->memory += hole ? 0 : range->size;
     scratch->ranges[search->ranges++] = (struct vm_piece){ .address = range->address, .size = range->size, .hole = hole };
     return true;
 }
@@ -360,15 +372,11 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     const struct vm_view *view = search->view;
     uint64_t low = 0;
     uint64_t high = 0;
-    for (uint64_t at = from; at < to;) {
-        if (!view->find_handle(view->handles, at, &low, &high)) {
-            at += view->granule;
-            continue;
-        }
+    while (from < to && view->find_handle(view->handles, from, to, &low, &high)) {
         note_run(search, from, low, hole_below, false);
         note_run(search, low, high, hole_below && low == from, true);
         hole_below = false;
-        from = at = high;
+        from = high;
     }
     note_run(search, from, to, hole_below, false);
 }
@@ -383,10 +391,10 @@ static void end_idle(struct idle_search *search)
     uint64_t to = down(search->end, granule);
     uint64_t low = 0;
     uint64_t high = 0;
-    if (from < to && view->find_handle(view->handles, from, &low, &high) && low < from) {
+    if (from < to && view->find_handle(view->handles, from, from + granule, &low, &high) && low < from) {
         from = high;
     }
-    if (from < to && view->find_handle(view->handles, to - granule, &low, &high) && high > to) {
+    if (from < to && view->find_handle(view->handles, to - granule, to, &low, &high) && high > to) {
         to = low;
     }
     const struct vm_window *window = search->window;
@@ -424,17 +432,40 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
 }
 
 /* Order: large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
-static int cheapest_first(const void *left, const void *right)
+static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
-    const struct vm_run *a = left;
-    const struct vm_run *b = right;
     if (a->rank != b->rank) {
-        return a->rank < b->rank ? -1 : 1;
+        return a->rank < b->rank;
     }
     if (a->granules != b->granules) {
-        return (a->granules < b->granules) == (a->rank != 0) ? -1 : 1;
+        return (a->granules < b->granules) == (a->rank != 0);
     }
-    return a->address < b->address ? -1 : a->address > b->address;
+    return a->address < b->address;
+}
+
+/* Moves the run at `at` down the heap of `count` runs until no run below it is cheaper. */
+static void sift(struct vm_run *runs, size_t count, size_t at)
+{
+    const struct vm_run run = runs[at];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && is_cheaper(&runs[child + 1], &runs[child]);
+        if (!is_cheaper(&runs[child], &run)) {
+            break;
+        }
+        runs[at] = runs[child];
+        at = child;
+    }
+    runs[at] = run;
+}
+
+const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch)
+{
+    const size_t last = --scratch->run_count;
+    const struct vm_run run = scratch->runs[0];
+    scratch->runs[0] = scratch->runs[last];
+    scratch->runs[last] = run;
+    sift(scratch->runs, last, 0);
+    return &scratch->runs[last];
 }
 
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
@@ -451,8 +482,8 @@ weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view 
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (scratch->run_count > 1) {
-        qsort(scratch->runs, scratch->run_count, sizeof(*scratch->runs), cheapest_first);
+    for (size_t at = scratch->run_count / 2; at-- > 0;) {
+        sift(scratch->runs, scratch->run_count, at);
     }
     *granules = search.granules;
     return WEIR_OK;
