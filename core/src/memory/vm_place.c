@@ -366,7 +366,7 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
-/* Notes the runs in [from, to). Each large handle is a run of its own. */
+/* Notes the runs in [from, to). Each large handle is a run of its own; one that is only partly idle is left out. */
 static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
 {
     const struct vm_view *view = search->view;
@@ -374,7 +374,9 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     uint64_t high = 0;
     while (from < to && view->find_handle(view->handles, from, to, &low, &high)) {
         note_run(search, from, low, hole_below, false);
-        note_run(search, low, high, hole_below && low == from, true);
+        if (low >= from && high <= to) {
+            note_run(search, low, high, hole_below && low == from, true);
+        }
         hole_below = false;
         from = high;
     }
@@ -382,29 +384,22 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
 }
 
 /* Ends the present run and notes its idle granules. Granules of the window are left out, because they stay where they
- * are; handles that are only partly idle are left out too. */
+ * are. */
 static void end_idle(struct idle_search *search)
 {
-    const struct vm_view *view = search->view;
-    const uint64_t granule = view->granule;
-    uint64_t from = up(search->start, granule);
-    uint64_t to = down(search->end, granule);
-    uint64_t low = 0;
-    uint64_t high = 0;
-    if (from < to && view->find_handle(view->handles, from, from + granule, &low, &high) && low < from) {
-        from = high;
-    }
-    if (from < to && view->find_handle(view->handles, to - granule, to, &low, &high) && high > to) {
-        to = low;
-    }
+    const uint64_t from = up(search->start, search->view->granule);
+    const uint64_t to = down(search->end, search->view->granule);
     const struct vm_window *window = search->window;
+    search->start = search->end = 0;
+    if (from >= to) {
+        return;
+    }
     if (window == NULL || window->end <= from || to <= window->first) {
         note_idle(search, from, to, search->hole_below);
     } else {
         note_idle(search, from, window->first, search->hole_below);
         note_idle(search, window->end, to, false);
     }
-    search->start = search->end = 0;
 }
 
 static bool see_idle_range(void *ctx, const weir_range_info *range)
