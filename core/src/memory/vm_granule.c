@@ -15,10 +15,13 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
 bool weir__vm_find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end)
 {
     const struct pool_vm *vm = ctx;
-    const struct vm_span *span = vm_span_of(vm, from);
-    uint64_t last = span != NULL ? (to - 1 - span->address) >> vm->granule_shift : 0;
-    last = span == NULL ? 0 : last < span->used ? last + 1 : span->used;
-    for (uint64_t i = span != NULL ? (from - span->address) >> vm->granule_shift : 0; i < last; i++) {
+    const struct vm_span *span = vm->large > 0 ? vm_span_of(vm, from) : NULL;
+    if (span == NULL) {
+        return false;
+    }
+    const uint64_t end_number = ((to - 1 - span->address) >> vm->granule_shift) + 1;
+    const uint64_t last = end_number < span->used ? end_number : span->used;
+    for (uint64_t i = (from - span->address) >> vm->granule_shift; i < last; i++) {
         const struct vm_granule *granule = &span->granules[i];
         if (granule->of > 1 && granule->handle != 0) {
             *start = span->address + ((i - granule->at) << vm->granule_shift);
@@ -32,6 +35,9 @@ bool weir__vm_find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t 
 bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)
 {
     const struct pool_vm *vm = pool->vm;
+    if (vm->large == 0) {
+        return true;
+    }
     const uint64_t end = address + size;
     const uint64_t into = address & (vm->granule - 1); /* bytes of the first granule that lie below `address` */
     struct vm_span *span = vm_span_of(vm, address);
@@ -110,6 +116,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     uint64_t addresses = 0;
     uint64_t mapped = 0;
     uint64_t claimed = 0;
+    size_t large = 0;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         if (!handles_are_whole(span)) {
             return "a handle has memory for other granules than the books say";
@@ -117,7 +124,9 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
         addresses += span->size;
         for (uint64_t i = 0; i < span->used; i++) {
             claimed += span->granules[i].token != NULL;
-            mapped += span->granules[i].token == NULL && span->granules[i].handle != 0;
+            const bool has_memory = span->granules[i].token == NULL && span->granules[i].handle != 0;
+            mapped += has_memory;
+            large += has_memory && span->granules[i].at == 0 && span->granules[i].of > 1;
         }
     }
     if (addresses != held + unmapped + moving) {
@@ -125,6 +134,9 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     }
     if (mapped << vm->granule_shift != held || claimed << vm->granule_shift != moving) {
         return "granules with memory and the ranges in them differ";
+    }
+    if (large != vm->large) {
+        return "handles of several granules and their count differ";
     }
     if ((mapped + vm->moving + vm->spare_granules) << vm->granule_shift != pool->held.bytes) {
         return "reserved bytes and granules differ";

@@ -98,6 +98,7 @@ struct pool_vm {
     size_t spares;         /* the first handles of move.memory, while no thread moves memory */
     uint64_t spare_granules; /* granules of the spare handles */
     uint64_t moving;       /* claimed granules that had memory */
+    size_t large;          /* mapped handles of several granules that are not claimed */
     void **tokens;         /* scratch for one claim */
     size_t hole_capacity;
     size_t victim_capacity;

@@ -10,6 +10,7 @@ enum { churn_share = 4 };
 
 static void settle_step(weir_pool *pool, const struct vm_step *step)
 {
+    pool->vm->large += step->handle != 0 && step->granules > 1;
     for (uint64_t i = 0; i < step->granules; i++) {
         struct vm_granule *granule = &step->granule[i];
         void *token = granule->token;
@@ -212,6 +213,7 @@ weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules)
             move->victim[move->victims] = (struct vm_step){
                 .granule = granule, .address = at, .granules = granule->of, .handle = granule->handle, .lane = run->lane };
             vm->moving += granule->of;
+            vm->large -= granule->of > 1;
             granules -= granules < granule->of ? granules : granule->of;
         }
     }
