@@ -32,6 +32,10 @@
 /* The largest handle, unless the config says otherwise. */
 #define HANDLE_BYTES (UINT64_C(512) << 20)
 
+/* True if the strategy has the function. */
+#define HAS(ops, slot)                                                                                                 \
+    ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
+
 /* How often a request maps memory that other threads take before it. */
 enum { most_tries = 16 };
 
@@ -41,13 +45,11 @@ weir_status weir__vm_init(weir_pool *pool)
 {
     const weir_device_info *info = weir__device_info(pool->device);
     const weir_strategy_ops *strategy = pool->strategy;
-    const bool claims =
-        strategy->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(strategy->claim) && strategy->claim != NULL;
     const uint64_t granule = info->page_bytes;
     if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || granule == 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
     }
-    if (!claims || (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
+    if (!HAS(strategy, claim) || (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: strategy %s does not work over virtual memory",
                            strategy->name);
     }
@@ -68,10 +70,8 @@ weir_status weir__vm_init(weir_pool *pool)
     const uint64_t largest = pool->config.vm_handle_bytes != 0 ? pool->config.vm_handle_bytes : HANDLE_BYTES;
     pool->vm->largest = largest < granule ? 1 : largest / granule;
     pool->vm->likes = pool->vm->largest;
-    pool->vm->walks_holes =
-        strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
-    pool->vm->walks_free =
-        strategy->struct_size >= offsetof(weir_strategy_ops, walk_free) + sizeof(strategy->walk_free) && strategy->walk_free != NULL;
+    pool->vm->walk_holes = HAS(strategy, walk_holes) ? strategy->walk_holes : NULL;
+    pool->vm->walk_free = HAS(strategy, walk_free) ? strategy->walk_free : NULL;
     return WEIR_OK;
 }
 
@@ -150,12 +150,7 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
 {
     weir_pool *pool = request->pool;
     struct pool_vm *vm = pool->vm;
-    uint64_t idle = 0;
-    const bool has_runs = plan->victims == 0 || plan->has_runs;
-    weir_status status = has_runs ? WEIR_OK : weir__vm_find_victims(pool, &plan->window, &idle);
-    if (!weir__vm_prepare(vm, plan->window.need, plan->victims)) {
-        status = WEIR_ERR_NO_MEMORY;
-    }
+    weir_status status = weir__vm_prepare(vm, plan->window.need, plan->victims) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     status = status == WEIR_OK && plan->victims > 0 ? weir__vm_claim_idle(pool, plan->victims) : status;
     status = status == WEIR_OK ? weir__vm_claim_holes(pool, &plan->window, request->stream->lane) : status;
     if (status != WEIR_OK) {
@@ -223,7 +218,7 @@ static bool others_hold_any(const struct request *request)
 static bool vm_join(struct request *request)
 {
     struct vm_window window;
-    if (!request->last_resort && !request->parted && !request->pool->vm->walks_free && !others_hold_any(request)) {
+    if (!request->last_resort && !request->parted && request->pool->vm->walk_free == NULL && !others_hold_any(request)) {
         return false; /* alloc has searched all ranges already; walk_free would find that out at no cost */
     }
     if (weir__vm_find_best(request, WINDOW_MAPPED, &window) != WEIR_OK) {
@@ -262,21 +257,16 @@ static bool is_hopeless(struct request *request)
 
 /* Last resort: returns all idle memory to the device, which can give it to windows of any bounds. A block may not have
  * a part of a large handle, so an idle large handle can be in the way of the memory that is left. Returns true if there
- * was such a handle and memory was returned. Pool lock held on entry and exit, released for the device calls. */
+ * was such a handle. Pool lock held on entry and exit, released for the device calls. */
 static bool break_handles(const struct request *request)
 {
     weir_pool *pool = request->pool;
-    const struct vm_scratch *scratch = &pool->vm->scratch;
-    uint64_t granules = 0;
-    bool any = false;
-    if (!request->last_resort || weir__vm_find_victims(pool, NULL, &granules) != WEIR_OK) {
-        return false;
-    }
-    for (size_t i = 0; i < scratch->run_count; i++) {
-        any |= scratch->runs[i].large;
-    }
+    const size_t large = pool->vm->large;
     weir_status status = WEIR_OK;
-    return any && return_idle(pool, 0, &status) > 0;
+    if (request->last_resort && large > 0) {
+        (void)return_idle(pool, 0, &status);
+    }
+    return pool->vm->large < large;
 }
 
 /* Maps memory for the request and serves it. A device that refuses to create has shown how much it gives; the next plan

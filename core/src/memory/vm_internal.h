@@ -91,8 +91,8 @@ struct pool_vm {
     uint64_t likes;   /* granules of the largest new handle now */
     uint64_t churn;   /* granules that have moved since `likes` last changed */
     unsigned granule_shift;
-    bool walks_holes;      /* the strategy has walk_holes */
-    bool walks_free;       /* the strategy has walk_free */
+    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL */
+    void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     struct vm_span *spans; /* in the order of their reservation */
     struct vm_span *refused; /* the strategy had no host memory for them; kept until the device takes them back */
     size_t spares;         /* the first handles of move.memory, while no thread moves memory */
@@ -182,8 +182,7 @@ void weir__vm_free_spans(struct pool_vm *vm);
 struct vm_plan {
     struct vm_window window;
     uint64_t creates;
-    uint64_t victims; /* idle granules to move */
-    bool has_runs;    /* scratch->runs holds the idle granules for this window */
+    uint64_t victims; /* idle granules to move; if there are any, scratch->runs holds those for this window */
     bool cramped;     /* large handles make every window cost more granules than one that begins at a granule */
 };
 

@@ -88,11 +88,20 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* True if memory of `granules` granules may fill a hole of `left`, on the pass for single or for large handles. A
- * handle larger than a new one may be is not mapped again: it is destroyed, and the hole gets new handles. */
-static bool suits(const struct vm_move *move, uint64_t granules, uint64_t left, bool single)
+/* Fills a part of the hole [*address, end) with existing memory of `granules` granules, if the hole has room for it, on
+ * the pass for single or for large handles. A handle larger than a new one may be is not mapped again: it is destroyed,
+ * and the hole gets new handles. Returns the granules filled. */
+static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_lane lane, bool single, uint64_t granules,
+                      bool *wanted)
 {
-    return granules <= left && granules <= move->largest && (granules == 1) == single;
+    if (*wanted || granules > (end - *address) >> vm->granule_shift || granules > vm->move.largest ||
+        (granules == 1) != single) {
+        return 0;
+    }
+    *wanted = true;
+    fill(vm, *address, granules, lane, false);
+    *address += granules << vm->granule_shift;
+    return granules;
 }
 
 /* Fills a run of claimed holes: first with handles in hand or taken, the large ones first, then with new handles.
@@ -101,22 +110,13 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
 {
     struct vm_move *move = &vm->move;
     for (int single = singly; single < 2; single++) {
-        for (size_t i = 0; i < vm->spares && address < end; i++) {
-            struct vm_memory *memory = &move->memory[i];
-            if (!memory->wanted && suits(move, memory->granules, (end - address) >> vm->granule_shift, single)) {
-                memory->wanted = true;
-                fill(vm, address, memory->granules, lane, false);
-                address += memory->granules << vm->granule_shift;
-            }
+        for (size_t i = 0; i < vm->spares; i++) {
+            struct vm_memory *spare = &move->memory[i];
+            (void)reuse(vm, &address, end, lane, single, spare->granules, &spare->wanted);
         }
-        for (size_t i = 0; i < move->victims && address < end; i++) {
+        for (size_t i = 0; i < move->victims; i++) {
             struct vm_step *victim = &move->victim[i];
-            if (!victim->wanted && suits(move, victim->granules, (end - address) >> vm->granule_shift, single)) {
-                victim->wanted = true;
-                move->counts.moved += victim->granules;
-                fill(vm, address, victim->granules, lane, false);
-                address += victim->granules << vm->granule_shift;
-            }
+            move->counts.moved += reuse(vm, &address, end, lane, single, victim->granules, &victim->wanted);
         }
     }
     while (address < end) {

@@ -28,8 +28,8 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
 {
     return (struct vm_view){
         .strategy = pool->strategy,
-        .walk_holes = pool->vm->walks_holes ? pool->strategy->walk_holes : NULL,
-        .walk_free = pool->vm->walks_free ? pool->strategy->walk_free : NULL,
+        .walk_holes = pool->vm->walk_holes,
+        .walk_free = pool->vm->walk_free,
         .state = pool->state,
         .limits = limits,
         .lanes = pool->lanes,
@@ -118,7 +118,6 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
             request->broken = WEIR_ERR_NO_MEMORY;
             return false;
         }
-        plan->has_runs = true;
         plan->victims = idle < need - plan->creates ? idle : need - plan->creates;
         plan->creates = need - plan->victims;
     }
@@ -137,8 +136,11 @@ bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *
         if (weir__vm_find_best(request, WINDOW_FRUGAL, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
             return false;
         }
-        plan->has_runs = false;
-        *plan = frugal.creates < plan->creates ? frugal : *plan;
+        if (frugal.creates < plan->creates) {
+            *plan = frugal;
+        } else if (!weigh(request, &room, plan)) { /* its idle granules are searched again */
+            return false;
+        }
         plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> shift;
     }
     request->region_asked = plan->window.need << shift;
