@@ -8,7 +8,7 @@
  *     vm_span.c    spans of addresses
  *     vm_place.c   arithmetic over a walk: windows and idle granules
  *
- * vm.c calls all others, vm_plan.c calls vm_place.c, and vm_move.c calls vm_plan.c and vm_granule.c.
+ * Only vm.c calls vm_map.c and vm_span.c. vm_plan.c calls vm_place.c, and vm_move.c calls vm_plan.c and vm_granule.c.
  */
 #ifndef WEIR_CORE_VM_INTERNAL_H
 #define WEIR_CORE_VM_INTERNAL_H

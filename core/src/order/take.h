@@ -68,6 +68,11 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         pool->counts.served[WEIR_RUNG_LANE]++;
     }
     pool_unlock(pool);
+    if (UNLIKELY(block == NULL) && pool->memory->mixes_sizes && large) {
+        /* Before the ladder polls: a block that is flushed later has a later tick than the poll has seen, and keeps the
+         * range with which it merges from being idle. */
+        (void)weir__order_flush_locked(pool, stream);
+    }
     return block;
 }
 
