@@ -3,7 +3,7 @@
  * Idea: the pool reserves a range of addresses several times as large as the memory that it may hold, a *span*, and
  * maps memory into it in granules. One handle of the device has memory for one granule or several adjacent ones. To the
  * strategy a span is one region, and the addresses without memory are its unmapped lane. A request that no free range
- * holds gets the window that lacks the fewest granules (vm_place.c). Those granules are created while the pool holds
+ * holds gets the window that lacks the fewest granules (vm_window.c). Those granules are created while the pool holds
  * little more than was ever live at once. Beyond that, idle granules are unmapped elsewhere and mapped in the window.
  * All handles of one size are alike, so any of them will do.
  *
@@ -49,13 +49,15 @@ weir_status weir__vm_init(weir_pool *pool)
     if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || granule == 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
     }
-    if (!HAS(strategy, claim) || (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
+    if (!HAS(strategy, claim) ||
+        (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: strategy %s does not work over virtual memory",
                            strategy->name);
     }
     if (granule < strategy->granule_bytes) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                           "weir_pool_create: the device's page of %" PRIu64 " bytes is smaller than the granule of strategy %s, %" PRIu64,
+                           "weir_pool_create: the device's page of %" PRIu64
+                           " bytes is smaller than the granule of strategy %s, %" PRIu64,
                            granule, strategy->name, (uint64_t)strategy->granule_bytes);
     }
     if (strategy->lane_add != NULL && strategy->lane_add(pool->state, WEIR_LANE_UNMAPPED) != WEIR_OK) {
@@ -171,7 +173,8 @@ static bool carry_out(struct request *request)
     const weir_status status = call_device(pool, weir__vm_move_memory);
     if (status != WEIR_OK) {
         const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
-        const uint64_t reached = pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
+        const uint64_t reached =
+            pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
         request->ceiling = refused ? reached : request->ceiling; /* otherwise the call that failed was not a create */
         move->counts.moved = 0;
     }
@@ -184,7 +187,7 @@ static bool carry_out(struct request *request)
 static bool take_window(struct request *request, const struct vm_window *window)
 {
     weir_pool *pool = request->pool;
-    weir_range range = { .address = window->address, .size = window->size };
+    weir_range range = {.address = window->address, .size = window->size};
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     const weir_status status =
         pool->strategy->claim(pool->state, range.address, range.size, 1, limits, pool->lanes, &range.token);
@@ -218,7 +221,8 @@ static bool others_hold_any(const struct request *request)
 static bool vm_join(struct request *request)
 {
     struct vm_window window;
-    if (!request->last_resort && !request->parted && request->pool->vm->walk_free == NULL && !others_hold_any(request)) {
+    if (!request->last_resort && !request->parted && request->pool->vm->walk_free == NULL &&
+        !others_hold_any(request)) {
         return false; /* alloc has searched all ranges already; walk_free would find that out at no cost */
     }
     if (weir__vm_find_best(request, WINDOW_MAPPED, &window) != WEIR_OK) {
@@ -282,7 +286,7 @@ static bool map_and_serve(struct request *request, uint64_t live)
         if (serve(request, rung)) {
             return true;
         }
-        struct vm_plan plan = { .creates = 0 };
+        struct vm_plan plan = {.creates = 0};
         const weir_status found = weir__vm_find_best(request, WINDOW_CHEAP, &plan.window);
         if (found == WEIR_ERR_LIMIT ? !weir__vm_add_span(request) : found != WEIR_OK) {
             return false;
@@ -299,8 +303,8 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         const uint64_t before = request->ceiling;
         if (!weir__vm_make_plan(request, live, &plan)) {
-            const bool more_room = request->broken == WEIR_OK &&
-                                   ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
+            const bool more_room =
+                request->broken == WEIR_OK && ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
             if (!more_room) {
                 return false;
             }

@@ -9,7 +9,8 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
 {
     struct vm_span *span = vm_span_of(pool->vm, range->address);
     const struct vm_granule *granule = span != NULL ? vm_granule_at(pool->vm, span, range->address) : NULL;
-    return granule != NULL && range->size == pool->vm->granule && range->token != NULL && granule->token == range->token;
+    return granule != NULL && range->size == pool->vm->granule && range->token != NULL &&
+           granule->token == range->token;
 }
 
 bool weir__vm_find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end)
@@ -61,7 +62,8 @@ void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx,
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         for (uint64_t i = 0; i < span->used; i++) {
             if (span->granules[i].handle != 0 && span->granules[i].at == 0) {
-                visit(ctx, span->address + (i << vm->granule_shift), (uint64_t)span->granules[i].of << vm->granule_shift);
+                visit(ctx, span->address + (i << vm->granule_shift),
+                      (uint64_t)span->granules[i].of << vm->granule_shift);
             }
         }
     }
@@ -76,8 +78,8 @@ static bool handles_are_whole(const struct vm_span *span)
             continue;
         }
         const struct vm_granule *first = granule - (granule->at <= i ? granule->at : i);
-        if (granule->at > i || granule->at >= granule->of || first->of != granule->of || first->handle != granule->handle ||
-            granule->of > span->used - (i - granule->at)) {
+        if (granule->at > i || granule->at >= granule->of || first->of != granule->of ||
+            first->handle != granule->handle || granule->of > span->used - (i - granule->at)) {
             return false;
         }
     }
@@ -141,14 +143,14 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     if ((mapped + vm->moving + vm->spare_granules) << vm->granule_shift != pool->held.bytes) {
         return "reserved bytes and granules differ";
     }
-    struct hole_check check = { .pool = pool, .vm = vm };
+    struct hole_check check = {.pool = pool, .vm = vm};
     pool->strategy->walk(pool->state, see_hole, &check);
     return check.broken   ? "a range without memory lies where memory is mapped"
            : check.shared ? "a block has a part of a handle that is larger than a granule"
                           : NULL;
 }
 
-void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats)
 {
     const struct vm_counts *counts = &pool->vm->counts;
     stats->vm_creates = counts->creates;

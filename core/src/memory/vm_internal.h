@@ -6,15 +6,15 @@
  *     vm_map.c     the device calls of a move, and their reversal
  *     vm_granule.c which handle has memory for a granule; the check of the books
  *     vm_span.c    spans of addresses
- *     vm_place.c   arithmetic over a walk: windows and idle granules
+ *     vm_window.c   arithmetic over a walk: windows and idle granules
  *
- * Only vm.c calls vm_map.c and vm_span.c. vm_plan.c calls vm_place.c, and vm_move.c calls vm_plan.c and vm_granule.c.
+ * Only vm.c calls vm_map.c and vm_span.c. vm_plan.c calls vm_window.c, and vm_move.c calls vm_plan.c and vm_granule.c.
  */
 #ifndef WEIR_CORE_VM_INTERNAL_H
 #define WEIR_CORE_VM_INTERNAL_H
 
 #include "order/order.h"
-#include "vm_place.h"
+#include "vm_window.h"
 
 /* One granule of a span. handle 0: a hole, which the strategy has in its unmapped lane. Otherwise the granule is number
  * `at` of the `of` granules that the handle has memory for. While `token` is set, the granule is claimed by the thread
@@ -34,8 +34,8 @@ struct vm_span {
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
-    uint64_t used;                 /* no granule from this index on has ever had memory */
-    struct vm_granule granules[];  /* not written from `used` on, so that the unused part does not become resident */
+    uint64_t used;                /* no granule from this index on has ever had memory */
+    struct vm_granule granules[]; /* not written from `used` on, so that the unused part does not become resident */
 };
 
 /* A handle and how many granules it has memory for. */
@@ -52,8 +52,8 @@ struct vm_step {
     uint64_t granules;
     weir_vm_handle handle;
     weir_lane lane; /* lane of the memory if it is mapped when the move is settled */
-    bool create; /* a hole for which memory is created */
-    bool wanted; /* a victim that gives its memory to a hole */
+    bool create;    /* a hole for which memory is created */
+    bool wanted;    /* a victim that gives its memory to a hole */
 };
 
 struct vm_counts {
@@ -75,10 +75,10 @@ struct vm_move {
     size_t victims;
     struct vm_memory *memory;
     size_t in_hand;
-    uint64_t least;    /* the fewest granules of a new handle that has more than one */
+    uint64_t least; /* the fewest granules of a new handle that has more than one */
     uint64_t largest;
-    uint64_t creates;  /* granules to be created */
-    uint64_t destroys; /* granules to be destroyed before creating, so that no more is reserved than planned */
+    uint64_t creates;   /* granules to be created */
+    uint64_t destroys;  /* granules to be destroyed before creating, so that no more is reserved than planned */
     uint64_t made_room; /* granules destroyed before any was created */
     struct vm_counts counts;
 };
@@ -91,15 +91,16 @@ struct pool_vm {
     uint64_t likes;   /* granules of the largest new handle now */
     uint64_t churn;   /* granules that have moved since `likes` last changed */
     unsigned granule_shift;
-    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx); /* the strategy's, or NULL */
+    void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit,
+                       void *ctx); /* the strategy's, or NULL */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
-    struct vm_span *spans; /* in the order of their reservation */
+    struct vm_span *spans;   /* in the order of their reservation */
     struct vm_span *refused; /* the strategy had no host memory for them; kept until the device takes them back */
-    size_t spares;         /* the first handles of move.memory, while no thread moves memory */
+    size_t spares;           /* the first handles of move.memory, while no thread moves memory */
     uint64_t spare_granules; /* granules of the spare handles */
-    uint64_t moving;       /* claimed granules that had memory */
-    size_t large;          /* mapped handles of several granules that are not claimed */
-    void **tokens;         /* scratch for one claim */
+    uint64_t moving;         /* claimed granules that had memory */
+    size_t large;            /* mapped handles of several granules that are not claimed */
+    void **tokens;           /* scratch for one claim */
     size_t hole_capacity;
     size_t victim_capacity;
     size_t token_capacity;
@@ -131,11 +132,10 @@ static inline struct vm_granule *vm_use_granule(const struct pool_vm *vm, struct
 {
     const uint64_t number = (address - span->address) >> vm->granule_shift;
     for (; span->used <= number; span->used++) {
-        span->granules[span->used] = (struct vm_granule){ 0 };
+        span->granules[span->used] = (struct vm_granule){0};
     }
     return &span->granules[number];
 }
-
 
 /* --- vm_granule.c --- */
 
@@ -166,7 +166,8 @@ weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules);
 /* Returns every claimed granule to the strategy as memory or as a hole. No work is pending on any granule: tick 0. */
 void weir__vm_settle(weir_pool *pool);
 
-/* --- vm_span.c: pool lock held on entry and exit, released for the device calls; called by the thread that grows --- */
+/* --- vm_span.c: pool lock held on entry and exit, released for the device calls; called by the thread that grows
+ * --- */
 
 /* Reserves a span of addresses with a window for the request. */
 bool weir__vm_add_span(struct request *request);

@@ -1,7 +1,7 @@
 /* core/src/memory/vm_map.c: the device calls of a move of memory. No lock is held.
  *
- * Guarantee: if a call fails on the way, the calls done so far are reversed. If a reversal fails too, the step keeps the
- * state that the device is in, and a handle that is mapped nowhere stays in hand.
+ * Guarantee: if a call fails on the way, the calls done so far are reversed. If a reversal fails too, the step keeps
+ * the state that the device is in, and a handle that is mapped nowhere stays in hand.
  *
  * Cost: two device calls for each handle that is created or moved.
  */
@@ -20,7 +20,7 @@ static weir_status create_one(weir_pool *pool, struct vm_move *move, uint64_t gr
     const weir_status status = count(
         move, weir_device_vm_create(pool->device, granules << pool->vm->granule_shift, &handle), &move->counts.creates);
     if (status == WEIR_OK) {
-        move->memory[move->in_hand++] = (struct vm_memory){ handle, granules, true };
+        move->memory[move->in_hand++] = (struct vm_memory){handle, granules, true};
         move->counts.created += granules;
     }
     return status;
@@ -77,7 +77,7 @@ static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_st
     const weir_status status =
         count(move, weir_device_vm_unmap(pool->device, step->address, size), &move->counts.unmaps);
     if (status == WEIR_OK) {
-        move->memory[move->in_hand++] = (struct vm_memory){ step->handle, step->granules, step->wanted };
+        move->memory[move->in_hand++] = (struct vm_memory){step->handle, step->granules, step->wanted};
         step->handle = 0;
     } else {
         weir__watch_given(pool, step->address, size);

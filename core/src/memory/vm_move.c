@@ -14,7 +14,7 @@ static void settle_step(weir_pool *pool, const struct vm_step *step)
     for (uint64_t i = 0; i < step->granules; i++) {
         struct vm_granule *granule = &step->granule[i];
         void *token = granule->token;
-        *granule = (struct vm_granule){ .handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules };
+        *granule = (struct vm_granule){.handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules};
         const weir_lane lane = step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED;
         pool->strategy->free(pool->state, token, lane, 0);
         weir__lane_note_early_locked(pool, lane, 0);
@@ -48,7 +48,7 @@ void weir__vm_settle(weir_pool *pool)
     /* One call for both: above a limit that was lowered, memory that replaces other memory is no growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
                               move->counts.destroyed << vm->granule_shift);
-    move->counts = (struct vm_counts){ 0 };
+    move->counts = (struct vm_counts){0};
     move->made_room = 0;
 }
 
@@ -91,8 +91,8 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
 /* Fills a part of the hole [*address, end) with existing memory of `granules` granules, if the hole has room for it, on
  * the pass for single or for large handles. A handle larger than a new one may be is not mapped again: it is destroyed,
  * and the hole gets new handles. Returns the granules filled. */
-static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_lane lane, bool single, uint64_t granules,
-                      bool *wanted)
+static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_lane lane, bool single,
+                      uint64_t granules, bool *wanted)
 {
     if (*wanted || granules > (end - *address) >> vm->granule_shift || granules > vm->move.largest ||
         (granules == 1) != single) {
@@ -175,7 +175,8 @@ weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window
 
 /* Returns the whole handles at one end of an idle run that have memory for `granules`, or for as few more as
  * possible. */
-static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from, uint64_t *to)
+static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from,
+                       uint64_t *to)
 {
     uint64_t start = 0;
     uint64_t end = 0;
@@ -208,10 +209,14 @@ weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules)
             status = WEIR_OK;
             continue;
         }
-        for (uint64_t at = from; at < to && status == WEIR_OK; at += move->victim[move->victims++].granules << vm->granule_shift) {
+        for (uint64_t at = from; at < to && status == WEIR_OK;
+             at += move->victim[move->victims++].granules << vm->granule_shift) {
             struct vm_granule *granule = vm_granule_at(vm, vm_span_of(vm, at), at);
-            move->victim[move->victims] = (struct vm_step){
-                .granule = granule, .address = at, .granules = granule->of, .handle = granule->handle, .lane = run->lane };
+            move->victim[move->victims] = (struct vm_step){.granule = granule,
+                                                           .address = at,
+                                                           .granules = granule->of,
+                                                           .handle = granule->handle,
+                                                           .lane = run->lane};
             vm->moving += granule->of;
             vm->large -= granule->of > 1;
             granules -= granules < granule->of ? granules : granule->of;
@@ -230,12 +235,13 @@ bool weir__vm_prepare(struct pool_vm *vm, uint64_t holes, uint64_t victims)
     move->destroys = 0;
     move->in_hand = vm->spares;
     move->made_room = 0;
-    move->counts = (struct vm_counts){ 0 };
+    move->counts = (struct vm_counts){0};
     for (size_t i = 0; i < vm->spares; i++) {
         move->memory[i].wanted = false;
     }
     return weir__vm_reserve((void **)&move->hole, holes, &vm->hole_capacity, sizeof(*move->hole)) &&
            weir__vm_reserve((void **)&move->victim, victims, &vm->victim_capacity, sizeof(*move->victim)) &&
            weir__vm_reserve((void **)&vm->tokens, most, &vm->token_capacity, sizeof(*vm->tokens)) &&
-           weir__vm_reserve((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity, sizeof(*move->memory));
+           weir__vm_reserve((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity,
+                            sizeof(*move->memory));
 }

@@ -4,7 +4,7 @@
  * Beyond that, idle granules move into the window. Only if these are too few, more granules are created.
  *
  * Guarantee: if all free memory is also idle, a plan is refused only if the granules that hold taken memory, plus the
- * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_place.h: the frugal window
+ * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_window.h: the frugal window
  * has no more granules of its own than that; all other granules may be moved into it; the rest is created.)
  */
 #include "vm_internal.h"
@@ -21,7 +21,8 @@ enum { least_granules = 2, least_granules_small = 8 };
 
 uint64_t weir__vm_least_of_handle(const weir_pool *pool)
 {
-    return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+    return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small
+                                                                                    : least_granules;
 }
 
 static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
@@ -132,7 +133,7 @@ bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *
         return false;
     }
     if (plan->creates > room.cheap) {
-        struct vm_plan frugal = { .creates = 0 };
+        struct vm_plan frugal = {.creates = 0};
         if (weir__vm_find_best(request, WINDOW_FRUGAL, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
             return false;
         }

@@ -94,10 +94,10 @@ bool weir__vm_add_span(struct request *request)
         request->limited = false;
         return false;
     }
-    *span = (struct vm_span){ .address = round_up(address, vm->granule),
-                              .size = size,
-                              .reserved_address = address,
-                              .reserved_size = size + extra };
+    *span = (struct vm_span){.address = round_up(address, vm->granule),
+                             .size = size,
+                             .reserved_address = address,
+                             .reserved_size = size + extra};
     void *handle = NULL;
     if (pool->strategy->region_add(pool->state, span->address, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
         append(&vm->refused, span);
@@ -131,7 +131,8 @@ void weir__vm_return_spans(weir_pool *pool, weir_status *first)
         return_span(pool, span, first);
     }
     for (const struct vm_span *refused = pool->vm->refused; refused != NULL; refused = refused->next) {
-        keep_first(first, TWICE(weir_device_vm_release(pool->device, refused->reserved_address, refused->reserved_size)));
+        keep_first(first,
+                   TWICE(weir_device_vm_release(pool->device, refused->reserved_address, refused->reserved_size)));
     }
 }
 
