@@ -1078,16 +1078,11 @@ static bool run_has(const struct range *range, uint64_t bytes)
     return left == 0 || range_is_free(range);
 }
 
-/* Shows the run of a leader. Returns false if the visitor ended the walk. */
-static bool show_run(const struct ranges *ranges, struct range *leader, bool holes, uint64_t least,
-                     weir_range_visitor visit, void *ctx)
+/* Shows the run that begins with `range`. Returns false if the visitor ended the walk. */
+static bool show_run(const struct ranges *ranges, struct range *range, weir_range_visitor visit, void *ctx)
 {
-    struct range *range = run_from_first(leader, holes, least);
-    if (range != NULL && !run_has(range, least)) {
-        return true;
-    }
-    const struct range_region *region = range != NULL ? region_at(ranges, range->record.address) : NULL;
-    for (; range != NULL && range_is_free(range); range = range->next) {
+    const struct range_region *region = region_at(ranges, range->record.address);
+    for (; range_is_free(range); range = range->next) {
         if (!show(region, range, visit, ctx)) {
             return false;
         }
@@ -1102,7 +1097,8 @@ static bool show_set(const struct ranges *ranges, const struct range_bins *bins,
     for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS;
          bin++) {
         for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-            if (!show_run(ranges, range, holes, least, visit, ctx)) {
+            struct range *first = run_from_first(range, holes, least);
+            if (first != NULL && run_has(first, least) && !show_run(ranges, first, visit, ctx)) {
                 return false;
             }
         }

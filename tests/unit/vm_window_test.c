@@ -92,12 +92,17 @@ static void one_handle(uint64_t start, uint64_t end)
     }
 }
 
-static bool find_handle(const void *ctx, uint64_t address, uint64_t *start, uint64_t *end)
+static bool find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end)
 {
-    const struct handle *handle = (const struct handle *)ctx + (address - BASE) / GRANULE;
-    *start = handle->start;
-    *end = handle->end;
-    return handle->end != 0;
+    for (uint64_t at = from; at < to; at = (at / GRANULE + 1) * GRANULE) {
+        const struct handle *handle = (const struct handle *)ctx + (at - BASE) / GRANULE;
+        if (handle->end != 0) {
+            *start = handle->start;
+            *end = handle->end;
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct vm_view view_of(const struct list *list, const weir_tick *limits)
@@ -252,12 +257,31 @@ static void test_large_handles_are_taken_as_a_whole(void **state)
 
 /* --- idle granules --- */
 
+/* Takes all runs out and puts them back as an array in the order in which they came. */
+static void take_all(struct vm_scratch *scratch)
+{
+    const size_t count = scratch->run_count;
+    struct vm_run taken[most_ranges];
+    for (size_t i = 0; i < count; i++) {
+        taken[i] = *weir__vm_take_run(scratch);
+        const struct vm_run *before = &taken[i > 0 ? i - 1 : 0];
+        assert_true(before->rank < taken[i].rank || before->granules == taken[i].granules ||
+                    (before->rank == taken[i].rank && (before->granules < taken[i].granules) == (before->rank != 0)));
+    }
+    assert_int_equal(scratch->run_count, 0);
+    for (size_t i = 0; i < count; i++) {
+        scratch->runs[i] = taken[i];
+    }
+    scratch->run_count = count;
+}
+
 static uint64_t idle_of(struct vm_scratch *scratch, const struct list *list, const weir_tick *limits,
                         const struct vm_window *window)
 {
     uint64_t granules = 77;
     const struct vm_view view = view_of(list, limits);
     assert_int_equal(weir__vm_find_idle(scratch, &view, window, &granules), WEIR_OK);
+    take_all(scratch);
     return granules;
 }
 

@@ -2,8 +2,7 @@
  *
  *     region.c   whole regions of the device
  *     mark.c     when idle regions are returned before the pool grows, and whether that pays (pure)
- *     vm.c       virtual memory: granules that are created, mapped, moved and unmapped
- *     vm_window.c where a request needs the least new memory (pure)
+ *     vm.c       virtual memory: granules that are created, mapped, moved and unmapped; vm_internal.h lists its files
  *     budget.c   how much a pool may take, and the pressure callback
  *     trim.c     returns memory because a caller asks for it or lowers a limit
  *
@@ -67,7 +66,7 @@ void weir__region_end_growing_locked(weir_pool *pool);
  * are shares of the reserved bytes because cached blocks cannot coalesce. Pool lock held. */
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 
-/* --- vm.c: all but the first need pool->vm --- */
+/* --- vm.c, vm_granule.c: all but the first need pool->vm --- */
 
 /* Makes the pool one with virtual memory, before it is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
  * failure. */

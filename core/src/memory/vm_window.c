@@ -46,13 +46,12 @@ static uint64_t up(uint64_t address, uint64_t unit)
     return down(address + unit - 1, unit);
 }
 
-/* Makes room for one more element. Returns false without host memory. */
-static bool reserve(void **array, size_t count, size_t *capacity, size_t element)
+bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element)
 {
-    if (count < *capacity) {
+    if (wanted <= *capacity) {
         return true;
     }
-    const size_t grown = *capacity == 0 ? 64 : *capacity * 2;
+    const size_t grown = wanted > *capacity * 2 ? wanted : *capacity * 2;
     void *larger = realloc(*array, grown * element);
     if (larger != NULL) {
         *array = larger;
@@ -76,6 +75,7 @@ struct window_search {
     bool any_will_do;
     size_t ranges;
     size_t pieces;
+    uint64_t memory;       /* bytes of the present stretch that have memory */
     uint64_t region;       /* start of the region that holds the pieces */
     struct vm_window best; /* best.end 0: no window found yet */
 };
@@ -213,16 +213,18 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
     struct vm_scratch *scratch = search->scratch;
     const struct vm_view *view = search->view;
     struct vm_piece piece = {.address = address, .hole = hole};
-    uint64_t next = hole ? end : up(address + 1, view->granule);
-    if (!hole && view->find_handle(view->handles, address, &piece.low, &piece.high)) {
-        next = piece.high;
+    uint64_t next = end;
+    if (!hole && view->find_handle(view->handles, address, end, &piece.low, &piece.high)) {
+        next = piece.low > address ? piece.low : piece.high < end ? piece.high : end;
+        piece.high = piece.low > address ? 0 : piece.high;
+        piece.low = piece.low > address ? 0 : piece.low;
     }
-    next = next < end ? next : end;
     piece.size = next - address;
     struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
     if (last != NULL && last->hole == hole && last->low == piece.low && last->high == piece.high) {
         last->size += piece.size;
-    } else if (reserve((void **)&scratch->pieces, search->pieces, &scratch->piece_capacity, sizeof(*scratch->pieces))) {
+    } else if (weir__vm_reserve((void **)&scratch->pieces, search->pieces + 1, &scratch->piece_capacity,
+                                sizeof(*scratch->pieces))) {
         scratch->pieces[search->pieces++] = piece;
     } else {
         search->failed = true;
@@ -242,6 +244,14 @@ static void cut_into_pieces(struct window_search *search)
     }
 }
 
+/* True if each window of the stretch needs more granules than the best window. */
+static bool is_poor(const struct window_search *search)
+{
+    const struct vm_window *best = &search->best;
+    return search->wish->kind == WINDOW_CHEAP && best->end != 0 &&
+           search->memory + best->need * search->view->granule < search->wish->size;
+}
+
 /* Considers all windows of the stretch, if it is large enough for one. */
 static void end_stretch(struct window_search *search)
 {
@@ -249,7 +259,7 @@ static void end_stretch(struct window_search *search)
     const struct vm_piece *pieces = NULL;
     const uint64_t start = search->ranges > 0 ? ranges[0].address : 0;
     const uint64_t end = search->ranges > 0 ? ranges[search->ranges - 1].address + ranges[search->ranges - 1].size : 0;
-    if (end - start >= search->wish->size) {
+    if (end - start >= search->wish->size && !is_poor(search)) {
         cut_into_pieces(search);
         pieces = search->scratch->pieces;
     }
@@ -262,6 +272,7 @@ static void end_stretch(struct window_search *search)
         }
     }
     search->ranges = 0;
+    search->memory = 0;
 }
 
 static bool see_window_range(void *ctx, const weir_range_info *range)
@@ -282,11 +293,13 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
     if (!fits_in) {
         return true;
     }
-    if (!reserve((void **)&scratch->ranges, search->ranges, &scratch->range_capacity, sizeof(*scratch->ranges))) {
+    if (!weir__vm_reserve((void **)&scratch->ranges, search->ranges + 1, &scratch->range_capacity,
+                          sizeof(*scratch->ranges))) {
         search->failed = true;
         return false;
     }
     search->region = range->region_address;
+    search->memory += hole ? 0 : range->size;
     scratch->ranges[search->ranges++] = (struct vm_piece){.address = range->address, .size = range->size, .hole = hole};
     return true;
 }
@@ -338,7 +351,8 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     if (from >= to || search->failed) {
         return;
     }
-    if (!reserve((void **)&scratch->runs, scratch->run_count, &scratch->run_capacity, sizeof(*scratch->runs))) {
+    if (!weir__vm_reserve((void **)&scratch->runs, scratch->run_count + 1, &scratch->run_capacity,
+                          sizeof(*scratch->runs))) {
         search->failed = true;
         return;
     }
@@ -357,49 +371,40 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
-/* Notes the runs in [from, to). Each large handle is a run of its own. */
+/* Notes the runs in [from, to). Each large handle is a run of its own; one that is only partly idle is left out. */
 static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
 {
     const struct vm_view *view = search->view;
     uint64_t low = 0;
     uint64_t high = 0;
-    for (uint64_t at = from; at < to;) {
-        if (!view->find_handle(view->handles, at, &low, &high)) {
-            at += view->granule;
-            continue;
-        }
+    while (from < to && view->find_handle(view->handles, from, to, &low, &high)) {
         note_run(search, from, low, hole_below, false);
-        note_run(search, low, high, hole_below && low == from, true);
+        if (low >= from && high <= to) {
+            note_run(search, low, high, hole_below && low == from, true);
+        }
         hole_below = false;
-        from = at = high;
+        from = high;
     }
     note_run(search, from, to, hole_below, false);
 }
 
 /* Ends the present run and notes its idle granules. Granules of the window are left out, because they stay where they
- * are; handles that are only partly idle are left out too. */
+ * are. */
 static void end_idle(struct idle_search *search)
 {
-    const struct vm_view *view = search->view;
-    const uint64_t granule = view->granule;
-    uint64_t from = up(search->start, granule);
-    uint64_t to = down(search->end, granule);
-    uint64_t low = 0;
-    uint64_t high = 0;
-    if (from < to && view->find_handle(view->handles, from, &low, &high) && low < from) {
-        from = high;
-    }
-    if (from < to && view->find_handle(view->handles, to - granule, &low, &high) && high > to) {
-        to = low;
-    }
+    const uint64_t from = up(search->start, search->view->granule);
+    const uint64_t to = down(search->end, search->view->granule);
     const struct vm_window *window = search->window;
+    search->start = search->end = 0;
+    if (from >= to) {
+        return;
+    }
     if (window == NULL || window->end <= from || to <= window->first) {
         note_idle(search, from, to, search->hole_below);
     } else {
         note_idle(search, from, window->first, search->hole_below);
         note_idle(search, window->end, to, false);
     }
-    search->start = search->end = 0;
 }
 
 static bool see_idle_range(void *ctx, const weir_range_info *range)
@@ -427,17 +432,40 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
 }
 
 /* Order: large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
-static int cheapest_first(const void *left, const void *right)
+static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
-    const struct vm_run *a = left;
-    const struct vm_run *b = right;
     if (a->rank != b->rank) {
-        return a->rank < b->rank ? -1 : 1;
+        return a->rank < b->rank;
     }
     if (a->granules != b->granules) {
-        return (a->granules < b->granules) == (a->rank != 0) ? -1 : 1;
+        return (a->granules < b->granules) == (a->rank != 0);
     }
-    return a->address < b->address ? -1 : a->address > b->address;
+    return a->address < b->address;
+}
+
+/* Moves the run at `at` down the heap of `count` runs until no run below it is cheaper. */
+static void sift(struct vm_run *runs, size_t count, size_t at)
+{
+    const struct vm_run run = runs[at];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && is_cheaper(&runs[child + 1], &runs[child]);
+        if (!is_cheaper(&runs[child], &run)) {
+            break;
+        }
+        runs[at] = runs[child];
+        at = child;
+    }
+    runs[at] = run;
+}
+
+const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch)
+{
+    const size_t last = --scratch->run_count;
+    const struct vm_run run = scratch->runs[0];
+    scratch->runs[0] = scratch->runs[last];
+    scratch->runs[last] = run;
+    sift(scratch->runs, last, 0);
+    return &scratch->runs[last];
 }
 
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
@@ -454,8 +482,8 @@ weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view 
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (scratch->run_count > 1) {
-        qsort(scratch->runs, scratch->run_count, sizeof(*scratch->runs), cheapest_first);
+    for (size_t at = scratch->run_count / 2; at-- > 0;) {
+        sift(scratch->runs, scratch->run_count, at);
     }
     *granules = search.granules;
     return WEIR_OK;

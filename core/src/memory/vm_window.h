@@ -33,9 +33,9 @@ struct vm_view {
     size_t lanes;
     uint64_t granule; /* bytes, a power of two; holes and regions are multiples of it */
     uint64_t least;   /* the fewest granules for which one handle is made */
-    /* Returns the granules [*start, *end) that share a handle with the granule at `address`. False: the granule has a
-     * handle of its own, or no memory. */
-    bool (*find_handle)(const void *handles, uint64_t address, uint64_t *start, uint64_t *end);
+    /* Returns the granules [*start, *end) of the first handle of several granules that has memory in [from, to). False:
+     * the granules there have handles of their own, or no memory. */
+    bool (*find_handle)(const void *handles, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
     const void *handles;
 };
 
@@ -68,11 +68,13 @@ struct vm_scratch {
     size_t range_capacity;
     struct vm_piece *pieces; /* the same stretch, cut into pieces of one kind */
     size_t piece_capacity;
-    struct vm_run *runs; /* result of the last weir__vm_find_idle, the cheapest first */
+    struct vm_run *runs; /* result of the last weir__vm_find_idle: a heap, the cheapest first */
     size_t run_count;
     size_t run_capacity;
 };
 
+/* Makes room for `wanted` elements. Returns false without host memory. */
+bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element);
 void weir__vm_scratch_fini(struct vm_scratch *scratch);
 
 enum window_kind {
@@ -98,5 +100,7 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
  * WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t *granules);
+/* Takes the cheapest run out of scratch->runs, which has one. The result is valid until the next search. */
+const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch);
 
 #endif

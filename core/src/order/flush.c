@@ -10,6 +10,9 @@
  * than a thousandth of the pool. Coalesced they would hold few requests; in the slots they serve many. */
 enum { kept_small_shift = 19 };
 
+/* Virtual memory: before a large request is placed, blocks below 1/2^13 of the reserved bytes stay in their slots. */
+enum { kept_beside_shift = 13 };
+
 /* Returns NULL if no stream has that lane. */
 static weir_stream *stream_at(weir_pool *pool, size_t lane)
 {
@@ -72,11 +75,21 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
     return true;
 }
 
-/* Returns the first bin of blocks that a flush before growth gives to the strategy. Pool lock held. */
-static unsigned least_to_join(const weir_pool *pool)
+/* Returns the first bin of blocks that are at least 1/2^shift of the reserved bytes. Pool lock held. */
+static unsigned bin_of_share(const weir_pool *pool, unsigned shift)
 {
-    const uint64_t granules = pool->held.bytes >> pool->granule_shift >> kept_small_shift;
-    return pool->memory->mixes_sizes ? 0 : front_bin(granules < FRONT_GRANULES ? granules : FRONT_GRANULES);
+    const uint64_t granules = pool->held.bytes >> pool->granule_shift >> shift;
+    return front_bin(granules < FRONT_GRANULES ? granules : FRONT_GRANULES);
+}
+
+void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream)
+{
+    (void)weir__order_take_in_locked(pool, stream);
+    if (stream->front.bytes != 0) {
+        pool_lock(pool);
+        (void)flush_slots(stream, bin_of_share(pool, kept_beside_shift));
+        pool_unlock(pool);
+    }
 }
 
 bool weir__order_flush_to_join(weir_stream *stream)
@@ -85,7 +98,7 @@ bool weir__order_flush_to_join(weir_stream *stream)
     stream_visit(stream);
     bool moved = weir__order_take_in_locked(pool, stream);
     pool_lock(pool);
-    moved |= flush_slots(stream, least_to_join(pool));
+    moved |= flush_slots(stream, pool->memory->mixes_sizes ? 0 : bin_of_share(pool, kept_small_shift));
     pool_unlock(pool);
     stream_unlock(stream);
     return moved;

@@ -98,6 +98,10 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the stream's front cache and remote free list to the strategy. Returns true if there was a block. Stream lock
  * held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
+/* Before a large request is placed among requests of all sizes: moves all but the small blocks to the strategy.
+ * Otherwise the request would be placed around the cached blocks, and smaller requests would fill the hole that fits
+ * it. Stream lock held. */
+void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);
 /* Flushes the stream before the pool grows, except blocks that are tiny relative to the pool. Returns true if there was

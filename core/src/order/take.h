@@ -56,9 +56,7 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     weir_pool *pool = stream->owner;
     const bool large = front_granules(pool, size) >= front_small(pool);
     if (UNLIKELY(pool->memory->mixes_sizes) && large) {
-        /* With requests of all sizes side by side, the request would be placed around the cached blocks, and smaller
-         * requests would fill the hole that fits it. So the cache is flushed first. */
-        (void)weir__order_flush_locked(pool, stream);
+        weir__order_flush_beside_locked(pool, stream);
     }
     pool_work(pool);
     if (large && stream->front.large_count > 0) {
@@ -70,6 +68,11 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         pool->counts.served[WEIR_RUNG_LANE]++;
     }
     pool_unlock(pool);
+    if (UNLIKELY(block == NULL) && pool->memory->mixes_sizes && large) {
+        /* Before the ladder polls: a block that is flushed later has a later tick than the poll has seen, and keeps the
+         * range with which it merges from being idle. */
+        (void)weir__order_flush_locked(pool, stream);
+    }
     return block;
 }
 
