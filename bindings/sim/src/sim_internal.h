@@ -264,6 +264,13 @@ weir_status weir__sim_stream_check(weir_sim *sim, const void *native);
 /* Refuses a NULL argument with WEIR_ERR_INVALID and names it. Needs no lock. */
 weir_status weir__sim_null(const char *function, const char *argument);
 
+/* --- prices.c --- */
+
+/* Reads the file that WEIR_SIM_PRICES names. Without the variable every price is 0. */
+weir_status weir__sim_costs_of_environment(weir_sim_costs *costs);
+/* Gives each price that is 0 the price of the table, or the default if that is 0 too. */
+void weir__sim_fill_costs(weir_sim_costs *costs, const weir_sim_costs *table);
+
 /* --- sim_device.c --- */
 
 /* Fills sim->ops for the configured capabilities. */
