@@ -126,6 +126,8 @@ void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *
 /* Applies all effects due at `target`, in the order of time, and moves time there. While a run is in progress (a host
  * function may call this), only moves time: the run in progress goes on to the new time. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
+/* True while another thread is in weir__sim_effects_run. */
+bool weir__sim_effects_unsettled(const weir_sim *sim);
 /* Waits until no other thread is in weir__sim_effects_run. */
 void weir__sim_effects_settle(weir_sim *sim);
 /* Drops the effects that a stream has queued. Effects with a dropped function become calls of it at `now`; the caller
