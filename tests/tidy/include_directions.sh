@@ -46,7 +46,7 @@ check_room allocators 'core/include allocators/include' '' \
 # torch and host are no bindings but allocators with a device inside: where a device and a strategy meet.
 check_room bindings/host 'core/include allocators/include bindings/host/include
     bindings/host/jemalloc/include' "$shared bindings/host/src" '.*' ''
-check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/torch/include' '' '.*' ''
+check_room bindings/torch 'core/include allocators/include bindings/acl/include bindings/cuda/include bindings/torch/include' '' '.*' ''
 # acl and cuda also make a runtime for the host pool.
 check_room bindings/acl 'core/include bindings/acl/include bindings/host/include' "$shared" '.*' ''
 check_room bindings/cuda 'core/include bindings/cuda/include bindings/host/include' "$shared" '.*' ''
