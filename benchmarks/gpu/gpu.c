@@ -132,18 +132,18 @@ static void launch(CUfunction kernel, uint64_t words, CUstream stream, void **pa
 
 void gpu_write(CUstream stream, uint64_t address, uint64_t words, uint32_t value)
 {
-    void *parameters[] = { &address, &words, &value };
+    void *parameters[] = {&address, &words, &value};
     launch(write_kernel, words, stream, parameters);
 }
 
 void gpu_verify(CUstream stream, uint64_t address, uint64_t words, uint32_t value, uint64_t mismatches)
 {
-    void *parameters[] = { &address, &words, &value, &mismatches };
+    void *parameters[] = {&address, &words, &value, &mismatches};
     launch(verify_kernel, words, stream, parameters);
 }
 
 void gpu_delay(CUstream stream, uint64_t ns)
 {
-    void *parameters[] = { &ns };
+    void *parameters[] = {&ns};
     GPU(cuLaunchKernel, delay_kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL);
 }

@@ -8,30 +8,31 @@
 
 /* Registers and code that weir_write and weir_verify share: %at is the start of the memory, %n the number of words, %v
  * the value, %i this thread's first word, %step the distance to its next one. */
-#define KERNEL_PROLOGUE                                                                            \
-    "    .reg .pred %test;\n"                                                                      \
-    "    .reg .b32 %block, %size, %thread, %blocks, %v, %w, %r;\n"                                 \
-    "    .reg .b64 %i, %step, %n, %at, %word, %count;\n"                                           \
-    "    ld.param.u64 %at, [address];\n"                                                           \
-    "    ld.param.u64 %n, [words];\n"                                                              \
-    "    ld.param.u32 %v, [value];\n"                                                              \
-    "    cvta.to.global.u64 %at, %at;\n"                                                           \
-    "    mov.u32 %block, %ctaid.x;\n"                                                              \
-    "    mov.u32 %size, %ntid.x;\n"                                                                \
-    "    mov.u32 %thread, %tid.x;\n"                                                               \
-    "    mov.u32 %blocks, %nctaid.x;\n"                                                            \
-    "    mul.wide.u32 %i, %block, %size;\n"                                                        \
-    "    cvt.u64.u32 %word, %thread;\n"                                                            \
-    "    add.u64 %i, %i, %word;\n"                                                                 \
+#define KERNEL_PROLOGUE                                                                                                \
+    "    .reg .pred %test;\n"                                                                                          \
+    "    .reg .b32 %block, %size, %thread, %blocks, %v, %w, %r;\n"                                                     \
+    "    .reg .b64 %i, %step, %n, %at, %word, %count;\n"                                                               \
+    "    ld.param.u64 %at, [address];\n"                                                                               \
+    "    ld.param.u64 %n, [words];\n"                                                                                  \
+    "    ld.param.u32 %v, [value];\n"                                                                                  \
+    "    cvta.to.global.u64 %at, %at;\n"                                                                               \
+    "    mov.u32 %block, %ctaid.x;\n"                                                                                  \
+    "    mov.u32 %size, %ntid.x;\n"                                                                                    \
+    "    mov.u32 %thread, %tid.x;\n"                                                                                   \
+    "    mov.u32 %blocks, %nctaid.x;\n"                                                                                \
+    "    mul.wide.u32 %i, %block, %size;\n"                                                                            \
+    "    cvt.u64.u32 %word, %thread;\n"                                                                                \
+    "    add.u64 %i, %i, %word;\n"                                                                                     \
     "    mul.wide.u32 %step, %size, %blocks;\n"
 
 /* The address of word %i in %word, and its expected contents in %w. */
-#define KERNEL_WORD                                                                                \
-    "    shl.b64 %word, %i, 2;\n"                                                                  \
-    "    add.u64 %word, %at, %word;\n"                                                             \
-    "    cvt.u32.u64 %w, %i;\n"                                                                    \
+#define KERNEL_WORD                                                                                                    \
+    "    shl.b64 %word, %i, 2;\n"                                                                                      \
+    "    add.u64 %word, %at, %word;\n"                                                                                 \
+    "    cvt.u32.u64 %w, %i;\n"                                                                                        \
     "    add.u32 %w, %w, %v;\n"
 
+/* clang-format off */
 static const char gpu_kernels[] =
     ".version 6.0\n"
     ".target sm_50\n"
@@ -78,5 +79,6 @@ static const char gpu_kernels[] =
     "    @%test bra next;\n"
     "    ret;\n"
     "}\n";
+/* clang-format on */
 
 #endif

@@ -1,4 +1,4 @@
-/* prices.c: gpu_prices [FILE]: measures the calls of a weir device on a GPU, and writes a price table for the simulator.
+/* prices.c: gpu_prices [FILE]: measures the calls of a weir device on a GPU and writes a price table.
  *
  * Each price is the median of the host time of many calls on an idle device. A call that takes memory is measured at
  * two sizes, from which its fixed part and its part per MiB follow. Times of copies and fills are stream times: a queue
@@ -62,11 +62,11 @@ static void divide(uint64_t small, uint64_t large, uint64_t *fixed, uint64_t *pe
     *fixed = price(small > slope * (SMALL / MIB) ? small - slope * (SMALL / MIB) : 0);
 }
 
-#define TIMED(array, call)                                                                         \
-    do {                                                                                           \
-        const uint64_t began_ = now();                                                             \
-        must(call);                                                                                \
-        (array)[i] = now() - began_;                                                               \
+#define TIMED(array, call)                                                                                             \
+    do {                                                                                                               \
+        const uint64_t began_ = now();                                                                                 \
+        must(call);                                                                                                    \
+        (array)[i] = now() - began_;                                                                                   \
     } while (0)
 
 static void measure_regions(uint64_t size, uint64_t *alloc, uint64_t *freed)
@@ -108,15 +108,15 @@ static void measure_events(CUstream stream, CUstream other, weir_sim_costs *cost
         TIMED(times[WEIR_CALL_EVENT_CREATE], weir_device_event_create(device, &event));
         TIMED(times[WEIR_CALL_EVENT_RECORD], weir_device_event_record(device, event, stream));
         TIMED(times[WEIR_CALL_STREAM_WAIT_EVENT], weir_device_stream_wait_event(device, other, event));
-        must(weir_device_stream_sync(device, other)); /* a wait for idle streams is what the next calls cost */
+        must(weir_device_stream_sync(device, other)); /* the calls below find idle streams */
         TIMED(times[WEIR_CALL_STREAM_SYNC], weir_device_stream_sync(device, stream));
         TIMED(times[WEIR_CALL_EVENT_QUERY], weir_device_event_query(device, event, &complete));
         TIMED(times[WEIR_CALL_EVENT_SYNC], weir_device_event_sync(device, event));
         TIMED(times[WEIR_CALL_EVENT_DESTROY], weir_device_event_destroy(device, event));
     }
-    static const weir_device_call calls[] = { WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_STREAM_WAIT_EVENT,
-                                              WEIR_CALL_STREAM_SYNC,  WEIR_CALL_EVENT_QUERY,  WEIR_CALL_EVENT_SYNC,
-                                              WEIR_CALL_EVENT_DESTROY };
+    static const weir_device_call calls[] = {
+        WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_STREAM_WAIT_EVENT, WEIR_CALL_STREAM_SYNC,
+        WEIR_CALL_EVENT_QUERY,  WEIR_CALL_EVENT_SYNC,   WEIR_CALL_EVENT_DESTROY};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         costs->call_ns[calls[i]] = price(median(times[calls[i]]));
     }
@@ -159,10 +159,16 @@ struct buffers {
 static void queue(enum transfer kind, const struct buffers *buffers, size_t size, CUstream stream)
 {
     switch (kind) {
-    case DEVICE_COPY: GPU(cuMemcpyDtoDAsync, buffers->to, buffers->from, size, stream); break;
-    case FROM_HOST: GPU(cuMemcpyHtoDAsync, buffers->to, buffers->host, size, stream); break;
+    case DEVICE_COPY:
+        GPU(cuMemcpyDtoDAsync, buffers->to, buffers->from, size, stream);
+        break;
+    case FROM_HOST:
+        GPU(cuMemcpyHtoDAsync, buffers->to, buffers->host, size, stream);
+        break;
     case FILL:
-    default: GPU(cuMemsetD8Async, buffers->to, 1, size, stream); break;
+    default:
+        GPU(cuMemsetD8Async, buffers->to, 1, size, stream);
+        break;
     }
 }
 
@@ -189,7 +195,7 @@ static uint64_t per_mib(enum transfer kind, const struct buffers *buffers, CUstr
 static void measure_work(CUstream stream, weir_sim_costs *costs)
 {
     static uint64_t times[repeats];
-    struct buffers buffers = { 0 };
+    struct buffers buffers = {0};
     GPU(cuMemAlloc, &buffers.to, LARGE);
     GPU(cuMemAlloc, &buffers.from, LARGE);
     GPU(cuMemHostAlloc, &buffers.host, LARGE, CU_HOST_PORTABLE);
@@ -212,11 +218,12 @@ static void measure_work(CUstream stream, weir_sim_costs *costs)
 
 int main(int argc, char **argv)
 {
-    weir_sim_costs costs = { .launch_ns = 0 };
+    weir_sim_costs costs = {.launch_ns = 0};
     CUstream streams[2];
     char text[4096];
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        (void)fputs("gpu_prices [FILE]: measures the calls of a weir device on a GPU and writes a price table for the\n"
+        (void)fputs("gpu_prices [FILE]: measures the calls of a weir device on a GPU and writes a "
+                    "price table for the\n"
                     "simulator (WEIR_SIM_PRICES) to FILE, or to standard output\n",
                     argc == 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
         return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;

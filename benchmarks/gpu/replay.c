@@ -30,11 +30,9 @@ static const struct {
     const char *name;
     const char *predicted_by; /* the strategy of `weir replay`; NULL: none */
 } kinds[KINDS] = {
-    [WEIR] = { "weir caching", "caching" },
-    [WEIR_PAGES] = { "weir caching, virtual memory", "caching+vm" },
-    [ASYNC] = { "cuMemAllocAsync", NULL },
-    [ASYNC_KEPT] = { "cuMemAllocAsync, memory kept", NULL },
-    [PLAIN] = { "cuMemAlloc", NULL },
+    [WEIR] = {"weir caching", "caching"}, [WEIR_PAGES] = {"weir caching, virtual memory", "caching+vm"},
+    [ASYNC] = {"cuMemAllocAsync", NULL},  [ASYNC_KEPT] = {"cuMemAllocAsync, memory kept", NULL},
+    [PLAIN] = {"cuMemAlloc", NULL},
 };
 
 struct block {
@@ -109,7 +107,8 @@ static bool take(struct run *run, struct block *block, uint64_t align)
 {
     CUresult code = CU_SUCCESS;
     if (is_weir(run)) {
-        const weir_status status = weir_pool_alloc(run->pool, run->stream[block->home], block->size, align, &block->block);
+        const weir_status status =
+            weir_pool_alloc(run->pool, run->stream[block->home], block->size, align, &block->block);
         if (status != WEIR_ERR_NO_MEMORY) {
             must(status);
         }
@@ -170,7 +169,7 @@ static void give(struct run *run, struct block *block, uint32_t on)
 static void alloc_block(struct run *run, uint32_t index, uint32_t stream, uint64_t size, uint64_t align)
 {
     struct block *block = &run->blocks[index];
-    *block = (struct block){ .size = size != 0 ? size : 1, .home = stream };
+    *block = (struct block){.size = size != 0 ? size : 1, .home = stream};
     const uint64_t began = now();
     run->out_of_memory = !take(run, block, align);
     run->inner_ns += now() - began;
@@ -259,21 +258,36 @@ static void play_event(struct run *run, const struct trace_event *event)
     const weir_trace_event *e = &event->event;
     switch (e->kind) {
     case WEIR_TRACE_PRIOR:
-    case WEIR_TRACE_ALLOC: alloc_block(run, event->index, e->stream, e->size, e->kind == WEIR_TRACE_ALLOC ? e->extra : 0); break;
-    case WEIR_TRACE_FREE: free_block(run, event->index, e->stream); break;
+    case WEIR_TRACE_ALLOC:
+        alloc_block(run, event->index, e->stream, e->size, e->kind == WEIR_TRACE_ALLOC ? e->extra : 0);
+        break;
+    case WEIR_TRACE_FREE:
+        free_block(run, event->index, e->stream);
+        break;
     case WEIR_TRACE_REALLOC:
         if (run->blocks[event->old_index].size != 0) {
             alloc_block(run, event->index, run->blocks[event->old_index].home, e->size, 0);
             free_block(run, event->old_index, WEIR_TRACE_NONE);
         }
         break;
-    case WEIR_TRACE_USE: use_block(run, event->index, e->stream); break;
-    case WEIR_TRACE_WORK: gpu_delay(run->native[e->stream], e->size); break;
+    case WEIR_TRACE_USE:
+        use_block(run, event->index, e->stream);
+        break;
+    case WEIR_TRACE_WORK:
+        gpu_delay(run->native[e->stream], e->size);
+        break;
     case WEIR_TRACE_RECORD:
-    case WEIR_TRACE_WAIT: record_or_wait(run, event); break;
-    case WEIR_TRACE_SYNC: sync(run, event); break;
-    case WEIR_TRACE_TRIM: trim(run); break;
-    default: break; /* marks, and what the recorded allocator did */
+    case WEIR_TRACE_WAIT:
+        record_or_wait(run, event);
+        break;
+    case WEIR_TRACE_SYNC:
+        sync(run, event);
+        break;
+    case WEIR_TRACE_TRIM:
+        trim(run);
+        break;
+    default:
+        break; /* marks, and records of the recorded allocator */
     }
 }
 
@@ -358,7 +372,7 @@ static void end(struct run *run)
 
 static void play(const struct trace *trace, enum kind kind, weir_device *inner, bool samples, struct row *row)
 {
-    struct run run = { .trace = trace, .kind = kind, .samples = samples };
+    struct run run = {.trace = trace, .kind = kind, .samples = samples};
     gpu_check(gpu.cuCtxSynchronize(), "cuCtxSynchronize");
     const uint64_t before = free_bytes();
     run.least_free = before;
@@ -385,7 +399,7 @@ static void play(const struct trace *trace, enum kind kind, weir_device *inner, 
 
 static bool predict(const struct trace *trace, const char *name, uint64_t capacity, struct row *row)
 {
-    struct replay_options options = { .capacity = capacity, .no_audit = true, .no_timing = true };
+    struct replay_options options = {.capacity = capacity, .no_audit = true, .no_timing = true};
     struct replay_result result;
     char error[512] = "";
     const struct replay_strategy *strategy = replay_strategy_find(name, strlen(name));
@@ -412,8 +426,8 @@ static void print_mib(uint64_t bytes, bool known)
 
 static void print_row(enum kind kind, const struct row *row)
 {
-    (void)printf("%-30s %10.3f %10.3f %10llu", kinds[kind].name, (double)row->whole_ns / 1e6, (double)row->inner_ns / 1e6,
-                 (unsigned long long)row->calls);
+    (void)printf("%-30s %10.3f %10.3f %10llu", kinds[kind].name, (double)row->whole_ns / 1e6,
+                 (double)row->inner_ns / 1e6, (unsigned long long)row->calls);
     print_mib(row->reserved, row->reserved != 0);
     print_mib(row->taken, true);
     print_mib(row->predicted, kinds[kind].predicted_by != NULL);
@@ -426,7 +440,8 @@ static void print_row(enum kind kind, const struct row *row)
 /* Returns false if the trace has one stream and the prediction is off by more than a granule. */
 static bool print_comparison(const struct trace *trace, enum kind kind, const struct row *row, uint64_t granule)
 {
-    const uint64_t off = row->reserved > row->predicted ? row->reserved - row->predicted : row->predicted - row->reserved;
+    const uint64_t off =
+        row->reserved > row->predicted ? row->reserved - row->predicted : row->predicted - row->reserved;
     const bool equal = off <= granule;
     (void)printf("%s: the simulator predicts the peak %s (off by %.1f MiB)%s\n", kinds[kind].name,
                  equal ? "to a granule" : "wrongly", (double)off / (double)MIB,
@@ -450,14 +465,15 @@ static bool compare(const struct trace *trace, weir_device *device, const weir_d
         }
     }
     (void)printf("%s: %zu events, %u streams\n", trace->path, trace->event_count, trace->stream_count);
-    (void)printf("%-30s %10s %10s %10s %10s %10s %10s\n", "", "whole ms", "calls ms", "dev.calls", "reserved", "taken MiB",
-                 "predicted");
+    (void)printf("%-30s %10s %10s %10s %10s %10s %10s\n", "", "whole ms", "calls ms", "dev.calls", "reserved",
+                 "taken MiB", "predicted");
     for (int kind = 0; kind < KINDS; kind++) {
         if (rows[kind].whole_ns != 0) {
             print_row((enum kind)kind, &rows[kind]);
         }
     }
-    const uint64_t granule = info->region_granularity_bytes > info->page_bytes ? info->region_granularity_bytes : info->page_bytes;
+    const uint64_t granule =
+        info->region_granularity_bytes > info->page_bytes ? info->region_granularity_bytes : info->page_bytes;
     for (int kind = 0; kind < KINDS; kind++) {
         if (rows[kind].whole_ns != 0 && kinds[kind].predicted_by != NULL) {
             good = print_comparison(trace, (enum kind)kind, &rows[kind], granule) && good;
@@ -468,8 +484,10 @@ static bool compare(const struct trace *trace, weir_device *device, const weir_d
 
 static int usage(bool asked)
 {
-    (void)fputs("gpu_replay TRACE...: plays recorded traffic on a GPU through weir's pools and the driver's allocators, and\n"
-                "compares time, device calls and peak memory. Exit status 1 if the simulator predicts a peak wrongly.\n",
+    (void)fputs("gpu_replay TRACE...: plays recorded traffic on a GPU through weir's pools and the "
+                "driver's allocators, and\n"
+                "compares time, device calls and peak memory. Exit status 1 if the simulator "
+                "predicts a peak wrongly.\n",
                 asked ? stdout : stderr);
     return asked ? 0 : 2;
 }

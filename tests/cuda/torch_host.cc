@@ -1,5 +1,5 @@
-// torch_host.cc: libweir_torch_cuda.so in a host that does what torch's CUDAPluggableAllocator does: functions looked up
-// by name and cast to torch's types, a map from addresses to size, device and stream, optional functions given by
+// torch_host.cc: libweir_torch_cuda.so in a host that makes the calls of torch's CUDAPluggableAllocator: functions
+// looked up by name and cast to torch's types, a map from addresses to size, device and stream, optional functions given by
 // address, and a capture that names a pool and a filter. It runs over the double of the driver, which audits.
 extern "C" {
 #include <fake_names.h>
@@ -21,16 +21,17 @@ extern "C" {
 #include <unordered_map>
 #include <vector>
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);     \
-            std::_Exit(1);                                                                         \
-        }                                                                                          \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
+            std::_Exit(1);                                                                                             \
+        }                                                                                                              \
     } while (false)
 #define CU_OK(call) CHECK((call) == CU_SUCCESS)
 
-namespace {
+namespace
+{
 
 constexpr std::size_t MIB = std::size_t{1} << 20;
 
@@ -67,8 +68,9 @@ weir_torch_counters counters(int device)
 
 // --- the allocator as torch has it ---
 
-class Pluggable {
-public:
+class Pluggable
+{
+  public:
     Pluggable()
         : alloc_(find<void *(std::size_t, int, CUstream)>("weir_torch_cuda_malloc")),
           free_(find<void(void *, std::size_t, int, CUstream)>("weir_torch_free")),
@@ -103,7 +105,7 @@ public:
         free_(memory, metadata.size, metadata.device, metadata.stream);
     }
 
-private:
+  private:
     struct Metadata {
         std::size_t size;
         int device;
@@ -114,7 +116,7 @@ private:
     std::mutex mutex_;
     std::unordered_map<void *, Metadata> known_;
 
-public:
+  public:
     std::function<void(int)> init;
     std::function<void()> reset;
     std::function<void(double, int)> memory_fraction;
@@ -127,8 +129,9 @@ public:
 
 // --- a machine for one test ---
 
-class Machine {
-public:
+class Machine
+{
+  public:
     explicit Machine(std::uint64_t capacity = 256 * MIB, const char *settings = "report:0")
     {
         fake_cuda_start(capacity, 0);
@@ -237,7 +240,7 @@ void test_two_devices()
     CHECK(fake_cuda_depth() == 1); // the thread's contexts are as they were
 }
 
-// What torch's callers see when memory runs out.
+// An allocation that fails throws, and the exception's text has the reason.
 void test_no_memory_is_an_exception()
 {
     Machine machine(32 * MIB);
@@ -353,7 +356,7 @@ void test_threads()
                 void *block = torch.malloc((1 + i % 37) * 30000, 0, machine.stream[t]);
                 busy(machine.stream[t], block, (1 + i % 37) * 30000);
                 held.push_back(block);
-                if (i % 5 == 0) { // another stream reads what this one wrote
+                if (i % 5 == 0) { // another stream reads the block
                     CU_OK(cuStreamSynchronize(machine.stream[t]));
                     busy(machine.stream[(t + 1) % 3], block, 1000);
                     torch.record_stream(block, machine.stream[(t + 1) % 3]);

@@ -18,12 +18,12 @@ enum { most_blocks = 64 };
 #define ROOM (256 * MIB) /* left for the pool */
 #define SIZE (24 * MIB)  /* of a block */
 
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, weir_last_error()); \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define MUST(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, weir_last_error());              \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 struct owned {
@@ -108,7 +108,7 @@ static void run(weir_device *device, uint32_t flags, const char *kind)
     (void)!weir_cuda_error(&code, NULL);
     MUST(code == CU_ERROR_OUT_OF_MEMORY);
 
-    for (size_t i = 0; i < count; i += 2) { /* what is freed serves again, while it is still being verified */
+    for (size_t i = 0; i < count; i += 2) { /* a freed block's memory serves again while it is still being verified */
         give_block(pool, stream, native, &blocks[i], counter);
         MUST(take_block(pool, stream, native, &blocks[i], (uint32_t)(1000 + i)));
     }

@@ -22,13 +22,13 @@ enum { threads = 4, streams = 3, most_held = 24, steps = 250, most_live = thread
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Ends the program with a line that says what was wrong. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, weir_last_error()); \
-            exit(1);                                                                               \
-        }                                                                                          \
+/* Ends the program with a line that names the failed condition. */
+#define MUST(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, weir_last_error());              \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 /* --- the owner map --- */
@@ -40,7 +40,7 @@ static struct {
         uint64_t address;
         uint64_t size; /* 0: no block */
     } live[most_live];
-} map = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_owner = 1 };
+} map = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_owner = 1};
 
 /* Enters a block. Returns its owner, a number that no other block has had. */
 static uint32_t own(const weir_block *block, unsigned *place)
@@ -106,7 +106,8 @@ static void verify(struct program *p, const struct held *held, unsigned stream)
     if (roll(p, 4) == 0) {
         gpu_delay(p->native[stream], 1000 * (1 + roll(p, 200)));
     }
-    gpu_verify(p->native[stream], weir_block_address(held->block), words_of(held), held->owner, p->counters + 4 * stream);
+    gpu_verify(p->native[stream], weir_block_address(held->block), words_of(held), held->owner,
+               p->counters + 4 * stream);
 }
 
 static void take(struct program *p, struct held *held)
@@ -191,7 +192,7 @@ static void begin(struct program *p)
 /* Ends the program's objects. Returns the words that did not have their owner's pattern. */
 static uint64_t end(struct program *p)
 {
-    uint32_t counts[streams] = { 0 };
+    uint32_t counts[streams] = {0};
     uint64_t mismatches = 0;
     for (unsigned i = 0; i < most_held; i++) {
         if (p->held[i].block != NULL) {
@@ -239,9 +240,9 @@ static void end_pool(weir_pool *pool)
  * the second stream counts. */
 static uint64_t mismatches_after_reuse(weir_device *device, bool told)
 {
-    struct program p = { .pool = make_pool(device, 0, 0) };
-    struct held first = { .owner = 1 };
-    struct held second = { .owner = 1000000 };
+    struct program p = {.pool = make_pool(device, 0, 0)};
+    struct held first = {.owner = 1};
+    struct held second = {.owner = 1000000};
     begin(&p);
     MUST(weir_pool_alloc(p.pool, p.stream[0], MIB, 0, &first.block) == WEIR_OK);
     gpu_write(p.native[0], weir_block_address(first.block), words_of(&first), first.owner);
@@ -283,10 +284,10 @@ static unsigned play(weir_device *device, uint32_t seed)
     struct program programs[threads];
     pthread_t ids[threads];
     unsigned refused = 0;
-    weir_pool *pool = make_pool(device, seed % 2 == 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0,
-                                (seed % 3 == 0 ? 24 : 160) * MIB);
+    weir_pool *pool =
+        make_pool(device, seed % 2 == 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0, (seed % 3 == 0 ? 24 : 160) * MIB);
     for (unsigned i = 0; i < threads; i++) {
-        programs[i] = (struct program){ .random = seed * 2654435761u + i, .pool = pool };
+        programs[i] = (struct program){.random = seed * 2654435761u + i, .pool = pool};
         MUST(pthread_create(&ids[i], NULL, run, &programs[i]) == 0);
     }
     for (unsigned i = 0; i < threads; i++) {
@@ -323,7 +324,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < count; i++) {
         refused += play(device, first + i);
     }
-    (void)printf("%u programs of %d threads with %d streams each: every block kept its owner's pattern; %u requests refused\n",
+    (void)printf("%u programs of %d threads with %d streams each: every block kept its owner's "
+                 "pattern; %u requests refused\n",
                  count, threads, streams, refused);
     gpu_close(device);
     return 0;

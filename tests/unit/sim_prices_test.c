@@ -30,7 +30,8 @@ static void test_reads_a_table(void **state)
 {
     (void)state;
     weir_sim_costs costs;
-    write_file("# measured\n\nregion_alloc_ns 5000 # a comment\n  region_alloc_ns_per_mib\t7\r\nvm_map_ns 0\nfill_ns_per_mib 9");
+    write_file("# measured\n\nregion_alloc_ns 5000 # a comment\n  "
+               "region_alloc_ns_per_mib\t7\r\nvm_map_ns 0\nfill_ns_per_mib 9");
     ok(weir_sim_costs_read(path, &costs));
     assert_int_equal(costs.call_ns[WEIR_CALL_REGION_ALLOC], 5000);
     assert_int_equal(costs.region_alloc_ns_per_mib, 7);

@@ -20,32 +20,22 @@
 #include <string.h>
 
 /* X(MEMBER, default in ns): the prices that are no price of a call. Sources: bindings/sim/README.md. */
-#define OTHER_PRICES(X)                                                                            \
-    X(region_alloc_ns_per_mib, 1000)                                                               \
-    X(region_free_ns_per_mib, 500)                                                                 \
-    X(vm_create_ns_per_mib, 1000)                                                                  \
-    X(launch_ns, 2900)                                                                             \
-    X(transfer_ns, 1200)                                                                           \
-    X(device_copy_ns_per_mib, 1400)                                                                \
-    X(host_copy_ns_per_mib, 42000)                                                                 \
+#define OTHER_PRICES(X)                                                                                                \
+    X(region_alloc_ns_per_mib, 1000)                                                                                   \
+    X(region_free_ns_per_mib, 500)                                                                                     \
+    X(vm_create_ns_per_mib, 1000)                                                                                      \
+    X(launch_ns, 2900)                                                                                                 \
+    X(transfer_ns, 1200)                                                                                               \
+    X(device_copy_ns_per_mib, 1400)                                                                                    \
+    X(host_copy_ns_per_mib, 42000)                                                                                     \
     X(fill_ns_per_mib, 700)
 
 static const uint64_t default_call_ns[WEIR_CALL_COUNT] = {
-    [WEIR_CALL_REGION_ALLOC] = 100000,
-    [WEIR_CALL_REGION_FREE] = 60000,
-    [WEIR_CALL_VM_RESERVE] = 19000,
-    [WEIR_CALL_VM_RELEASE] = 19000,
-    [WEIR_CALL_VM_CREATE] = 100000,
-    [WEIR_CALL_VM_DESTROY] = 60000,
-    [WEIR_CALL_VM_MAP] = 37000,
-    [WEIR_CALL_VM_UNMAP] = 26000,
-    [WEIR_CALL_EVENT_CREATE] = 400,
-    [WEIR_CALL_EVENT_DESTROY] = 400,
-    [WEIR_CALL_EVENT_RECORD] = 2000,
-    [WEIR_CALL_EVENT_QUERY] = 1000,
-    [WEIR_CALL_EVENT_SYNC] = 2300,
-    [WEIR_CALL_STREAM_WAIT_EVENT] = 2000,
-    [WEIR_CALL_STREAM_SYNC] = 2300,
+    [WEIR_CALL_REGION_ALLOC] = 100000, [WEIR_CALL_REGION_FREE] = 60000,      [WEIR_CALL_VM_RESERVE] = 19000,
+    [WEIR_CALL_VM_RELEASE] = 19000,    [WEIR_CALL_VM_CREATE] = 100000,       [WEIR_CALL_VM_DESTROY] = 60000,
+    [WEIR_CALL_VM_MAP] = 37000,        [WEIR_CALL_VM_UNMAP] = 26000,         [WEIR_CALL_EVENT_CREATE] = 400,
+    [WEIR_CALL_EVENT_DESTROY] = 400,   [WEIR_CALL_EVENT_RECORD] = 2000,      [WEIR_CALL_EVENT_QUERY] = 1000,
+    [WEIR_CALL_EVENT_SYNC] = 2300,     [WEIR_CALL_STREAM_WAIT_EVENT] = 2000, [WEIR_CALL_STREAM_SYNC] = 2300,
 };
 
 static const struct {
@@ -53,7 +43,7 @@ static const struct {
     size_t offset;
     uint64_t usual;
 } others[] = {
-#define PRICE(member, usual) { #member, offsetof(weir_sim_costs, member), usual },
+#define PRICE(member, usual) {#member, offsetof(weir_sim_costs, member), usual},
     OTHER_PRICES(PRICE)
 #undef PRICE
 };
@@ -245,7 +235,8 @@ size_t weir_sim_costs_format(const weir_sim_costs *costs, char *text, size_t siz
         char line[128];
         const uint64_t price = *price_at(&own, i);
         name_of(name, sizeof(name), i);
-        const int length = snprintf(line, sizeof(line), "%s %" PRIu64 "\n", name, price == WEIR_SIM_FREE_OF_CHARGE ? 0 : price);
+        const int length =
+            snprintf(line, sizeof(line), "%s %" PRIu64 "\n", name, price == WEIR_SIM_FREE_OF_CHARGE ? 0 : price);
         if (price != 0) {
             if (used < size) {
                 (void)snprintf(text + used, size - used, "%s", line);

@@ -5,8 +5,12 @@
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <stdexcept>
+#include <utility>
+
+struct CUstream_st; // cudaStream_t is a pointer to it
 
 namespace
 {
@@ -19,7 +23,8 @@ class out_of_memory final : public std::bad_alloc
   public:
     out_of_memory(std::size_t size, int device) noexcept
     {
-        const int begun = std::snprintf(text_, sizeof(text_), "weir: no block of %zu bytes on CUDA device %d. ", size, device);
+        const int begun =
+            std::snprintf(text_, sizeof(text_), "weir: no block of %zu bytes on CUDA device %d. ", size, device);
         const std::size_t used = begun > 0 ? static_cast<std::size_t>(begun) : 0;
         (void)weir_torch_report(device, text_ + used, sizeof(text_) - used);
     }
@@ -54,7 +59,8 @@ void *weir_torch_cuda_malloc(std::size_t size, int device, void *stream)
     return memory;
 }
 
-void weir_torch_cuda_pool_begin(int device, std::pair<unsigned long long, unsigned long long> id, Filter filter)
+extern "C" WEIR_API void weir_torch_cuda_pool_begin(int device, std::pair<unsigned long long, unsigned long long> id,
+                                                    Filter filter)
 {
     Filter *own = new Filter(std::move(filter));
     const weir_status status = weir_torch_pool_begin(device, {id.first, id.second}, *own ? ask : nullptr, own, drop);

@@ -1,4 +1,4 @@
-/* bindings/torch/src/runtime.h: what this library needs of an accelerator's runtime.
+/* bindings/torch/src/runtime.h: functions of an accelerator's runtime that this library needs.
  *
  * libweir_torch.so has runtime_acl.c, libweir_torch_cuda.so has runtime_cuda.c; all other C files are the same in both.
  * A native stream is the runtime's handle: an aclrtStream or a CUstream. All functions may be called from any thread.

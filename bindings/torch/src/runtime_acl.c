@@ -22,9 +22,9 @@ bool weir__torch_runtime_pages(const char *text, int *pages)
         const char *name;
         weir_acl_pages pages;
     } known[] = {
-        { "huge_first", WEIR_ACL_PAGES_HUGE_FIRST },
-        { "huge", WEIR_ACL_PAGES_HUGE },
-        { "small", WEIR_ACL_PAGES_SMALL },
+        {"huge_first", WEIR_ACL_PAGES_HUGE_FIRST},
+        {"huge", WEIR_ACL_PAGES_HUGE},
+        {"small", WEIR_ACL_PAGES_SMALL},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(known[i].name, text) == 0) {
@@ -78,7 +78,7 @@ bool weir__torch_runtime_followed(struct torch_follower *follower, struct torch_
     if (weir_acl_attachment_get_info((weir_acl_attachment *)follower, &info) != WEIR_OK) {
         return false;
     }
-    *followed = (struct torch_followed){ info.stream, info.handle_reused };
+    *followed = (struct torch_followed){info.stream, info.handle_reused};
     return true;
 }
 

@@ -72,7 +72,7 @@ weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct tor
 
 bool weir__torch_runtime_followed(struct torch_follower *follower, struct torch_followed *followed)
 {
-    *followed = (struct torch_followed){ follower->stream, false };
+    *followed = (struct torch_followed){follower->stream, false};
     return true;
 }
 

@@ -12,7 +12,7 @@
 
 enum { WRITE, VERIFY, DELAY, KERNELS, NOT_FOUND = 500, KERNEL_NS = 10000, NS_PER_MIB = 2000 };
 
-static const char *const names[KERNELS] = { "weir_write", "weir_verify", "weir_delay" };
+static const char *const names[KERNELS] = {"weir_write", "weir_verify", "weir_delay"};
 
 /* A function's handle is the address of its name in `names`. */
 struct run {
@@ -80,7 +80,7 @@ static void compute(void *ctx)
 static CUresult queue(CUstream stream, const struct run *run, uint64_t ns)
 {
     struct run *own = malloc(sizeof(*own));
-    const weir_sim_access access = { .address = run->address, .size = 4 * run->words, .write = run->kernel == WRITE };
+    const weir_sim_access access = {.address = run->address, .size = 4 * run->words, .write = run->kernel == WRITE};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     if (own == NULL) {
         return CU_ERROR_OUT_OF_MEMORY;
@@ -101,12 +101,13 @@ static CUresult queue(CUstream stream, const struct run *run, uint64_t ns)
     return fake_code(status);
 }
 
-FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                    unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
-                                    void **parameters, void **extra)
+FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                    CUstream stream, void **parameters, void **extra)
 {
     FAKE_ENTRY_IN(current);
-    const bool one_dimension = grid_x != 0 && block_x != 0 && grid_y == 1 && grid_z == 1 && block_y == 1 && block_z == 1;
+    const bool one_dimension =
+        grid_x != 0 && block_x != 0 && grid_y == 1 && grid_z == 1 && block_y == 1 && block_z == 1;
     bool captured = false;
     stream = fake_stream(current, stream);
     if (!one_dimension || shared_bytes != 0 || extra != NULL || parameters == NULL) {
@@ -117,7 +118,8 @@ FAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsign
     if (code != CU_SUCCESS || captured) {
         return code;
     }
-    struct run run = { .sim = fake_devices[device].sim, .kernel = (int)((const char *const *)(uintptr_t)function - names) };
+    struct run run = {.sim = fake_devices[device].sim,
+                      .kernel = (int)((const char *const *)(uintptr_t)function - names)};
     if (run.kernel == DELAY) {
         return queue(stream, &run, *(const uint64_t *)parameters[0]);
     }

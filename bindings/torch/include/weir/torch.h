@@ -1,7 +1,7 @@
 /* weir/torch.h: weir in the shape of PyTorch's pluggable allocator, for Ascend and for NVIDIA GPUs.
  *
  * libweir_torch.so is for Ascend. libweir_torch_cuda.so, for GPUs, has the same functions and those of
- * weir/torch_cuda.h, which says what differs: where this header speaks of ACL, read the CUDA driver.
+ * weir/torch_cuda.h, which lists the differences. There the CUDA driver takes the place of ACL.
  *
  * A framework needs the names of two functions of the library:
  *

@@ -9,6 +9,15 @@
  * Streams are CUstream (cudaStream_t is the same); NULL is the legacy default stream of the device's primary context.
  * The driver does not tell when a stream is destroyed or a device is reset: a program that destroys a stream first
  * frees the blocks that the stream used, and waits for it.
+ *
+ * A function with C++ types in its signature is not declared here, because torch takes its address by name: for
+ * set_begin_allocate_to_pool,
+ *
+ *     void weir_torch_cuda_pool_begin(int device, std::pair<unsigned long long, unsigned long long> id,
+ *                                     std::function<bool(cudaStream_t)> filter)
+ *
+ * is weir_torch_pool_begin in torch's types. It throws std::runtime_error with the reason where that function fails, so
+ * that torch does not capture a graph over memory of the ordinary pool. A filter that throws counts as false.
  */
 #ifndef WEIR_TORCH_CUDA_H
 #define WEIR_TORCH_CUDA_H
@@ -26,18 +35,7 @@ extern "C" {
 WEIR_API void *weir_torch_cuda_malloc(size_t size, int device, void *stream);
 
 #ifdef __cplusplus
-} /* extern "C" */
-
-#include <functional>
-#include <utility>
-
-struct CUstream_st; /* cudaStream_t is a pointer to it */
-
-/* set_begin_allocate_to_pool: weir_torch_pool_begin in torch's types. Throws std::runtime_error with the reason where
- * that function fails; torch would otherwise capture a graph over memory of the ordinary pool. A filter that throws
- * counts as false. */
-extern "C" WEIR_API void weir_torch_cuda_pool_begin(int device, std::pair<unsigned long long, unsigned long long> id,
-                                                    std::function<bool(CUstream_st *)> filter);
+}
 #endif
 
 #endif
