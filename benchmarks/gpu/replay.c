@@ -329,9 +329,9 @@ static void begin(struct run *run, weir_device *inner)
 static void read_figures(const struct run *run, struct row *row)
 {
     if (is_weir(run)) {
-        weir_stats stats = WEIR_STATS_INIT;
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
         uint64_t calls[WEIR_CALL_COUNT];
-        must(weir_pool_stats(run->pool, &stats));
+        must(weir_pool_get_stats(run->pool, &stats));
         must(weir_count_get(run->device, calls, NULL));
         row->reserved = stats.peak_reserved_bytes;
         row->calls = 0;

@@ -59,10 +59,10 @@ std::string report(int device)
     return text;
 }
 
-weir_torch_counters counters(int device)
+weir_torch_device_stats counters(int device)
 {
-    weir_torch_counters now = WEIR_TORCH_COUNTERS_INIT;
-    CHECK(find<weir_status(int, weir_torch_counters *)>("weir_torch_device_stats")(device, &now) == WEIR_OK);
+    weir_torch_device_stats now = WEIR_TORCH_DEVICE_STATS_INIT;
+    CHECK(find<weir_status(int, weir_torch_device_stats *)>("weir_torch_get_device_stats")(device, &now) == WEIR_OK);
     return now;
 }
 
@@ -201,7 +201,7 @@ void test_reuse_on_streams()
     void *legacy = torch.malloc(1000, 0, nullptr); // torch's default stream
     busy(nullptr, legacy, 1000);
     torch.raw_delete(legacy);
-    const weir_torch_counters now = counters(0);
+    const weir_torch_device_stats now = counters(0);
     CHECK(now.allocation.allocated == 4 && now.allocation.current == 0);
     CHECK(static_cast<std::uint64_t>(now.reserved_bytes.current) == fake_cuda_held_bytes(0));
     torch.reset();

@@ -104,7 +104,7 @@ static void run(weir_device *device, uint32_t flags, const char *kind)
     MUST(count > 1 && count < most_blocks); /* the driver has refused */
     int code = 0;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    MUST(weir_pool_oom(pool, &record) == WEIR_OK && record.failure != 0);
+    MUST(weir_pool_get_oom(pool, &record) == WEIR_OK && record.failure != 0);
     (void)!weir_cuda_error(&code, NULL);
     MUST(code == CU_ERROR_OUT_OF_MEMORY);
 

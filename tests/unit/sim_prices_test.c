@@ -60,7 +60,7 @@ static void test_refuses_what_is_no_table(void **state)
         {"# nothing\n", "no price in the file"},
         {"", "no price in the file"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         weir_sim_costs costs = {.launch_ns = 77};
         write_file(rows[i].text);
         assert_int_equal(weir_sim_costs_read(path, &costs), WEIR_ERR_INVALID);
@@ -71,8 +71,8 @@ static void test_refuses_what_is_no_table(void **state)
         assert_int_equal(costs.launch_ns, 77);
     }
     char line[400];
-    memset(line, '#', sizeof line - 2);
-    (void)strcpy(line + sizeof line - 2, "\n");
+    memset(line, '#', sizeof(line) - 2);
+    (void)strcpy(line + sizeof(line) - 2, "\n");
     weir_sim_costs costs;
     write_file(line);
     assert_int_equal(weir_sim_costs_read(path, &costs), WEIR_ERR_INVALID);
@@ -91,26 +91,26 @@ static void test_writes_what_it_reads(void **state)
     (void)state;
     weir_sim_costs all;
     weir_sim_costs back;
-    uint64_t values[sizeof all / sizeof(uint64_t)];
+    uint64_t values[sizeof(all) / sizeof(uint64_t)];
     char text[4096];
     char cut[40];
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         values[i] = i + 1;
     }
-    memcpy(&all, values, sizeof all);
+    memcpy(&all, values, sizeof(all));
     all.call_ns[WEIR_CALL_EVENT_QUERY] = WEIR_SIM_FREE_OF_CHARGE;
     assert_int_equal(weir_sim_costs_assumed(&all), 0);
-    const size_t length = weir_sim_costs_format(&all, text, sizeof text);
+    const size_t length = weir_sim_costs_format(&all, text, sizeof(text));
     assert_int_equal(length, strlen(text));
     assert_non_null(strstr(text, "event_query_ns 0\n"));
     write_file(text);
     ok(weir_sim_costs_read(path, &back));
-    assert_memory_equal(&all, &back, sizeof all);
+    assert_memory_equal(&all, &back, sizeof(all));
 
-    assert_int_equal(weir_sim_costs_format(&all, cut, sizeof cut), length);
-    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_int_equal(weir_sim_costs_format(&all, cut, sizeof(cut)), length);
+    assert_int_equal(strlen(cut), sizeof(cut) - 1);
     assert_int_equal(weir_sim_costs_format(&all, NULL, 0), length);
-    assert_int_equal(weir_sim_costs_format(&(weir_sim_costs){.launch_ns = 5}, text, sizeof text), 12);
+    assert_int_equal(weir_sim_costs_format(&(weir_sim_costs){.launch_ns = 5}, text, sizeof(text)), 12);
     assert_string_equal(text, "launch_ns 5\n");
 }
 

@@ -1,8 +1,8 @@
 /* bindings/torch/src/source.c: one pool's view of its device.
  *
- * Idea: each pool of a device has a weir_device of its own, a source, which passes every call on to the runtime's device and
- * counts the memory taken. So the device's own pool and its pools of graphs share one limit and one peak, which can be
- * reset.
+ * Idea: each pool of a device has a weir_device of its own, a source, which passes every call on to the runtime's
+ * device and counts the memory taken. So the device's own pool and its pools of graphs share one limit and one peak,
+ * which can be reset.
  *
  * Guarantee: while a source is pinned it returns no memory, whatever its pool tries, so a replayed graph finds its
  * memory at the same addresses. A pool keeps using a region that its device refuses to take back.
@@ -164,7 +164,8 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region == NULL) { /* forgotten when the source was lost; the runtime's device knows of the reset and takes the call */
+    if (region ==
+        NULL) { /* forgotten when the source was lost; the runtime's device knows of the reset and takes the call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);
@@ -271,8 +272,8 @@ static weir_status stream_check(void *ctx, void *native_stream)
 
 /* --- stream order for a framework that keeps work in a queue of its own --- */
 
-/* An event that is never recorded on the native stream. It stands for a point in the stream's order. The point is known to
- * be passed only after the framework's queue was drained and the stream waited for, which only a call that may block
+/* An event that is never recorded on the native stream. It stands for a point in the stream's order. The point is known
+ * to be passed only after the framework's queue was drained and the stream waited for, which only a call that may block
  * can do. */
 struct queued_event {
     void *native_stream;
@@ -338,20 +339,20 @@ static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event
 
 /* --- the device --- */
 
-#define COMMON_SLOTS                                                                               \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
+#define COMMON_SLOTS                                                                                                   \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
     .region_free = region_free, .native_error = native_error, .stream_check = stream_check
-#define ORDER_SLOTS                                                                                \
-    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,    \
-    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,  \
+#define ORDER_SLOTS                                                                                                    \
+    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
+    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \
     .stream_sync = stream_sync
-#define QUEUED_SLOTS                                                                               \
-    .event_create = queued_create, .event_destroy = queued_destroy, .event_record = queued_record, \
-    .event_query = queued_query, .event_sync = queued_sync, .stream_wait_event = queued_wait,      \
+#define QUEUED_SLOTS                                                                                                   \
+    .event_create = queued_create, .event_destroy = queued_destroy, .event_record = queued_record,                     \
+    .event_query = queued_query, .event_sync = queued_sync, .stream_wait_event = queued_wait,                          \
     .stream_sync = queued_stream_sync
-#define VIRTUAL_SLOTS                                                                              \
-    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create,                    \
-    .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
+#define VIRTUAL_SLOTS                                                                                                  \
+    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create, .vm_destroy = vm_destroy,              \
+    .vm_map = vm_map, .vm_unmap = vm_unmap
 
 /* Indexed by [the framework has a queue][the device has virtual memory]. */
 static const weir_device_ops tables[2][2] = {
@@ -417,7 +418,7 @@ void weir__torch_source_limit(struct torch_device *at, uint64_t limit)
     (void)pthread_mutex_unlock(&lock);
 }
 
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters)
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters)
 {
     (void)pthread_mutex_lock(&lock);
     counters->reserved_bytes = (weir_torch_counter){

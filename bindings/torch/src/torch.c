@@ -31,8 +31,8 @@ static bool settings_read;
 static char failure[512]; /* the last failure, as a sentence */
 static atomic_bool misuse_reported;
 
-/* This thread's last lookup of a stream. Valid while weir__torch_runtime_epoch has not changed, so that no stream has ended
- * since. */
+/* This thread's last lookup of a stream. Valid while weir__torch_runtime_epoch has not changed, so that no stream has
+ * ended since. */
 static _Thread_local struct {
     const struct torch_pool *pool;
     const void *native;
@@ -136,7 +136,8 @@ struct torch_device *weir__torch_device(int device)
 
 weir_status weir__torch_no_device(const char *function, int device)
 {
-    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device, WEIR__TORCH_DEVICES - 1);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device,
+                       WEIR__TORCH_DEVICES - 1);
 }
 
 const char *weir_torch_last_error(void)
@@ -332,12 +333,13 @@ static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
     return entry;
 }
 
-/* Finds the pool's stream for a native stream, following it if necessary. *stream = NULL: the native stream is gone. `alive`: the caller is about to queue work on the handle, so the handle is valid even if the follower has seen
- * its stream end. */
+/* Finds the pool's stream for a native stream, following it if necessary. *stream = NULL: the native stream is gone.
+ * `alive`: the caller is about to queue work on the handle, so the handle is valid even if the follower has seen its
+ * stream end. */
 static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     struct torch_stream *entry = entry_locked(pool, native);
-    struct torch_followed followed = { NULL, false };
+    struct torch_followed followed = {NULL, false};
     if (entry == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -358,7 +360,8 @@ static weir_status follow_locked(struct torch_pool *pool, void *native, bool ali
     return status;
 }
 
-/* Finds the pool's stream for a native stream, or for the default stream if `native` is NULL. For a stream that is gone, gives the pool's default stream, which always exists. `alive`: the caller is about to queue work on the
+/* Finds the pool's stream for a native stream, or for the default stream if `native` is NULL. For a stream that is
+ * gone, gives the pool's default stream, which always exists. `alive`: the caller is about to queue work on the
  * stream. */
 static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
@@ -410,7 +413,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
     struct torch_device *at = pool->at;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
-                         weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
+                         weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
     if (!ran_out) { /* for example a size that is too large, or a stream that is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
         weir__torch_fail_with_status_locked("a block", status);

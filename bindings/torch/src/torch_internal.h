@@ -10,7 +10,8 @@
  *     upkeep.c    trim, limits, reports, shutdown, and the same in the shapes that frameworks call
  *
  * Lock order: weir__torch_lock (pools, streams, settings), route_lock of graph.c (routes; filters are called under it),
- * the lock of recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl or weir::cuda.
+ * the lock of recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl or
+ * weir::cuda.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -45,11 +46,11 @@ struct torch_source {
     struct torch_device *at;
     weir_torch_drain drain; /* NULL: the framework has no queue of its own, all work is queued with the runtime */
     void *drain_ctx;
-    uint64_t held; /* bytes */
+    uint64_t held;          /* bytes */
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
-    bool pinned;   /* idle memory is not returned: a graph replays in it */
-    bool lost;     /* no longer counted in the device's statistics */
+    bool pinned; /* idle memory is not returned: a graph replays in it */
+    bool lost;   /* no longer counted in the device's statistics */
 };
 
 /* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
@@ -154,7 +155,7 @@ weir_status weir__torch_source_sweep(struct torch_source *source);
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
 /* Fills in the counters that this file keeps: reserved bytes and the numbers of device allocs and frees. */
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters);
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
 /* --- graph.c --- */

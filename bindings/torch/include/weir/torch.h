@@ -69,9 +69,9 @@ WEIR_API weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *
 /* Sets the most that the device's pools may reserve, as a fraction of the device's memory; 0 = no limit. */
 WEIR_API weir_status weir_torch_memory_fraction(double fraction, int device);
 
-/* Reads weir_pool_stats of the device's own pool, without its pools of graphs. WEIR_ERR_INVALID: the device has no
+/* Reads weir_pool_get_stats of the device's own pool, without its pools of graphs. WEIR_ERR_INVALID: the device has no
  * pool. */
-WEIR_API weir_status weir_torch_stats(int device, weir_stats *stats);
+WEIR_API weir_status weir_torch_get_stats(int device, weir_pool_stats *stats);
 
 /* Writes why the device's pool last ran out of memory, or could not be created, as lines of text; empty if there was no
  * failure. Returns the length of the whole text, as snprintf does. */
@@ -85,20 +85,20 @@ WEIR_API const char *weir_torch_last_error(void);
 /* --- statistics under torch's names (torch.npu.memory_stats) --- */
 
 /* X(NAME): the counters, each a sum over all pools of the device. */
-#define WEIR_TORCH_COUNTER_LIST(X)                                                                 \
-    X(allocation)      /* live blocks */                                                           \
-    X(segment)         /* regions */                                                               \
-    X(active)          /* as allocation */                                                         \
-    X(allocated_bytes) /* of live blocks, as handed out */                                         \
-    X(reserved_bytes)  /* taken from the device */                                                 \
-    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */ \
+#define WEIR_TORCH_COUNTER_LIST(X)                                                                                     \
+    X(allocation)      /* live blocks */                                                                               \
+    X(segment)         /* regions */                                                                                   \
+    X(active)          /* as allocation */                                                                             \
+    X(allocated_bytes) /* of live blocks, as handed out */                                                             \
+    X(reserved_bytes)  /* taken from the device */                                                                     \
+    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */                \
     X(requested_bytes) /* of live blocks, as requested plus the bytes that kernels may read behind; no running total */
 
-#define WEIR_TORCH_NUMBER_LIST(X)                                                                  \
-    X(num_alloc_retries)    /* requests that failed, or first returned memory or waited */ \
-    X(num_ooms)             /* requests that failed */                                             \
-    X(num_sync_all_streams) /* host waits that weir made */                                        \
-    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                \
+#define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
+    X(num_alloc_retries)    /* requests that failed, or first returned memory or waited */                             \
+    X(num_ooms)             /* requests that failed */                                                                 \
+    X(num_sync_all_streams) /* host waits that weir made */                                                            \
+    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
     X(num_device_free)
 
 typedef struct weir_torch_counter {
@@ -108,7 +108,7 @@ typedef struct weir_torch_counter {
     int64_t freed;
 } weir_torch_counter;
 
-typedef struct weir_torch_counters {
+typedef struct weir_torch_device_stats {
     size_t struct_size;
 #define WEIR_TORCH_COUNTER(name) weir_torch_counter name;
     WEIR_TORCH_COUNTER_LIST(WEIR_TORCH_COUNTER)
@@ -116,16 +116,16 @@ typedef struct weir_torch_counters {
 #define WEIR_TORCH_NUMBER(name) int64_t name;
     WEIR_TORCH_NUMBER_LIST(WEIR_TORCH_NUMBER)
 #undef WEIR_TORCH_NUMBER
-} weir_torch_counters;
+} weir_torch_device_stats;
 
-#define WEIR_TORCH_COUNTERS_INIT WEIR_STRUCT_INIT(weir_torch_counters)
+#define WEIR_TORCH_DEVICE_STATS_INIT WEIR_STRUCT_INIT(weir_torch_device_stats)
 
 /* Reads the current counters; all are 0 for a device that has served no request. A reset of the device counts all its
  * blocks as freed. While other threads allocate, the counters are read at slightly different moments. WEIR_ERR_INVALID:
  * `counters` is NULL, or there is no such index. */
-WEIR_API weir_status weir_torch_device_stats(int device, weir_torch_counters *counters);
+WEIR_API weir_status weir_torch_get_device_stats(int device, weir_torch_device_stats *counters);
 
-/* Writes the counters of weir_torch_device_stats as a JSON object with the keys of torch.npu.memory_stats
+/* Writes the counters of weir_torch_get_device_stats as a JSON object with the keys of torch.npu.memory_stats
  * ("allocated_bytes.all.peak"), for ctypes. Returns the length of the whole text, as snprintf does; 0: no such
  * index. */
 WEIR_API size_t weir_torch_stats_json(int device, char *text, size_t size);

@@ -2,8 +2,8 @@
  *
  * The library is weir in the shape of torch.cuda.memory.CUDAPluggableAllocator:
  *
- *     weir = torch.cuda.memory.CUDAPluggableAllocator("libweir_torch_cuda.so", "weir_torch_cuda_malloc", "weir_torch_free")
- *     torch.cuda.memory.change_current_allocator(weir)         before the first tensor
+ *     weir = torch.cuda.memory.CUDAPluggableAllocator("libweir_torch_cuda.so", "weir_torch_cuda_malloc",
+ *     "weir_torch_free") torch.cuda.memory.change_current_allocator(weir)         before the first tensor
  *
  * The settings of WEIR_TORCH and the functions of weir/torch.h are the same, except that there is no setting `pages`.
  * Streams are CUstream (cudaStream_t is the same); NULL is the legacy default stream of the device's primary context.
@@ -29,9 +29,9 @@ extern "C" {
 #endif
 
 /* Returns a block as weir_torch_alloc does, and throws where that function returns NULL, except for a size of 0. torch
- * does not look whether an allocation gave NULL. The C++ exception is derived from std::bad_alloc; what() is the text of
- * weir_torch_report, cut to fit. It is not torch's OutOfMemoryError, a class of torch's own library, which this library
- * does not need: Python sees a RuntimeError or a MemoryError. C cannot call this function. */
+ * does not look whether an allocation gave NULL. The C++ exception is derived from std::bad_alloc; what() is the text
+ * of weir_torch_report, cut to fit. It is not torch's OutOfMemoryError, a class of torch's own library, which this
+ * library does not need: Python sees a RuntimeError or a MemoryError. C cannot call this function. */
 WEIR_API void *weir_torch_cuda_malloc(size_t size, int device, void *stream);
 
 #ifdef __cplusplus
