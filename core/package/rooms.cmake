@@ -9,7 +9,7 @@
 #                        a library beside weir::weir: target weir_NAME, weir::NAME for users, libweir_NAME, weir-NAME.pc and a
 #                        component of the same name for find_package and for Debian packages. The sources are compiled as
 #                        weir_NAME_objects, which sees weir::weir, include/ and LINKS; say there what else they need.
-#                        PRIVATE_LIBS: what pkg-config names for whoever links the static library.
+#                        PRIVATE_LIBS: the flags that pkg-config adds for a link with the static library.
 #   weir_take_rooms(NAME) puts every room's objects into one more library: the tests build weir_internal, whose hidden
 #                        functions can be called.
 #

@@ -221,7 +221,7 @@ function code_line(s,    at, rest) {
 
 BEGIN {
     for_compilers = "^#define (WEIR_API|WEIR_NODISCARD|WEIR_EXTENSION)"
-    split("WEIR_TORCH WEIR_RECORD WEIR_HEAP WEIR_API WEIR_NODISCARD WEIR_EXTENSION weir_torch WEIR_UNKNOWN", words, " ") # settings, libraries
+    split("WEIR_TORCH WEIR_SIM_PRICES WEIR_RECORD WEIR_HEAP WEIR_API WEIR_NODISCARD WEIR_EXTENSION weir_torch WEIR_UNKNOWN", words, " ") # settings, libraries
     for (i in words) not_names[words[i]] = 1
 }
 

@@ -7,9 +7,9 @@ python=$(command -v python3) && "$python" -c 'import ctypes, json' 2>/dev/null |
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The block of the README that begins with "import ctypes".
+# The block of the README that begins with "import ctypes, json".
 awk '/^```/ { inside = /^```python$/ ? 1 : 0; block = ""; next } inside { block = block $0 "\n" }
-    /^import ctypes/ && inside { wanted = 1 } wanted && inside { text = block } wanted && !inside { exit } END { printf "%s", text }' \
+    /^import ctypes, json/ && inside { wanted = 1 } wanted && inside { text = block } wanted && !inside { exit } END { printf "%s", text }' \
     "$source/bindings/engines/torch/README.md" >"$scratch/program.py"
 grep -q '^def record' "$scratch/program.py" || { echo "the README has no such program" >&2; exit 1; }
 cat >>"$scratch/program.py" <<'END'

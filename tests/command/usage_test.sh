@@ -41,6 +41,9 @@ head -c 300 "$small" >cut.wtr.xz
 gzip -c good.wtr >good.wtr.gz
 head -c 20 good.wtr.gz >cut.wtr.gz
 
+printf '# a table\nregion_alloc_ns 7000000\n' >some.prices
+printf 'region_alloc_ns 1\nlaunch 2\n' >bad.prices
+
 bad 'missing.wtr' replay missing.wtr
 bad "$work" replay "$work"
 bad 'empty.wtr' replay empty.wtr
@@ -92,6 +95,17 @@ good '--output FILE' record --help
 good 'weir 0.' --version
 good 'hazards' replay good.wtr good.wtr.gz
 good '"peak_reserved_bytes"' replay good.wtr --json
+good 'prices assumed' replay good.wtr
+export WEIR_SIM_PRICES=some.prices
+good 'prices from some.prices, 22 assumed' replay good.wtr
+good '7.07 ms' replay good.wtr --strategy direct
+good '"assumed": 22' replay good.wtr --json
+export WEIR_SIM_PRICES=bad.prices
+bad 'WEIR_SIM_PRICES: bad.prices:2: there is no price' replay good.wtr
+export WEIR_SIM_PRICES=missing.prices
+bad 'WEIR_SIM_PRICES: missing.prices: No such file' replay good.wtr
+good 'assumed' replay --help
+unset WEIR_SIM_PRICES
 good 'peak live' info "$small"
 good '"kinds"' info --json good.wtr good.wtr.gz
 good '#wtr 1' import good.wtr.gz

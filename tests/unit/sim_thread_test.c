@@ -3,6 +3,7 @@
 #include "sim_test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 enum { THREADS = 4, ROUNDS = 2000 };
@@ -182,10 +183,62 @@ static void test_every_work_has_one_fate(void **state)
     assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
 }
 
+struct slow {
+    weir_sim *sim;
+    atomic_bool entered;
+    atomic_bool may_end;
+};
+
+static void wait_for_main(void *ctx)
+{
+    struct slow *slow = ctx;
+    atomic_store(&slow->entered, true);
+    while (!atomic_load(&slow->may_end)) {
+        (void)sched_yield();
+    }
+}
+
+static void *advance(void *ctx)
+{
+    weir_sim_advance(((struct slow *)ctx)->sim, 1000);
+    return NULL;
+}
+
+/* An event is complete after the host functions before it have returned, whichever thread runs them. */
+static void test_query_while_a_host_function_runs(void **state)
+{
+    (void)state;
+    struct slow slow = {.sim = new_sim(free_of_charge())};
+    weir_device *device = weir_sim_device(slow.sim);
+    weir_event *event = new_event(slow.sim);
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    pthread_t thread;
+    bool complete = true;
+    work.duration_ns = 100;
+    work.host_function = wait_for_main;
+    work.host_ctx = &slow;
+    ok(weir_sim_launch(slow.sim, NULL, &work));
+    ok(weir_device_event_record(device, event, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, advance, &slow), 0);
+    while (!atomic_load(&slow.entered)) {
+        (void)sched_yield();
+    }
+    weir_sim_advance(slow.sim, 5000); /* the clock passes the event */
+    ok(weir_device_event_query(device, event, &complete));
+    atomic_store(&slow.may_end, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(complete);
+    ok(weir_device_event_query(device, event, &complete));
+    assert_true(complete);
+    ok(weir_device_event_destroy(device, event));
+    assert_int_equal(weir_sim_destroy(slow.sim), WEIR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_share_a_simulator),
+        cmocka_unit_test(test_query_while_a_host_function_runs),
         cmocka_unit_test(test_host_function_calls_back),
         cmocka_unit_test(test_every_work_has_one_fate),
     };

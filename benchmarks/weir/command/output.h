@@ -10,8 +10,15 @@
 #include "replay/sweep.h"
 #include "trace/out_file.h"
 
+/* The prices of device calls, from which simulated times follow. */
+struct price_source {
+    const char *file; /* the price table, or NULL: all prices are assumed */
+    size_t assumed;   /* prices that are not in the file */
+};
+
 /* The results of one trace with each strategy. */
 struct comparison {
+    const struct price_source *prices;
     struct trace *trace;
     struct replay_result *results;
     size_t result_count;

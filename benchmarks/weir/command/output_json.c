@@ -221,6 +221,12 @@ static json_t *sweep_json(const struct sweep *sweep)
                      number(sweep->granularity), "limits", number(sweep->limit_count), "results", rows);
 }
 
+static json_t *prices_json(const struct price_source *prices)
+{
+    return json_pack("{s:o, s:o}", "file", prices->file != NULL ? json_text(prices->file) : json_null(), "assumed",
+                     number(prices->assumed));
+}
+
 json_t *output_json(const struct comparison *comparison)
 {
     const struct trace *trace = comparison->trace;
@@ -232,6 +238,7 @@ json_t *output_json(const struct comparison *comparison)
                                json_text(trace->source), "peak_live_bytes", number(comparison->peak_live_bytes),
                                "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
+    (void)json_object_set_new(object, "prices", prices_json(comparison->prices));
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
     }

@@ -7,14 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void print_prices(FILE *out, const struct price_source *prices)
+{
+    if (prices->file == NULL) {
+        (void)fputs("assumed\n", out);
+        return;
+    }
+    (void)fputs("from ", out);
+    clean_print(out, prices->file, strlen(prices->file));
+    if (prices->assumed > 0) {
+        (void)fprintf(out, ", %zu assumed", prices->assumed);
+    }
+    (void)fputc('\n', out);
+}
+
 static void print_heading(FILE *out, const struct comparison *comparison)
 {
     const struct trace *trace = comparison->trace;
     char events[UNIT_TEXT];
     char live[UNIT_TEXT];
-    (void)fprintf(out, "%s\n  %s events, %u stream%s, peak live %s\n", trace->path,
+    (void)fprintf(out, "%s\n  %s events, %u stream%s, peak live %s, prices ", trace->path,
                   format_count(events, trace->event_count), trace->stream_count, trace->stream_count == 1 ? "" : "s",
                   format_size(live, comparison->peak_live_bytes));
+    print_prices(out, comparison->prices);
 }
 
 static void print_row(FILE *out, const struct replay_result *result)

@@ -56,6 +56,10 @@ static const char help_tail[] =
     "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells how\n"
     "many tenths of the events were played before memory ran out.\n"
     "\n"
+    "Prices of device calls are assumed, or those of the file that the environment variable WEIR_SIM_PRICES names; "
+    "the\n"
+    "heading of each table says which.\n"
+    "\n"
     "Exit status: 0 if every replay finished (running out of memory is a result), 1 if hazards were found, 2 for bad\n"
     "usage or input, or if the output could not be written.\n";
 
@@ -65,6 +69,7 @@ struct settings {
     const struct replay_strategy *strategies[most_strategies];
     size_t strategy_count;
     struct replay_options replay;
+    struct price_source prices;
     int pad; /* -1: the padding that the recording shows */
     bool sweeps;
     struct sweep_range sweep;
@@ -301,6 +306,22 @@ static int read_options(struct settings *settings, int argc, char **argv)
     return optind < argc ? EXIT_DONE : complain("replay", true, "no trace is named");
 }
 
+/* Reads the price table that the environment names, if it names one. */
+static int read_prices(struct settings *settings)
+{
+    const char *path = getenv("WEIR_SIM_PRICES");
+    struct price_source *prices = &settings->prices;
+    if (path != NULL && path[0] != '\0') {
+        prices->file = path;
+        if (weir_sim_costs_read(path, &settings->replay.costs) != WEIR_OK) {
+            const char *why = strstr(weir_last_error(), ": "); /* behind the function's name */
+            return complain("replay", false, "WEIR_SIM_PRICES%s", why != NULL ? why : "");
+        }
+    }
+    prices->assumed = weir_sim_costs_assumed(&settings->replay.costs);
+    return EXIT_DONE;
+}
+
 /* --- progress --- */
 
 struct progress {
@@ -407,6 +428,7 @@ static int compare_strategies(const struct settings *settings, struct comparison
 
 static int run_trace(const struct settings *settings, const char *path, struct comparison *comparison)
 {
+    comparison->prices = &settings->prices;
     int status = open_trace("replay", path, &comparison->trace);
     if (status != EXIT_DONE) {
         return status;
@@ -553,6 +575,9 @@ int command_replay(int argc, char **argv)
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {
         status = read_options(&settings, argc, argv);
+    }
+    if (status == EXIT_DONE) {
+        status = read_prices(&settings);
     }
     if (status == -1) {
         print_help();

@@ -120,6 +120,7 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
         return fail(run, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB", run->trace->path, device,
                     (unsigned long long)sim.capacity_bytes);
     }
+    sim.costs = run->options->costs;
     sim.seed = run->options->seed;
     sim.no_audit = run->options->no_audit;
     sim.max_findings = findings_read;

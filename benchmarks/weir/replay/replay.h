@@ -19,6 +19,7 @@ struct replay_options {
     uint64_t capacity;      /* bytes of each device; 0 = the capacity in the trace, unlimited without one */
     uint64_t limit;         /* the pools' limit_bytes; 0 = none */
     const uint64_t *limits; /* limit of each device's pool, instead of `limit`: [device_count]; may be NULL */
+    weir_sim_costs costs;   /* prices of device calls; 0 = the default */
     uint64_t seed;          /* jitter of durations; 0 = none */
     weir_growth growth;
     bool ignore_uses; /* do not tell the pool of uses on other streams */

@@ -2,10 +2,12 @@
  *
  * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode:
  * memory has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the
- * functions that weir calls (bindings/runtimes/cuda/src/driver.h) it has those with which a program makes streams,
- * contexts, work and captures. It follows the reference, and is strict where the reference is: a call needs a current
- * context, an event belongs to a context, mapped memory is out of reach until cuMemSetAccess names the device, and a
- * call that is unsafe during a capture breaks the capture. Kernels do not run: fake_cuda_work stands for one.
+ * functions that weir calls (bindings/runtimes/cuda/src/driver.h) and those of the GPU programs
+ * (benchmarks/gpu/gpu_driver.h) it has functions for contexts and captures. It follows the reference, and is strict
+ * where the reference is: a call needs a current context, an event belongs to a context, mapped memory is out of reach
+ * until cuMemSetAccess names the device, and a call that is unsafe during a capture breaks the capture. It computes the
+ * three kernels of benchmarks/gpu on the host, known by name, and no others; fake_cuda_work stands for any other work.
+ * Memory of cuMemAllocAsync is a region of its own and returns to the device at once, after a wait.
  *
  * It begins with the first cuInit or fake_cuda_start. The environment may say FAKE_CUDA_CAPACITY (bytes of a device),
  * FAKE_CUDA_LACKS (a word of fake_cuda_lacks) and FAKE_CUDA_REPORT=1 (on stderr, at exit: calls and findings).
@@ -13,7 +15,7 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
-#include <driver.h>
+#include <gpu_driver.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,18 +59,12 @@ unsigned fake_cuda_calls(bool *struck);
 CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size, void (*ended)(void *),
                         void *ctx);
 
-/* --- functions of the driver that weir does not call --- */
+/* --- functions of the driver that neither weir nor the programs of benchmarks/gpu call --- */
 
 #define FAKE_CUDA_MORE_LIST(X)                                                                                         \
     X(cuCtxCreate, "_v2", (CUcontext * context, unsigned flags, CUdevice device))                                      \
     X(cuCtxDestroy, "_v2", (CUcontext context))                                                                        \
     X(cuCtxSetCurrent, "", (CUcontext context))                                                                        \
-    X(cuCtxSynchronize, "", (void))                                                                                    \
-    X(cuMemGetInfo, "_v2", (size_t * left, size_t * total))                                                            \
-    X(cuMemsetD8Async, "", (CUdeviceptr address, unsigned char value, size_t size, CUstream stream))                   \
-    X(cuMemcpyDtoHAsync, "_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream))                            \
-    X(cuMemcpyHtoDAsync, "_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream))                      \
-    X(cuStreamCreate, "", (CUstream * stream, unsigned flags))                                                         \
     X(cuStreamBeginCapture, "_v2", (CUstream stream, int mode))                                                        \
     X(cuStreamEndCapture, "", (CUstream stream, void **graph))                                                         \
     X(cuGraphDestroy, "", (void *graph))

@@ -3,6 +3,7 @@
  *     fake_process.c  the machine: devices, contexts, faults, findings
  *     fake_memory.c   regions, virtual memory, pinned host memory, copies
  *     fake_order.c    streams, events, captures, work
+ *     fake_kernels.c  the kernels of benchmarks/gpu, computed on the host
  *
  * fake_lock guards every table. Calls of the simulators that may run a program's functions are made without it.
  */

@@ -22,6 +22,12 @@ typedef struct entry {
     void *base;             /* PINNED */
 } entry;
 
+/* Memory of cuMemAllocAsync, under the lock. */
+static struct {
+    uint64_t used;
+    uint64_t high;
+} pools[FAKE_CUDA_DEVICES];
+
 static entry *all;
 
 static entry *find_locked(kind wanted, uint64_t address)
@@ -69,6 +75,7 @@ unsigned fake_end_memory(void)
 {
     unsigned left = 0;
     (void)pthread_mutex_lock(&fake_lock);
+    memset(pools, 0, sizeof(pools));
     while (all != NULL) {
         left++;
         free(all->kind == PINNED ? all->base : NULL);
@@ -118,10 +125,18 @@ FAKE_EXPORT bool fake_cuda_reaches(int device, CUdeviceptr address, uint64_t siz
         }                                                                                                              \
     } while (0)
 
+static uint64_t page_of(int device)
+{
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    return weir_device_get_info(fake_devices[device].device, &info) == WEIR_OK ? info.page_bytes : 0;
+}
+
+/* The driver takes every size. */
 FAKE_EXPORT CUresult cuMemAlloc(CUdeviceptr *address, size_t size)
 {
     FAKE_UNSAFE_IN(current);
     uint64_t start = 0;
+    size = (size + page_of(current->device) - 1) / page_of(current->device) * page_of(current->device);
     const weir_status status = weir_device_region_alloc(fake_devices[current->device].device, size, &start);
     if (status == WEIR_OK) {
         (void)pthread_mutex_lock(&fake_lock);
@@ -149,12 +164,6 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
 }
 
 /* --- virtual memory --- */
-
-static uint64_t page_of(int device)
-{
-    weir_device_info info = WEIR_DEVICE_INFO_INIT;
-    return weir_device_get_info(fake_devices[device].device, &info) == WEIR_OK ? info.page_bytes : 0;
-}
 
 FAKE_EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemProp *prop, int option)
 {
@@ -372,6 +381,82 @@ FAKE_EXPORT CUresult cuMemHostUnregister(void *memory)
     return end_host(REGISTERED, memory);
 }
 
+/* --- memory in the order of streams: each block is a region, and a free waits --- */
+
+static void count_in_pool(int device, uint64_t more, uint64_t less)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    pools[device].used += more;
+    pools[device].used -= less;
+    pools[device].high = pools[device].used > pools[device].high ? pools[device].used : pools[device].high;
+    (void)pthread_mutex_unlock(&fake_lock);
+}
+
+static uint64_t size_of_region(CUdeviceptr address)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    const entry *region = find_locked(REGION, address);
+    const uint64_t size = region != NULL ? region->size : 0;
+    (void)pthread_mutex_unlock(&fake_lock);
+    return size;
+}
+
+FAKE_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
+{
+    (void)stream;
+    FAKE_ENTRY_IN(current);
+    const CUresult code = cuMemAlloc(address, size);
+    if (code == CU_SUCCESS) {
+        count_in_pool(current->device, size_of_region(*address), 0);
+    }
+    return code;
+}
+
+FAKE_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    FAKE_ENTRY_IN(current);
+    const uint64_t size = size_of_region(address);
+    CUresult code = cuStreamSynchronize(stream);
+    code = code == CU_SUCCESS ? cuMemFree(address) : code;
+    count_in_pool(current->device, 0, code == CU_SUCCESS ? size : 0);
+    return code;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemPool *pool, CUdevice device)
+{
+    FAKE_ENTRY();
+    *pool = (CUmemPool)(uintptr_t)(device + 1);
+    return device >= 0 && device < FAKE_CUDA_DEVICES ? CU_SUCCESS : CU_ERROR_INVALID_DEVICE;
+}
+
+FAKE_EXPORT CUresult cuMemPoolSetAttribute(CUmemPool pool, int attribute, void *value)
+{
+    FAKE_ENTRY();
+    if (attribute == CU_POOL_RESERVED_HIGH && *(uint64_t *)value == 0) { /* the one value that the reference allows */
+        (void)pthread_mutex_lock(&fake_lock);
+        pools[(uintptr_t)pool - 1].high = pools[(uintptr_t)pool - 1].used;
+        (void)pthread_mutex_unlock(&fake_lock);
+        return CU_SUCCESS;
+    }
+    return attribute == CU_POOL_RELEASE_THRESHOLD ? CU_SUCCESS : CU_ERROR_INVALID_VALUE;
+}
+
+FAKE_EXPORT CUresult cuMemPoolGetAttribute(CUmemPool pool, int attribute, void *value)
+{
+    FAKE_ENTRY();
+    (void)pthread_mutex_lock(&fake_lock);
+    *(uint64_t *)value = pools[(uintptr_t)pool - 1].high;
+    (void)pthread_mutex_unlock(&fake_lock);
+    return attribute == CU_POOL_RESERVED_HIGH ? CU_SUCCESS : CU_ERROR_INVALID_VALUE;
+}
+
+FAKE_EXPORT CUresult cuMemPoolTrimTo(CUmemPool pool, size_t keep_bytes)
+{
+    (void)pool, (void)keep_bytes;
+    FAKE_ENTRY();
+    return CU_SUCCESS;
+}
+
 /* --- fills and copies --- */
 
 /* Whether the current context's stream may work on the range, and *captured. */
@@ -412,4 +497,18 @@ FAKE_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t 
                ? code
                : fake_code(weir_sim_copy_from_host(fake_devices[stream->context->device].sim, stream->sim, to, from,
                                                    size, "from host"));
+}
+
+FAKE_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
+{
+    FAKE_ENTRY_IN(current);
+    bool captured = false;
+    const CUresult code = begin_work(current, &stream, to, size, &captured);
+    if (code != CU_SUCCESS || captured) {
+        return code;
+    }
+    return fake_reachable(stream->context->device, from, size)
+               ? fake_code(
+                     weir_sim_copy(fake_devices[stream->context->device].sim, stream->sim, to, from, size, "copy"))
+               : CU_ERROR_ILLEGAL_ADDRESS;
 }

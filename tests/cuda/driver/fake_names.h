@@ -19,12 +19,14 @@
 #define cuMemHostRegister cuMemHostRegister_v2
 #define cuMemcpyDtoHAsync cuMemcpyDtoHAsync_v2
 #define cuMemcpyHtoDAsync cuMemcpyHtoDAsync_v2
+#define cuMemcpyDtoDAsync cuMemcpyDtoDAsync_v2
 #define cuStreamDestroy cuStreamDestroy_v2
 #define cuStreamBeginCapture cuStreamBeginCapture_v2
 #define cuEventDestroy cuEventDestroy_v2
 
 #define FAKE_CUDA_PROTOTYPE(name, suffix, parameters) CUresult name parameters;
 WEIR_CUDA_DRIVER_LIST(FAKE_CUDA_PROTOTYPE)
+GPU_DRIVER_LIST(FAKE_CUDA_PROTOTYPE)
 FAKE_CUDA_MORE_LIST(FAKE_CUDA_PROTOTYPE)
 #undef FAKE_CUDA_PROTOTYPE
 

@@ -1,6 +1,8 @@
 /* bindings/engines/torch/src/settings.c: reads "key:value,key:value". */
 #include "settings.h"
 
+#include "runtime.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,18 +87,6 @@ static bool read_growth(const char *text, struct torch_settings *settings)
     return good;
 }
 
-static bool read_pages(const char *text, struct torch_settings *settings)
-{
-    static const struct word pages[] = {{"huge_first", WEIR_ACL_PAGES_HUGE_FIRST},
-                                        {"huge", WEIR_ACL_PAGES_HUGE},
-                                        {"small", WEIR_ACL_PAGES_SMALL},
-                                        {NULL, 0}};
-    int value = 0;
-    const bool good = find_word(pages, text, &value);
-    settings->pages = good ? (weir_acl_pages)value : settings->pages;
-    return good;
-}
-
 static bool read_record(const char *text, struct torch_settings *settings)
 {
     const size_t length = strlen(text);
@@ -127,7 +117,7 @@ static bool read_one(const char *key, const char *value, struct torch_settings *
         return read_flag(value, &settings->virtual_memory);
     }
     if (strcmp(key, "pages") == 0) {
-        return read_pages(value, settings);
+        return weir__torch_runtime_pages(value, &settings->pages);
     }
     if (strcmp(key, "report") == 0) {
         return read_flag(value, &settings->report);

@@ -2,7 +2,6 @@
 #ifndef WEIR_TORCH_SETTINGS_H
 #define WEIR_TORCH_SETTINGS_H
 
-#include <weir/acl.h>
 #include <weir/pool.h>
 
 struct torch_settings {
@@ -11,7 +10,7 @@ struct torch_settings {
     uint64_t soft_limit_bytes;
     weir_growth growth;
     bool virtual_memory;
-    weir_acl_pages pages;
+    int pages; /* of the runtime; 0 = its default */
     bool report;
     char record[1024]; /* a file's name; "" = no recording */
 };

@@ -1,8 +1,8 @@
 /* bindings/engines/torch/src/source.c: one pool's view of its device.
  *
- * Idea: each pool of a device has a weir_device of its own, a source, which passes every call on to the ACL device and
- * counts the memory taken. So the device's own pool and its pools of graphs share one limit and one peak, which can be
- * reset.
+ * Idea: each pool of a device has a weir_device of its own, a source, which passes every call on to the runtime's
+ * device and counts the memory taken. So the device's own pool and its pools of graphs share one limit and one peak,
+ * which can be reset.
  *
  * Guarantee: while a source is pinned it returns no memory, even if its pool tries to, so a replayed graph finds its
  * memory at the same addresses. A pool keeps using a region that its device refuses to take back.
@@ -164,7 +164,8 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region == NULL) { /* forgotten when the source was lost; the ACL device knows of the reset and takes the call */
+    if (region ==
+        NULL) { /* forgotten when the source was lost; the runtime's device knows of the reset and takes the call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);
@@ -271,8 +272,8 @@ static weir_status stream_check(void *ctx, void *native_stream)
 
 /* --- stream order for a framework that keeps work in a queue of its own --- */
 
-/* An event that is never recorded on the ACL stream. It stands for a point in the stream's order. The point is known to
- * be passed only after the framework's queue was drained and the stream waited for, which only a call that may block
+/* An event that is never recorded on the native stream. It stands for a point in the stream's order. The point is known
+ * to be passed only after the framework's queue was drained and the stream waited for, which only a call that may block
  * can do. */
 struct queued_event {
     void *native_stream;
@@ -362,9 +363,9 @@ static const weir_device_ops tables[2][2] = {
 weir_status weir__torch_source_create(struct torch_pool *pool)
 {
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
-    pool->source.inner = pool->acl;
+    pool->source.inner = pool->inner;
     pool->source.at = pool->at;
-    weir_status status = weir_device_get_info(pool->acl, &info);
+    weir_status status = weir_device_get_info(pool->inner, &info);
     if (status == WEIR_OK) {
         const bool with_pages = (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
         pool->source.drain = read_drain(&pool->source.drain_ctx);

@@ -2,8 +2,8 @@
  *
  * Idea: each device has a pool, created when its first block is requested and kept until weir_torch_shutdown. A device
  * that was reset gets a new pool; the old pool stays, to recognise its blocks when they are freed. The framework passes
- * addresses and ACL streams. weir_pool_find turns an address into a block. A follower (weir_acl_follow) turns an ACL
- * stream into a weir_stream and notices when the ACL stream is destroyed.
+ * addresses and native streams. weir_pool_find turns an address into a block. A follower (runtime.h) turns a native
+ * stream into a weir_stream and notices, where the runtime tells of it, when the native stream is destroyed.
  *
  * Guarantee: this file runs no code at exit, so the order of static destruction does not matter. If a block is freed on
  * another stream than its own, or on a stream that is gone, its memory waits for all streams known to have used it.
@@ -17,7 +17,6 @@
 
 #include "torch_internal.h"
 
-#include <acl/acl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +31,8 @@ static bool settings_read;
 static char failure[512]; /* the last failure, as a sentence */
 static atomic_bool misuse_reported;
 
-/* This thread's last lookup of a stream. Valid while weir_acl_epoch has not changed, so that no stream has ended
- * since. */
+/* This thread's last lookup of a stream. Valid while weir__torch_runtime_epoch has not changed, so that no stream has
+ * ended since. */
 static _Thread_local struct {
     const struct torch_pool *pool;
     const void *native;
@@ -149,11 +148,11 @@ const char *weir_torch_last_error(void)
 /* True if the pool's device has not been reset since the pool was created. */
 static bool is_current(struct torch_pool *pool)
 {
-    const uint64_t epoch = weir_acl_epoch(); /* read before the check, so a later reset changes the epoch */
+    const uint64_t epoch = weir__torch_runtime_epoch(); /* read before the check, so a later reset changes the epoch */
     if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
         return true;
     }
-    if (weir_acl_device_lost(pool->acl)) {
+    if (weir__torch_runtime_lost(pool->inner)) {
         return false;
     }
     atomic_store_explicit(&pool->current_at, epoch, memory_order_relaxed);
@@ -206,23 +205,20 @@ static weir_status make_pool(struct torch_pool *made)
 
 static weir_status make_own(struct torch_device *at, struct torch_pool *made)
 {
-    weir_acl_device_config acl = WEIR_ACL_DEVICE_CONFIG_INIT;
-    acl.device_id = at->id;
-    acl.pages = settings.pages;
     made->at = at;
-    atomic_store(&made->current_at, weir_acl_epoch());
-    weir_status status = weir_acl_device_create(&acl, &made->acl);
+    atomic_store(&made->current_at, weir__torch_runtime_epoch());
+    weir_status status = weir__torch_runtime_device(at->id, settings.pages, &made->inner);
     if (status != WEIR_OK) {
         return status;
     }
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
-    status = weir_device_get_info(made->acl, &info);
+    status = weir_device_get_info(made->inner, &info);
     atomic_store(&at->capacity_bytes, info.capacity_bytes);
     if (status == WEIR_OK) {
         status = make_pool(made);
     }
     if (status != WEIR_OK) {
-        (void)!weir_device_destroy(made->acl); /* no pool uses it */
+        (void)!weir_device_destroy(made->inner); /* no pool uses it */
     }
     return status;
 }
@@ -262,7 +258,7 @@ weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, str
         return WEIR_ERR_NO_MEMORY;
     }
     made->at = own->at;
-    made->acl = own->acl;
+    made->inner = own->inner;
     made->of_graphs = true;
     const weir_status status = make_pool(made);
     if (status != WEIR_OK) {
@@ -323,19 +319,6 @@ struct torch_pool *weir__torch_pool_of(int device)
 
 /* --- streams --- */
 
-/* Returns the handle of the stream that NULL stands for in ACL: the default stream of the current context. Returns NULL
- * if no context of the device is current. */
-static void *default_stream(int device)
-{
-    int32_t current = -1;
-    aclrtStream stream = NULL;
-    if (aclrtGetDevice(&current) != ACL_SUCCESS || current != device ||
-        aclrtCtxGetCurrentDefaultStream(&stream) != ACL_SUCCESS) {
-        return NULL;
-    }
-    return stream;
-}
-
 static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
 {
     struct torch_stream *entry = pool->streams;
@@ -350,43 +333,43 @@ static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
     return entry;
 }
 
-/* Finds the pool's stream for an ACL stream, following the ACL stream if necessary. *stream = NULL: the ACL stream is
- * gone. `alive`: the caller is about to queue work on the handle, so the handle is valid even if the follower has seen
- * its stream end. */
+/* Finds the pool's stream for a native stream, following it if necessary. *stream = NULL: the native stream is gone.
+ * `alive`: the caller is about to queue work on the handle, so the handle is valid even if the follower has seen its
+ * stream end. */
 static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     struct torch_stream *entry = entry_locked(pool, native);
-    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    struct torch_followed followed = {NULL, false};
     if (entry == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (entry->follower != NULL && weir_acl_attachment_get_info(entry->follower, &info) == WEIR_OK &&
-        (info.stream != NULL || (!alive && !info.handle_reused))) {
-        *stream = info.stream;
+    if (entry->follower != NULL && weir__torch_runtime_followed(entry->follower, &followed) &&
+        (followed.stream != NULL || (!alive && !followed.handle_reused))) {
+        *stream = followed.stream;
         return WEIR_OK;
     }
-    weir_status status = weir_acl_detach(entry->follower);
+    weir_status status = weir__torch_runtime_unfollow(entry->follower);
     entry->follower = NULL;
     if (status == WEIR_OK) {
-        status = weir_acl_follow(pool->pool, native, &entry->follower);
+        status = weir__torch_runtime_follow(pool->pool, native, &entry->follower);
     }
     if (status == WEIR_OK) {
-        status = weir_acl_attachment_get_info(entry->follower, &info);
-        *stream = info.stream;
+        status = weir__torch_runtime_followed(entry->follower, &followed) ? WEIR_OK : WEIR_ERR_INVALID;
+        *stream = followed.stream;
     }
     return status;
 }
 
-/* Finds the pool's stream for an ACL stream, or for the default stream if `native` is NULL. For an ACL stream that is
+/* Finds the pool's stream for a native stream, or for the default stream if `native` is NULL. For a stream that is
  * gone, gives the pool's default stream, which always exists. `alive`: the caller is about to queue work on the
  * stream. */
 static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
-    native = native != NULL ? native : default_stream(pool->at->id);
+    native = native != NULL ? native : weir__torch_runtime_default_stream(pool->at->id);
     if (native == NULL) {
         return weir_pool_stream(pool->pool, NULL, stream);
     }
-    const uint64_t epoch = weir_acl_epoch();
+    const uint64_t epoch = weir__torch_runtime_epoch();
     if (recent.pool == pool && recent.native == native && recent.epoch == epoch) {
         *stream = recent.stream;
         return WEIR_OK;
@@ -410,9 +393,9 @@ weir_status weir__torch_detach_locked(struct torch_pool *pool)
 {
     while (pool->streams != NULL) {
         struct torch_stream *entry = pool->streams;
-        weir_status status = weir_acl_detach(entry->follower);
+        weir_status status = weir__torch_runtime_unfollow(entry->follower);
         if (status == WEIR_ERR_DEVICE) {
-            status = weir_acl_detach(entry->follower);
+            status = weir__torch_runtime_unfollow(entry->follower);
         }
         if (status != WEIR_OK) {
             return status;
@@ -451,7 +434,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
 static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
 {
     weir_stream *on = NULL;
-    const uint64_t bytes = weir_acl_block_bytes(size);
+    const uint64_t bytes = weir__torch_runtime_block_bytes(size);
     if (bytes == 0) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_torch_alloc: size %zu is too large", size);
     }
@@ -582,7 +565,7 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
     }
     weir_status status = stream_of(pool, stream, false, &on);
     if (status != WEIR_OK) {
-        wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
+        wait_for_stream(pool, stream != NULL ? stream : weir__torch_runtime_default_stream(pool->at->id));
         status = weir_pool_stream(pool->pool, NULL, &on);
     }
     if (status != WEIR_OK) {
@@ -593,7 +576,7 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
      * `stream` and free the block on its owner instead. */
     weir_stream *owner = weir_block_stream(block);
     if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
-        wait_for_stream(pool, stream != NULL ? stream : default_stream(pool->at->id));
+        wait_for_stream(pool, stream != NULL ? stream : weir__torch_runtime_default_stream(pool->at->id));
         on = owner;
     }
     return weir_pool_free(pool->pool, block, on);
@@ -642,7 +625,7 @@ void weir_torch_record_stream(void *ptr, void *stream)
     if (status == WEIR_OK) {
         status = weir_pool_use(pool->pool, block, user);
     }
-    stream = stream != NULL ? stream : default_stream(pool->at->id);
+    stream = stream != NULL ? stream : weir__torch_runtime_default_stream(pool->at->id);
     if (status != WEIR_OK && !keep_unnoted(pool->at, block, stream)) {
         wait_for_stream(pool, stream); /* covers the uses queued so far */
         weir__torch_report_misuse("the use by a stream could not be noted", ptr);

@@ -1,5 +1,6 @@
 /* bindings/engines/torch/src/torch_internal.h: declarations shared by the files of this library.
  *
+ *     runtime.h   the accelerator's runtime: runtime_acl.c or runtime_cuda.c
  *     settings.c  the text of WEIR_TORCH
  *     torch.c     pools and streams; alloc, free, record_stream
  *     source.c    a pool's view of its device: counts reserved bytes, keeps the memory that graphs replay in
@@ -9,7 +10,8 @@
  *     upkeep.c    trim, limits, reports, shutdown, and the same in the shapes that frameworks call
  *
  * Lock order: weir__torch_lock (pools, streams, settings), route_lock of graph.c (routes; filters are called under it),
- * the lock of recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl.
+ * the lock of recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl or
+ * weir::cuda.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -18,9 +20,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <weir/acl.h>
 #include <weir/pool.h>
 
+#include "runtime.h"
 #include "settings.h"
 
 #define WEIR__TORCH_DEVICES 64
@@ -29,7 +31,7 @@
 struct torch_stream {
     struct torch_stream *next;
     void *native;
-    weir_acl_attachment *follower;
+    struct torch_follower *follower;
 };
 
 struct torch_region {
@@ -42,7 +44,7 @@ struct torch_region {
 struct torch_source {
     weir_device *inner;
     struct torch_device *at;
-    weir_torch_drain drain; /* NULL: the framework has no queue of its own, all work is queued with ACL */
+    weir_torch_drain drain; /* NULL: the framework has no queue of its own, all work is queued with the runtime */
     void *drain_ctx;
     uint64_t held;          /* bytes */
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
@@ -54,11 +56,11 @@ struct torch_source {
 /* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
 struct torch_pool {
     struct torch_device *at;
-    weir_device *acl;    /* from weir_acl_device_create; pools of graphs share the one of the device's own pool */
+    weir_device *inner;  /* the runtime's device; pools of graphs share the one of the device's own pool */
     weir_device *device; /* its context is `source` */
     struct torch_source source;
     weir_pool *pool;
-    _Atomic uint64_t current_at; /* weir_acl_epoch at the last check that found `acl` not lost */
+    _Atomic uint64_t current_at; /* weir__torch_runtime_epoch at the last check that found `inner` not lost */
     atomic_bool lost;
     struct torch_pool *next;      /* in the device's list of further pools */
     struct torch_stream *streams; /* under weir__torch_lock */
@@ -121,7 +123,7 @@ struct torch_pool *weir__torch_existing(int device);
 /* Returns the device's own pool; creates it if it does not exist. On failure returns NULL and keeps the reason for
  * weir_torch_report. */
 struct torch_pool *weir__torch_pool_of(int device);
-/* Creates a pool of graphs on the ACL device of `own`. weir__torch_lock is held. */
+/* Creates a pool of graphs on the runtime's device of `own`. weir__torch_lock is held. */
 weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool);
 /* Returns the pool of a live block of any device, or NULL if `ptr` is no live block. */
 struct torch_pool *weir__torch_find(void *ptr, weir_block **block);
@@ -135,7 +137,7 @@ size_t weir__torch_failure(char *text, size_t size);
 bool weir__torch_read_environment_locked(void);
 bool weir__torch_read_settings_locked(const char *text);
 const struct torch_settings *weir__torch_settings_locked(void);
-/* Detaches the pool from its ACL streams. Stops at the first stream that cannot be waited for and returns its failure;
+/* Ends the pool's ties to native streams. Stops at the first stream that cannot be waited for and returns its failure;
  * a later call continues there. */
 weir_status weir__torch_detach_locked(struct torch_pool *pool);
 /* Clears the last failure; with `settings_too` the settings are read again before the next pool is made. */
@@ -143,7 +145,7 @@ void weir__torch_forget_locked(bool settings_too);
 
 /* --- source.c --- */
 
-/* Creates pool->device, which passes every call on to pool->acl. Its context is pool->source. */
+/* Creates pool->device, which passes every call on to pool->inner. Its context is pool->source. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
 /* Returns every region that the source still lists to the device. The pool must be empty or destroyed. Such a region

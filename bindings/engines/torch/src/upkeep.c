@@ -123,8 +123,8 @@ static weir_status end_pool(struct torch_pool *pool)
     return status;
 }
 
-/* Ends all pools of a device. Destroys each ACL device once, through the pool that is not of graphs, because pools of
- * graphs share it. */
+/* Ends all pools of a device. Destroys each device of the runtime once, through the pool that is not of graphs, because
+ * pools of graphs share it. */
 static weir_status end_device(struct torch_device *at)
 {
     struct torch_pool *own = atomic_load(&at->own);
@@ -143,7 +143,7 @@ static weir_status end_device(struct torch_device *at)
     for (struct torch_pool *pool = own != NULL ? own : others, *next; pool != NULL; pool = next) {
         next = pool == own ? others : pool->next;
         if (!pool->of_graphs) {
-            (void)!weir_device_destroy(pool->acl); /* its pools are gone */
+            (void)!weir_device_destroy(pool->inner); /* its pools are gone */
         }
         free(pool);
     }

@@ -166,11 +166,15 @@ void weir__sim_effects_run(weir_sim *sim, uint64_t target)
     (void)pthread_cond_broadcast(&effects->done);
 }
 
+bool weir__sim_effects_unsettled(const weir_sim *sim)
+{
+    return sim->effects.running && !pthread_equal(sim->effects.runner, pthread_self());
+}
+
 void weir__sim_effects_settle(weir_sim *sim)
 {
-    weir__sim_effects *effects = &sim->effects;
-    while (effects->running && !pthread_equal(effects->runner, pthread_self())) {
-        (void)UNCANCELLED(pthread_cond_wait(&effects->done, &sim->lock));
+    while (weir__sim_effects_unsettled(sim)) {
+        (void)UNCANCELLED(pthread_cond_wait(&sim->effects.done, &sim->lock));
     }
 }
 

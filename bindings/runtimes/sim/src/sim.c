@@ -1,8 +1,8 @@
-/* sim.c: create and destroy, default prices, statistics, and the public functions of the auditor.
+/* sim.c: create and destroy, statistics, and the public functions of the auditor.
  *
  * The parts: stream.c (time, streams, events, work), effects.c (effects of work at their virtual time), memory.c and
- * backing.c (addresses and bytes), sim_device.c (the device table), fault.c, and the separate auditor (audit.c,
- * report.c). The auditor is told of operations and never looks at times. ranges.c and slab.c are the two data
+ * backing.c (addresses and bytes), sim_device.c (the device table), prices.c, fault.c, and the separate auditor
+ * (audit.c, report.c). The auditor is told of operations and never looks at times. ranges.c and slab.c are the two data
  * structures.
  */
 #include "sim_internal.h"
@@ -12,57 +12,6 @@
 #include <unistd.h>
 
 /* --- defaults --- */
-
-/* Sources and reasons: bindings/runtimes/sim/README.md. */
-static const weir_sim_costs default_costs = {
-    .call_ns =
-        {
-            [WEIR_CALL_REGION_ALLOC] = 100000,
-            [WEIR_CALL_REGION_FREE] = 60000,
-            [WEIR_CALL_VM_RESERVE] = 19000,
-            [WEIR_CALL_VM_RELEASE] = 19000,
-            [WEIR_CALL_VM_CREATE] = 100000,
-            [WEIR_CALL_VM_DESTROY] = 60000,
-            [WEIR_CALL_VM_MAP] = 37000,
-            [WEIR_CALL_VM_UNMAP] = 26000,
-            [WEIR_CALL_EVENT_CREATE] = 400,
-            [WEIR_CALL_EVENT_DESTROY] = 400,
-            [WEIR_CALL_EVENT_RECORD] = 2000,
-            [WEIR_CALL_EVENT_QUERY] = 1000,
-            [WEIR_CALL_EVENT_SYNC] = 2300,
-            [WEIR_CALL_STREAM_WAIT_EVENT] = 2000,
-            [WEIR_CALL_STREAM_SYNC] = 2300,
-        },
-    .region_alloc_ns_per_mib = 1000,
-    .region_free_ns_per_mib = 500,
-    .vm_create_ns_per_mib = 1000,
-    .launch_ns = 2900,
-    .transfer_ns = 1200,
-    .device_copy_ns_per_mib = 1400,
-    .host_copy_ns_per_mib = 42000,
-    .fill_ns_per_mib = 700,
-};
-
-static uint64_t cost_or(uint64_t asked, uint64_t usual)
-{
-    return asked == 0 ? usual : asked == WEIR_SIM_FREE_OF_CHARGE ? 0 : asked;
-}
-
-static void fill_costs(weir_sim_costs *costs)
-{
-    const weir_sim_costs *usual = &default_costs;
-    for (int i = 0; i < WEIR_CALL_COUNT; i++) {
-        costs->call_ns[i] = cost_or(costs->call_ns[i], usual->call_ns[i]);
-    }
-    costs->region_alloc_ns_per_mib = cost_or(costs->region_alloc_ns_per_mib, usual->region_alloc_ns_per_mib);
-    costs->region_free_ns_per_mib = cost_or(costs->region_free_ns_per_mib, usual->region_free_ns_per_mib);
-    costs->vm_create_ns_per_mib = cost_or(costs->vm_create_ns_per_mib, usual->vm_create_ns_per_mib);
-    costs->launch_ns = cost_or(costs->launch_ns, usual->launch_ns);
-    costs->transfer_ns = cost_or(costs->transfer_ns, usual->transfer_ns);
-    costs->device_copy_ns_per_mib = cost_or(costs->device_copy_ns_per_mib, usual->device_copy_ns_per_mib);
-    costs->host_copy_ns_per_mib = cost_or(costs->host_copy_ns_per_mib, usual->host_copy_ns_per_mib);
-    costs->fill_ns_per_mib = cost_or(costs->fill_ns_per_mib, usual->fill_ns_per_mib);
-}
 
 static void fill_config(weir_sim_config *config)
 {
@@ -82,7 +31,6 @@ static void fill_config(weir_sim_config *config)
     if (config->max_findings == 0) {
         config->max_findings = 1000;
     }
-    fill_costs(&config->costs);
 }
 
 static bool is_granularity(uint64_t bytes, const weir_sim_config *config)
@@ -122,6 +70,17 @@ static weir_status check(const weir_sim_config *config)
         return bad("address_base", base, "is no multiple of region_granularity_bytes and page_bytes, or above 2^62");
     }
     return WEIR_OK;
+}
+
+/* The config's own prices, then those of the file that the environment names, then the defaults. */
+static weir_status fill_costs(weir_sim_costs *costs)
+{
+    weir_sim_costs table;
+    const weir_status status = weir__sim_costs_of_environment(&table);
+    if (status == WEIR_OK) {
+        weir__sim_fill_costs(costs, &table);
+    }
+    return status;
 }
 
 /* --- create and destroy --- */
@@ -172,6 +131,9 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
     }
     fill_config(&filled);
     status = check(&filled);
+    if (status == WEIR_OK) {
+        status = fill_costs(&filled.costs);
+    }
     if (status != WEIR_OK) {
         return status;
     }

@@ -124,6 +124,8 @@ void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *
 /* Applies all effects due at `target`, in the order of time, and moves time there. While a run is in progress (a host
  * function may call this), only moves time: the run in progress goes on to the new time. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
+/* True while another thread is in weir__sim_effects_run. */
+bool weir__sim_effects_unsettled(const weir_sim *sim);
 /* Waits until no other thread is in weir__sim_effects_run. */
 void weir__sim_effects_settle(weir_sim *sim);
 /* Drops the effects that a stream has queued. Effects with a dropped function become calls of it at `now`; the caller
@@ -259,6 +261,13 @@ weir_status weir__sim_stream_sync(weir_sim *sim, void *native);
 weir_status weir__sim_stream_check(weir_sim *sim, const void *native);
 /* Refuses a NULL argument with WEIR_ERR_INVALID and names it. Needs no lock. */
 weir_status weir__sim_null(const char *function, const char *argument);
+
+/* --- prices.c --- */
+
+/* Reads the file that WEIR_SIM_PRICES names. Without the variable every price is 0. */
+weir_status weir__sim_costs_of_environment(weir_sim_costs *costs);
+/* Gives each price that is 0 the price of the table, or the default if that is 0 too. */
+void weir__sim_fill_costs(weir_sim_costs *costs, const weir_sim_costs *table);
 
 /* --- sim_device.c --- */
 

@@ -526,7 +526,8 @@ weir_status weir__sim_event_query(weir_sim *sim, weir_event *handle, bool *compl
     if (has_failed(event)) {
         return broken(sim, event->number);
     }
-    *complete = event->time <= sim->now;
+    /* The clock may be ahead of a host function that another thread still runs. */
+    *complete = event->time <= sim->now && !weir__sim_effects_unsettled(sim);
     if (*complete) {
         saw(sim, event);
     }

@@ -1,6 +1,9 @@
-/* weir/torch.h: weir in the shape of PyTorch's pluggable allocator, for Ascend.
+/* weir/torch.h: weir in the shape of PyTorch's pluggable allocator, for Ascend and for NVIDIA GPUs.
  *
- * A framework needs the names of two functions of libweir_torch.so:
+ * libweir_torch.so is for Ascend. libweir_torch_cuda.so, for GPUs, has the same functions and those of
+ * weir/torch_cuda.h, which lists the differences. There the CUDA driver takes the place of ACL.
+ *
+ * A framework needs the names of two functions of the library:
  *
  *     torch_npu.npu.memory.NPUPluggableAllocator("libweir_torch.so", "weir_torch_alloc", "weir_torch_free")
  *     torch_npu.npu.memory.change_current_allocator(...)         before the first tensor

@@ -36,8 +36,9 @@ typedef struct weir_sim_stream weir_sim_stream;
 typedef enum weir_sim_mode { WEIR_SIM_ACCOUNTING = 0, WEIR_SIM_BACKED = 1 } weir_sim_mode;
 
 /* Host time of each device call in ns: a fixed part, and a part per MiB for the calls that take memory. A zero member
- * of a config's table means the documented default (bindings/runtimes/sim/README.md: value and source).
- * WEIR_SIM_FREE_OF_CHARGE means 0. */
+ * of a config's table means the price in the file that the environment variable WEIR_SIM_PRICES names, or, without
+ * such a price, the documented default (bindings/runtimes/sim/README.md: value and source). WEIR_SIM_FREE_OF_CHARGE
+ * means 0. */
 #define WEIR_SIM_FREE_OF_CHARGE UINT64_MAX
 typedef struct weir_sim_costs {
     uint64_t call_ns[WEIR_CALL_COUNT];
@@ -51,6 +52,25 @@ typedef struct weir_sim_costs {
     uint64_t host_copy_ns_per_mib;
     uint64_t fill_ns_per_mib;
 } weir_sim_costs;
+
+/* Reads a price table from a file. Each line is the name of a price and a number of nanoseconds; '#' begins a comment;
+ * empty lines are allowed. The names are those of the members of weir_sim_costs, and for call_ns the name of a call
+ * with "_ns" (weir_device_call_name):
+ *
+ *     region_alloc_ns 100000           # a comment
+ *     region_alloc_ns_per_mib 1000
+ *     vm_map_ns 37000
+ *     launch_ns 2900
+ *
+ * A price that the file does not name becomes 0, which means the default; the price 0 in the file becomes
+ * WEIR_SIM_FREE_OF_CHARGE. WEIR_ERR_INVALID: the file cannot be read, a line cannot be read, a price is named twice, or
+ * there is no price in the file; the sentence of weir_last_error has the file and the line, and *costs is unchanged. */
+WEIR_API weir_status weir_sim_costs_read(const char *path, weir_sim_costs *costs);
+/* Writes the prices that are not 0 in the form that weir_sim_costs_read reads. Returns the length of the whole text, as
+ * snprintf does. */
+WEIR_API size_t weir_sim_costs_format(const weir_sim_costs *costs, char *text, size_t size);
+/* Returns the number of prices that are 0, for which defaults are assumed. */
+WEIR_API size_t weir_sim_costs_assumed(const weir_sim_costs *costs);
 
 typedef struct weir_sim_config {
     size_t struct_size;
@@ -81,8 +101,9 @@ typedef struct weir_sim_config {
 #define WEIR_SIM_CONFIG_INIT WEIR_STRUCT_INIT(weir_sim_config)
 
 /* Creates a simulator. A NULL config means all defaults. WEIR_ERR_INVALID for granularities that are not powers of two,
- * a capacity below one granule or a base that is not aligned to both granularities; WEIR_ERR_UNSUPPORTED for members
- * from a newer header; WEIR_ERR_NO_MEMORY. */
+ * a capacity below one granule, a base that is not aligned to both granularities, or a file of WEIR_SIM_PRICES that
+ * weir_sim_costs_read refuses; WEIR_ERR_UNSUPPORTED for members from a newer header; WEIR_ERR_NO_MEMORY. A process with
+ * another user's rights ignores WEIR_SIM_PRICES. */
 WEIR_API weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim);
 /* Destroys the simulator, its streams, events and memory. Same as weir_device_destroy of its device. Work that virtual
  * time has not reached is dropped; a caller that needs it calls weir_sim_sync first. NULL is allowed. WEIR_ERR_BUSY: a
