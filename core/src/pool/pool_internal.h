@@ -20,7 +20,6 @@
 #include <weir/observer.h>
 #include <weir/strategy.h>
 
-#include "base/address_table.h"
 #include "device/device_internal.h"
 #include "memory/mark.h"
 #include "pool/block.h"
@@ -164,7 +163,7 @@ struct lane_group {
 /* --- regions --- */
 
 struct pool_region {
-    uint64_t address; /* first: the address table's key */
+    uint64_t address;
     uint64_t size;
     uint64_t hint;  /* the size of the request that the region was taken for */
     weir_lane lane; /* lane of the stream that the region was taken for */
@@ -176,7 +175,6 @@ struct pool_region {
 
 /* The stream's tick and clock at the moment when the caller recorded an event. */
 struct known_event {
-    uint64_t event; /* first: the table's key, the caller's event pointer as a number */
     weir_lane lane;
     weir_tick tick;
     weir_tick *clock;
@@ -278,14 +276,14 @@ struct weir_pool {
     size_t lane_room;      /* of the arrays by lane */
     weir_tick *done;       /* by lane: the host knows that ticks up to this one are complete */
     weir_tick *limits;     /* scratch, by lane */
-    struct lane_group **groups;  /* by lane / 64; a group never moves */
-    weir__number_map natives;    /* the lane of each stream that is not retired, by native handle */
-    struct address_table events; /* struct known_event, by the caller's pointer */
+    struct lane_group **groups; /* by lane / 64; a group never moves */
+    weir__number_map natives;   /* the lane of each stream that is not retired, by native handle */
+    weir__number_map events;    /* struct known_event, by the caller's pointer */
     struct pool_kept_events kept;
 
     struct pool_region *regions; /* newest first */
-    size_t regions_aside;        /* regions without a handle that are not on their way to the device: see region.c */
-    struct address_table region_table;
+    size_t regions_aside;       /* regions without a handle that are not on their way to the device: see region.c */
+    weir__number_map region_table; /* struct pool_region, by address */
     struct pool_vm *vm; /* NULL: the pool takes regions */
     struct pool_held held;
 
