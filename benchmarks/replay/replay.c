@@ -21,6 +21,7 @@
 #include "replay/series.h"
 #include "replay/tags.h"
 #include "replay/watch.h"
+#include "shared/clock.h"
 
 enum { findings_read = 10000, findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
 
@@ -244,11 +245,11 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         note_absurd(run, event, size);
         return true;
     }
-    uint64_t began = run->options->no_timing ? 0 : latency_now();
+    uint64_t began = run->options->no_timing ? 0 : wall_ns();
     weir_status status = weir_pool_alloc_tagged(lane->machine->pool, lane->stream, size, align,
                                                 replay_tags_of(&run->tags, tag), &block);
     if (!run->options->no_timing) {
-        latency_add(&run->latency, latency_now() - began);
+        latency_add(&run->latency, wall_ns() - began);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
         note_oom(run, event, size, lane->machine->pool);
@@ -283,11 +284,11 @@ static bool free_block(struct run *run, uint32_t index, struct lane *lane, const
     if (!run->options->no_audit) {
         weir_sim_block_free(machine->sim, weir_block_address(live->block), lane != NULL ? lane->native : NULL, tag);
     }
-    uint64_t began = run->options->no_timing ? 0 : latency_now();
+    uint64_t began = run->options->no_timing ? 0 : wall_ns();
     weir_status status = lane != NULL ? weir_pool_free(machine->pool, live->block, lane->stream)
                                       : weir_pool_free_idle(machine->pool, live->block);
     if (!run->options->no_timing) {
-        latency_add(&run->latency, latency_now() - began);
+        latency_add(&run->latency, wall_ns() - began);
     }
     if (status != WEIR_OK) {
         return fail_status(run, "free", status);
@@ -638,14 +639,14 @@ static bool play(struct run *run)
         if ((round > 0 && !free_rest(run)) || !play_prior(run)) {
             return false;
         }
-        uint64_t began = latency_now();
+        uint64_t began = wall_ns();
         if (!play_events(run, round, rounds)) {
             return false;
         }
         for (uint32_t d = 0; d < run->trace->device_count; d++) {
             run->machines[d].watch.keep = false; /* the report draws only the first round */
         }
-        run->result->seconds += (double)(latency_now() - began) * 1e-9;
+        run->result->seconds += (double)(wall_ns() - began) * 1e-9;
     }
     return true;
 }

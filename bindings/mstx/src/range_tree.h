@@ -1,5 +1,5 @@
-/* bindings/mstx/src/range_tree.h: a set of address ranges ordered by start; ranges may overlap. A tree (shared/tree.h)
- * whose weights are the ends, which makes overlaps quick to find.
+/* bindings/mstx/src/range_tree.h: a set of address ranges ordered by start; ranges may overlap. A tree (shared/tree.h):
+ * its weights are the ends, which makes overlaps quick to find.
  */
 #ifndef WEIR_MSTX_RANGE_TREE_H
 #define WEIR_MSTX_RANGE_TREE_H

@@ -1,5 +1,5 @@
 /* ranges.h: an ordered set of disjoint address ranges, embedded in the objects that own them: a tree (shared/tree.h) by
- * start, whose weights are the lengths, which makes first fit by address logarithmic.
+ * start; its weights are the lengths, which makes first fit by address logarithmic.
  */
 #ifndef WEIR_SIM_RANGES_H
 #define WEIR_SIM_RANGES_H

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include <weir/arena.h>
 #include <weir/budget.h>
@@ -23,7 +22,9 @@
 #include "device/device_internal.h"
 #include "memory/mark.h"
 #include "pool/block.h"
+#include "shared/clock.h"
 #include "shared/number_map.h"
+#include "shared/round_up.h"
 #include "stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -360,19 +361,6 @@ static inline weir_pool *block_pool(const weir_block *block)
 }
 
 /* --- used by several files (inline) --- */
-
-static inline uint64_t wall_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* `unit` is a power of two. */
-static inline uint64_t round_up(uint64_t size, uint64_t unit)
-{
-    return (size + unit - 1) & ~(unit - 1);
-}
 
 /* Keeps the first failure of several calls that are all made. */
 static inline void keep_first(weir_status *first, weir_status status)
