@@ -463,7 +463,7 @@ static const struct option *find_option(const char *start, size_t length, const 
     return NULL;
 }
 
-/* Takes all remaining fields: options whose letters are in `allowed`, in any order, each at most once. *taken is the
+/* Takes all remaining fields: options with a letter in `allowed`, in any order, each at most once. *taken is the
  * set of options found, a bit for each row of the table. */
 static bool take_options(struct reader *reader, const char *allowed, weir_trace_event *event, unsigned *taken)
 {

@@ -1,13 +1,13 @@
 /* core/shared/trace_fields.h: the fields of each kind of line of a trace, for the writer of lines and for their reader.
  *
  * A field is a letter; the fields stand on the line in this order, after the letter of the kind. A lower-case letter
- * (and '+') is always written. An upper-case letter is left out if the event has no value for it; A, S and U are known
- * by their place, the others are options with a key, which a reader takes in any order.
+ * (and '+') is always written. An upper-case letter is left out if the event has no value for it. A, S and U are known
+ * by their place; all other upper-case letters are options with a key, which a reader takes in any order.
  *
  *   t time     n id of a new block        i id of a live block      o id of the block that a realloc replaces
  *   e event    z request, 0 is read as 1  b bytes, at least 1       q any number, into `size`    x any number, into `extra`
  *   s stream   f stream or '-'            h host thread             p private pool               a address
- *   y what a host waits for               m phase and name          + '+' or '-'
+ *   y object of a host wait               m phase and name          + '+' or '-'
  *   A address  S stream                   U r or w                  L al=   P pool=   V adv=   D d=   R addr=   G @N
  */
 #ifndef WEIR_SHARED_TRACE_FIELDS_H
