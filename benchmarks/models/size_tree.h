@@ -1,6 +1,6 @@
 /* size_tree.h: a set of free ranges ordered by (size, address), shared by the models in this folder: a tree
- * (shared/tree.h) that also counts its nodes and adds up their sizes. Equal sizes are ordered by address. Results do not
- * depend on the shape of the tree.
+ * (shared/tree.h) that also counts its nodes and adds up their sizes. Equal sizes are ordered by address. Results do
+ * not depend on the shape of the tree.
  */
 #ifndef WEIR_BENCHMARKS_MODELS_SIZE_TREE_H
 #define WEIR_BENCHMARKS_MODELS_SIZE_TREE_H
@@ -8,8 +8,7 @@
 #include "shared/tree.h"
 
 /* Returns the record of type `type` that has its member `member` at `pointer`. */
-#define WEIR_MODEL_OWNER(pointer, type, member)                                                    \
-    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define WEIR_MODEL_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 struct size_tree {
     weir__tree nodes;

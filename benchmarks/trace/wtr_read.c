@@ -51,8 +51,7 @@ static bool fail(struct reader *reader, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    bool none = trace_say_line(reader->error, WEIR_ERR_INVALID, reader->path, reader->line_number,
-                               format, arguments);
+    bool none = trace_say_line(reader->error, WEIR_ERR_INVALID, reader->path, reader->line_number, format, arguments);
     va_end(arguments);
     return none;
 }
@@ -73,7 +72,7 @@ static const char *name_of(struct reader *reader, const char *name, unsigned fie
         word += strcspn(word, " ") + 1;
     }
     word += *word == '[';
-    snprintf(reader->name, sizeof reader->name, "%.*s", (int)strcspn(word, " ]"), word);
+    snprintf(reader->name, sizeof(reader->name), "%.*s", (int)strcspn(word, " ]"), word);
     return reader->name;
 }
 
@@ -93,12 +92,10 @@ static bool fail_field(struct reader *reader, const char *name, const char *expe
     reader->field++;
     name = name_of(reader, name, reader->field);
     if (length == 0) {
-        return fail(reader, "field %u (%s) is empty; one blank stands between fields",
-                    reader->field, name);
+        return fail(reader, "field %u (%s) is empty; one blank stands between fields", reader->field, name);
     }
-    trace_quote(shown, sizeof shown, start, length);
-    return fail(reader, "field %u (%s): expected %s, got \"%s\"", reader->field, name, expected,
-                shown);
+    trace_quote(shown, sizeof(shown), start, length);
+    return fail(reader, "field %u (%s): expected %s, got \"%s\"", reader->field, name, expected, shown);
 }
 
 static bool no_memory(struct reader *reader)
@@ -183,8 +180,7 @@ static bool take_number(struct reader *reader, const char *name, uint64_t *out)
     const char *c = reader->at + 1;
     enum number_result result = scan_number(&c, reader->end, out);
     if (result != NUMBER_OK) {
-        return fail_field(reader, name,
-                          result == NUMBER_BAD ? "a decimal number" : "a number below 2^64");
+        return fail_field(reader, name, result == NUMBER_BAD ? "a decimal number" : "a number below 2^64");
     }
     reader->at = c;
     reader->field++;
@@ -199,9 +195,8 @@ static bool take_small(struct reader *reader, const char *name, uint32_t limit, 
         return false;
     }
     if (number >= limit) {
-        return fail(reader,
-                    "field %u (%s): %" PRIu64 " is too large; expected a number below %" PRIu32,
-                    reader->field, name_of(reader, name, reader->field), number, limit);
+        return fail(reader, "field %u (%s): %" PRIu64 " is too large; expected a number below %" PRIu32, reader->field,
+                    name_of(reader, name, reader->field), number, limit);
     }
     *out = (uint32_t)number;
     return true;
@@ -221,8 +216,7 @@ static bool take_address(struct reader *reader, uint64_t *out)
     enum number_result result = scan_address(&c, reader->end, out);
     if (result != NUMBER_OK) {
         return fail_field(reader, NULL,
-                          result == NUMBER_BAD ? "an address in hexadecimal with 0x"
-                                               : "an address of at most 64 bits");
+                          result == NUMBER_BAD ? "an address in hexadecimal with 0x" : "an address of at most 64 bits");
     }
     reader->at = c;
     reader->field++;
@@ -253,7 +247,7 @@ static bool take_end(struct reader *reader)
     }
     char shown[SHOWN_FIELD];
     const char *start = reader->at + 1;
-    trace_quote(shown, sizeof shown, start, (size_t)(reader->end - start));
+    trace_quote(shown, sizeof(shown), start, (size_t)(reader->end - start));
     return fail(reader, "field %u: \"%s\" is too much; a line is \"%s\"", reader->field + 1, shown,
                 syntax_of(*reader->line));
 }
@@ -293,13 +287,11 @@ static bool fail_reused(struct reader *reader, uint64_t id, const struct block_l
     const char *name = name_of(reader, NULL, reader->field);
     if (life->died_line != 0) {
         return fail(reader,
-                    "field %u (%s): block %" PRIu64 " was born on line %" PRIu32
-                    " and freed on line %" PRIu32 "; an id is used once",
+                    "field %u (%s): block %" PRIu64 " was born on line %" PRIu32 " and freed on line %" PRIu32
+                    "; an id is used once",
                     reader->field, name, id, life->born_line, life->died_line);
     }
-    return fail(reader,
-                "field %u (%s): block %" PRIu64 " is live since line %" PRIu32
-                "; an id is used once",
+    return fail(reader, "field %u (%s): block %" PRIu64 " is live since line %" PRIu32 "; an id is used once",
                 reader->field, name, id, life->born_line);
 }
 
@@ -312,8 +304,7 @@ static bool take_new_block(struct reader *reader, uint64_t *id, uint32_t *index)
     if (id_map_get(&reader->block_index, *id, &known)) {
         return fail_reused(reader, *id, &reader->lives[known]);
     }
-    struct block_life *lives =
-        grow_array(reader->lives, reader->block_count, &reader->life_capacity, sizeof *lives);
+    struct block_life *lives = grow_array(reader->lives, reader->block_count, &reader->life_capacity, sizeof(*lives));
     if (lives == NULL) {
         return no_memory(reader);
     }
@@ -329,14 +320,13 @@ static bool take_live_block(struct reader *reader, uint64_t *id, uint32_t *index
         return false;
     }
     if (!id_map_get(&reader->block_index, *id, index)) {
-        return fail(reader,
-                    "field %u (%s): block %" PRIu64 " is not known; no p, a or r line gave it",
-                    reader->field, name_of(reader, NULL, reader->field), *id);
+        return fail(reader, "field %u (%s): block %" PRIu64 " is not known; no p, a or r line gave it", reader->field,
+                    name_of(reader, NULL, reader->field), *id);
     }
     const struct block_life *life = &reader->lives[*index];
     if (life->died_line != 0) {
-        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32,
-                    reader->field, name_of(reader, NULL, reader->field), *id, life->died_line);
+        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32, reader->field,
+                    name_of(reader, NULL, reader->field), *id, life->died_line);
     }
     return true;
 }
@@ -368,8 +358,7 @@ struct option {
 enum { OPTION_D = 5 };
 
 static const struct option options[] = {
-    {'R', "addr=", 5}, {'G', "@", 1},    {'L', "al=", 3},
-    {'P', "pool=", 5}, {'V', "adv=", 4}, [OPTION_D] = {'D', "d=", 2},
+    {'R', "addr=", 5}, {'G', "@", 1}, {'L', "al=", 3}, {'P', "pool=", 5}, {'V', "adv=", 4}, [OPTION_D] = {'D', "d=", 2},
 };
 
 static bool parse_tag(struct reader *reader, const char *value, const char *end, uint32_t *tag)
@@ -379,8 +368,8 @@ static bool parse_tag(struct reader *reader, const char *value, const char *end,
         return fail_field(reader, "@N", "@ and the number of a tag");
     }
     if (!id_map_get(&reader->tag_index, number, tag)) {
-        return fail(reader, "field %u (@N): tag @%" PRIu64 " is used before a line defines it",
-                    reader->field + 1, number);
+        return fail(reader, "field %u (@N): tag @%" PRIu64 " is used before a line defines it", reader->field + 1,
+                    number);
     }
     return true;
 }
@@ -392,7 +381,7 @@ static bool parse_advice(struct reader *reader, const char *value, const char *e
         char mode;
     } words[] = {{"short", 's'}, {"step", 't'}, {"long", 'l'}, {"persistent", 'p'}};
     size_t length = (size_t)(end - value);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
         if (strlen(words[i].word) == length && memcmp(words[i].word, value, length) == 0) {
             *mode = words[i].mode;
             return true;
@@ -401,9 +390,8 @@ static bool parse_advice(struct reader *reader, const char *value, const char *e
     return fail_field(reader, "adv", "adv=short, adv=step, adv=long or adv=persistent");
 }
 
-static bool parse_option_number(struct reader *reader, const char *name, const char *value,
-                                const char *end, uint64_t limit, const char *expected,
-                                uint64_t *out)
+static bool parse_option_number(struct reader *reader, const char *name, const char *value, const char *end,
+                                uint64_t limit, const char *expected, uint64_t *out)
 {
     if (scan_number(&value, end, out) != NUMBER_OK || *out >= limit) {
         return fail_field(reader, name, expected);
@@ -417,8 +405,7 @@ static bool parse_option(struct reader *reader, char letter, const char *value, 
     uint64_t number = 0;
     switch (letter) {
     case 'L':
-        if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two",
-                                 &number)) {
+        if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two", &number)) {
             return false;
         }
         if (number == 0 || (number & (number - 1)) != 0) {
@@ -427,8 +414,8 @@ static bool parse_option(struct reader *reader, char letter, const char *value, 
         event->extra = number;
         return true;
     case 'P':
-        if (!parse_option_number(reader, "pool", value, end, TRACE_MAX_POOLS,
-                                 "pool= and a number below 1048576", &number)) {
+        if (!parse_option_number(reader, "pool", value, end, TRACE_MAX_POOLS, "pool= and a number below 1048576",
+                                 &number)) {
             return false;
         }
         event->pool = (uint32_t)number;
@@ -436,8 +423,7 @@ static bool parse_option(struct reader *reader, char letter, const char *value, 
     case 'V':
         return parse_advice(reader, value, end, &event->mode);
     case 'D':
-        if (!parse_option_number(reader, "d", value, end, TRACE_MAX_DEVICES,
-                                 "d= and a number below 4096", &number)) {
+        if (!parse_option_number(reader, "d", value, end, TRACE_MAX_DEVICES, "d= and a number below 4096", &number)) {
             return false;
         }
         event->device = (uint32_t)number;
@@ -454,7 +440,7 @@ static bool parse_option(struct reader *reader, char letter, const char *value, 
 
 static const struct option *find_option(const char *start, size_t length, const char *allowed)
 {
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
         if (*start == *options[i].prefix && length >= options[i].length &&
             memcmp(start, options[i].prefix, options[i].length) == 0 && strchr(allowed, options[i].letter) != NULL) {
             return &options[i];
@@ -476,9 +462,9 @@ static bool take_options(struct reader *reader, const char *allowed, weir_trace_
         const struct option *option = find_option(start, (size_t)(stop - start), allowed);
         if (option == NULL) {
             char shown[SHOWN_FIELD];
-            trace_quote(shown, sizeof shown, start, (size_t)(stop - start));
-            return fail(reader, "field %u: \"%s\" is no option; a line is \"%s\"",
-                        reader->field + 1, shown, syntax_of(*reader->line));
+            trace_quote(shown, sizeof(shown), start, (size_t)(stop - start));
+            return fail(reader, "field %u: \"%s\" is no option; a line is \"%s\"", reader->field + 1, shown,
+                        syntax_of(*reader->line));
         }
         const unsigned bit = 1u << (option - options);
         if ((*taken & bit) != 0) {
@@ -647,15 +633,17 @@ static bool read_event(struct reader *reader)
     const char letter = *reader->line;
     const char *letters = (unsigned char)letter < 128 ? weir__trace_lines[(unsigned char)letter].fields : NULL;
     struct event_line line = {
-        .event = {.kind = (weir_trace_kind)letter, .stream = WEIR_TRACE_NONE, .tag = WEIR_TRACE_NONE, .pool = WEIR_TRACE_NONE},
+        .event = {.kind = (weir_trace_kind)letter,
+                  .stream = WEIR_TRACE_NONE,
+                  .tag = WEIR_TRACE_NONE,
+                  .pool = WEIR_TRACE_NONE},
         .index = TRACE_NO_INDEX,
         .old_index = TRACE_NO_INDEX,
     };
     if (letters == NULL) {
         char shown[8];
-        trace_quote(shown, sizeof shown, &letter, 1);
-        return fail(reader,
-                    "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
+        trace_quote(shown, sizeof(shown), &letter, 1);
+        return fail(reader, "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
                     shown);
     }
     if (!take_fields(reader, letters, &line)) {
@@ -717,8 +705,7 @@ static bool read_clock(struct reader *reader)
 
 /* Reads one `key=value` of a #dev line at `start`; *next points behind it. Words without one of the three keys are
  * ignored. */
-static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start,
-                             const char **next)
+static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start, const char **next)
 {
     const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
     if (stop == NULL) {
@@ -731,8 +718,7 @@ static bool read_device_word(struct reader *reader, struct trace_device *device,
         const char *value = start + (capacity ? 4 : 5);
         uint64_t *to = capacity ? &device->capacity : &device->granularity;
         if (scan_number(&value, stop, to) != NUMBER_OK) {
-            return fail(reader, "#dev: expected %s and a number of bytes",
-                        capacity ? "cap=" : "gran=");
+            return fail(reader, "#dev: expected %s and a number of bytes", capacity ? "cap=" : "gran=");
         }
         if (granularity && (*to & (*to - 1)) != 0) {
             return fail(reader, "#dev: gran=%" PRIu64 " is no power of two", *to);
@@ -743,9 +729,8 @@ static bool read_device_word(struct reader *reader, struct trace_device *device,
         return true;
     }
     start += 5;
-    const char *quote = reader->end - start >= 1 && *start == '"'
-                            ? memchr(start + 1, '"', (size_t)(reader->end - start - 1))
-                            : NULL;
+    const char *quote =
+        reader->end - start >= 1 && *start == '"' ? memchr(start + 1, '"', (size_t)(reader->end - start - 1)) : NULL;
     if (quote == NULL || (quote + 1 < reader->end && quote[1] != ' ')) {
         return fail(reader, "#dev: expected name= and a text in double quotes");
     }
@@ -827,10 +812,8 @@ static bool read_header(struct reader *reader)
     }
     if (reader->end - reader->line > 5 && memcmp(reader->line, "#wtr ", 5) == 0) {
         char shown[SHOWN_FIELD];
-        trace_quote(shown, sizeof shown, reader->line + 5,
-                    (size_t)(reader->end - reader->line - 5));
-        return fail(reader, "version \"%s\" of the format is not known; expected \"#wtr 1\"",
-                    shown);
+        trace_quote(shown, sizeof(shown), reader->line + 5, (size_t)(reader->end - reader->line - 5));
+        return fail(reader, "version \"%s\" of the format is not known; expected \"#wtr 1\"", shown);
     }
     return fail(reader, "the first line must be \"#wtr 1\"");
 }
@@ -853,7 +836,7 @@ static bool read_line(struct reader *reader)
     reader->at = reader->line + 1;
     if (!at_end(reader) && *reader->at != ' ') {
         char shown[SHOWN_FIELD];
-        trace_quote(shown, sizeof shown, reader->line, (size_t)(reader->end - reader->line));
+        trace_quote(shown, sizeof(shown), reader->line, (size_t)(reader->end - reader->line));
         return fail(reader, "field 1: expected one letter and a blank, got \"%s\"", shown);
     }
     return read_event(reader);
@@ -880,15 +863,14 @@ static bool read_lines(struct reader *reader, const char *text, size_t size)
     return true;
 }
 
-bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits,
-               struct trace **out, struct trace_error *error)
+bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+               struct trace_error *error)
 {
     struct reader reader = {.error = error, .path = source->path};
     if (!builder_start(&reader.builder, source->path, limits, error)) {
         return false;
     }
-    bool done = read_lines(&reader, (const char *)source->bytes, source->size) &&
-                builder_finish(&reader.builder, out);
+    bool done = read_lines(&reader, (const char *)source->bytes, source->size) && builder_finish(&reader.builder, out);
     if (!done) {
         builder_drop(&reader.builder);
     }

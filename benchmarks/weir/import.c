@@ -13,13 +13,16 @@
 
 static const struct subcommand subcommand = {
     .name = "import",
-    .head = "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
-            "\n"
-            "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with gzip\n"
-            "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
-            "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
-            "the text goes to standard output.\n"
-            "\n",
+    .head =
+        "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
+        "\n"
+        "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with "
+        "gzip\n"
+        "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
+        "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with "
+        "'-',\n"
+        "the text goes to standard output.\n"
+        "\n",
     .tail = "\n"
             "  weir import snapshot.pickle -o run.wtr.xz\n"
             "  weir import llama_ctx_dyn         the text of an installed recording (weir info --list)\n"
@@ -44,10 +47,10 @@ int command_import(int argc, char **argv)
     const char *output = "-";
     bool quiet = false;
     const struct option_row rows[] = {
-        { .name = "output", .letter = 'o', .value = "OUT", .text = "write to this file", .word = &output },
-        { .name = "quiet", .letter = 'q', .text = "print no summary on standard error", .flag = &quiet },
+        {.name = "output", .letter = 'o', .value = "OUT", .text = "write to this file", .word = &output},
+        {.name = "quiet", .letter = 'q', .text = "print no summary on standard error", .flag = &quiet},
         OPTION_HELP,
-        { .name = NULL },
+        {.name = NULL},
     };
     int status = read_options(&subcommand, rows, NULL, argc, argv);
     if (status != EXIT_DONE) {
@@ -57,7 +60,7 @@ int command_import(int argc, char **argv)
         return complain("import", true, "exactly one input is needed");
     }
     struct trace *trace = NULL;
-    struct trace_error error = { 0 };
+    struct trace_error error = {0};
     status = open_trace("import", argv[optind], &trace);
     if (status != EXIT_DONE) {
         return status;

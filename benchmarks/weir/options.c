@@ -12,7 +12,7 @@ enum { code_of_first = 256 }; /* of the first row's long name; the next rows fol
 /* Writes the option as the help shows it: "  -o, --output OUT". Returns its width. */
 static int show_option(const struct option_row *row, char *text, size_t size)
 {
-    const char letter[] = { '-', row->letter, ',', '\0' };
+    const char letter[] = {'-', row->letter, ',', '\0'};
     const char *blank = row->value == NULL || row->value[0] == '[' ? "" : " ";
     return snprintf(text, size, "  %-3s --%s%s%s", row->letter != 0 ? letter : "", row->name, blank,
                     row->value != NULL ? row->value : "");
@@ -23,7 +23,7 @@ static void print_help(const struct subcommand *command, const struct option_row
     char shown[64];
     int width = 0;
     for (const struct option_row *row = rows; row->name != NULL; row++) {
-        const int needs = show_option(row, shown, sizeof shown);
+        const int needs = show_option(row, shown, sizeof(shown));
         width = needs > width ? needs : width;
     }
     (void)fputs(command->head, stdout);
@@ -31,7 +31,7 @@ static void print_help(const struct subcommand *command, const struct option_row
         command->middle();
     }
     for (const struct option_row *row = rows; row->name != NULL; row++) {
-        (void)show_option(row, shown, sizeof shown);
+        (void)show_option(row, shown, sizeof(shown));
         for (const char *line = row->text; line != NULL; line = strchr(line, '\n'), line += line != NULL) {
             (void)printf("%-*s  %.*s\n", width, line == row->text ? shown : "", (int)strcspn(line, "\n"), line);
         }
@@ -62,14 +62,14 @@ static int apply(const struct option_row *row, void *settings, const char *value
 
 int read_options(const struct subcommand *command, const struct option_row *rows, void *settings, int argc, char **argv)
 {
-    struct option names[most_options] = { { NULL, 0, NULL, 0 } };
+    struct option names[most_options] = {{NULL, 0, NULL, 0}};
     char letters[2 * most_options + 3] = "";
     char *letter = stpcpy(letters, command->stops ? "+:" : ":");
     for (int i = 0; rows[i].name != NULL; i++) {
-        const int takes = rows[i].value == NULL       ? no_argument
-                          : rows[i].value[0] == '['   ? optional_argument
-                                                      : required_argument;
-        names[i] = (struct option){ rows[i].name, takes, NULL, code_of_first + i };
+        const int takes = rows[i].value == NULL     ? no_argument
+                          : rows[i].value[0] == '[' ? optional_argument
+                                                    : required_argument;
+        names[i] = (struct option){rows[i].name, takes, NULL, code_of_first + i};
         if (rows[i].letter != 0) {
             *letter++ = rows[i].letter;
             letter = stpcpy(letter, takes == no_argument ? "" : ":");

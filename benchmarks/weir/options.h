@@ -24,10 +24,10 @@ enum { most_options = 24 }; /* of a table, its end included */
 
 struct subcommand {
     const char *name;
-    const char *head; /* of the help, before the options */
+    const char *head;     /* of the help, before the options */
     void (*middle)(void); /* prints more of the head; may be NULL */
-    const char *tail; /* behind the options */
-    bool stops;       /* options end at the first argument that is none */
+    const char *tail;     /* behind the options */
+    bool stops;           /* options end at the first argument that is none */
 };
 
 /* Reads the options up to `optind`. Returns EXIT_DONE, EXIT_USAGE after a message, or -1 after it has printed the

@@ -26,13 +26,15 @@ static void print_strategies(void)
 
 static const struct subcommand subcommand = {
     .name = "replay",
-    .head = "weir replay TRACE...: how would other strategies have served this run?\n"
-            "\n"
-            "Replays every allocation, free, cross-stream use, event and wait of a trace against each strategy on a simulated\n"
-            "device, which is empty at the start of each replay. Prints one table per trace: peak reserved memory and its\n"
-            "ratio to peak live, the largest free range at that peak, the event at which memory ran out, device calls and\n"
-            "their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
-            "\n",
+    .head =
+        "weir replay TRACE...: how would other strategies have served this run?\n"
+        "\n"
+        "Replays every allocation, free, cross-stream use, event and wait of a trace against each strategy on a "
+        "simulated\n"
+        "device, which is empty at the start of each replay. Prints one table per trace: peak reserved memory and its\n"
+        "ratio to peak live, the largest free range at that peak, the event at which memory ran out, device calls and\n"
+        "their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
+        "\n",
     .middle = print_strategies,
     .tail = "\n"
             "  weir replay snapshot.pickle\n"
@@ -41,13 +43,18 @@ static const struct subcommand subcommand = {
             "  weir replay run.wtr.xz --strategy caching,size_class,routing --sweep\n"
             "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
             "\n"
-            "A sweep limits the pool of each device to F times the peak live bytes of that device, rounded up to a multiple\n"
-            "of 2 MiB. The device gives memory in pieces of 2 MiB, so several factors may give the same limit. Each limit is\n"
-            "replayed, because a strategy that serves a trace under one limit may fail under a higher one; a line below the\n"
-            "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells how\n"
+            "A sweep limits the pool of each device to F times the peak live bytes of that device, rounded up to a "
+            "multiple\n"
+            "of 2 MiB. The device gives memory in pieces of 2 MiB, so several factors may give the same limit. Each "
+            "limit is\n"
+            "replayed, because a strategy that serves a trace under one limit may fail under a higher one; a line "
+            "below the\n"
+            "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells "
+            "how\n"
             "many tenths of the events were played before memory ran out.\n"
             "\n"
-            "Exit status: 0 if every replay finished (running out of memory is a result), 1 if hazards were found, 2 for bad\n"
+            "Exit status: 0 if every replay finished (running out of memory is a result), 1 if hazards were found, 2 "
+            "for bad\n"
             "usage or input, or if the output could not be written.\n",
 };
 
@@ -91,7 +98,7 @@ static int parse_strategies(void *ctx, const char *list)
 static int parse_growth(void *ctx, const char *text)
 {
     struct settings *settings = ctx;
-    static const char *const names[] = { "balanced", "grow-first", "wait-first" };
+    static const char *const names[] = {"balanced", "grow-first", "wait-first"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
             settings->replay.growth = (weir_growth)i;
@@ -153,7 +160,7 @@ static int parse_sweep(void *ctx, const char *text)
     struct settings *settings = ctx;
     struct sweep_range *range = &settings->sweep;
     const char *at = text;
-    *range = (struct sweep_range){ .from = 1000, .to = 1300, .step = 10 };
+    *range = (struct sweep_range){.from = 1000, .to = 1300, .step = 10};
     settings->sweeps = true;
     if (text == NULL) {
         return EXIT_DONE;
@@ -212,37 +219,56 @@ static int read_settings(struct settings *settings, int argc, char **argv)
 {
     struct replay_options *replay = &settings->replay;
     const struct option_row rows[] = {
-        { .name = "strategy", .letter = 's', .value = "LIST", .parse = parse_strategies,
-          .text = "strategies to compare, separated by commas (default: caching,pytorch,direct)" },
-        { .name = "capacity", .letter = 'c', .value = "SIZE", .parse = parse_capacity,
-          .text = "device memory, for example 64GiB (default: the capacity in the trace, else unlimited)" },
-        { .name = "limit", .letter = 'l', .value = "SIZE", .parse = parse_limit,
-          .text = "maximum memory that a pool may reserve" },
-        { .name = "growth", .value = "POLICY", .parse = parse_growth,
-          .text = "if memory of another stream would serve after a wait: balanced, grow-first, wait-first" },
-        { .name = "seed", .value = "N", .parse = parse_seed,
-          .text = "jitter in the durations of device work; the same seed gives the same run (default: none)" },
-        { .name = "ignore-uses", .flag = &replay->ignore_uses,
-          .text = "do not tell the pool which other streams use a block, to show the resulting hazards" },
-        { .name = "check", .flag = &replay->check,
-          .text = "prove the pool's invariants after every event (slow)" },
-        { .name = "no-audit", .flag = &replay->no_audit, .text = "do not look for hazards (faster)" },
-        { .name = "repeat", .value = "N", .parse = parse_repeat, .text = "replay the trace N times in a row" },
-        { .name = "pad", .value = "N", .parse = parse_pad,
-          .text = "bytes that the pytorch model adds to each request (default: as the recording shows)" },
-        { .name = "sweep", .value = "[=F:T:S]", .parse = parse_sweep,
-          .text = "replay also under pool limits of F to T times peak live in steps of S (default:\n"
-                  "1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
-                  "out below it" },
-        { .name = "report", .value = "FILE", .word = &settings->report,
-          .text = "write a page with charts: bytes over time, memory maps, fragmentation" },
-        { .name = "json", .flag = &settings->json,
-          .text = "print JSON: one object, or an array for several traces" },
-        { .name = "no-timing", .flag = &replay->no_timing,
-          .text = "do not time calls; all figures are then the same in every run" },
-        { .name = "quiet", .letter = 'q', .flag = &settings->quiet, .text = "print no progress" },
+        {.name = "strategy",
+         .letter = 's',
+         .value = "LIST",
+         .parse = parse_strategies,
+         .text = "strategies to compare, separated by commas (default: caching,pytorch,direct)"},
+        {.name = "capacity",
+         .letter = 'c',
+         .value = "SIZE",
+         .parse = parse_capacity,
+         .text = "device memory, for example 64GiB (default: the capacity in the trace, else unlimited)"},
+        {.name = "limit",
+         .letter = 'l',
+         .value = "SIZE",
+         .parse = parse_limit,
+         .text = "maximum memory that a pool may reserve"},
+        {.name = "growth",
+         .value = "POLICY",
+         .parse = parse_growth,
+         .text = "if memory of another stream would serve after a wait: balanced, grow-first, wait-first"},
+        {.name = "seed",
+         .value = "N",
+         .parse = parse_seed,
+         .text = "jitter in the durations of device work; the same seed gives the same run (default: none)"},
+        {.name = "ignore-uses",
+         .flag = &replay->ignore_uses,
+         .text = "do not tell the pool which other streams use a block, to show the resulting hazards"},
+        {.name = "check", .flag = &replay->check, .text = "prove the pool's invariants after every event (slow)"},
+        {.name = "no-audit", .flag = &replay->no_audit, .text = "do not look for hazards (faster)"},
+        {.name = "repeat", .value = "N", .parse = parse_repeat, .text = "replay the trace N times in a row"},
+        {.name = "pad",
+         .value = "N",
+         .parse = parse_pad,
+         .text = "bytes that the pytorch model adds to each request (default: as the recording shows)"},
+        {.name = "sweep",
+         .value = "[=F:T:S]",
+         .parse = parse_sweep,
+         .text = "replay also under pool limits of F to T times peak live in steps of S (default:\n"
+                 "1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
+                 "out below it"},
+        {.name = "report",
+         .value = "FILE",
+         .word = &settings->report,
+         .text = "write a page with charts: bytes over time, memory maps, fragmentation"},
+        {.name = "json", .flag = &settings->json, .text = "print JSON: one object, or an array for several traces"},
+        {.name = "no-timing",
+         .flag = &replay->no_timing,
+         .text = "do not time calls; all figures are then the same in every run"},
+        {.name = "quiet", .letter = 'q', .flag = &settings->quiet, .text = "print no progress"},
         OPTION_HELP,
-        { .name = NULL },
+        {.name = NULL},
     };
     const int status = read_options(&subcommand, rows, settings, argc, argv);
     if (status != EXIT_DONE) {
@@ -322,7 +348,7 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
 {
     char error[512];
     uint64_t pads[most_strategies];
-    struct progress progress = { .trace = comparison->trace->path, .strategy = "sweep" };
+    struct progress progress = {.trace = comparison->trace->path, .strategy = "sweep"};
     const struct replay_options options = options_for(settings, &progress);
     for (size_t i = 0; i < settings->strategy_count; i++) {
         pads[i] = pad_for(settings, settings->strategies[i], comparison);
@@ -336,7 +362,7 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
 static int compare_strategies(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
-    struct progress progress = { .trace = comparison->trace->path };
+    struct progress progress = {.trace = comparison->trace->path};
     const struct replay_options options = options_for(settings, &progress);
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
@@ -386,7 +412,7 @@ static void drop_comparison(struct comparison *comparison)
     free(comparison->results);
     sweep_free(&comparison->sweep);
     trace_free(comparison->trace);
-    *comparison = (struct comparison){ 0 };
+    *comparison = (struct comparison){0};
 }
 
 static bool has_hazards(const struct comparison *comparison)
@@ -434,8 +460,8 @@ static int write_report(const struct settings *settings, struct out_file *file, 
                         const struct comparison *comparisons, size_t count)
 {
     char error[256];
-    struct report_context context = { command != NULL ? command : "weir replay", settings->replay.capacity,
-                                      settings->replay.seed };
+    struct report_context context = {command != NULL ? command : "weir replay", settings->replay.capacity,
+                                     settings->replay.seed};
     if (!output_report(file, &context, comparisons, count, error, sizeof(error))) {
         return complain("replay", false, "%s: %s", settings->report, error);
     }
@@ -487,7 +513,7 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
 /* Runs the command. Opens the report before the first replay, because a replay may take minutes. */
 static int run(const struct settings *settings, char **paths, size_t count, const char *command)
 {
-    struct out_file report = { .fd = -1 };
+    struct out_file report = {.fd = -1};
     if (settings->report == NULL) {
         return run_all(settings, paths, count, command, NULL);
     }
@@ -502,7 +528,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
 
 int command_replay(int argc, char **argv)
 {
-    struct settings settings = { .pad = -1 };
+    struct settings settings = {.pad = -1};
     char *command = command_line(argc, argv);
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {

@@ -5,7 +5,8 @@
  * by their place; all other upper-case letters are options with a key, which a reader takes in any order.
  *
  *   t time     n id of a new block        i id of a live block      o id of the block that a realloc replaces
- *   e event    z request, 0 is read as 1  b bytes, at least 1       q any number, into `size`    x any number, into `extra`
+ *   e event    z request, 0 is read as 1  b bytes, at least 1       q any number, into `size`    x any number, into
+ *              `extra`
  *   s stream   f stream or '-'            h host thread             p private pool               a address
  *   y object of a host wait               m phase and name          + '+' or '-'
  *   A address  S stream                   U r or w                  L al=   P pool=   V adv=   D d=   R addr=   G @N

@@ -2,13 +2,13 @@
  * bindings and the tools.
  *
  * Idea: a treap (binary search tree by key, heap by priority) with parent links. Nodes are ordered by `key`, equal keys
- * by `tie`. Each node also has a weight and knows the greatest weight in its subtree, so the next node above a weight is
- * found without a visit to the nodes between. Equal nodes are allowed; a later one stands behind an earlier one.
- * Guarantee: priorities come from a fixed sequence, so the same calls give the same tree on every machine. Cost: O(log n)
- * expected for each operation, O(1) amortised for a step to a neighbour; nothing is allocated. Not thread-safe.
+ * by `tie`. Each node also has a weight and knows the greatest weight in its subtree, so the next node above a weight
+ * is found without a visit to the nodes between. Equal nodes are allowed; a later one stands behind an earlier one.
+ * Guarantee: priorities come from a fixed sequence, so the same calls give the same tree on every machine. Cost: O(log
+ * n) expected for each operation, O(1) amortised for a step to a neighbour; nothing is allocated. Not thread-safe.
  *
- * Invariants, for each node x: the nodes of x.child[0] do not stand behind x, those of x.child[1] do not stand before x;
- * x.priority >= its children's; x.heaviest = max(x.weight, its children's heaviest).
+ * Invariants, for each node x: the nodes of x.child[0] do not stand behind x, those of x.child[1] do not stand before
+ * x; x.priority >= its children's; x.heaviest = max(x.weight, its children's heaviest).
  */
 #ifndef WEIR_SHARED_TREE_H
 #define WEIR_SHARED_TREE_H
@@ -59,8 +59,8 @@ static inline uint64_t weir__tree_heaviest_of(const weir__tree_node *node)
     return heaviest;
 }
 
-/* Repairs `heaviest` from the node upwards, after its weight or a subtree changed. Stops at the first node that does not
- * change. */
+/* Repairs `heaviest` from the node upwards, after its weight or a subtree changed. Stops at the first node that does
+ * not change. */
 static inline void weir__tree_renew(weir__tree_node *node)
 {
     for (; node != NULL; node = node->parent) {

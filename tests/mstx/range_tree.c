@@ -33,7 +33,7 @@ static void agrees_with_a_list(void **state)
 {
     static weir__range nodes[most];
     static bool in[most];
-    weir__tree tree = { .root = NULL };
+    weir__tree tree = {.root = NULL};
     (void)state;
     for (int step = 0; step < steps; step++) {
         const size_t i = (size_t)below(most);
@@ -48,7 +48,7 @@ static void agrees_with_a_list(void **state)
 
         const uint64_t start = below(space);
         const uint64_t end = start + 1 + below(50);
-        struct sum wanted = { 0 };
+        struct sum wanted = {0};
         bool starts = false;
         for (size_t k = 0; k < most; k++) {
             if (in[k] && nodes[k].start < end && nodes[k].end > start) {
@@ -56,7 +56,7 @@ static void agrees_with_a_list(void **state)
             }
             starts |= in[k] && nodes[k].start == start;
         }
-        struct sum seen = { 0 };
+        struct sum seen = {0};
         uint64_t last = 0;
         for (const weir__range *r = NULL; (r = weir__range_next_in(&tree, r, start, end)) != NULL; last = r->start) {
             assert_true(r->start >= last);
@@ -74,6 +74,6 @@ static void agrees_with_a_list(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(agrees_with_a_list) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_a_list)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

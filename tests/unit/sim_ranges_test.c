@@ -41,8 +41,7 @@ static void compare(const weir__sim_ranges *set)
     }
     assert_null(weir__tree_check(set));
     weir__sim_range *previous = NULL;
-    for (weir__sim_range *r = weir__sim_ranges_first(set); r != NULL;
-         r = weir__sim_ranges_next(r)) {
+    for (weir__sim_range *r = weir__sim_ranges_first(set); r != NULL; r = weir__sim_ranges_next(r)) {
         assert_ptr_equal(weir__sim_ranges_previous(r), previous);
         previous = r;
         count--;
@@ -62,7 +61,7 @@ static void test_against_an_array(void **state)
     (void)state;
     weir__sim_ranges set = {.root = NULL};
     static weir__sim_range nodes[SPACE];
-    memset(owner, 0, sizeof owner);
+    memset(owner, 0, sizeof(owner));
     uint32_t random = 4711;
     for (int step = 0; step < 6000; step++) {
         random = random * 1664525u + 1013904223u;

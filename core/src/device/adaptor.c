@@ -23,7 +23,7 @@ const char *weir_device_call_name(weir_device_call call)
             [WEIR_CALL_ANY] = "any",
     };
     const size_t index = (size_t)call;
-    return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
+    return index < sizeof(names) / sizeof(names[0]) ? names[index] : "unknown";
 }
 
 /* Makes the call on the wrapped device. */

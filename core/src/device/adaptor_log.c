@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static void append(text_line *line, const 
 {
     va_list arguments;
     va_start(arguments, format);
-    const size_t room = sizeof line->text - line->length;
+    const size_t room = sizeof(line->text) - line->length;
     const int written = vsnprintf(line->text + line->length, room, format, arguments);
     va_end(arguments);
     if (written > 0) {
@@ -75,7 +75,8 @@ static void append_members(text_line *line, const weir__adaptor_call *call, cons
 #define LETTER_native_stream "n"
 #define LETTER_complete "c"
 #define CALL(NAME, slot, n, ...) [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), ""},
-#define GIVING(NAME, slot, result, n, ...) [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), LETTER_##result},
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), LETTER_##result},
 static const struct {
     const char *inputs;
     const char *outputs;
@@ -107,14 +108,15 @@ static void destroy(weir__adaptor *adaptor)
 
 static const weir__adaptor_kind log_kind = {.after = tell, .destroy = destroy};
 
-weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx,
-                            weir_device **logging)
+weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx, weir_device **logging)
 {
     if (device == NULL || sink == NULL || logging == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_log_create: %s is NULL",
-                           device == NULL ? "device" : sink == NULL ? "sink" : "logging");
+                           device == NULL ? "device"
+                           : sink == NULL ? "sink"
+                                          : "logging");
     }
-    logger *const self = calloc(1, sizeof *self);
+    logger *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

@@ -45,12 +45,12 @@ static void put_text(struct line *line, const char *text)
 static void put_number(struct line *line, uint64_t number)
 {
     char digits[20];
-    size_t first = sizeof digits;
+    size_t first = sizeof(digits);
     do {
         digits[--first] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    put_bytes(line, digits + first, sizeof digits - first);
+    put_bytes(line, digits + first, sizeof(digits) - first);
 }
 
 static void put_field(struct line *line, uint64_t number)
