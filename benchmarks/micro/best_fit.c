@@ -17,7 +17,7 @@
  * A free range is in the tree; by_size has its address and size. */
 struct piece {
     weir_record record; /* first: a token is its address; in use while the piece is taken */
-    struct size_node by_size;
+    weir__tree_node by_size;
     struct piece *previous;
     struct piece *next;
     bool taken;
@@ -93,7 +93,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
 {
     struct model *model = state;
     const uint64_t bytes = (size + GRANULE - 1) & ~(GRANULE - 1);
-    struct size_node *node = size_tree_lower(&model->free, bytes, 0);
+    weir__tree_node *node = weir__tree_at_least(&model->free.nodes, bytes, 0);
     (void)lane;
     (void)limit;
     (void)align;

@@ -23,6 +23,9 @@ file(RELATIVE_PATH WEIR_TO_LIBRARIES ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTAL
 cmake_path(ABSOLUTE_PATH WEIR_TO_LIBRARIES BASE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} NORMALIZE
     OUTPUT_VARIABLE WEIR_BUILD_LIBRARIES)
 
+# The folder in which every room finds core's shared/.
+set(WEIR_CORE ${PROJECT_SOURCE_DIR}/core)
+
 set(WEIR_KINDS static)
 if(BUILD_SHARED_LIBS)
     set(WEIR_KINDS shared)
@@ -86,7 +89,7 @@ function(weir_room room)
         cmake_path(ABSOLUTE_PATH sources BASE_DIRECTORY ${WEIR_SEEDED})
     endif()
     add_library(weir_${room} OBJECT ${arg_SOURCES})
-    target_include_directories(weir_${room} PUBLIC include PRIVATE ${sources}/src ${PROJECT_SOURCE_DIR}/core)
+    target_include_directories(weir_${room} PUBLIC include PRIVATE ${sources}/src ${WEIR_CORE})
     target_link_libraries(weir_${room} PUBLIC ${arg_SEES} PRIVATE Threads::Threads ${arg_LINKS})
     set_target_properties(weir_${room} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     weir_targets(weir targets)
@@ -109,7 +112,7 @@ function(weir_part part)
         weir_seed_room(arg_SOURCES)
     endif()
     add_library(${name}_objects OBJECT ${arg_SOURCES})
-    target_include_directories(${name}_objects PRIVATE include ${PROJECT_SOURCE_DIR}/core)
+    target_include_directories(${name}_objects PRIVATE include ${WEIR_CORE})
     target_link_libraries(${name}_objects PRIVATE weir ${arg_LINKS} Threads::Threads)
     set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 

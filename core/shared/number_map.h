@@ -29,10 +29,11 @@ typedef struct weir__number_map {
     size_t count;
 } weir__number_map;
 
-/* Fibonacci hashing: keys that differ only in their low or high bits still spread. */
+/* Fibonacci hashing: the highest bits of the product depend on every bit of the key, so keys that differ only in their
+ * low or high bits still spread. */
 static inline size_t weir__number_map_home(const weir__number_map *map, uint64_t key)
 {
-    return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (map->slots - 1);
+    return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> (__builtin_clzll(map->slots) + 1));
 }
 
 /* Returns the slot that holds the key, or the empty slot where the key belongs. */

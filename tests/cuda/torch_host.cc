@@ -1,7 +1,7 @@
 // torch_host.cc: libweir_torch_cuda.so in a host that makes the calls of torch's CUDAPluggableAllocator: functions
 // looked up by name and cast to torch's types, a map from addresses to size, device and stream, optional functions
 // given by address, and a capture that names a pool and a filter. It runs over the double of the driver, which audits.
-// tern "C" {
+extern "C" {
 #include <fake_names.h>
 }
 #include <weir/torch_cuda.h>

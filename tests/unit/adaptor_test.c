@@ -384,7 +384,7 @@ static void test_log(void **state)
         "event_record event=0xe2 stream=0x57 -> WEIR_OK",
         "event_query event=0xe2 -> WEIR_OK complete=false",
         "event_sync event=0xe2 -> WEIR_OK",
-        "stream_wait_event event=0xe2 stream=0x57 -> WEIR_OK",
+        "stream_wait_event stream=0x57 event=0xe2 -> WEIR_OK",
         "stream_sync stream=0x57 -> WEIR_OK",
     };
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {

@@ -16,26 +16,6 @@ enum { SPACE = 400 };
 /* The node that owns each unit of a small space. */
 static weir__sim_range *owner[SPACE];
 
-/* Checks every invariant of ranges.h in the tree below `range`. Returns the number of nodes. */
-static size_t check_below(const weir__sim_range *range, uint64_t low, uint64_t high)
-{
-    if (range == NULL) {
-        return 0;
-    }
-    assert_true(low <= range->start && range->start < range->end && range->end <= high);
-    uint64_t longest = range->end - range->start;
-    const weir__sim_range *children[] = {range->left, range->right};
-    for (int i = 0; i < 2; i++) {
-        if (children[i] != NULL) {
-            assert_ptr_equal(children[i]->parent, range);
-            assert_true(children[i]->priority <= range->priority);
-            longest = children[i]->longest > longest ? children[i]->longest : longest;
-        }
-    }
-    assert_int_equal(range->longest, longest);
-    return 1 + check_below(range->left, low, range->start) + check_below(range->right, range->end, high);
-}
-
 static void compare(const weir__sim_ranges *set)
 {
     size_t count = 0;
@@ -59,7 +39,7 @@ static void compare(const weir__sim_ranges *set)
         }
         assert_ptr_equal(weir__sim_ranges_first_fit(set, size), fit);
     }
-    assert_int_equal(check_below(set->root, 0, SPACE), count);
+    assert_null(weir__tree_check(set));
     weir__sim_range *previous = NULL;
     for (weir__sim_range *r = weir__sim_ranges_first(set); r != NULL; r = weir__sim_ranges_next(r)) {
         assert_ptr_equal(weir__sim_ranges_previous(r), previous);
@@ -114,28 +94,6 @@ static void test_against_an_array(void **state)
     }
 }
 
-static void test_sorted_input_stays_shallow(void **state)
-{
-    (void)state;
-    enum { COUNT = 100000 };
-    static weir__sim_range nodes[COUNT];
-    weir__sim_ranges set = {.root = NULL};
-    for (uint64_t i = 0; i < COUNT; i++) {
-        nodes[i].start = i * 10;
-        nodes[i].end = i * 10 + 5;
-        weir__sim_ranges_insert(&set, &nodes[i]);
-    }
-    int deepest = 0;
-    for (uint64_t i = 0; i < COUNT; i++) {
-        int depth = 0;
-        for (const weir__sim_range *r = &nodes[i]; r != NULL; r = r->parent) {
-            depth++;
-        }
-        deepest = depth > deepest ? depth : deepest;
-    }
-    assert_in_range(deepest, 17, 60); /* 17 is the depth of a perfect tree */
-}
-
 static void test_slab(void **state)
 {
     (void)state;
@@ -165,7 +123,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_an_array),
-        cmocka_unit_test(test_sorted_input_stays_shallow),
         cmocka_unit_test(test_slab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "bundled.h"
+#include "options.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -10,21 +11,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
-    "\n"
-    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with gzip\n"
-    "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
-    "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
-    "the text goes to standard output.\n"
-    "\n"
-    "  -o, --output OUT   write to this file\n"
-    "  -q, --quiet        print no summary on standard error\n"
-    "  -h, --help         print this text\n"
-    "\n"
-    "  weir import snapshot.pickle -o run.wtr.xz\n"
-    "  weir import llama_ctx_dyn         the text of an installed recording (weir info --list)\n"
-    "  weir import snapshot.pickle | head\n";
+static const struct subcommand subcommand = {
+    .name = "import",
+    .head =
+        "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
+        "\n"
+        "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with "
+        "gzip\n"
+        "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
+        "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with "
+        "'-',\n"
+        "the text goes to standard output.\n"
+        "\n",
+    .tail = "\n"
+            "  weir import snapshot.pickle -o run.wtr.xz\n"
+            "  weir import llama_ctx_dyn         the text of an installed recording (weir info --list)\n"
+            "  weir import snapshot.pickle | head\n",
+};
 
 static void summarise(const struct trace *trace, const char *output)
 {
@@ -41,39 +44,24 @@ static void summarise(const struct trace *trace, const char *output)
 
 int command_import(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     const char *output = "-";
     bool quiet = false;
-    int letter;
-    opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":o:qh", options, NULL)) != -1) {
-        switch (letter) {
-        case 'o':
-            output = optarg;
-            break;
-        case 'q':
-            quiet = true;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            return EXIT_DONE;
-        case ':':
-            return complain("import", true, "%s needs a value", argv[optind - 1]);
-        default:
-            return complain("import", true, "unknown option %s", argv[optind - 1]);
-        }
+    const struct option_row rows[] = {
+        {.name = "output", .letter = 'o', .value = "OUT", .text = "write to this file", .word = &output},
+        {.name = "quiet", .letter = 'q', .text = "print no summary on standard error", .flag = &quiet},
+        OPTION_HELP,
+        {.name = NULL},
+    };
+    int status = read_options(&subcommand, rows, NULL, argc, argv);
+    if (status != EXIT_DONE) {
+        return status < 0 ? EXIT_DONE : status;
     }
     if (argc - optind != 1) {
         return complain("import", true, "exactly one input is needed");
     }
     struct trace *trace = NULL;
     struct trace_error error = {0};
-    int status = open_trace("import", argv[optind], &trace);
+    status = open_trace("import", argv[optind], &trace);
     if (status != EXIT_DONE) {
         return status;
     }

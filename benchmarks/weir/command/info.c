@@ -3,6 +3,7 @@
 
 #include "bundled.h"
 #include "json.h"
+#include "options.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -12,20 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "weir info TRACE...: describe a trace\n"
-    "weir info --list:   list the recordings that are installed with weir\n"
-    "\n"
-    "Prints for each trace its source, the number of events of each kind, streams, host threads and devices, the\n"
-    "blocks that were live before it began, its peak live bytes, the curve of live bytes and the requested sizes.\n"
-    "\n"
-    "      --list   print one line for each installed recording; its name can be used as TRACE\n"
-    "      --json   print JSON: one object, or an array for several traces and with --list\n"
-    "  -h, --help   print this text\n"
-    "\n"
-    "  weir info snapshot.pickle\n"
-    "  weir info ort_unet_dyn_res\n"
-    "  weir info --list --json | jq -r '.[] | [.trace, .peak_live_bytes] | @tsv'\n";
+static const struct subcommand subcommand = {
+    .name = "info",
+    .head =
+        "weir info TRACE...: describe a trace\n"
+        "weir info --list:   list the recordings that are installed with weir\n"
+        "\n"
+        "Prints for each trace its source, the number of events of each kind, streams, host threads and devices, the\n"
+        "blocks that were live before it began, its peak live bytes, the curve of live bytes and the requested sizes.\n"
+        "\n",
+    .tail = "\n"
+            "  weir info snapshot.pickle\n"
+            "  weir info ort_unet_dyn_res\n"
+            "  weir info --list --json | jq -r '.[] | [.trace, .peak_live_bytes] | @tsv'\n",
+};
 
 enum { curve_columns = 72, curve_rows = 10, size_buckets = 48 };
 
@@ -341,30 +342,21 @@ static int show_bundled(bool json)
 
 int command_info(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     bool json = false;
     bool list = false;
-    int letter;
-    opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (letter) {
-        case 'j':
-            json = true;
-            break;
-        case 'l':
-            list = true;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            return EXIT_DONE;
-        default:
-            return complain("info", true, "unknown option %s", argv[optind - 1]);
-        }
+    const struct option_row rows[] = {
+        {.name = "list",
+         .flag = &list,
+         .text = "print one line for each installed recording; its name can be used as TRACE"},
+        {.name = "json",
+         .flag = &json,
+         .text = "print JSON: one object, or an array for several traces and with --list"},
+        OPTION_HELP,
+        {.name = NULL},
+    };
+    const int status = read_options(&subcommand, rows, NULL, argc, argv);
+    if (status != EXIT_DONE) {
+        return status < 0 ? EXIT_DONE : status;
     }
     if (list) {
         return optind == argc ? show_bundled(json) : complain("info", true, "--list takes no trace %s", argv[optind]);

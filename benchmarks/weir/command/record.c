@@ -11,6 +11,7 @@
 #include "command.h"
 
 #include "install_paths.h"
+#include "options.h"
 #include "record_collect.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -31,37 +32,37 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[] =
-    "weir record -- PROGRAM ARGUMENTS...: record the allocator calls of a program\n"
-    "\n"
-    "Runs an unmodified program and writes every allocation, realloc and free to a trace, which weir replay then\n"
-    "replays against other strategies. On Ascend these are the calls of the device runtime, with events and waits;\n"
-    "otherwise those of the malloc family. No call is lost: a program that allocates faster than the trace can be\n"
-    "written is slowed down.\n"
-    "\n"
-    "  -o, --output FILE  write to this file, compressed if it ends in .xz or .gz (default: PROGRAM-PID.wtr)\n"
-    "  -w, --what WHAT    host: the malloc family; device: the device runtime, pinned host memory included; all:\n"
-    "                     both, as devices of one trace; weir: the weir heaps that the program creates, one file\n"
-    "                     each, FILE, FILE.2, ... (default: device if the program allocates any such memory, else\n"
-    "                     host)\n"
-    "  -c, --children     record every process that the program starts, each to a separate file: FILE, FILE.2, ...;\n"
-    "                     traces of these names from an earlier run are removed\n"
-    "  -m, --min SIZE     leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)\n"
-    "  -q, --quiet        print no summary on standard error\n"
-    "  -h, --help         print this text\n"
-    "\n"
-    "  weir record -- ./engine model.onnx\n"
-    "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
-    "  weir replay run.wtr.xz\n"
-    "\n"
-    "While the program runs, the trace is written beside FILE, as FILE.RANDOM.part; the complete trace is renamed.\n"
-    "The trace ends with the program's last call, even if the program crashes or calls _exit. Processes that it\n"
-    "starts are recorded with --children only. If the program calls exec, the new program is recorded and the earlier\n"
-    "events are discarded. A program that is statically linked, setuid or contains its own malloc cannot be recorded,\n"
-    "and memory that a program maps by itself is not recorded.\n"
-    "\n"
-    "Exit status: that of the program; 126 if it cannot be run, 127 if it was not found, 2 for bad usage or if the\n"
-    "trace could not be written.\n";
+static const struct subcommand subcommand = {
+    .name = "record",
+    .head =
+        "weir record -- PROGRAM ARGUMENTS...: record the allocator calls of a program\n"
+        "\n"
+        "Runs an unmodified program and writes every allocation, realloc and free to a trace, which weir replay then\n"
+        "replays against other strategies. On Ascend these are the calls of the device runtime, with events and "
+        "waits;\n"
+        "otherwise those of the malloc family. No call is lost: a program that allocates faster than the trace can be\n"
+        "written is slowed down.\n"
+        "\n",
+    .tail =
+        "\n"
+        "  weir record -- ./engine model.onnx\n"
+        "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
+        "  weir replay run.wtr.xz\n"
+        "\n"
+        "While the program runs, the trace is written beside FILE, as FILE.RANDOM.part; the complete trace is "
+        "renamed.\n"
+        "The trace ends with the program's last call, even if the program crashes or calls _exit. Processes that it\n"
+        "starts are recorded with --children only. If the program calls exec, the new program is recorded and the "
+        "earlier\n"
+        "events are discarded. A program that is statically linked, setuid or contains its own malloc cannot be "
+        "recorded,\n"
+        "and memory that a program maps by itself is not recorded.\n"
+        "\n"
+        "Exit status: that of the program; 126 if it cannot be run, 127 if it was not found, 2 for bad usage or if "
+        "the\n"
+        "trace could not be written.\n",
+    .stops = true, /* the rest belongs to the program */
+};
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
@@ -79,8 +80,9 @@ struct settings {
 
 /* --- options --- */
 
-static int parse_what(struct settings *settings, const char *text)
+static int parse_what(void *ctx, const char *text)
 {
+    struct settings *settings = ctx;
     static const char *const names[] = {"host", "device", "all"};
     static const enum collect_what values[] = {COLLECT_HOST, COLLECT_DEVICE, COLLECT_ALL};
     settings->heaps = strcmp(text, "weir") == 0;
@@ -96,58 +98,57 @@ static int parse_what(struct settings *settings, const char *text)
     return complain("record", true, "--what %s: it is host, device, all or weir", text);
 }
 
-static int apply_option(struct settings *settings, int code, const char *value)
+static int parse_output(void *ctx, const char *value)
 {
-    switch (code) {
-    case 'o':
-        settings->output = value;
-        return value[0] != '\0' && strcmp(value, "-") != 0
-                   ? EXIT_DONE
-                   : complain("record", true, "--output %s: a file is needed; standard output is the program's", value);
-    case 'w':
-        return parse_what(settings, value);
-    case 'm':
-        return parse_size(value, &settings->least_bytes)
-                   ? EXIT_DONE
-                   : complain("record", true, "--min %s: not a size such as 4KiB", value);
-    case 'c':
-        settings->children = true;
-        return EXIT_DONE;
-    case 'q':
-    default:
-        settings->quiet = true;
-        return EXIT_DONE;
-    }
+    struct settings *settings = ctx;
+    settings->output = value;
+    return value[0] != '\0' && strcmp(value, "-") != 0
+               ? EXIT_DONE
+               : complain("record", true, "--output %s: a file is needed; standard output is the program's", value);
+}
+
+static int parse_min(void *ctx, const char *value)
+{
+    struct settings *settings = ctx;
+    return parse_size(value, &settings->least_bytes)
+               ? EXIT_DONE
+               : complain("record", true, "--min %s: not a size such as 4KiB", value);
 }
 
 /* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
-static int read_options(struct settings *settings, int argc, char **argv)
+static int read_settings(struct settings *settings, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"what", required_argument, NULL, 'w'},
-        {"min", required_argument, NULL, 'm'},
-        {"children", no_argument, NULL, 'c'},
-        {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {.name = "output",
+         .letter = 'o',
+         .value = "FILE",
+         .parse = parse_output,
+         .text = "write to this file, compressed if it ends in .xz or .gz (default: PROGRAM-PID.wtr)"},
+        {.name = "what",
+         .letter = 'w',
+         .value = "WHAT",
+         .parse = parse_what,
+         .text = "host: the malloc family; device: the device runtime, pinned host memory included; all:\n"
+                 "both, as devices of one trace; weir: the weir heaps that the program creates, one file\n"
+                 "each, FILE, FILE.2, ... (default: device if the program allocates any such memory, else\n"
+                 "host)"},
+        {.name = "children",
+         .letter = 'c',
+         .flag = &settings->children,
+         .text = "record every process that the program starts, each to a separate file: FILE, FILE.2, ...;\n"
+                 "traces of these names from an earlier run are removed"},
+        {.name = "min",
+         .letter = 'm',
+         .value = "SIZE",
+         .parse = parse_min,
+         .text = "leave out smaller blocks of host memory (default: 4KiB, which keeps tensors; 0: none)"},
+        {.name = "quiet", .letter = 'q', .text = "print no summary on standard error", .flag = &settings->quiet},
+        OPTION_HELP,
+        {.name = NULL},
     };
-    int code;
-    opterr = 0;
-    while ((code = getopt_long(argc, argv, "+:o:w:m:cqh", options, NULL)) != -1) {
-        if (code == 'h') {
-            return -1;
-        }
-        if (code == ':') {
-            return complain("record", true, "%s needs a value", argv[optind - 1]);
-        }
-        if (code == '?') {
-            return complain("record", true, "unknown option %s", argv[optind - 1]);
-        }
-        int status = apply_option(settings, code, optarg);
-        if (status != EXIT_DONE) {
-            return status;
-        }
+    const int status = read_options(&subcommand, rows, settings, argc, argv);
+    if (status != EXIT_DONE) {
+        return status;
     }
     settings->program = argv + optind;
     if ((settings->heaps || settings->children) && settings->output != NULL && trace_packs(settings->output)) {
@@ -589,11 +590,8 @@ int command_record(int argc, char **argv)
     struct settings settings = {.what = COLLECT_AUTO, .least_bytes = 4096};
     char path[PATH_MAX];
     char name[PATH_MAX];
-    int status = read_options(&settings, argc, argv);
+    int status = read_settings(&settings, argc, argv);
     if (status != EXIT_DONE) {
-        if (status < 0) {
-            (void)fputs(help, stdout);
-        }
         return status < 0 ? EXIT_DONE : status;
     }
     if (!find_program(settings.program[0], path, sizeof(path))) {

@@ -14,6 +14,7 @@
 
 #include "record_collect.h"
 
+#include "shared/clock.h"
 #include "shared/record_text.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
@@ -351,13 +352,6 @@ static void flush(struct target *target)
     }
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* True if the next ticket, which is not yet published, counts as lost. */
 static bool is_given_up(struct collector *collector, uint64_t image_first, uint64_t tail, bool ended)
 {
@@ -367,7 +361,7 @@ static bool is_given_up(struct collector *collector, uint64_t image_first, uint6
     if (!collector->options.children || collector->next >= tail) {
         return false;
     }
-    const uint64_t now = clock_ns();
+    const uint64_t now = wall_ns();
     collector->stuck_ns = collector->stuck_ns != 0 ? collector->stuck_ns : now;
     return now - collector->stuck_ns > patience_ns;
 }
@@ -499,7 +493,7 @@ struct collector *collector_open(const struct collect_options *options, const ch
     collector->options = *options;
     (void)snprintf(collector->source, sizeof(collector->source), "%s", options->source);
     make_one_line(collector->source);
-    collector->start_ns = clock_ns();
+    collector->start_ns = wall_ns();
     *failed = "shared memory";
     if (make_channel(collector)) {
         *failed = options->path;

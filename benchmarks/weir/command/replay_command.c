@@ -4,6 +4,7 @@
 
 #include "bundled.h"
 #include "json.h"
+#include "options.h"
 #include "output.h"
 #include "units.h"
 
@@ -13,6 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static void print_strategies(void)
+{
+    (void)fputs("Strategies:\n", stdout);
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        (void)printf("  %-13s %s\n", s->name, s->text);
+    }
+    (void)fputc('\n', stdout);
+}
 
 static const char help_head[] =
     "weir replay TRACE...: how would other strategies have served this run?\n"
@@ -24,25 +34,6 @@ static const char help_head[] =
     "\n";
 
 static const char help_tail[] =
-    "\n"
-    "  -s, --strategy LIST  strategies to compare, separated by commas (default: caching,pytorch,direct)\n"
-    "  -c, --capacity SIZE  device memory, for example 64GiB (default: the capacity in the trace, else unlimited)\n"
-    "  -l, --limit SIZE     maximum memory that a pool may reserve\n"
-    "      --growth POLICY  if memory of another stream would serve after a wait: balanced, grow-first, wait-first\n"
-    "      --seed N         jitter in the durations of device work; the same seed gives the same run (default: none)\n"
-    "      --ignore-uses    do not tell the pool which other streams use a block, to show the resulting hazards\n"
-    "      --check          prove the pool's invariants after every event (slow)\n"
-    "      --no-audit       do not look for hazards (faster)\n"
-    "      --repeat N       replay the trace N times in a row\n"
-    "      --pad N          bytes that the pytorch model adds to each request (default: as the recording shows)\n"
-    "      --sweep[=F:T:S]  replay also under pool limits of F to T times peak live in steps of S (default:\n"
-    "                       1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
-    "                       out below it\n"
-    "      --report FILE    write a page with charts: bytes over time, memory maps, fragmentation\n"
-    "      --json           print JSON: one object, or an array for several traces\n"
-    "      --no-timing      do not time calls; all figures are then the same in every run\n"
-    "  -q, --quiet          print no progress\n"
-    "  -h, --help           print this text\n"
     "\n"
     "  weir replay snapshot.pickle\n"
     "  weir replay ort_unet_dyn_res      an installed recording (weir info --list)\n"
@@ -56,12 +47,14 @@ static const char help_tail[] =
     "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells how\n"
     "many tenths of the events were played before memory ran out.\n"
     "\n"
-    "Prices of device calls are assumed, or those of the file that the environment variable WEIR_SIM_PRICES names; "
-    "the\n"
+    "Prices of device calls are assumed, or those of the file that the environment variable WEIR_SIM_PRICES names; the\n"
     "heading of each table says which.\n"
     "\n"
     "Exit status: 0 if every replay finished (running out of memory is a result), 1 if hazards were found, 2 for bad\n"
     "usage or input, or if the output could not be written.\n";
+
+static const struct subcommand subcommand = {
+    .name = "replay", .head = help_head, .middle = print_strategies, .tail = help_tail};
 
 enum { most_strategies = 16 };
 
@@ -78,20 +71,11 @@ struct settings {
     bool quiet;
 };
 
-static void print_help(void)
-{
-    (void)fputs(help_head, stdout);
-    (void)fputs("Strategies:\n", stdout);
-    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
-        (void)printf("  %-13s %s\n", s->name, s->text);
-    }
-    (void)fputs(help_tail, stdout);
-}
-
 /* --- options --- */
 
-static int parse_strategies(struct settings *settings, const char *list)
+static int parse_strategies(void *ctx, const char *list)
 {
+    struct settings *settings = ctx;
     settings->strategy_count = 0;
     for (const char *name = list;;) {
         size_t length = strcspn(name, ",");
@@ -110,8 +94,9 @@ static int parse_strategies(struct settings *settings, const char *list)
     }
 }
 
-static int parse_growth(struct settings *settings, const char *text)
+static int parse_growth(void *ctx, const char *text)
 {
+    struct settings *settings = ctx;
     static const char *const names[] = {"balanced", "grow-first", "wait-first"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
@@ -169,8 +154,9 @@ static bool parse_factor(const char **text, uint32_t *thousandths)
 }
 
 /* Parses FROM:TO or FROM:TO:STEP; NULL selects the defaults. */
-static int parse_sweep(struct settings *settings, const char *text)
+static int parse_sweep(void *ctx, const char *text)
 {
+    struct settings *settings = ctx;
     struct sweep_range *range = &settings->sweep;
     const char *at = text;
     *range = (struct sweep_range){.from = 1000, .to = 1300, .step = 10};
@@ -196,110 +182,98 @@ static int parse_sweep(struct settings *settings, const char *text)
     return EXIT_DONE;
 }
 
-enum option_code {
-    OPTION_GROWTH = 256,
-    OPTION_SEED,
-    OPTION_IGNORE,
-    OPTION_CHECK,
-    OPTION_NO_AUDIT,
-    OPTION_REPEAT,
-    OPTION_PAD,
-    OPTION_REPORT,
-    OPTION_JSON,
-    OPTION_NO_TIMING,
-    OPTION_SWEEP
-};
+static int parse_capacity(void *ctx, const char *value)
+{
+    return parse_memory("--capacity", value, &((struct settings *)ctx)->replay.capacity);
+}
 
-static int apply_option(struct settings *settings, int code, const char *value)
+static int parse_limit(void *ctx, const char *value)
+{
+    return parse_memory("--limit", value, &((struct settings *)ctx)->replay.limit);
+}
+
+static int parse_seed(void *ctx, const char *value)
+{
+    return parse_count("--seed", value, 0, UINT64_MAX, &((struct settings *)ctx)->replay.seed);
+}
+
+static int parse_repeat(void *ctx, const char *value)
 {
     uint64_t number = 0;
-    int status = EXIT_DONE;
-    switch (code) {
-    case 's':
-        return parse_strategies(settings, value);
-    case 'c':
-        return parse_memory("--capacity", value, &settings->replay.capacity);
-    case 'l':
-        return parse_memory("--limit", value, &settings->replay.limit);
-    case OPTION_GROWTH:
-        return parse_growth(settings, value);
-    case OPTION_SEED:
-        return parse_count("--seed", value, 0, UINT64_MAX, &settings->replay.seed);
-    case OPTION_REPEAT:
-        status = parse_count("--repeat", value, 1, 1000000, &number);
-        settings->replay.repeat = (uint32_t)number;
-        return status;
-    case OPTION_PAD:
-        status = parse_count("--pad", value, 0, 511, &number);
-        settings->pad = (int)number;
-        return status;
-    case OPTION_IGNORE:
-        settings->replay.ignore_uses = true;
-        return EXIT_DONE;
-    case OPTION_CHECK:
-        settings->replay.check = true;
-        return EXIT_DONE;
-    case OPTION_NO_AUDIT:
-        settings->replay.no_audit = true;
-        return EXIT_DONE;
-    case OPTION_NO_TIMING:
-        settings->replay.no_timing = true;
-        return EXIT_DONE;
-    case OPTION_REPORT:
-        settings->report = value;
-        settings->replay.history = true;
-        return EXIT_DONE;
-    case OPTION_SWEEP:
-        return parse_sweep(settings, value);
-    case OPTION_JSON:
-        settings->json = true;
-        return EXIT_DONE;
-    case 'q':
-    default:
-        settings->quiet = true;
-        return EXIT_DONE;
-    }
+    const int status = parse_count("--repeat", value, 1, 1000000, &number);
+    ((struct settings *)ctx)->replay.repeat = (uint32_t)number;
+    return status;
+}
+
+static int parse_pad(void *ctx, const char *value)
+{
+    uint64_t number = 0;
+    const int status = parse_count("--pad", value, 0, 511, &number);
+    ((struct settings *)ctx)->pad = (int)number;
+    return status;
 }
 
 /* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
-static int read_options(struct settings *settings, int argc, char **argv)
+static int read_settings(struct settings *settings, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"strategy", required_argument, NULL, 's'},
-        {"capacity", required_argument, NULL, 'c'},
-        {"limit", required_argument, NULL, 'l'},
-        {"growth", required_argument, NULL, OPTION_GROWTH},
-        {"seed", required_argument, NULL, OPTION_SEED},
-        {"ignore-uses", no_argument, NULL, OPTION_IGNORE},
-        {"check", no_argument, NULL, OPTION_CHECK},
-        {"no-audit", no_argument, NULL, OPTION_NO_AUDIT},
-        {"no-timing", no_argument, NULL, OPTION_NO_TIMING},
-        {"repeat", required_argument, NULL, OPTION_REPEAT},
-        {"sweep", optional_argument, NULL, OPTION_SWEEP},
-        {"pad", required_argument, NULL, OPTION_PAD},
-        {"report", required_argument, NULL, OPTION_REPORT},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    struct replay_options *replay = &settings->replay;
+    const struct option_row rows[] = {
+        {.name = "strategy",
+         .letter = 's',
+         .value = "LIST",
+         .parse = parse_strategies,
+         .text = "strategies to compare, separated by commas (default: caching,pytorch,direct)"},
+        {.name = "capacity",
+         .letter = 'c',
+         .value = "SIZE",
+         .parse = parse_capacity,
+         .text = "device memory, for example 64GiB (default: the capacity in the trace, else unlimited)"},
+        {.name = "limit",
+         .letter = 'l',
+         .value = "SIZE",
+         .parse = parse_limit,
+         .text = "maximum memory that a pool may reserve"},
+        {.name = "growth",
+         .value = "POLICY",
+         .parse = parse_growth,
+         .text = "if memory of another stream would serve after a wait: balanced, grow-first, wait-first"},
+        {.name = "seed",
+         .value = "N",
+         .parse = parse_seed,
+         .text = "jitter in the durations of device work; the same seed gives the same run (default: none)"},
+        {.name = "ignore-uses",
+         .flag = &replay->ignore_uses,
+         .text = "do not tell the pool which other streams use a block, to show the resulting hazards"},
+        {.name = "check", .flag = &replay->check, .text = "prove the pool's invariants after every event (slow)"},
+        {.name = "no-audit", .flag = &replay->no_audit, .text = "do not look for hazards (faster)"},
+        {.name = "repeat", .value = "N", .parse = parse_repeat, .text = "replay the trace N times in a row"},
+        {.name = "pad",
+         .value = "N",
+         .parse = parse_pad,
+         .text = "bytes that the pytorch model adds to each request (default: as the recording shows)"},
+        {.name = "sweep",
+         .value = "[=F:T:S]",
+         .parse = parse_sweep,
+         .text = "replay also under pool limits of F to T times peak live in steps of S (default:\n"
+                 "1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
+                 "out below it"},
+        {.name = "report",
+         .value = "FILE",
+         .word = &settings->report,
+         .text = "write a page with charts: bytes over time, memory maps, fragmentation"},
+        {.name = "json", .flag = &settings->json, .text = "print JSON: one object, or an array for several traces"},
+        {.name = "no-timing",
+         .flag = &replay->no_timing,
+         .text = "do not time calls; all figures are then the same in every run"},
+        {.name = "quiet", .letter = 'q', .flag = &settings->quiet, .text = "print no progress"},
+        OPTION_HELP,
+        {.name = NULL},
     };
-    int code;
-    opterr = 0;
-    while ((code = getopt_long(argc, argv, ":s:c:l:qh", options, NULL)) != -1) {
-        if (code == 'h') {
-            return -1;
-        }
-        if (code == ':') {
-            return complain("replay", true, "%s needs a value", argv[optind - 1]);
-        }
-        if (code == '?') {
-            return complain("replay", true, "unknown option %s", argv[optind - 1]);
-        }
-        int status = apply_option(settings, code, optarg);
-        if (status != EXIT_DONE) {
-            return status;
-        }
+    const int status = read_options(&subcommand, rows, settings, argc, argv);
+    if (status != EXIT_DONE) {
+        return status;
     }
+    replay->history = settings->report != NULL;
     if (settings->sweeps && settings->replay.limit != 0) {
         return complain("replay", true, "--limit and --sweep are both limits: name one");
     }
@@ -574,17 +548,14 @@ int command_replay(int argc, char **argv)
     char *command = command_line(argc, argv);
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {
-        status = read_options(&settings, argc, argv);
+        status = read_settings(&settings, argc, argv);
     }
     if (status == EXIT_DONE) {
         status = read_prices(&settings);
     }
-    if (status == -1) {
-        print_help();
-        status = EXIT_DONE;
-    } else if (status == EXIT_DONE) {
+    if (status == EXIT_DONE) {
         status = run(&settings, argv + optind, (size_t)(argc - optind), command);
     }
     free(command);
-    return status;
+    return status < 0 ? EXIT_DONE : status;
 }

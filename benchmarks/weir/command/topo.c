@@ -4,6 +4,7 @@
 #include "command.h"
 #include "json.h"
 #include "machine.h"
+#include "options.h"
 #include "units.h"
 
 #include <weir/topology.h>
@@ -17,22 +18,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "weir topo: print NUMA nodes, devices, and the host memory that can be pinned here\n"
-    "\n"
-    "Prints the nodes, their distances, the nodes that this process may use, and the accelerators with the node next\n"
-    "to each. Then it tries to pin 2 MiB of each kind of page and prints the results, the obstacles and their\n"
-    "remedies.\n"
-    "\n"
-    "      --json             print JSON\n"
-    "      --xml FILE         describe another machine, from a file of lstopo (lstopo --of xml FILE)\n"
-    "      --synthetic TEXT   describe an imaginary machine, as for lstopo: \"pack:2 [numa] core:4 pu:1\"\n"
-    "  -h, --help             print this text\n"
-    "\n"
-    "For another machine it prints nodes, distances and devices only.\n"
-    "\n"
-    "  weir topo\n"
-    "  weir topo --json | jq '.devices[] | {bus_id, node}'\n";
+static const struct subcommand subcommand = {
+    .name = "topo",
+    .head = "weir topo: print NUMA nodes, devices, and the host memory that can be pinned here\n"
+            "\n"
+            "Prints the nodes, their distances, the nodes that this process may use, and the accelerators with the "
+            "node next\n"
+            "to each. Then it tries to pin 2 MiB of each kind of page and prints the results, the obstacles and their\n"
+            "remedies.\n"
+            "\n",
+    .tail = "\n"
+            "For another machine it prints nodes, distances and devices only.\n"
+            "\n"
+            "  weir topo\n"
+            "  weir topo --json | jq '.devices[] | {bus_id, node}'\n",
+};
 
 /* --- remedies --- */
 
@@ -352,37 +352,25 @@ static int print_json(const weir_topology *t)
 
 int command_topo(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"xml", required_argument, NULL, 'x'},
-        {"synthetic", required_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
     weir_topology *topology = NULL;
     bool json = false;
-    int letter;
-    opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (letter) {
-        case 'j':
-            json = true;
-            break;
-        case 'x':
-            config.xml = optarg;
-            break;
-        case 's':
-            config.synthetic = optarg;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            return EXIT_DONE;
-        case ':':
-            return complain("topo", true, "%s needs a value", argv[optind - 1]);
-        default:
-            return complain("topo", true, "unknown option %s", argv[optind - 1]);
-        }
+    const struct option_row rows[] = {
+        {.name = "json", .text = "print JSON", .flag = &json},
+        {.name = "xml",
+         .value = "FILE",
+         .word = &config.xml,
+         .text = "describe another machine, from a file of lstopo (lstopo --of xml FILE)"},
+        {.name = "synthetic",
+         .value = "TEXT",
+         .word = &config.synthetic,
+         .text = "describe an imaginary machine, as for lstopo: \"pack:2 [numa] core:4 pu:1\""},
+        OPTION_HELP,
+        {.name = NULL},
+    };
+    const int read = read_options(&subcommand, rows, NULL, argc, argv);
+    if (read != EXIT_DONE) {
+        return read < 0 ? EXIT_DONE : read;
     }
     if (optind < argc) {
         return complain("topo", true, "takes no argument %s", argv[optind]);

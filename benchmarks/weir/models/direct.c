@@ -26,8 +26,8 @@
  * by_size.size the size of the region, and both addresses are its address. A taken region is in neither tree. */
 struct region {
     weir_record record; /* first: a token is its address; in use while the region is taken */
-    struct size_node by_hint;
-    struct size_node by_size;
+    weir__tree_node by_hint;
+    weir__tree_node by_size;
     struct region *previous; /* in the order in which regions were added */
     struct region *next;
     weir_lane lane; /* lane of a free region */
@@ -211,7 +211,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
         return WEIR_ERR_NO_MEMORY;
     }
     const struct size_tree *tree = &model->lanes[lane].by_hint;
-    struct size_node *node = size_tree_lower(tree, size, 0);
+    weir__tree_node *node = weir__tree_at_least(&tree->nodes, size, 0);
     while (node != NULL && node->size == size) {
         struct region *region = WEIR_MODEL_OWNER(node, struct region, by_hint);
         if (serves(region, limit, size, align)) {
@@ -229,7 +229,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
             };
             return WEIR_OK;
         }
-        node = size_tree_next(tree, node);
+        node = weir__tree_step(node, 1);
     }
     return WEIR_ERR_NO_MEMORY;
 }
@@ -277,7 +277,7 @@ static void walk(const void *state, weir_range_visitor visit, void *ctx)
 
 static uint64_t largest_in(const struct lane *lane)
 {
-    const struct size_node *node = size_tree_last(&lane->by_size);
+    const weir__tree_node *node = weir__tree_end(&lane->by_size.nodes, 1);
     return node != NULL ? node->size : 0;
 }
 
@@ -332,13 +332,13 @@ static const char *check_regions(const struct model *model, struct tally *tally)
     return previous == model->last ? NULL : "direct: the list of regions does not end at its last";
 }
 
-static bool belongs_by_hint(void *ctx, struct size_node *node)
+static bool belongs_by_hint(const void *ctx, weir__tree_node *node)
 {
     const struct region *region = WEIR_MODEL_OWNER(node, struct region, by_hint);
     return !region->taken && region->lane == *(const weir_lane *)ctx;
 }
 
-static bool belongs_by_size(void *ctx, struct size_node *node)
+static bool belongs_by_size(const void *ctx, weir__tree_node *node)
 {
     const struct region *region = WEIR_MODEL_OWNER(node, struct region, by_size);
     return !region->taken && region->lane == *(const weir_lane *)ctx;
@@ -346,16 +346,12 @@ static bool belongs_by_size(void *ctx, struct size_node *node)
 
 static const char *check_lane(const struct lane *lane, weir_lane number)
 {
-    const char *why = size_tree_check(&lane->by_hint);
+    const char *why = size_tree_check(&lane->by_hint, belongs_by_hint, &number);
     if (why == NULL) {
-        why = size_tree_check(&lane->by_size);
+        why = size_tree_check(&lane->by_size, belongs_by_size, &number);
     }
     if (why != NULL) {
         return why;
-    }
-    if (!size_tree_each(&lane->by_hint, belongs_by_hint, &number) ||
-        !size_tree_each(&lane->by_size, belongs_by_size, &number)) {
-        return "direct: a lane holds a region that does not belong there";
     }
     return lane->by_hint.count == lane->by_size.count ? NULL : "direct: the two orders of a lane differ";
 }

@@ -42,8 +42,8 @@ struct region;
  * Invariants: previous and next are the adjacent blocks in the region (NULL at its ends); no two adjacent blocks are
  * free; a free block is in the tree of its region's lane and pool with node.size and node.address as its key. */
 struct block {
-    weir_record record;    /* first: a token is its address; in use while the block is taken */
-    struct size_node node; /* also holds address and size of a taken block */
+    weir_record record;   /* first: a token is its address; in use while the block is taken */
+    weir__tree_node node; /* also holds address and size of a taken block */
     struct region *region;
     struct block *previous;
     struct block *next; /* also links unused records */
@@ -402,13 +402,13 @@ static weir_status take(struct model *model, struct block *block, uint64_t addre
  * */
 static struct block *best_fit(const struct size_tree *tree, uint64_t size, weir_tick limit)
 {
-    struct size_node *node = size_tree_lower(tree, size, 0);
+    weir__tree_node *node = weir__tree_at_least(&tree->nodes, size, 0);
     while (node != NULL) {
         struct block *block = WEIR_MODEL_OWNER(node, struct block, node);
         if (block->tick <= limit) {
             return block;
         }
-        node = size_tree_next(tree, node);
+        node = weir__tree_step(node, 1);
     }
     return NULL;
 }
@@ -534,7 +534,7 @@ static uint64_t largest_in(const struct lane *lane)
 {
     uint64_t largest = 0;
     for (size_t kind = 0; kind < POOL_KINDS; kind++) {
-        const struct size_node *node = size_tree_last(&lane->free[kind]);
+        const weir__tree_node *node = weir__tree_end(&lane->free[kind].nodes, 1);
         if (node != NULL && node->size > largest) {
             largest = node->size;
         }
@@ -634,7 +634,7 @@ struct set {
     enum pool_kind kind;
 };
 
-static bool belongs(void *ctx, struct size_node *node)
+static bool belongs(const void *ctx, weir__tree_node *node)
 {
     const struct set *set = ctx;
     const struct block *block = WEIR_MODEL_OWNER(node, struct block, node);
@@ -650,12 +650,9 @@ static const char *check_sets(const struct model *model, uint64_t free_ranges)
         for (size_t kind = 0; kind < POOL_KINDS; kind++) {
             const struct size_tree *tree = &model->lanes[lane].free[kind];
             struct set set = {.lane = (weir_lane)lane, .kind = (enum pool_kind)kind};
-            const char *why = size_tree_check(tree);
+            const char *why = size_tree_check(tree, belongs, &set);
             if (why != NULL) {
                 return why;
-            }
-            if (!size_tree_each(tree, belongs, &set)) {
-                return "pytorch: a free set holds a range that does not belong there";
             }
             count += tree->count;
         }

@@ -20,6 +20,7 @@
 #include "recorded.h"
 
 #include "pytorch.h"
+#include "shared/number_map.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -75,25 +76,13 @@ struct prior {
     size_t event;
 };
 
-/* An entry of the hash table from (private pool, stream) to lane, with linear probing. Each pair has its own memory. */
-struct lane_slot {
-    uint64_t key;
-    weir_lane lane; /* 0 = empty */
-};
-
-struct lane_map {
-    struct lane_slot *slots;
-    size_t capacity; /* 0 or a power of two */
-    size_t count;
-};
-
 struct check {
     const struct trace *trace;
     const weir_strategy_ops *ops;
     struct heap *heaps;           /* [trace->device_count] */
     struct placement *placements; /* [trace->block_count] */
-    struct lane_map lanes;
-    weir_tick *limits; /* zero for every lane: all frees have tick 0, so no work is ever pending */
+    weir__number_map lanes;       /* (private pool, stream) -> lane: each pair has its own memory */
+    weir_tick *limits;            /* zero for every lane: all frees have tick 0, so no work is ever pending */
     size_t limit_count;
     struct prior *priors; /* sorted by device and address */
     size_t prior_count;
@@ -133,41 +122,6 @@ static struct heap *heap_of(struct check *check, uint32_t stream)
     return &check->heaps[device_of(check->trace, stream)];
 }
 
-static uint64_t mix(uint64_t key)
-{
-    key = (key ^ (key >> 31)) * UINT64_C(0x7fb5d329728ea185);
-    return key ^ (key >> 27);
-}
-
-static struct lane_slot *find_slot(const struct lane_map *map, uint64_t key)
-{
-    size_t i = (size_t)mix(key) & (map->capacity - 1);
-    while (map->slots[i].lane != 0 && map->slots[i].key != key) {
-        i = (i + 1) & (map->capacity - 1);
-    }
-    return &map->slots[i];
-}
-
-static bool grow_map(struct lane_map *map)
-{
-    if ((map->count + 1) * 2 <= map->capacity) {
-        return true;
-    }
-    struct lane_map wider = {.capacity = map->capacity == 0 ? 64 : map->capacity * 2, .count = map->count};
-    wider.slots = calloc(wider.capacity, sizeof(*wider.slots));
-    if (wider.slots == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < map->capacity; i++) {
-        if (map->slots[i].lane != 0) {
-            *find_slot(&wider, map->slots[i].key) = map->slots[i];
-        }
-    }
-    free(map->slots);
-    *map = wider;
-    return true;
-}
-
 static bool reserve_limit(struct check *check, weir_lane lane)
 {
     if (lane < check->limit_count) {
@@ -188,17 +142,14 @@ static bool reserve_limit(struct check *check, weir_lane lane)
  * table has no unused entries. */
 static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stream, uint32_t pool, weir_lane *lane)
 {
-    if (!grow_map(&check->lanes)) {
-        return WEIR_ERR_NO_MEMORY;
+    const uint64_t key = (uint64_t)pool << 32 | stream;
+    *lane = (weir_lane)weir__number_map_get(&check->lanes, key);
+    if (*lane == 0) {
+        if (!weir__number_map_put(&check->lanes, key, heap->lanes + 1)) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+        *lane = ++heap->lanes;
     }
-    uint64_t key = (uint64_t)pool << 32 | stream;
-    struct lane_slot *slot = find_slot(&check->lanes, key);
-    if (slot->lane == 0) {
-        slot->key = key;
-        slot->lane = ++heap->lanes;
-        check->lanes.count++;
-    }
-    *lane = slot->lane;
     return reserve_limit(check, *lane) ? check->ops->lane_add(heap->model, *lane) : WEIR_ERR_NO_MEMORY;
 }
 
@@ -853,7 +804,7 @@ static void stop(struct check *check)
     free(check->heaps);
     free(check->placements);
     free(check->priors);
-    free(check->lanes.slots);
+    weir__number_map_fini(&check->lanes);
     free(check->limits);
 }
 

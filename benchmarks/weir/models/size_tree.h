@@ -1,54 +1,54 @@
-/* size_tree.h: a set of free ranges ordered by (size, address), shared by the models in this folder.
- *
- * Idea: a treap, a binary tree ordered by key and heap-ordered by a pseudo-random priority, which balances itself
- * without colours or counts. Nodes sit inside the caller's records (WEIR_MODEL_OWNER finds the record), so the tree
- * never allocates and never fails.
- * Guarantee: the order is exact and total; equal sizes are ordered by address. Priorities come from a counter in the
- * tree, so the same calls build the same tree. Results do not depend on the shape of the tree.
- * Cost: insert, remove and search take O(log n) expected steps; count and bytes are one load.
+/* size_tree.h: a set of free ranges ordered by (size, address), shared by the models in this folder: a tree
+ * (shared/tree.h) that also counts its nodes and adds up their sizes. Equal sizes are ordered by address. Results do
+ * not depend on the shape of the tree.
  */
 #ifndef WEIR_BENCHMARKS_MODELS_SIZE_TREE_H
 #define WEIR_BENCHMARKS_MODELS_SIZE_TREE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "shared/tree.h"
 
 /* Returns the record of type `type` that has its member `member` at `pointer`. */
 #define WEIR_MODEL_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* Invariant: the nodes of the left subtree have a smaller (size, address), those of the right subtree a larger one, and
- * no child has a higher priority. */
-struct size_node {
-    struct size_node *left;
-    struct size_node *right;
-    uint64_t size;
-    uint64_t address;
-    uint32_t priority;
-};
-
 struct size_tree {
-    struct size_node *root;
+    weir__tree nodes;
     uint64_t count;
-    uint64_t bytes;    /* sum of the sizes */
-    uint64_t inserted; /* nodes so far: the source of priorities */
+    uint64_t bytes; /* sum of the sizes */
 };
 
 /* Inserts a node. The caller has set node->size and node->address; no node of the tree may have the same pair. */
-void size_tree_insert(struct size_tree *tree, struct size_node *node);
+static inline void size_tree_insert(struct size_tree *tree, weir__tree_node *node)
+{
+    weir__tree_insert(&tree->nodes, node);
+    tree->count++;
+    tree->bytes += node->size;
+}
+
 /* Removes a node, which must be in this tree. */
-void size_tree_remove(struct size_tree *tree, struct size_node *node);
+static inline void size_tree_remove(struct size_tree *tree, weir__tree_node *node)
+{
+    weir__tree_remove(&tree->nodes, node);
+    tree->count--;
+    tree->bytes -= node->size;
+}
 
-/* Returns the smallest node that is at least (size, address); NULL if there is none. */
-struct size_node *size_tree_lower(const struct size_tree *tree, uint64_t size, uint64_t address);
-/* Returns the node that follows `node` in the order; NULL at the end. */
-struct size_node *size_tree_next(const struct size_tree *tree, const struct size_node *node);
-/* Returns the node of the largest size; NULL if the tree is empty. */
-struct size_node *size_tree_last(const struct size_tree *tree);
-
-/* Calls `visit` for each node in order until it returns false; false if it did. */
-bool size_tree_each(const struct size_tree *tree, bool (*visit)(void *ctx, struct size_node *node), void *ctx);
-/* Checks order, priorities and sums. Returns NULL, or a sentence that names the broken invariant. */
-const char *size_tree_check(const struct size_tree *tree);
+/* Checks the tree, and that `belongs` is true for each node. Returns NULL, or a sentence that names the flaw. */
+static inline const char *size_tree_check(const struct size_tree *tree,
+                                          bool (*belongs)(const void *ctx, weir__tree_node *node), const void *ctx)
+{
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    for (weir__tree_node *node = weir__tree_end(&tree->nodes, 0); node != NULL; node = weir__tree_step(node, 1)) {
+        if (!belongs(ctx, node)) {
+            return "size tree: a range does not belong there";
+        }
+        count++;
+        bytes += node->size;
+    }
+    if (count != tree->count || bytes != tree->bytes) {
+        return "size tree: count or bytes differ from the nodes";
+    }
+    return weir__tree_check(&tree->nodes);
+}
 
 #endif

@@ -1,23 +1,17 @@
 /* latency.c: see latency.h. Row 0 holds 0 to 63 ns one by one; each further row a doubling in 64 equal steps. */
 #include "latency.h"
 
-#include <string.h>
-#include <time.h>
+#include "shared/clock.h"
 
-uint64_t latency_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+#include <string.h>
 
 void latency_init(struct latency *latency)
 {
     memset(latency, 0, sizeof(*latency));
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 1000; i++) {
-        uint64_t began = latency_now();
-        uint64_t took = latency_now() - began;
+        uint64_t began = wall_ns();
+        uint64_t took = wall_ns() - began;
         least = took < least ? took : least;
     }
     latency->clock_ns = least;

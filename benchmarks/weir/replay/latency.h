@@ -15,7 +15,6 @@ struct latency {
 
 /* Empties the histogram and measures the cost of the clock. */
 void latency_init(struct latency *latency);
-uint64_t latency_now(void);
 void latency_add(struct latency *latency, uint64_t ns);
 /* Returns the value that a `share` of the samples does not exceed; 0 without samples. */
 double latency_percentile(const struct latency *latency, double share);

@@ -2,6 +2,8 @@
  * backwards. */
 #include "replay/metering_device.h"
 
+#include "shared/device_calls.h"
+
 #include <stdlib.h>
 
 static void note_added(struct watch *watch, uint64_t address, uint64_t size)
@@ -80,20 +82,6 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_vm_reserve(inner(watch), size, address));
-    return status;
-}
-
-static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_vm_release(inner(watch), address, size));
-    return status;
-}
-
 /* A handle of the simulator with its size. The pool's handle is the address of this record. */
 struct physical {
     weir_vm_handle handle;
@@ -151,76 +139,31 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-static weir_status event_create(void *ctx, weir_event **event)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_event_create(inner(watch), event));
-    return status;
-}
+/* The other calls are only counted. */
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                                     \
+    {                                                                                                                  \
+        struct watch *watch = ctx;                                                                                     \
+        WATCHED(watch, weir_device_##slot(inner(watch) WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));                   \
+        return status;                                                                                                 \
+    }
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result)        \
+    {                                                                                                                  \
+        struct watch *watch = ctx;                                                                                     \
+        WATCHED(watch, weir_device_##slot(inner(watch) WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result));           \
+        return status;                                                                                                 \
+    }
+GIVING(VM_RESERVE, vm_reserve, address, 1, size)
+CALL(VM_RELEASE, vm_release, 2, address, size)
+WEIR__ORDERING_CALLS(CALL, GIVING)
 
-static weir_status event_destroy(void *ctx, weir_event *event)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_event_destroy(inner(watch), event));
-    return status;
-}
-
-static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_event_record(inner(watch), event, native_stream));
-    return status;
-}
-
-static weir_status event_query(void *ctx, weir_event *event, bool *complete)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_event_query(inner(watch), event, complete));
-    return status;
-}
-
-static weir_status event_sync(void *ctx, weir_event *event)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_event_sync(inner(watch), event));
-    return status;
-}
-
-static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_stream_wait_event(inner(watch), native_stream, event));
-    return status;
-}
-
-static weir_status stream_sync(void *ctx, void *native_stream)
-{
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_stream_sync(inner(watch), native_stream));
-    return status;
-}
+#define SLOT(NAME, slot, ...) .slot = slot,
 
 weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep)
 {
     static const weir_device_ops ops = {
-        .struct_size = sizeof(ops),
-        .get_info = get_info,
-        .region_alloc = region_alloc,
-        .region_free = region_free,
-        .vm_reserve = vm_reserve,
-        .vm_release = vm_release,
-        .vm_create = vm_create,
-        .vm_destroy = vm_destroy,
-        .vm_map = vm_map,
-        .vm_unmap = vm_unmap,
-        .event_create = event_create,
-        .event_destroy = event_destroy,
-        .event_record = event_record,
-        .event_query = event_query,
-        .event_sync = event_sync,
-        .stream_wait_event = stream_wait_event,
-        .stream_sync = stream_sync,
-    };
+        .struct_size = sizeof(ops), .get_info = get_info, WEIR__DEVICE_CALLS(SLOT, SLOT)};
     *watch = (struct watch){.sim = sim, .total = total, .keep = keep, .event = -1};
     return weir_device_create(&ops, watch, &watch->device);
 }

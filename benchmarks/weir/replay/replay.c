@@ -21,6 +21,7 @@
 #include "replay/metering_device.h"
 #include "replay/series.h"
 #include "replay/tags.h"
+#include "shared/clock.h"
 
 enum {
     findings_read = 10000,
@@ -251,11 +252,11 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         note_absurd(run, event, size);
         return true;
     }
-    uint64_t began = run->options->no_timing ? 0 : latency_now();
+    uint64_t began = run->options->no_timing ? 0 : wall_ns();
     weir_status status = weir_pool_alloc_tagged(track->machine->pool, track->stream, size, align,
                                                 replay_tags_of(&run->tags, tag), &block);
     if (!run->options->no_timing) {
-        latency_add(&run->latency, latency_now() - began);
+        latency_add(&run->latency, wall_ns() - began);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
         note_oom(run, event, size, track->machine->pool);
@@ -290,11 +291,11 @@ static bool free_block(struct run *run, uint32_t index, struct track *track, con
     if (!run->options->no_audit) {
         weir_sim_block_free(machine->sim, weir_block_address(live->block), track != NULL ? track->native : NULL, tag);
     }
-    uint64_t began = run->options->no_timing ? 0 : latency_now();
+    uint64_t began = run->options->no_timing ? 0 : wall_ns();
     weir_status status = track != NULL ? weir_pool_free(machine->pool, live->block, track->stream)
                                        : weir_pool_free_idle(machine->pool, live->block);
     if (!run->options->no_timing) {
-        latency_add(&run->latency, latency_now() - began);
+        latency_add(&run->latency, wall_ns() - began);
     }
     if (status != WEIR_OK) {
         return fail_status(run, "free", status);
@@ -645,14 +646,14 @@ static bool play(struct run *run)
         if ((round > 0 && !free_rest(run)) || !play_prior(run)) {
             return false;
         }
-        uint64_t began = latency_now();
+        uint64_t began = wall_ns();
         if (!play_events(run, round, rounds)) {
             return false;
         }
         for (uint32_t d = 0; d < run->trace->device_count; d++) {
             run->machines[d].watch.keep = false; /* the report draws only the first round */
         }
-        run->result->seconds += (double)(latency_now() - began) * 1e-9;
+        run->result->seconds += (double)(wall_ns() - began) * 1e-9;
     }
     return true;
 }

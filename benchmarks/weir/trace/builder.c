@@ -3,6 +3,8 @@
  */
 #include "trace_internal.h"
 
+#include "shared/round_up.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,11 +312,6 @@ struct pad_evidence {
     uint64_t with;
 };
 
-static uint64_t round_512(uint64_t size)
-{
-    return (size + 511) & ~UINT64_C(511);
-}
-
 /* Returns a key that is unique for device and address: devices may use the same addresses for different memory. */
 static uint64_t device_address(uint32_t device, uint64_t address)
 {
@@ -325,7 +322,7 @@ static uint64_t device_address(uint32_t device, uint64_t address)
 static bool tells_pad(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_ALLOC && event->size < UINT64_MAX / 2 && event->address < UINT64_MAX / 2 &&
-           round_512(event->size) != round_512(event->size + 32);
+           round_up(event->size, 512) != round_up(event->size + 32, 512);
 }
 
 static bool block_appears(struct pad_evidence *evidence, const weir_trace_event *event)
@@ -340,8 +337,8 @@ static bool block_appears(struct pad_evidence *evidence, const weir_trace_event 
     if (!tells_pad(event)) {
         return true;
     }
-    uint64_t without = device_address(event->device, event->address + round_512(event->size));
-    uint64_t with = device_address(event->device, event->address + round_512(event->size + 32));
+    uint64_t without = device_address(event->device, event->address + round_up(event->size, 512));
+    uint64_t with = device_address(event->device, event->address + round_up(event->size + 32, 512));
     evidence->without += id_map_get(&evidence->starts, without, &any);
     evidence->with += id_map_get(&evidence->starts, with, &any);
     return id_map_put(&evidence->ends_without, without, 0) && id_map_put(&evidence->ends_with, with, 0);
@@ -351,9 +348,10 @@ static void block_disappears(struct pad_evidence *evidence, const weir_trace_eve
 {
     id_map_remove(&evidence->starts, device_address(event->device, event->address));
     if (tells_pad(event)) {
-        id_map_remove(&evidence->ends_without, device_address(event->device, event->address + round_512(event->size)));
+        id_map_remove(&evidence->ends_without,
+                      device_address(event->device, event->address + round_up(event->size, 512)));
         id_map_remove(&evidence->ends_with,
-                      device_address(event->device, event->address + round_512(event->size + 32)));
+                      device_address(event->device, event->address + round_up(event->size + 32, 512)));
     }
 }
 

@@ -6,7 +6,6 @@
 #include "clean_text.h"
 #include "trace_internal.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,39 +174,17 @@ void arena_free(struct arena *arena)
 
 /* --- the map --- */
 
-static size_t slot_of(const struct id_map *map, uint64_t key)
-{
-    key ^= key >> 33;
-    key *= UINT64_C(0xff51afd7ed558ccd);
-    key ^= key >> 33;
-    key *= UINT64_C(0xc4ceb9fe1a85ec53);
-    key ^= key >> 33;
-    return (size_t)key & (map->slot_count - 1);
-}
-
-static struct id_slot *find_slot(const struct id_map *map, uint64_t key)
-{
-    if (map->slot_count == 0) {
-        return NULL;
-    }
-    size_t i = slot_of(map, key);
-    while (map->slots[i].used != 0 && map->slots[i].key != key) {
-        i = (i + 1) & (map->slot_count - 1);
-    }
-    return &map->slots[i];
-}
-
 bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value)
 {
     if (key < map->direct_count && map->direct[key] != 0) {
         *value = map->direct[key] - 1;
         return true;
     }
-    const struct id_slot *slot = find_slot(map, key);
-    if (slot == NULL || slot->used == 0) {
+    const uint64_t found = weir__number_map_get(&map->hashed, key);
+    if (found == 0) {
         return false;
     }
-    *value = slot->value;
+    *value = (uint32_t)found - 1;
     return true;
 }
 
@@ -218,7 +195,7 @@ static bool reach_direct(struct id_map *map, uint64_t key)
     if (key < map->direct_count) {
         return true;
     }
-    if (key >= 2 * (uint64_t)map->count + 1024) {
+    if (key >= 2 * (uint64_t)(map->direct_used + map->hashed.count) + 1024) {
         return false;
     }
     size_t count = map->direct_count == 0 ? 1024 : map->direct_count;
@@ -235,86 +212,30 @@ static bool reach_direct(struct id_map *map, uint64_t key)
     return true;
 }
 
-static bool grow_slots(struct id_map *map)
-{
-    struct id_map larger = *map;
-    larger.slot_count = map->slot_count == 0 ? 64 : map->slot_count * 2;
-    larger.slots = calloc(larger.slot_count, sizeof(*larger.slots));
-    if (larger.slots == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < map->slot_count; i++) {
-        if (map->slots[i].used != 0) {
-            *find_slot(&larger, map->slots[i].key) = map->slots[i];
-        }
-    }
-    free(map->slots);
-    *map = larger;
-    return true;
-}
-
 bool id_map_put(struct id_map *map, uint64_t key, uint32_t value)
 {
-    struct id_slot *slot = find_slot(map, key);
-    if (slot != NULL && slot->used != 0) {
-        slot->value = value;
-        return true;
-    }
-    if (reach_direct(map, key)) {
-        map->count += map->direct[key] == 0;
+    if (weir__number_map_get(&map->hashed, key) == 0 && reach_direct(map, key)) {
+        map->direct_used += map->direct[key] == 0;
         map->direct[key] = value + 1;
         return true;
     }
-    if (map->slot_used >= map->slot_count / 4 * 3) {
-        if (!grow_slots(map)) {
-            return false;
-        }
-        slot = find_slot(map, key);
-    }
-    assert(slot != NULL); /* grow_slots has made slots */
-    slot->key = key;
-    slot->value = value;
-    slot->used = 1;
-    map->slot_used++;
-    map->count++;
-    return true;
+    return weir__number_map_put(&map->hashed, key, (uint64_t)value + 1);
 }
 
 void id_map_remove(struct id_map *map, uint64_t key)
 {
     if (key < map->direct_count && map->direct[key] != 0) {
         map->direct[key] = 0;
-        map->count--;
-        return;
+        map->direct_used--;
+    } else {
+        (void)weir__number_map_take(&map->hashed, key);
     }
-    struct id_slot *slot = find_slot(map, key);
-    if (slot == NULL || slot->used == 0) {
-        return;
-    }
-    /* Entries behind the hole move into it, unless that would put them before their hash position. */
-    size_t mask = map->slot_count - 1;
-    size_t hole = (size_t)(slot - map->slots);
-    size_t i = hole;
-    for (;;) {
-        i = (i + 1) & mask;
-        if (map->slots[i].used == 0) {
-            break;
-        }
-        size_t home = slot_of(map, map->slots[i].key);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            map->slots[hole] = map->slots[i];
-            hole = i;
-        }
-    }
-    map->slots[hole].used = 0;
-    map->slot_used--;
-    map->count--;
 }
 
 void id_map_free(struct id_map *map)
 {
     free(map->direct);
-    free(map->slots);
+    weir__number_map_fini(&map->hashed);
     memset(map, 0, sizeof(*map));
 }
 

@@ -19,6 +19,7 @@
  * without a completion in the record leaves its block live.
  */
 #include "pickle.h"
+#include "shared/round_up.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -216,11 +217,6 @@ static uint64_t get_pool(const struct pickle_value *dict, const char *key)
 static bool fits(uint64_t address, uint64_t size)
 {
     return address < MOST_ADDRESS && size < MOST_SIZE;
-}
-
-static uint64_t round_512(uint64_t size)
-{
-    return (size + 511) & ~UINT64_C(511);
 }
 
 /* --- tags --- */
@@ -548,11 +544,11 @@ static bool reach_device(struct importer *importer, uint64_t number)
  * on the addition; only live blocks have their requested size in the map. */
 static void weigh_pad(struct importer *importer, uint64_t requested, uint64_t size)
 {
-    if (requested == 0 || requested >= MOST_SIZE || round_512(requested) == round_512(requested + 32)) {
+    if (requested == 0 || requested >= MOST_SIZE || round_up(requested, 512) == round_up(requested + 32, 512)) {
         return;
     }
-    importer->pad_proof_0 += size == round_512(requested);
-    importer->pad_proof_32 += size == round_512(requested + 32);
+    importer->pad_proof_0 += size == round_up(requested, 512);
+    importer->pad_proof_32 += size == round_up(requested + 32, 512);
 }
 
 static bool is_active(const struct pickle_value *block)
@@ -856,7 +852,7 @@ static bool step_back(struct importer *importer, const struct entry *entry)
         return true;
     case ACTION_FREE_COMPLETED:
         range.requested = entry->size > 0 ? entry->size : 1;
-        range.size = round_512(range.requested);
+        range.size = round_up(range.requested, 512);
         return set_put(importer, &device->live, range);
     case ACTION_SEGMENT_ALLOC:
         importer->anomalies.segment += !set_remove(&device->reserved, entry->address) && importer->has_map;
@@ -1191,7 +1187,7 @@ static void apply_pad(struct importer *importer)
     for (size_t i = 0; i < trace->event_count; i++) {
         weir_trace_event *event = &trace->events[i].event;
         if (event->kind == WEIR_TRACE_PRIOR && importer->requested[event->id] != 0) {
-            event->size = round_512(importer->requested[event->id] + 32);
+            event->size = round_up(importer->requested[event->id] + 32, 512);
         }
     }
 }

@@ -8,6 +8,8 @@
 
 #include "trace.h"
 
+#include "shared/number_map.h"
+
 #include <stdarg.h>
 
 #if defined(__GNUC__)
@@ -54,21 +56,13 @@ void arena_free(struct arena *arena);
 
 /* --- a map from 64-bit keys to 32-bit values --- */
 
-struct id_slot {
-    uint64_t key;
-    uint32_t value;
-    uint32_t used;
-};
-
-/* Small keys, which most ids of real traces are, lie in an array; larger keys lie in a hash table with linear probing.
- * Invariant: a key is in at most one of the two, and slot_used < slot_count * 3 / 4. */
+/* Small keys, which most ids of real traces are, lie in an array; larger keys lie in a hash table. Invariant: a key is
+ * in at most one of the two. */
 struct id_map {
     uint32_t *direct; /* value + 1, or 0 */
     size_t direct_count;
-    struct id_slot *slots;
-    size_t slot_count; /* 0 or a power of two */
-    size_t slot_used;
-    size_t count;
+    size_t direct_used;
+    weir__number_map hashed; /* value + 1 */
 };
 
 bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value);

@@ -9,7 +9,10 @@
  */
 #include "trace_internal.h"
 
+#include "shared/trace_fields.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +32,7 @@ struct reader {
     const char *line; /* first byte */
     uint64_t line_number;
     unsigned field;
+    char name[16]; /* of a field, for a message */
 
     struct id_map block_index; /* id -> index */
     struct block_life *lives;  /* [block_count] */
@@ -54,51 +58,28 @@ static bool fail(struct reader *reader, const char *format, ...)
 
 static const char *syntax_of(char letter)
 {
-    switch (letter) {
-    case 'p':
-        return "p ID SIZE S [ADDR] [d=DEV]";
-    case 'a':
-        return "a T ID SIZE S TH [al=N] [pool=P] [adv=short|step|long|persistent] [d=DEV] [addr=A] "
-               "[@N]";
-    case 'f':
-        return "f T ID S TH";
-    case 'r':
-        return "r T OLD NEW SIZE TH";
-    case 'u':
-        return "u T ID S [r|w]";
-    case 'w':
-        return "w T S DUR [@N]";
-    case 'e':
-        return "e T EV S";
-    case 'x':
-        return "x T EV S";
-    case 'y':
-        return "y T *|S|eEV";
-    case 'c':
-        return "c T [S]";
-    case 'l':
-        return "l T CAP";
-    case 'm':
-        return "m T B|E|I name";
-    case 'q':
-        return "q T +|- P";
-    case 's':
-        return "s T +|- ADDR SIZE [S] [d=DEV]";
-    case 'z':
-        return "z T +|- ADDR SIZE [S] [d=DEV]";
-    case 'o':
-        return "o T SIZE FREE [d=DEV]";
-    case 'v':
-        return "v T RESERVED ALLOCATED";
-    default:
-        return "@N text";
+    return letter == '@' ? "@N text" : weir__trace_lines[(unsigned char)letter & 127].syntax;
+}
+
+/* Returns `name`. If it is NULL, returns the name that the syntax of the line gives the field, without brackets. */
+static const char *name_of(struct reader *reader, const char *name, unsigned field)
+{
+    if (name != NULL) {
+        return name;
     }
+    const char *word = syntax_of(*reader->line);
+    for (unsigned i = 1; i < field; i++) {
+        word += strcspn(word, " ") + 1;
+    }
+    word += *word == '[';
+    snprintf(reader->name, sizeof(reader->name), "%.*s", (int)strcspn(word, " ]"), word);
+    return reader->name;
 }
 
 static bool fail_missing(struct reader *reader, const char *name)
 {
-    return fail(reader, "field %u (%s) is missing; a line is \"%s\"", reader->field + 1, name,
-                syntax_of(*reader->line));
+    return fail(reader, "field %u (%s) is missing; a line is \"%s\"", reader->field + 1,
+                name_of(reader, name, reader->field + 1), syntax_of(*reader->line));
 }
 
 /* Reports an error in the field that begins behind `at`, and counts the field as taken. */
@@ -109,6 +90,7 @@ static bool fail_field(struct reader *reader, const char *name, const char *expe
     size_t length = (size_t)((stop != NULL ? stop : reader->end) - start);
     char shown[SHOWN_FIELD];
     reader->field++;
+    name = name_of(reader, name, reader->field);
     if (length == 0) {
         return fail(reader, "field %u (%s) is empty; one blank stands between fields", reader->field, name);
     }
@@ -214,7 +196,7 @@ static bool take_small(struct reader *reader, const char *name, uint32_t limit, 
     }
     if (number >= limit) {
         return fail(reader, "field %u (%s): %" PRIu64 " is too large; expected a number below %" PRIu32, reader->field,
-                    name, number, limit);
+                    name_of(reader, name, reader->field), number, limit);
     }
     *out = (uint32_t)number;
     return true;
@@ -222,18 +204,18 @@ static bool take_small(struct reader *reader, const char *name, uint32_t limit, 
 
 static bool take_stream(struct reader *reader, uint32_t *out)
 {
-    return take_small(reader, "S", TRACE_MAX_STREAMS, out);
+    return take_small(reader, NULL, TRACE_MAX_STREAMS, out);
 }
 
 static bool take_address(struct reader *reader, uint64_t *out)
 {
     if (at_end(reader)) {
-        return fail_missing(reader, "ADDR");
+        return fail_missing(reader, NULL);
     }
     const char *c = reader->at + 1;
     enum number_result result = scan_address(&c, reader->end, out);
     if (result != NUMBER_OK) {
-        return fail_field(reader, "ADDR",
+        return fail_field(reader, NULL,
                           result == NUMBER_BAD ? "an address in hexadecimal with 0x" : "an address of at most 64 bits");
     }
     reader->at = c;
@@ -242,15 +224,15 @@ static bool take_address(struct reader *reader, uint64_t *out)
 }
 
 /* Takes a field of one character, which must be in `allowed`. */
-static bool take_letter(struct reader *reader, const char *name, const char *allowed, const char *expected, char *out)
+static bool take_letter(struct reader *reader, const char *allowed, const char *expected, char *out)
 {
     if (at_end(reader)) {
-        return fail_missing(reader, name);
+        return fail_missing(reader, NULL);
     }
     const char *c = reader->at + 1;
     bool alone = c < reader->end && (c + 1 == reader->end || c[1] == ' ');
     if (!alone || *c == '\0' || strchr(allowed, *c) == NULL) {
-        return fail_field(reader, name, expected);
+        return fail_field(reader, NULL, expected);
     }
     *out = *c;
     reader->at = c + 1;
@@ -273,22 +255,24 @@ static bool take_end(struct reader *reader)
 /* Takes a request size; 0 counts as 1. */
 static bool take_request(struct reader *reader, uint64_t *out)
 {
-    if (!take_number(reader, "SIZE", out)) {
+    if (!take_number(reader, NULL, out)) {
         return false;
     }
     *out += *out == 0;
     return true;
 }
 
-static bool take_real_size(struct reader *reader, uint64_t *out)
+/* Takes the size of existing memory at an address, which may be 0. */
+static bool take_bytes(struct reader *reader, uint64_t address, uint64_t *out)
 {
-    if (!take_number(reader, "SIZE", out)) {
+    if (!take_number(reader, NULL, out)) {
         return false;
     }
     if (*out == 0) {
         return fail(reader, "field %u (SIZE): 0 bytes; expected at least 1", reader->field);
     }
-    return true;
+    return *out <= UINT64_MAX - address ||
+           fail(reader, "field %u (SIZE): address and size together exceed 64 bits", reader->field);
 }
 
 /* --- blocks and event objects --- */
@@ -298,8 +282,9 @@ static uint32_t short_line(const struct reader *reader)
     return reader->line_number < UINT32_MAX ? (uint32_t)reader->line_number : UINT32_MAX;
 }
 
-static bool fail_reused(struct reader *reader, const char *name, uint64_t id, const struct block_life *life)
+static bool fail_reused(struct reader *reader, uint64_t id, const struct block_life *life)
 {
+    const char *name = name_of(reader, NULL, reader->field);
     if (life->died_line != 0) {
         return fail(reader,
                     "field %u (%s): block %" PRIu64 " was born on line %" PRIu32 " and freed on line %" PRIu32
@@ -310,14 +295,14 @@ static bool fail_reused(struct reader *reader, const char *name, uint64_t id, co
                 reader->field, name, id, life->born_line);
 }
 
-static bool take_new_block(struct reader *reader, const char *name, uint64_t *id, uint32_t *index)
+static bool take_new_block(struct reader *reader, uint64_t *id, uint32_t *index)
 {
-    if (!take_number(reader, name, id)) {
+    if (!take_number(reader, NULL, id)) {
         return false;
     }
     uint32_t known;
     if (id_map_get(&reader->block_index, *id, &known)) {
-        return fail_reused(reader, name, *id, &reader->lives[known]);
+        return fail_reused(reader, *id, &reader->lives[known]);
     }
     struct block_life *lives = grow_array(reader->lives, reader->block_count, &reader->life_capacity, sizeof(*lives));
     if (lives == NULL) {
@@ -329,19 +314,19 @@ static bool take_new_block(struct reader *reader, const char *name, uint64_t *id
     return id_map_put(&reader->block_index, *id, *index) || no_memory(reader);
 }
 
-static bool take_live_block(struct reader *reader, const char *name, uint64_t *id, uint32_t *index)
+static bool take_live_block(struct reader *reader, uint64_t *id, uint32_t *index)
 {
-    if (!take_number(reader, name, id)) {
+    if (!take_number(reader, NULL, id)) {
         return false;
     }
     if (!id_map_get(&reader->block_index, *id, index)) {
         return fail(reader, "field %u (%s): block %" PRIu64 " is not known; no p, a or r line gave it", reader->field,
-                    name, *id);
+                    name_of(reader, NULL, reader->field), *id);
     }
     const struct block_life *life = &reader->lives[*index];
     if (life->died_line != 0) {
-        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32, reader->field, name, *id,
-                    life->died_line);
+        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32, reader->field,
+                    name_of(reader, NULL, reader->field), *id, life->died_line);
     }
     return true;
 }
@@ -364,17 +349,16 @@ static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
 
 /* --- options --- */
 
-enum option { OPTION_AL = 1, OPTION_POOL = 2, OPTION_ADV = 4, OPTION_D = 8, OPTION_ADDR = 16, OPTION_TAG = 32 };
-
-struct option_name {
-    enum option option;
+struct option {
+    char letter; /* of trace_fields.h */
     const char *prefix;
     size_t length;
 };
 
-static const struct option_name option_names[] = {
-    {OPTION_ADDR, "addr=", 5}, {OPTION_TAG, "@", 1},    {OPTION_AL, "al=", 3},
-    {OPTION_POOL, "pool=", 5}, {OPTION_ADV, "adv=", 4}, {OPTION_D, "d=", 2},
+enum { OPTION_D = 5 };
+
+static const struct option options[] = {
+    {'R', "addr=", 5}, {'G', "@", 1}, {'L', "al=", 3}, {'P', "pool=", 5}, {'V', "adv=", 4}, [OPTION_D] = {'D', "d=", 2},
 };
 
 static bool parse_tag(struct reader *reader, const char *value, const char *end, uint32_t *tag)
@@ -415,12 +399,12 @@ static bool parse_option_number(struct reader *reader, const char *name, const c
     return true;
 }
 
-static bool parse_option(struct reader *reader, enum option option, const char *value, const char *end,
+static bool parse_option(struct reader *reader, char letter, const char *value, const char *end,
                          weir_trace_event *event)
 {
     uint64_t number = 0;
-    switch (option) {
-    case OPTION_AL:
+    switch (letter) {
+    case 'L':
         if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two", &number)) {
             return false;
         }
@@ -429,68 +413,67 @@ static bool parse_option(struct reader *reader, enum option option, const char *
         }
         event->extra = number;
         return true;
-    case OPTION_POOL:
+    case 'P':
         if (!parse_option_number(reader, "pool", value, end, TRACE_MAX_POOLS, "pool= and a number below 1048576",
                                  &number)) {
             return false;
         }
         event->pool = (uint32_t)number;
         return true;
-    case OPTION_ADV:
+    case 'V':
         return parse_advice(reader, value, end, &event->mode);
-    case OPTION_D:
+    case 'D':
         if (!parse_option_number(reader, "d", value, end, TRACE_MAX_DEVICES, "d= and a number below 4096", &number)) {
             return false;
         }
         event->device = (uint32_t)number;
         return true;
-    case OPTION_ADDR:
+    case 'R':
         if (scan_address(&value, end, &event->address) != NUMBER_OK) {
             return fail_field(reader, "addr", "addr= and an address in hexadecimal with 0x");
         }
         return true;
-    case OPTION_TAG:
+    default:
         return parse_tag(reader, value, end, &event->tag);
     }
-    return true;
 }
 
-static const struct option_name *find_option(const char *start, size_t length, unsigned allowed)
+static const struct option *find_option(const char *start, size_t length, const char *allowed)
 {
-    for (size_t i = 0; i < sizeof(option_names) / sizeof(*option_names); i++) {
-        const struct option_name *name = &option_names[i];
-        if ((allowed & (unsigned)name->option) != 0 && length >= name->length &&
-            memcmp(start, name->prefix, name->length) == 0) {
-            return name;
+    for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+        if (*start == *options[i].prefix && length >= options[i].length &&
+            memcmp(start, options[i].prefix, options[i].length) == 0 && strchr(allowed, options[i].letter) != NULL) {
+            return &options[i];
         }
     }
     return NULL;
 }
 
-/* Takes all remaining fields: options in any order, each at most once. *taken is the set of options found. */
-static bool take_options(struct reader *reader, unsigned allowed, weir_trace_event *event, unsigned *taken)
+/* Takes all remaining fields: options with a letter in `allowed`, in any order, each at most once. *taken is the
+ * set of options found, a bit for each row of the table. */
+static bool take_options(struct reader *reader, const char *allowed, weir_trace_event *event, unsigned *taken)
 {
-    *taken = 0;
     while (!at_end(reader)) {
         const char *start = reader->at + 1;
         const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
         if (stop == NULL) {
             stop = reader->end;
         }
-        const struct option_name *name = find_option(start, (size_t)(stop - start), allowed);
-        if (name == NULL) {
+        const struct option *option = find_option(start, (size_t)(stop - start), allowed);
+        if (option == NULL) {
             char shown[SHOWN_FIELD];
             trace_quote(shown, sizeof(shown), start, (size_t)(stop - start));
             return fail(reader, "field %u: \"%s\" is no option; a line is \"%s\"", reader->field + 1, shown,
                         syntax_of(*reader->line));
         }
-        if ((*taken & (unsigned)name->option) != 0) {
-            return fail(reader, "field %u: %.*s is given twice", reader->field + 1, (int)name->length, name->prefix);
+        const unsigned bit = 1u << (option - options);
+        if ((*taken & bit) != 0) {
+            return fail(reader, "field %u: %s is given twice", reader->field + 1, option->prefix);
         }
-        if (!parse_option(reader, name->option, start + name->length, stop, event)) {
+        if (!parse_option(reader, option->letter, start + option->length, stop, event)) {
             return false;
         }
-        *taken |= (unsigned)name->option;
+        *taken |= bit;
         reader->at = stop;
         reader->field++;
     }
@@ -499,44 +482,13 @@ static bool take_options(struct reader *reader, unsigned allowed, weir_trace_eve
 
 /* --- events --- */
 
-static bool add(struct reader *reader, const weir_trace_event *event, uint32_t index, uint32_t old_index,
-                bool gives_device)
-{
-    return builder_event(&reader->builder, event, index, old_index, gives_device);
-}
-
-static bool add_plain(struct reader *reader, const weir_trace_event *event)
-{
-    return add(reader, event, TRACE_NO_INDEX, TRACE_NO_INDEX, false);
-}
-
-static bool read_prior(struct reader *reader, weir_trace_event *event)
-{
-    uint32_t index;
-    unsigned taken;
-    if (!take_new_block(reader, "ID", &event->id, &index) || !take_real_size(reader, &event->size) ||
-        !take_stream(reader, &event->stream)) {
-        return false;
-    }
-    /* A field that is not an option is the address. */
-    if (!at_end(reader) && !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
-        !take_address(reader, &event->address)) {
-        return false;
-    }
-    return take_options(reader, OPTION_D, event, &taken) && add(reader, event, index, TRACE_NO_INDEX, true);
-}
-
-static bool read_alloc(struct reader *reader, weir_trace_event *event)
-{
-    uint32_t index;
-    unsigned taken;
-    return take_number(reader, "T", &event->time_ns) && take_new_block(reader, "ID", &event->id, &index) &&
-           take_request(reader, &event->size) && take_stream(reader, &event->stream) &&
-           take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) &&
-           take_options(reader, OPTION_AL | OPTION_POOL | OPTION_ADV | OPTION_D | OPTION_ADDR | OPTION_TAG, event,
-                        &taken) &&
-           add(reader, event, index, TRACE_NO_INDEX, true);
-}
+/* One line on its way into the trace. */
+struct event_line {
+    weir_trace_event event;
+    uint32_t index; /* of the block or of the event object */
+    uint32_t old_index;
+    bool names_device; /* d= is given */
+};
 
 static bool take_free_stream(struct reader *reader, uint32_t *stream)
 {
@@ -550,211 +502,159 @@ static bool take_free_stream(struct reader *reader, uint32_t *stream)
     return take_stream(reader, stream);
 }
 
-static bool read_free(struct reader *reader, weir_trace_event *event)
+static bool take_old_block(struct reader *reader, struct event_line *line)
 {
-    uint32_t index;
-    if (!take_number(reader, "T", &event->time_ns) || !take_live_block(reader, "ID", &event->id, &index) ||
-        !take_free_stream(reader, &event->stream) || !take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) ||
-        !take_end(reader)) {
+    if (!take_live_block(reader, &line->event.old_id, &line->old_index)) {
         return false;
     }
-    end_block(reader, index);
-    return add(reader, event, index, TRACE_NO_INDEX, false);
+    end_block(reader, line->old_index);
+    return true;
 }
 
-static bool read_realloc(struct reader *reader, weir_trace_event *event)
+static bool take_object(struct reader *reader, struct event_line *line)
 {
-    uint32_t old_index;
-    uint32_t index;
-    if (!take_number(reader, "T", &event->time_ns) || !take_live_block(reader, "OLD", &event->old_id, &old_index)) {
-        return false;
-    }
-    end_block(reader, old_index);
-    return take_new_block(reader, "NEW", &event->id, &index) && take_request(reader, &event->size) &&
-           take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) && take_end(reader) &&
-           add(reader, event, index, old_index, false);
+    return take_number(reader, NULL, &line->event.id) && find_object(reader, line->event.id, &line->index);
 }
 
-static bool read_use(struct reader *reader, weir_trace_event *event)
+/* Takes the object of a host wait: *, a stream, or e and an event. */
+static bool take_awaited(struct reader *reader, struct event_line *line)
 {
-    uint32_t index;
-    if (!take_number(reader, "T", &event->time_ns) || !take_live_block(reader, "ID", &event->id, &index) ||
-        !take_stream(reader, &event->stream)) {
-        return false;
-    }
-    if (!at_end(reader) && !take_letter(reader, "r|w", "rw", "r or w", &event->mode)) {
-        return false;
-    }
-    return take_end(reader) && add(reader, event, index, TRACE_NO_INDEX, false);
-}
-
-static bool read_work(struct reader *reader, weir_trace_event *event)
-{
-    unsigned taken;
-    return take_number(reader, "T", &event->time_ns) && take_stream(reader, &event->stream) &&
-           take_number(reader, "DUR", &event->size) && take_options(reader, OPTION_TAG, event, &taken) &&
-           add_plain(reader, event);
-}
-
-static bool read_object(struct reader *reader, weir_trace_event *event)
-{
-    uint32_t index;
-    return take_number(reader, "T", &event->time_ns) && take_number(reader, "EV", &event->id) &&
-           take_stream(reader, &event->stream) && take_end(reader) && find_object(reader, event->id, &index) &&
-           add(reader, event, index, TRACE_NO_INDEX, false);
-}
-
-static bool read_sync(struct reader *reader, weir_trace_event *event)
-{
-    uint32_t index = TRACE_NO_INDEX;
-    if (!take_number(reader, "T", &event->time_ns)) {
-        return false;
-    }
+    static const char expected[] = "*, a stream, or e and an event";
     const char *c = reader->at + 1;
     if (c < reader->end && *c == '*') {
-        event->mode = '*';
-        if (!take_letter(reader, "*|S|eEV", "*", "*, a stream, or e and an event", &event->mode)) {
-            return false;
-        }
-    } else if (c < reader->end && *c == 'e') {
-        event->mode = 'e';
-        c++;
-        if (scan_number(&c, reader->end, &event->id) != NUMBER_OK) {
-            return fail_field(reader, "*|S|eEV", "*, a stream, or e and an event");
-        }
-        reader->at = c;
-        reader->field++;
-        if (!find_object(reader, event->id, &index)) {
-            return false;
-        }
-    } else {
-        event->mode = 's';
-        if (!take_small(reader, "*|S|eEV", TRACE_MAX_STREAMS, &event->stream)) {
-            return false;
-        }
+        return take_letter(reader, "*", expected, &line->event.mode);
     }
-    return take_end(reader) && add(reader, event, index, TRACE_NO_INDEX, false);
+    if (c >= reader->end || *c != 'e') {
+        line->event.mode = 's';
+        return take_stream(reader, &line->event.stream);
+    }
+    c++;
+    if (scan_number(&c, reader->end, &line->event.id) != NUMBER_OK) {
+        return fail_field(reader, NULL, expected);
+    }
+    line->event.mode = 'e';
+    reader->at = c;
+    reader->field++;
+    return find_object(reader, line->event.id, &line->index);
 }
 
-static bool read_trim(struct reader *reader, weir_trace_event *event)
+static bool take_phase(struct reader *reader, weir_trace_event *event)
 {
-    return take_number(reader, "T", &event->time_ns) && (at_end(reader) || take_stream(reader, &event->stream)) &&
-           take_end(reader) && add_plain(reader, event);
-}
-
-static bool read_capacity(struct reader *reader, weir_trace_event *event)
-{
-    return take_number(reader, "T", &event->time_ns) && take_number(reader, "CAP", &event->size) && take_end(reader) &&
-           add_plain(reader, event);
-}
-
-static bool read_mark(struct reader *reader, weir_trace_event *event)
-{
-    if (!take_number(reader, "T", &event->time_ns) || !take_letter(reader, "B|E|I", "BEI", "B, E or I", &event->mode)) {
+    if (!take_letter(reader, "BEI", "B, E or I", &event->mode)) {
         return false;
     }
     if (at_end(reader)) {
-        return fail_missing(reader, "name");
+        return fail_missing(reader, NULL);
     }
     event->name = builder_text(&reader->builder, reader->at + 1, (size_t)(reader->end - reader->at - 1));
-    return event->name != NULL ? add_plain(reader, event) : no_memory(reader);
+    reader->at = reader->end;
+    return event->name != NULL || no_memory(reader);
 }
 
-static bool take_sign(struct reader *reader, char *mode)
+/* True if the next field is not the optional field of this place: the line ends, or `d=` follows. */
+static bool is_left_out(const struct reader *reader)
 {
-    return take_letter(reader, "+|-", "+-", "+ or -", mode);
+    return at_end(reader) || (reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=');
 }
 
-static bool read_pool(struct reader *reader, weir_trace_event *event)
+/* Takes the field of a letter of trace_fields.h, all but options with a key. */
+static bool take_field(struct reader *reader, char letter, struct event_line *line)
 {
-    return take_number(reader, "T", &event->time_ns) && take_sign(reader, &event->mode) &&
-           take_small(reader, "P", TRACE_MAX_POOLS, &event->pool) && take_end(reader) && add_plain(reader, event);
+    weir_trace_event *event = &line->event;
+    switch (letter) {
+    case 't':
+        return take_number(reader, NULL, &event->time_ns);
+    case 'n':
+        return take_new_block(reader, &event->id, &line->index);
+    case 'i':
+        return take_live_block(reader, &event->id, &line->index);
+    case 'o':
+        return take_old_block(reader, line);
+    case 'e':
+        return take_object(reader, line);
+    case 'z':
+        return take_request(reader, &event->size);
+    case 'b':
+        return take_bytes(reader, event->address, &event->size);
+    case 'q':
+        return take_number(reader, NULL, &event->size);
+    case 'x':
+        return take_number(reader, NULL, &event->extra);
+    case 's':
+        return take_stream(reader, &event->stream);
+    case 'f':
+        return take_free_stream(reader, &event->stream);
+    case 'h':
+        return take_small(reader, NULL, TRACE_MAX_THREADS, &event->thread);
+    case 'p':
+        return take_small(reader, NULL, TRACE_MAX_POOLS, &event->pool);
+    case 'a':
+        return take_address(reader, &event->address);
+    case 'y':
+        return take_awaited(reader, line);
+    case 'm':
+        return take_phase(reader, event);
+    case '+':
+        return take_letter(reader, "+-", "+ or -", &event->mode);
+    case 'A':
+        return is_left_out(reader) || take_address(reader, &event->address);
+    case 'S':
+        return is_left_out(reader) || take_stream(reader, &event->stream);
+    default: /* U */
+        return at_end(reader) || take_letter(reader, "rw", "r or w", &event->mode);
+    }
 }
 
-static bool read_range(struct reader *reader, weir_trace_event *event)
+static bool has_key(char letter)
 {
-    unsigned taken;
-    if (!take_number(reader, "T", &event->time_ns) || !take_sign(reader, &event->mode) ||
-        !take_address(reader, &event->address) || !take_real_size(reader, &event->size)) {
+    return letter >= 'A' && letter <= 'Z' && letter != 'A' && letter != 'S' && letter != 'U';
+}
+
+static bool take_fields(struct reader *reader, const char *letters, struct event_line *line)
+{
+    for (; *letters != '\0' && !has_key(*letters); letters++) {
+        if (!take_field(reader, *letters, line)) {
+            return false;
+        }
+    }
+    unsigned taken = 0;
+    if (*letters == '\0') {
+        return take_end(reader);
+    }
+    if (!take_options(reader, letters, &line->event, &taken)) {
         return false;
     }
-    if (event->size > UINT64_MAX - event->address) {
-        return fail(reader, "field %u (SIZE): address and size together exceed 64 bits", reader->field);
-    }
-    if (!at_end(reader) && !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
-        !take_stream(reader, &event->stream)) {
-        return false;
-    }
-    if (!take_options(reader, OPTION_D, event, &taken)) {
-        return false;
-    }
-    bool gives_device = (taken & OPTION_D) != 0 && event->stream != WEIR_TRACE_NONE;
-    return add(reader, event, TRACE_NO_INDEX, TRACE_NO_INDEX, gives_device);
-}
-
-static bool read_oom(struct reader *reader, weir_trace_event *event)
-{
-    unsigned taken;
-    return take_number(reader, "T", &event->time_ns) && take_number(reader, "SIZE", &event->size) &&
-           take_number(reader, "FREE", &event->extra) && take_options(reader, OPTION_D, event, &taken) &&
-           add_plain(reader, event);
-}
-
-static bool read_counters(struct reader *reader, weir_trace_event *event)
-{
-    return take_number(reader, "T", &event->time_ns) && take_number(reader, "RESERVED", &event->size) &&
-           take_number(reader, "ALLOCATED", &event->extra) && take_end(reader) && add_plain(reader, event);
+    line->names_device = (taken & 1u << OPTION_D) != 0;
+    return true;
 }
 
 static bool read_event(struct reader *reader)
 {
-    char letter = *reader->line;
-    weir_trace_event event = {
-        .kind = (weir_trace_kind)letter,
-        .stream = WEIR_TRACE_NONE,
-        .tag = WEIR_TRACE_NONE,
-        .pool = WEIR_TRACE_NONE,
+    const char letter = *reader->line;
+    const char *letters = (unsigned char)letter < 128 ? weir__trace_lines[(unsigned char)letter].fields : NULL;
+    struct event_line line = {
+        .event = {.kind = (weir_trace_kind)letter,
+                  .stream = WEIR_TRACE_NONE,
+                  .tag = WEIR_TRACE_NONE,
+                  .pool = WEIR_TRACE_NONE},
+        .index = TRACE_NO_INDEX,
+        .old_index = TRACE_NO_INDEX,
     };
-    switch (letter) {
-    case 'p':
-        return read_prior(reader, &event);
-    case 'a':
-        return read_alloc(reader, &event);
-    case 'f':
-        return read_free(reader, &event);
-    case 'r':
-        return read_realloc(reader, &event);
-    case 'u':
-        return read_use(reader, &event);
-    case 'w':
-        return read_work(reader, &event);
-    case 'e':
-    case 'x':
-        return read_object(reader, &event);
-    case 'y':
-        return read_sync(reader, &event);
-    case 'c':
-        return read_trim(reader, &event);
-    case 'l':
-        return read_capacity(reader, &event);
-    case 'm':
-        return read_mark(reader, &event);
-    case 'q':
-        return read_pool(reader, &event);
-    case 's':
-    case 'z':
-        return read_range(reader, &event);
-    case 'o':
-        return read_oom(reader, &event);
-    case 'v':
-        return read_counters(reader, &event);
-    default:
-        break;
+    if (letters == NULL) {
+        char shown[8];
+        trace_quote(shown, sizeof(shown), &letter, 1);
+        return fail(reader, "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
+                    shown);
     }
-    char shown[8];
-    trace_quote(shown, sizeof(shown), &letter, 1);
-    return fail(reader, "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
-                shown);
+    if (!take_fields(reader, letters, &line)) {
+        return false;
+    }
+    if (letter == WEIR_TRACE_FREE) {
+        end_block(reader, line.index);
+    }
+    const bool gives_device = letter == WEIR_TRACE_PRIOR || letter == WEIR_TRACE_ALLOC ||
+                              (line.names_device && line.event.stream != WEIR_TRACE_NONE);
+    return builder_event(&reader->builder, &line.event, line.index, line.old_index, gives_device);
 }
 
 /* --- lines other than events --- */

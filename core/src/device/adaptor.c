@@ -12,6 +12,7 @@
 #include "adaptor_base.h"
 
 #include "device_internal.h"
+#include "shared/device_calls.h"
 
 const char *weir_device_call_name(weir_device_call call)
 {
@@ -28,40 +29,20 @@ const char *weir_device_call_name(weir_device_call call)
 /* Makes the call on the wrapped device. */
 static weir_status pass_on(weir_device *inner, weir__adaptor_call *call)
 {
+#define MEMBER(word) , call->word
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    case WEIR_CALL_##NAME:                                                                                             \
+        return weir_device_##slot(inner WEIR__EACH(n, MEMBER, __VA_ARGS__));
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    case WEIR_CALL_##NAME:                                                                                             \
+        return weir_device_##slot(inner WEIR__EACH(n, MEMBER, __VA_ARGS__), &call->result);
     switch (call->kind) {
-    case WEIR_CALL_REGION_ALLOC:
-        return weir_device_region_alloc(inner, call->size, &call->address);
-    case WEIR_CALL_REGION_FREE:
-        return weir_device_region_free(inner, call->address, call->size);
-    case WEIR_CALL_VM_RESERVE:
-        return weir_device_vm_reserve(inner, call->size, &call->address);
-    case WEIR_CALL_VM_RELEASE:
-        return weir_device_vm_release(inner, call->address, call->size);
-    case WEIR_CALL_VM_CREATE:
-        return weir_device_vm_create(inner, call->size, &call->handle);
-    case WEIR_CALL_VM_DESTROY:
-        return weir_device_vm_destroy(inner, call->handle);
-    case WEIR_CALL_VM_MAP:
-        return weir_device_vm_map(inner, call->address, call->size, call->handle);
-    case WEIR_CALL_VM_UNMAP:
-        return weir_device_vm_unmap(inner, call->address, call->size);
-    case WEIR_CALL_EVENT_CREATE:
-        return weir_device_event_create(inner, &call->event);
-    case WEIR_CALL_EVENT_DESTROY:
-        return weir_device_event_destroy(inner, call->event);
-    case WEIR_CALL_EVENT_RECORD:
-        return weir_device_event_record(inner, call->event, call->native_stream);
-    case WEIR_CALL_EVENT_QUERY:
-        return weir_device_event_query(inner, call->event, &call->complete);
-    case WEIR_CALL_EVENT_SYNC:
-        return weir_device_event_sync(inner, call->event);
-    case WEIR_CALL_STREAM_WAIT_EVENT:
-        return weir_device_stream_wait_event(inner, call->native_stream, call->event);
-    case WEIR_CALL_STREAM_SYNC:
-        return weir_device_stream_sync(inner, call->native_stream);
+        WEIR__DEVICE_CALLS(CALL, GIVING)
     case WEIR_CALL_COUNT:
         break;
     }
+#undef CALL
+#undef GIVING
     return WEIR_ERR_INTERNAL;
 }
 
@@ -109,66 +90,41 @@ static void destroy(void *ctx)
     adaptor->kind->destroy(adaptor);
 }
 
-/* Defines a slot for a call that returns only a status: its parameters after ctx, and the members of the call that they
- * set. */
-#define SLOT(slot, name, parameters, ...)                                                                              \
-    static weir_status slot parameters                                                                                 \
+/* Defines the slot of each call. A result is valid after success only. */
+#define SET(word) , .word = word
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                                     \
     {                                                                                                                  \
-        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                                             \
+        weir__adaptor_call call = {.kind = WEIR_CALL_##NAME WEIR__EACH(n, SET, __VA_ARGS__)};                          \
         return run(ctx, &call);                                                                                        \
     }
-
-SLOT(region_free, REGION_FREE, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
-SLOT(vm_release, VM_RELEASE, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
-SLOT(vm_destroy, VM_DESTROY, (void *ctx, weir_vm_handle handle), .handle = handle)
-SLOT(vm_map, VM_MAP, (void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle), .address = address,
-     .size = size, .handle = handle)
-SLOT(vm_unmap, VM_UNMAP, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
-SLOT(event_destroy, EVENT_DESTROY, (void *ctx, weir_event *event), .event = event)
-SLOT(event_record, EVENT_RECORD, (void *ctx, weir_event *event, void *stream), .event = event, .native_stream = stream)
-SLOT(event_sync, EVENT_SYNC, (void *ctx, weir_event *event), .event = event)
-SLOT(stream_wait_event, STREAM_WAIT_EVENT, (void *ctx, void *stream, weir_event *event), .event = event,
-     .native_stream = stream)
-SLOT(stream_sync, STREAM_SYNC, (void *ctx, void *stream), .native_stream = stream)
-
-/* Defines a slot for a call that also returns `member`, which is valid after success only. */
-#define GIVING_SLOT(slot, name, parameters, result, member, ...)                                                       \
-    static weir_status slot parameters                                                                                 \
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result)        \
     {                                                                                                                  \
-        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                                             \
+        weir__adaptor_call call = {.kind = WEIR_CALL_##NAME WEIR__EACH(n, SET, __VA_ARGS__)};                          \
         const weir_status status = run(ctx, &call);                                                                    \
-        *result = call.member;                                                                                         \
+        *result = call.result;                                                                                         \
         return status;                                                                                                 \
     }
-
-GIVING_SLOT(region_alloc, REGION_ALLOC, (void *ctx, uint64_t size, uint64_t *address), address, address, .size = size)
-GIVING_SLOT(vm_reserve, VM_RESERVE, (void *ctx, uint64_t size, uint64_t *address), address, address, .size = size)
-GIVING_SLOT(vm_create, VM_CREATE, (void *ctx, uint64_t size, weir_vm_handle *handle), handle, handle, .size = size)
-GIVING_SLOT(event_create, EVENT_CREATE, (void *ctx, weir_event **event), event, event, .event = NULL)
-GIVING_SLOT(event_query, EVENT_QUERY, (void *ctx, weir_event *event, bool *complete), complete, complete,
-            .event = event)
+WEIR__DEVICE_CALLS(CALL, GIVING)
+#undef CALL
+#undef GIVING
 
 /* --- the tables --- */
 
+#define SLOT(NAME, slot, ...) .slot = slot,
 #define BASE_SLOTS                                                                                                     \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
-    .region_free = region_free, .native_error = native_error, .destroy = destroy, .stream_check = stream_check
-
-#define VM_SLOTS                                                                                                       \
-    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create, .vm_destroy = vm_destroy,              \
-    .vm_map = vm_map, .vm_unmap = vm_unmap
-
-#define ORDERING_SLOTS                                                                                                 \
-    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
-    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \
-    .stream_sync = stream_sync
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .native_error = native_error, .destroy = destroy,    \
+    .stream_check = stream_check, WEIR__REGION_CALLS(SLOT, SLOT)
+#define VM_SLOTS WEIR__VM_CALLS(SLOT, SLOT)
+#define ORDERING_SLOTS WEIR__ORDERING_CALLS(SLOT, SLOT)
 
 /* Indexed by the abilities of the wrapped device. */
 static const weir_device_ops tables[] = {
     [0] = {BASE_SLOTS},
-    [WEIR_DEVICE_ORDERED] = {BASE_SLOTS, ORDERING_SLOTS},
-    [WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS, VM_SLOTS},
-    [WEIR_DEVICE_ORDERED | WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS, ORDERING_SLOTS, VM_SLOTS},
+    [WEIR_DEVICE_ORDERED] = {BASE_SLOTS ORDERING_SLOTS},
+    [WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS VM_SLOTS},
+    [WEIR_DEVICE_ORDERED | WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS ORDERING_SLOTS VM_SLOTS},
 };
 
 static const weir_device_ops *table_for(const weir_device *device)

@@ -7,6 +7,7 @@
  * Cost: formatting about a hundred bytes, and a lock held while the sink runs.
  */
 #include "adaptor_base.h"
+#include "shared/device_calls.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -42,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static void append(text_line *line, const 
 /* Appends members of a call by letter: address, size, handle, event, the native stream, c: complete. */
 static void append_members(text_line *line, const weir__adaptor_call *call, const char *letters)
 {
-    for (; letters != NULL && *letters != '\0'; letters++) {
+    for (; *letters != '\0'; letters++) {
         switch (*letters) {
         case 'a':
             append(line, " address=0x%" PRIx64, call->address);
@@ -66,28 +67,32 @@ static void append_members(text_line *line, const weir__adaptor_call *call, cons
     }
 }
 
-static const char *const inputs[WEIR_CALL_COUNT] = {
-    [WEIR_CALL_REGION_ALLOC] = "s",  [WEIR_CALL_REGION_FREE] = "as",       [WEIR_CALL_VM_RESERVE] = "s",
-    [WEIR_CALL_VM_RELEASE] = "as",   [WEIR_CALL_VM_CREATE] = "s",          [WEIR_CALL_VM_DESTROY] = "h",
-    [WEIR_CALL_VM_MAP] = "ash",      [WEIR_CALL_VM_UNMAP] = "as",          [WEIR_CALL_EVENT_DESTROY] = "e",
-    [WEIR_CALL_EVENT_RECORD] = "en", [WEIR_CALL_EVENT_QUERY] = "e",        [WEIR_CALL_EVENT_SYNC] = "e",
-    [WEIR_CALL_STREAM_SYNC] = "n",   [WEIR_CALL_STREAM_WAIT_EVENT] = "en",
-};
-
-static const char *const outputs[WEIR_CALL_COUNT] = {
-    [WEIR_CALL_REGION_ALLOC] = "a", [WEIR_CALL_VM_RESERVE] = "a",  [WEIR_CALL_VM_CREATE] = "h",
-    [WEIR_CALL_EVENT_CREATE] = "e", [WEIR_CALL_EVENT_QUERY] = "c",
-};
+#define LETTER(word) LETTER_##word
+#define LETTER_address "a"
+#define LETTER_size "s"
+#define LETTER_handle "h"
+#define LETTER_event "e"
+#define LETTER_native_stream "n"
+#define LETTER_complete "c"
+#define CALL(NAME, slot, n, ...) [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), ""},
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), LETTER_##result},
+static const struct {
+    const char *inputs;
+    const char *outputs;
+} members[WEIR_CALL_COUNT] = {WEIR__DEVICE_CALLS(CALL, GIVING)};
+#undef CALL
+#undef GIVING
 
 static void tell(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
 {
     logger *const self = (logger *)adaptor;
     text_line line = {.length = 0};
     append(&line, "%s", weir_device_call_name(call->kind));
-    append_members(&line, call, inputs[call->kind]);
+    append_members(&line, call, members[call->kind].inputs);
     append(&line, " -> %s", weir_status_name(status));
     if (status == WEIR_OK) {
-        append_members(&line, call, outputs[call->kind]);
+        append_members(&line, call, members[call->kind].outputs);
     }
     pthread_mutex_lock(&self->lock);
     self->sink(self->sink_ctx, line.text);

@@ -12,6 +12,7 @@
  */
 #include "device_internal.h"
 #include "shared/cancel.h"
+#include "shared/device_calls.h"
 #include "shared/hold.h"
 
 #include <inttypes.h>
@@ -59,17 +60,16 @@ static bool is_whole(int set, int slots)
     return set == 0 || set == slots;
 }
 
+#define IS_SET(NAME, slot, ...) +(ops->slot != NULL)
+
 static int vm_slots_set(const weir_device_ops *ops)
 {
-    return (ops->vm_reserve != NULL) + (ops->vm_release != NULL) + (ops->vm_create != NULL) +
-           (ops->vm_destroy != NULL) + (ops->vm_map != NULL) + (ops->vm_unmap != NULL);
+    return WEIR__VM_CALLS(IS_SET, IS_SET);
 }
 
 static int ordering_slots_set(const weir_device_ops *ops)
 {
-    return (ops->event_create != NULL) + (ops->event_destroy != NULL) + (ops->event_record != NULL) +
-           (ops->event_query != NULL) + (ops->event_sync != NULL) + (ops->stream_wait_event != NULL) +
-           (ops->stream_sync != NULL);
+    return WEIR__ORDERING_CALLS(IS_SET, IS_SET);
 }
 
 static bool has_required_slots(const weir_device_ops *ops)
@@ -258,171 +258,75 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
     return status;
 }
 
-/* --- regions --- */
+/* --- the calls --- */
 
-/* Returns the error for a call with a size. `wrong`, if not NULL, describes a bad argument other than device and
- * size. */
-static weir_status refuse_size(const char *function, const weir_device *device, const char *wrong, uint64_t size)
+/* Checks a call. `wrong`, if not NULL, describes a bad argument other than the device and `size`, which is NULL for a
+ * call without a size. */
+static weir_status check(const weir_device *device, const char *function, weir_device_call call, const char *wrong,
+                         const uint64_t *size)
 {
     if (device == NULL || wrong != NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function, device == NULL ? "device is NULL" : wrong);
     }
-    const bool is_region = strncmp(function, "weir_device_region", strlen("weir_device_region")) == 0;
-    return weir_refuse(WEIR_ERR_INVALID, "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64,
-                       function, size, is_region ? "region_granularity_bytes" : "page_bytes",
-                       is_region ? device->info.region_granularity_bytes : device->info.page_bytes);
-}
-
-static bool is_region_size(const weir_device *device, uint64_t size)
-{
-    return size != 0 && (size & (device->info.region_granularity_bytes - 1)) == 0;
-}
-
-weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_t *address)
-{
-    if (device == NULL || address == NULL || !is_region_size(device, size)) {
-        return refuse_size("weir_device_region_alloc", device, address == NULL ? "address is NULL" : NULL, size);
+    const bool is_region = call <= WEIR_CALL_REGION_FREE;
+    if (call >= WEIR_CALL_EVENT_CREATE && device->ops.event_create == NULL) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the device has no streams and events; it is synchronous",
+                           function);
     }
-    uint64_t given = 0;
-    const weir_status status = UNCANCELLED(device->ops.region_alloc(device->ctx, size, &given));
-    if (status == WEIR_OK) {
-        *address = given;
-    }
-    return status;
-}
-
-weir_status weir_device_region_free(weir_device *device, uint64_t address, uint64_t size)
-{
-    if (device == NULL || !is_region_size(device, size)) {
-        return refuse_size("weir_device_region_free", device, NULL, size);
-    }
-    return UNCANCELLED(device->ops.region_free(device->ctx, address, size));
-}
-
-/* --- virtual memory --- */
-
-/* Checks a call of the virtual-memory group. `wrong`, if not NULL, describes a bad argument other than device and
- * size. */
-static weir_status check_vm(const char *function, const weir_device *device, const char *wrong, uint64_t size)
-{
-    if (device == NULL || wrong != NULL || size == 0) {
-        return refuse_size(function, device, wrong, size);
-    }
-    if (device->ops.vm_reserve == NULL) {
+    if (!is_region && call < WEIR_CALL_EVENT_CREATE && device->ops.vm_reserve == NULL && (size == NULL || *size != 0)) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the device has no virtual memory", function);
     }
-    return (size & (device->info.page_bytes - 1)) == 0 ? WEIR_OK : refuse_size(function, device, NULL, size);
-}
-
-weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address)
-{
-    uint64_t given = 0;
-    weir_status status = check_vm("weir_device_vm_reserve", device, address == NULL ? "address is NULL" : NULL, size);
-    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.vm_reserve(device->ctx, size, &given))) == WEIR_OK) {
-        *address = given;
+    const uint64_t unit = is_region ? device->info.region_granularity_bytes : device->info.page_bytes;
+    if (size != NULL && (*size == 0 || (*size & (unit - 1)) != 0)) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64, function,
+                           *size, is_region ? "region_granularity_bytes" : "page_bytes", unit);
     }
-    return status;
+    return WEIR_OK;
 }
 
-weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64_t size)
-{
-    const weir_status status = check_vm("weir_device_vm_release", device, NULL, size);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_release(device->ctx, address, size)) : status;
-}
+/* The checks of the arguments by word. */
+#define CHECK(word) CHECK_##word
+#define CHECK_address
+#define CHECK_native_stream
+#define CHECK_size sized = &size;
+#define CHECK_handle wrong = handle == 0 ? "handle is 0" : wrong;
+#define CHECK_event wrong = event == NULL ? "event is NULL" : wrong;
 
-weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle)
-{
-    weir_vm_handle given = 0;
-    weir_status status = check_vm("weir_device_vm_create", device, handle == NULL ? "handle is NULL" : NULL, size);
-    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.vm_create(device->ctx, size, &given))) == WEIR_OK) {
-        *handle = given;
+/* Defines weir_device_SLOT. */
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    weir_status weir_device_##slot(weir_device *device WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                    \
+    {                                                                                                                  \
+        const char *wrong = NULL;                                                                                      \
+        const uint64_t *sized = NULL;                                                                                  \
+        WEIR__EACH(n, CHECK, __VA_ARGS__)                                                                              \
+        const weir_status status = check(device, "weir_device_" #slot, WEIR_CALL_##NAME, wrong, sized);                \
+        return status != WEIR_OK                                                                                       \
+                   ? status                                                                                            \
+                   : UNCANCELLED(device->ops.slot(device->ctx WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));            \
     }
-    return status;
-}
 
-weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
-{
-    const uint64_t none = device != NULL && device->info.page_bytes != 0 ? device->info.page_bytes : 1; /* a valid
-                                                                                                         * size */
-    const weir_status status = check_vm("weir_device_vm_destroy", device, handle == 0 ? "handle is 0" : NULL, none);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_destroy(device->ctx, handle)) : status;
-}
-
-weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size, weir_vm_handle handle)
-{
-    const weir_status status = check_vm("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_map(device->ctx, address, size, handle)) : status;
-}
-
-weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size)
-{
-    const weir_status status = check_vm("weir_device_vm_unmap", device, NULL, size);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.vm_unmap(device->ctx, address, size)) : status;
-}
-
-/* --- ordering --- */
-
-static weir_status check_ordering(const char *function, const weir_device *device, const char *missing)
-{
-    if (device == NULL || missing != NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, device == NULL ? "device" : missing);
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    weir_status weir_device_##slot(weir_device *device WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__),                    \
+                                   WEIR__TYPE_##result *result)                                                        \
+    {                                                                                                                  \
+        const char *wrong = result == NULL ? #result " is NULL" : NULL;                                                \
+        const uint64_t *sized = NULL;                                                                                  \
+        WEIR__EACH(n, CHECK, __VA_ARGS__)                                                                              \
+        WEIR__TYPE_##result given = 0;                                                                                 \
+        weir_status status = check(device, "weir_device_" #slot, WEIR_CALL_##NAME, wrong, sized);                      \
+        if (status == WEIR_OK) {                                                                                       \
+            status = UNCANCELLED(device->ops.slot(device->ctx WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), &given));    \
+        }                                                                                                              \
+        if (status == WEIR_OK) {                                                                                       \
+            *result = given;                                                                                           \
+        }                                                                                                              \
+        return status;                                                                                                 \
     }
-    return device->ops.event_create != NULL
-               ? WEIR_OK
-               : weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the device has no streams and events; it is synchronous",
-                             function);
-}
 
-weir_status weir_device_event_create(weir_device *device, weir_event **event)
-{
-    weir_event *given = NULL;
-    weir_status status = check_ordering("weir_device_event_create", device, event == NULL ? "event" : NULL);
-    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.event_create(device->ctx, &given))) == WEIR_OK) {
-        *event = given;
-    }
-    return status;
-}
-
-weir_status weir_device_event_destroy(weir_device *device, weir_event *event)
-{
-    const weir_status status = check_ordering("weir_device_event_destroy", device, event == NULL ? "event" : NULL);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.event_destroy(device->ctx, event)) : status;
-}
-
-weir_status weir_device_event_record(weir_device *device, weir_event *event, void *native_stream)
-{
-    const weir_status status = check_ordering("weir_device_event_record", device, event == NULL ? "event" : NULL);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.event_record(device->ctx, event, native_stream)) : status;
-}
-
-weir_status weir_device_event_query(weir_device *device, weir_event *event, bool *complete)
-{
-    bool found = false;
-    const char *missing = event == NULL ? "event" : complete == NULL ? "complete" : NULL;
-    weir_status status = check_ordering("weir_device_event_query", device, missing);
-    if (status == WEIR_OK && (status = UNCANCELLED(device->ops.event_query(device->ctx, event, &found))) == WEIR_OK) {
-        *complete = found;
-    }
-    return status;
-}
-
-weir_status weir_device_event_sync(weir_device *device, weir_event *event)
-{
-    const weir_status status = check_ordering("weir_device_event_sync", device, event == NULL ? "event" : NULL);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.event_sync(device->ctx, event)) : status;
-}
-
-weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream, weir_event *event)
-{
-    const weir_status status = check_ordering("weir_device_stream_wait_event", device, event == NULL ? "event" : NULL);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.stream_wait_event(device->ctx, native_stream, event)) : status;
-}
-
-weir_status weir_device_stream_sync(weir_device *device, void *native_stream)
-{
-    const weir_status status = check_ordering("weir_device_stream_sync", device, NULL);
-    return status == WEIR_OK ? UNCANCELLED(device->ops.stream_sync(device->ctx, native_stream)) : status;
-}
+WEIR__DEVICE_CALLS(CALL, GIVING)
+#undef CALL
+#undef GIVING
 
 weir_status weir_device_stream_check(weir_device *device, void *native_stream)
 {

@@ -135,7 +135,10 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
  * Returns NULL without host memory. Pool lock held. */
 static struct pool_region *prepare_region(struct request *request)
 {
-    struct pool_region *region = weir__table_reserve(&request->pool->region_table) ? calloc(1, sizeof(*region)) : NULL;
+    struct pool_region *region =
+        weir__number_map_reserve(&request->pool->region_table, request->pool->region_table.count + 1)
+            ? calloc(1, sizeof(*region))
+            : NULL;
     if (region == NULL) {
         request->broken = WEIR_ERR_NO_MEMORY;
     }
@@ -167,7 +170,7 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
         region->next->prev = region;
     }
     pool->regions = region;
-    weir__table_put(&pool->region_table, region);
+    (void)weir__number_map_put(&pool->region_table, address, (uintptr_t)region); /* reserved by prepare_region */
     weir__region_count_locked(pool, size, 0);
     return handle != NULL;
 }
@@ -183,7 +186,7 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
     if (region->next != NULL) {
         region->next->prev = region->prev;
     }
-    weir__table_remove(&pool->region_table, region);
+    (void)weir__number_map_take(&pool->region_table, region->address);
     pool->counts.region_frees++;
     weir__region_count_locked(pool, 0, region->size);
     free(region);
@@ -259,6 +262,11 @@ static struct pool_region *take_aside(weir_pool *pool)
     return region;
 }
 
+static struct pool_region *region_at(const weir_pool *pool, uint64_t address)
+{
+    return (struct pool_region *)(uintptr_t)weir__number_map_get(&pool->region_table, address);
+}
+
 /* Takes one idle region out of the strategy. Returns NULL if there is none. Pool lock held. */
 static struct pool_region *take_one_idle(weir_pool *pool)
 {
@@ -267,7 +275,7 @@ static struct pool_region *take_one_idle(weir_pool *pool)
         uint64_t address = 0;
         const weir_tick *limits = weir__order_limits_locked(pool, NULL);
         const bool any = pool->strategy->region_idle(pool->state, limits, pool->lanes, &address);
-        region = any ? weir__table_find(&pool->region_table, address) : NULL;
+        region = any ? region_at(pool, address) : NULL;
         return region != NULL && remove_if_idle(pool, region) ? region : NULL;
     }
     while (region != NULL && !remove_if_idle(pool, region)) {
@@ -387,7 +395,7 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address)
     weir_status status = WEIR_OK;
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
-    struct pool_region *region = weir__table_find(&pool->region_table, address);
+    struct pool_region *region = region_at(pool, address);
     if (region != NULL && remove_if_idle(pool, region)) {
         region->going = NULL;
         (void)return_idle(pool, region, &status);

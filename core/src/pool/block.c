@@ -359,5 +359,5 @@ void weir__block_fini(weir_pool *pool)
         pool->blocks.chunks = next;
     }
     weir__number_map_fini(&pool->blocks.handles);
-    free(pool->region_table.slots);
+    weir__number_map_fini(&pool->region_table);
 }

@@ -13,18 +13,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include <weir/arena.h>
 #include <weir/budget.h>
 #include <weir/observer.h>
 #include <weir/strategy.h>
 
-#include "base/address_table.h"
 #include "device/device_internal.h"
 #include "memory/mark.h"
 #include "pool/block.h"
+#include "shared/clock.h"
 #include "shared/number_map.h"
+#include "shared/round_up.h"
 #include "stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -166,7 +166,7 @@ struct lane_group {
 /* --- regions --- */
 
 struct pool_region {
-    uint64_t address; /* first: the address table's key */
+    uint64_t address;
     uint64_t size;
     uint64_t hint;             /* the size of the request that the region was taken for */
     weir_lane lane;            /* lane of the stream that the region was taken for */
@@ -178,7 +178,6 @@ struct pool_region {
 
 /* The stream's tick and clock at the moment when the caller recorded an event. */
 struct known_event {
-    uint64_t event; /* first: the table's key, the caller's event pointer as a number */
     weir_lane lane;
     weir_tick tick;
     weir_tick *clock;
@@ -275,20 +274,20 @@ struct weir_pool {
     struct stream_lock lock;
     struct pool_growth growth;
 
-    weir_stream **streams;       /* by lane; streams[0] is NULL */
-    size_t lanes;                /* one more than the highest lane */
-    size_t lane_room;            /* of the arrays by lane */
-    weir_tick *done;             /* by lane: the host knows that ticks up to this one are complete */
-    weir_tick *limits;           /* scratch, by lane */
-    struct lane_group **groups;  /* by lane / 64; a group never moves */
-    weir__number_map natives;    /* the lane of each stream that is not retired, by native handle */
-    struct address_table events; /* struct known_event, by the caller's pointer */
+    weir_stream **streams;      /* by lane; streams[0] is NULL */
+    size_t lanes;               /* one more than the highest lane */
+    size_t lane_room;           /* of the arrays by lane */
+    weir_tick *done;            /* by lane: the host knows that ticks up to this one are complete */
+    weir_tick *limits;          /* scratch, by lane */
+    struct lane_group **groups; /* by lane / 64; a group never moves */
+    weir__number_map natives;   /* the lane of each stream that is not retired, by native handle */
+    weir__number_map events;    /* struct known_event, by the caller's pointer */
     struct pool_kept_events kept;
 
-    struct pool_region *regions; /* newest first */
-    size_t regions_aside;        /* regions without a handle that are not on their way to the device: see region.c */
-    struct address_table region_table;
-    struct pool_vm *vm; /* NULL: the pool takes regions */
+    struct pool_region *regions;   /* newest first */
+    size_t regions_aside;          /* regions without a handle that are not on their way to the device: see region.c */
+    weir__number_map region_table; /* struct pool_region, by address */
+    struct pool_vm *vm;            /* NULL: the pool takes regions */
     struct pool_held held;
 
     struct pool_blocks blocks;
@@ -364,19 +363,6 @@ static inline weir_pool *block_pool(const weir_block *block)
 }
 
 /* --- used by several files (inline) --- */
-
-static inline uint64_t wall_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* `unit` is a power of two. */
-static inline uint64_t round_up(uint64_t size, uint64_t unit)
-{
-    return (size + unit - 1) & ~(unit - 1);
-}
 
 /* Keeps the first failure of several calls that are all made. */
 static inline void keep_first(weir_status *first, weir_status status)

@@ -248,36 +248,32 @@ weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
 
 static struct known_event *event_find(const weir_pool *pool, const void *event)
 {
-    return weir__table_find(&pool->events, (uint64_t)(uintptr_t)event);
+    return (struct known_event *)(uintptr_t)weir__number_map_get(&pool->events, (uintptr_t)event);
 }
 
 static struct known_event *event_new(weir_pool *pool, const void *event)
 {
-    struct known_event *known = weir__table_reserve(&pool->events) ? calloc(1, sizeof(*known)) : NULL;
-    if (known != NULL) {
-        known->event = (uint64_t)(uintptr_t)event;
-        weir__table_put(&pool->events, known);
+    struct known_event *known = calloc(1, sizeof(*known));
+    if (known != NULL && !weir__number_map_put(&pool->events, (uintptr_t)event, (uintptr_t)known)) {
+        free(known);
+        return NULL;
     }
     return known;
 }
 
-static void event_drop(weir_pool *pool, struct known_event *known)
+static bool event_free(void *ctx, uint64_t event, uint64_t value)
 {
-    weir__table_remove(&pool->events, known);
+    struct known_event *known = (struct known_event *)(uintptr_t)value;
+    (void)ctx, (void)event;
     free(known->clock);
     free(known);
+    return true;
 }
 
 void weir__stream_fini_events(weir_pool *pool)
 {
-    for (size_t i = 0; pool->events.slots != NULL && i <= pool->events.mask; i++) {
-        struct known_event *known = pool->events.slots[i];
-        if (known != NULL) {
-            free(known->clock);
-            free(known);
-        }
-    }
-    free(pool->events.slots);
+    weir__number_map_each(&pool->events, event_free, NULL);
+    weir__number_map_fini(&pool->events);
 }
 
 /* Stores the stream's tick and clock in the event. Without host memory for the clock only the stream's own tick is
@@ -396,9 +392,9 @@ weir_status weir_event_forgotten(weir_pool *pool, const void *event)
         return weir_refuse(WEIR_ERR_INVALID, "weir_event_forgotten: %s is NULL", pool == NULL ? "pool" : "event");
     }
     pool_lock(pool);
-    struct known_event *known = event_find(pool, event);
-    if (known != NULL) {
-        event_drop(pool, known);
+    const uint64_t known = weir__number_map_take(&pool->events, (uintptr_t)event);
+    if (known != 0) {
+        (void)event_free(NULL, 0, known);
     }
     pool_unlock(pool);
     return WEIR_OK;

@@ -5,10 +5,11 @@
 
 #include "record_ring.h"
 
+#include "shared/clock.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define DEFAULT_RING_EVENTS 65536u
 
@@ -135,13 +136,6 @@ bool weir__rings_in_child(const weir__rings *rings)
 
 /* --- putting --- */
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* The time is read before the number is taken. So a thread that is delayed in between gets a time that is too early,
  * which the text raises to the time of the event before. A time that is too late would delay the times of all later
  * events. */
@@ -158,7 +152,7 @@ weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
     if (tail - atomic_load_explicit(&ring->head, memory_order_acquire) > ring->mask) {
         return WEIR__RING_FULL;
     }
-    event.time_ns = clock_ns() - rings->start_ns;
+    event.time_ns = wall_ns() - rings->start_ns;
     /* Relaxed is enough: the order of additions to one atomic agrees with happens-before. */
     event.sequence = atomic_fetch_add_explicit(&rings->sequence, 1, memory_order_relaxed);
     ring->entries[tail & ring->mask] = event;
@@ -267,7 +261,7 @@ void weir__rings_init(weir__rings *rings, uint32_t ring_events)
     rings->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
     rings->forks = atomic_load_explicit(&forks, memory_order_relaxed);
     rings->capacity = power_of_two_at_least(ring_events != 0 ? ring_events : DEFAULT_RING_EVENTS);
-    rings->start_ns = clock_ns();
+    rings->start_ns = wall_ns();
 }
 
 /* Frees the entries at once. The small head of a ring that a thread still holds stays until the thread releases it. */

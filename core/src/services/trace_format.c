@@ -6,6 +6,8 @@
  */
 #include <weir/trace.h>
 
+#include "shared/trace_fields.h"
+
 #include <string.h>
 
 /* `length` is the length of the whole line, also if it does not fit. */
@@ -116,26 +118,23 @@ static void put_mark(struct line *line, const weir_trace_event *event)
     }
 }
 
-/* The fields after the time, by kind of event and by letter. An upper-case field is omitted if it has no value. */
-static const char *const members[128] = {
-    [WEIR_TRACE_PRIOR] = "izsAD",  [WEIR_TRACE_ALLOC] = "izshLPVDRG", [WEIR_TRACE_FREE] = "ish",
-    [WEIR_TRACE_REALLOC] = "oizh", [WEIR_TRACE_USE] = "isU",          [WEIR_TRACE_WORK] = "szG",
-    [WEIR_TRACE_RECORD] = "is",    [WEIR_TRACE_WAIT] = "is",          [WEIR_TRACE_SYNC] = "y",
-    [WEIR_TRACE_TRIM] = "S",       [WEIR_TRACE_CAPACITY] = "z",       [WEIR_TRACE_MARK] = "m",
-    [WEIR_TRACE_POOL] = "+p",      [WEIR_TRACE_SEGMENT] = "+azSD",    [WEIR_TRACE_MAPPING] = "+azSD",
-    [WEIR_TRACE_OOM] = "zxD",      [WEIR_TRACE_COUNTERS] = "zx",
-};
-
 static void put_required(struct line *line, const weir_trace_event *event, char letter)
 {
     switch (letter) {
+    case 't':
+        put_field(line, event->time_ns);
+        break;
+    case 'n':
     case 'i':
+    case 'e':
         put_field(line, event->id);
         break;
     case 'o':
         put_field(line, event->old_id);
         break;
     case 'z':
+    case 'b':
+    case 'q':
         put_field(line, event->size);
         break;
     case 'x':
@@ -148,6 +147,7 @@ static void put_required(struct line *line, const weir_trace_event *event, char 
         put_field(line, event->pool);
         break;
     case 's':
+    case 'f':
         if (event->stream != WEIR_TRACE_NONE) {
             put_field(line, event->stream);
         } else {
@@ -194,7 +194,7 @@ static void put_optional(struct line *line, const weir_trace_event *event, char 
 
 static void put_rest(struct line *line, const weir_trace_event *event)
 {
-    const char *letters = (unsigned)event->kind < 128 ? members[event->kind] : NULL;
+    const char *letters = (unsigned)event->kind < 128 ? weir__trace_lines[event->kind].fields : NULL;
     for (; letters != NULL && *letters != '\0'; letters++) {
         if (*letters >= 'A' && *letters <= 'Z') {
             put_optional(line, event, *letters);
@@ -208,9 +208,6 @@ size_t weir_trace_format(const weir_trace_event *event, char *text, size_t size)
 {
     struct line line = {.text = text, .size = size};
     put(&line, (char)event->kind);
-    if (event->kind != WEIR_TRACE_PRIOR) {
-        put_field(&line, event->time_ns);
-    }
     put_rest(&line, event);
     put(&line, '\n');
     if (size > 0) {

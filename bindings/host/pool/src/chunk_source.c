@@ -7,12 +7,12 @@
 #include "host_internal.h"
 
 #include "numa_pages.h"
+#include "shared/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 /* One page in this many bytes is queried and represents its neighbours; a policy puts neighbouring pages on one node. A
  * strict pool queries each page. */
@@ -27,13 +27,6 @@ typedef struct attempt {
     uint64_t size;
     weir__placed placed;
 } attempt;
-
-uint64_t weir__host_now_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 /* --- reasons --- */
 
@@ -259,7 +252,7 @@ static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
     chunk->next = node->chunks;
     node->chunks = chunk;
     count_chunk(&node->held, chunk, &a->placed, true);
-    node->held.pin_ns += weir__host_now_ns() - began;
+    node->held.pin_ns += wall_ns() - began;
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
@@ -296,7 +289,7 @@ static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
 
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
 {
-    const uint64_t began = weir__host_now_ns();
+    const uint64_t began = wall_ns();
     weir__host_chunk *chunk = description(node);
     if (chunk == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -316,7 +309,7 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
         }
         *refusal = (weir__host_refusal){0};
         if (status != WEIR_OK) {
-            *refusal = (weir__host_refusal){.bytes = size, .when_ns = weir__host_now_ns(), .gives = node->pool->gives};
+            *refusal = (weir__host_refusal){.bytes = size, .when_ns = wall_ns(), .gives = node->pool->gives};
         }
     }
     if (status == WEIR_OK &&
@@ -353,7 +346,7 @@ static weir__host_chunk *leave(weir__host_node *node, uint64_t address)
 
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size)
 {
-    const uint64_t began = weir__host_now_ns();
+    const uint64_t began = wall_ns();
     weir__host_chunk *chunk = leave(node, address);
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
@@ -370,7 +363,7 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
     (void)pthread_mutex_lock(&node->chunk_lock);
     if (status == WEIR_OK) {
         count_chunk(&node->held, chunk, &a.placed, false);
-        node->held.unpin_ns += weir__host_now_ns() - began;
+        node->held.unpin_ns += wall_ns() - began;
         chunk->next = node->unused_chunks;
         node->unused_chunks = chunk;
     } else { /* the chunk stays with the pool */

@@ -98,7 +98,6 @@ static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
  * choice (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got);
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size);
-uint64_t weir__host_now_ns(void);
 /* Frees the chunk descriptions. The memory has already gone back. */
 void weir__host_ladder_fini(weir__host_node *node);
 

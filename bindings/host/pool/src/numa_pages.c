@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "numa_pages.h"
 
+#include "shared/round_up.h"
 #include "topology_internal.h"
 
 #include <errno.h>
@@ -46,11 +47,6 @@ uint64_t weir__numa_page_bytes(void)
 {
     const long page = sysconf(_SC_PAGESIZE);
     return page > 0 ? (uint64_t)page : 4096;
-}
-
-static uint64_t round_up(uint64_t value, uint64_t align)
-{
-    return (value + align - 1) / align * align;
 }
 
 /* Records a failure and returns `status`. Keeps the kind of page, the node and the limits in *error when a later step

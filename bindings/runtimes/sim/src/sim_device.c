@@ -4,6 +4,7 @@
  * The work of a slot lies between enter and leave, which take and release the lock. A call that a fault fails costs its
  * time and changes nothing else.
  */
+#include "shared/device_calls.h"
 #include "sim_internal.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
 
 /* Ends a slot's call and releases the lock. A successful call pays the price per MiB; a refused one pays the fixed part
  * only. */
-static weir_status leave_with(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began, weir_status status)
+static weir_status leave(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began, weir_status status)
 {
     if (status == WEIR_OK) {
         uint64_t ns = price(sim, call, bytes) - price(sim, call, 0);
@@ -42,11 +43,6 @@ static weir_status leave_with(weir_sim *sim, weir_device_call call, uint64_t byt
     sim->stats.call_ns[call] += sim->now - began;
     weir__sim_unlock(sim);
     return status;
-}
-
-static weir_status leave(weir_sim *sim, weir_device_call call, uint64_t began, weir_status status)
-{
-    return leave_with(sim, call, 0, began, status);
 }
 
 static weir_status get_info(void *ctx, weir_device_info *info)
@@ -64,155 +60,31 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_REGION_ALLOC, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_region_alloc(ctx, size, address);
+/* Defines the slot of each call. A call with a size is priced by it. */
+#define BYTES(word) BYTES_##word
+#define BYTES_address
+#define BYTES_size bytes = size;
+#define BYTES_handle
+#define BYTES_event
+#define BYTES_native_stream
+#define SLOT(NAME, call, n, ...)                                                                                       \
+    {                                                                                                                  \
+        uint64_t began = 0;                                                                                            \
+        uint64_t bytes = 0;                                                                                            \
+        WEIR__EACH(n, BYTES, __VA_ARGS__)                                                                              \
+        weir_status status = enter(ctx, WEIR_CALL_##NAME, &began);                                                     \
+        if (status == WEIR_OK) {                                                                                       \
+            status = call;                                                                                             \
+        }                                                                                                              \
+        return leave(ctx, WEIR_CALL_##NAME, bytes, began, status);                                                     \
     }
-    return leave_with(ctx, WEIR_CALL_REGION_ALLOC, size, began, status);
-}
-
-static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_REGION_FREE, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_region_free(ctx, address, size);
-    }
-    return leave_with(ctx, WEIR_CALL_REGION_FREE, size, began, status);
-}
-
-static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_RESERVE, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_vm_reserve(ctx, size, address);
-    }
-    return leave_with(ctx, WEIR_CALL_VM_RESERVE, size, began, status);
-}
-
-static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_RELEASE, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_vm_release(ctx, address, size);
-    }
-    return leave_with(ctx, WEIR_CALL_VM_RELEASE, size, began, status);
-}
-
-static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_CREATE, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_vm_create(ctx, size, handle);
-    }
-    return leave_with(ctx, WEIR_CALL_VM_CREATE, size, began, status);
-}
-
-static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_DESTROY, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_vm_destroy(ctx, handle);
-    }
-    return leave(ctx, WEIR_CALL_VM_DESTROY, began, status);
-}
-
-static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_MAP, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_vm_map(ctx, address, size, handle);
-    }
-    return leave_with(ctx, WEIR_CALL_VM_MAP, size, began, status);
-}
-
-static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_VM_UNMAP, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_vm_unmap(ctx, address, size);
-    }
-    return leave_with(ctx, WEIR_CALL_VM_UNMAP, size, began, status);
-}
-
-static weir_status event_create(void *ctx, weir_event **event)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_CREATE, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_event_create(ctx, event);
-    }
-    return leave(ctx, WEIR_CALL_EVENT_CREATE, began, status);
-}
-
-static weir_status event_destroy(void *ctx, weir_event *event)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_DESTROY, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_event_destroy(ctx, event);
-    }
-    return leave(ctx, WEIR_CALL_EVENT_DESTROY, began, status);
-}
-
-static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_RECORD, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_event_record(ctx, event, native_stream);
-    }
-    return leave(ctx, WEIR_CALL_EVENT_RECORD, began, status);
-}
-
-static weir_status event_query(void *ctx, weir_event *event, bool *complete)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_QUERY, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_event_query(ctx, event, complete);
-    }
-    return leave(ctx, WEIR_CALL_EVENT_QUERY, began, status);
-}
-
-static weir_status event_sync(void *ctx, weir_event *event)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_EVENT_SYNC, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_event_sync(ctx, event);
-    }
-    return leave(ctx, WEIR_CALL_EVENT_SYNC, began, status);
-}
-
-static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_STREAM_WAIT_EVENT, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_stream_wait(ctx, native_stream, event);
-    }
-    return leave(ctx, WEIR_CALL_STREAM_WAIT_EVENT, began, status);
-}
-
-static weir_status stream_sync(void *ctx, void *native_stream)
-{
-    uint64_t began = 0;
-    weir_status status = enter(ctx, WEIR_CALL_STREAM_SYNC, &began);
-    if (status == WEIR_OK) {
-        status = weir__sim_stream_sync(ctx, native_stream);
-    }
-    return leave(ctx, WEIR_CALL_STREAM_SYNC, began, status);
-}
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                                     \
+        SLOT(NAME, weir__sim_##slot(ctx WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)), n, __VA_ARGS__)
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result)        \
+        SLOT(NAME, weir__sim_##slot(ctx WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result), n, __VA_ARGS__)
+WEIR__DEVICE_CALLS(CALL, GIVING)
 
 /* Checks a stream handle. Costs no time and cannot be made to fail. */
 static weir_status stream_check(void *ctx, void *native_stream)
@@ -228,24 +100,13 @@ void weir__sim_device_ops(weir_sim *sim)
     weir_device_ops *ops = &sim->ops;
     ops->struct_size = sizeof(*ops);
     ops->get_info = get_info;
-    ops->region_alloc = region_alloc;
-    ops->region_free = region_free;
+#define SET(NAME, slot, ...) ops->slot = slot;
+    WEIR__REGION_CALLS(SET, SET)
     if (!sim->config.no_virtual_memory) {
-        ops->vm_reserve = vm_reserve;
-        ops->vm_release = vm_release;
-        ops->vm_create = vm_create;
-        ops->vm_destroy = vm_destroy;
-        ops->vm_map = vm_map;
-        ops->vm_unmap = vm_unmap;
+        WEIR__VM_CALLS(SET, SET)
     }
     if (!sim->config.no_ordering) {
-        ops->event_create = event_create;
-        ops->event_destroy = event_destroy;
-        ops->event_record = event_record;
-        ops->event_query = event_query;
-        ops->event_sync = event_sync;
-        ops->stream_wait_event = stream_wait_event;
-        ops->stream_sync = stream_sync;
+        WEIR__ORDERING_CALLS(SET, SET)
         ops->stream_check = stream_check;
     }
 }

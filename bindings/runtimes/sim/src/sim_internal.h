@@ -255,7 +255,7 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *event);
 weir_status weir__sim_event_record(weir_sim *sim, weir_event *event, void *native);
 weir_status weir__sim_event_query(weir_sim *sim, weir_event *event, bool *complete);
 weir_status weir__sim_event_sync(weir_sim *sim, weir_event *event);
-weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *event);
+weir_status weir__sim_stream_wait_event(weir_sim *sim, void *native, weir_event *event);
 weir_status weir__sim_stream_sync(weir_sim *sim, void *native);
 /* Refuses a handle that is not a stream of this simulator. */
 weir_status weir__sim_stream_check(weir_sim *sim, const void *native);

@@ -548,7 +548,7 @@ weir_status weir__sim_event_sync(weir_sim *sim, weir_event *handle)
     return event->live && has_failed(event) ? broken(sim, event->number) : WEIR_OK;
 }
 
-weir_status weir__sim_stream_wait(weir_sim *sim, void *native, weir_event *handle)
+weir_status weir__sim_stream_wait_event(weir_sim *sim, void *native, weir_event *handle)
 {
     weir__sim_event *event = event_find(sim, handle);
     weir_sim_stream *stream = NULL;

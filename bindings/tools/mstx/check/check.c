@@ -78,8 +78,8 @@ enum { lines_most = 100 }; /* of one kind; further findings are only counted */
 struct space {
     struct space *next;
     uint32_t device;
-    struct range *heaps;
-    struct range *regions;
+    weir__tree heaps;
+    weir__tree regions;
 };
 
 struct domain {
@@ -92,7 +92,7 @@ struct domain {
 
 /* A heap. `regions` is the number of regions that name it. */
 struct heap {
-    struct range range; /* must be the first member */
+    weir__range range; /* must be the first member */
     uint64_t id;
     struct domain *domain;
     struct space *space;
@@ -100,7 +100,7 @@ struct heap {
 };
 
 struct region {
-    struct range range; /* must be the first member */
+    weir__range range; /* must be the first member */
     uint64_t id;
     struct domain *domain;
     struct space *space;
@@ -109,12 +109,12 @@ struct region {
 
 /* Real memory, as far as it was reported. */
 struct memory {
-    struct range range; /* must be the first member */
-    bool gone;          /* the runtime has it back, and has given no memory there since */
+    weir__range range; /* must be the first member */
+    bool gone;         /* the runtime has it back, and has given no memory there since */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct range *memories; /* those that are not gone do not overlap */
+static weir__tree memories; /* those that are not gone do not overlap */
 static struct domain global = {.alive = true, .name = "(global)"};
 static struct domain *domains = &global;
 static weir__number_map heaps;   /* by id */
@@ -231,20 +231,6 @@ static bool check_range(const mstxMemVirtualRangeDesc_t *range, const char *call
     return true;
 }
 
-static bool note_first(void *ctx, struct range *range)
-{
-    *(struct range **)ctx = range;
-    return false;
-}
-
-/* Returns the first range with a byte in [start, end), or NULL. */
-static struct range *first_in(struct range *root, uint64_t start, uint64_t end)
-{
-    struct range *found = NULL;
-    (void)weir__range_each(root, start, end, note_first, &found);
-    return found;
-}
-
 static mstxDomainHandle_t domain_create(const char *name)
 {
     mstxDomainHandle_t handle = NULL;
@@ -277,7 +263,7 @@ static mstxDomainHandle_t domain_create(const char *name)
 
 static void forget_region(struct region *region)
 {
-    weir__range_remove(&region->space->regions, &region->range);
+    weir__tree_remove(&region->space->regions, &region->range);
     (void)weir__number_map_take(&regions, region->id);
     if (region->heap != NULL) {
         region->heap->regions--;
@@ -285,29 +271,20 @@ static void forget_region(struct region *region)
     free(region);
 }
 
-struct in_heap {
-    const struct heap *heap;
-    struct region *region;
-};
-
-static bool note_in_heap(void *ctx, struct range *range)
-{
-    struct in_heap *wanted = ctx;
-    struct region *region = (struct region *)range;
-    wanted->region = region->heap == wanted->heap ? region : NULL;
-    return wanted->region == NULL;
-}
-
 /* Removes a heap and its regions, as the tools do. The regions may lie outside the heap, even on another device. */
 static void forget_heap(struct heap *heap)
 {
     for (struct space *space = heap->domain->spaces; space != NULL; space = space->next) {
-        struct in_heap wanted = {.heap = heap};
-        while (!weir__range_each(space->regions, 0, UINT64_MAX, note_in_heap, &wanted)) {
-            forget_region(wanted.region);
+        weir__range *next = NULL;
+        for (weir__range *range = weir__tree_end(&space->regions, 0); range != NULL; range = next) {
+            struct region *region = (struct region *)range;
+            next = weir__tree_step(range, 1);
+            if (region->heap == heap) {
+                forget_region(region);
+            }
         }
     }
-    weir__range_remove(&heap->space->heaps, &heap->range);
+    weir__tree_remove(&heap->space->heaps, &heap->range);
     (void)weir__number_map_take(&heaps, heap->id);
     free(heap);
 }
@@ -321,12 +298,12 @@ static void domain_destroy(mstxDomainHandle_t handle)
     } else if (domain != NULL) {
         bool used = false;
         for (struct space *space = domain->spaces; space != NULL; space = space->next) {
-            used |= space->heaps != NULL || space->regions != NULL;
-            while (space->regions != NULL) {
-                forget_region((struct region *)space->regions);
+            used |= space->heaps.root != NULL || space->regions.root != NULL;
+            while (space->regions.root != NULL) {
+                forget_region((struct region *)space->regions.root);
             }
-            while (space->heaps != NULL) {
-                forget_heap((struct heap *)space->heaps);
+            while (space->heaps.root != NULL) {
+                forget_heap((struct heap *)space->heaps.root);
             }
         }
         if (used) {
@@ -339,42 +316,34 @@ static void domain_destroy(mstxDomainHandle_t handle)
 
 /* --- real memory --- */
 
-struct memory_visit {
-    const struct memory *there;
-    bool gone;
-};
-
-static bool see_memory(void *ctx, struct range *range)
-{
-    struct memory_visit *visit = ctx;
-    const struct memory *memory = (const struct memory *)range;
-    visit->gone |= memory->gone;
-    visit->there = memory->gone ? visit->there : memory;
-    return visit->there == NULL;
-}
-
 /* Checks that a heap lies in one piece of memory. Memory that was not reported is not checked. */
 static void judge_memory(const struct heap *heap)
 {
     static const char call[] = "mstxMemHeapRegister";
-    struct memory_visit visit = {0};
-    (void)weir__range_each(memories, heap->range.start, heap->range.end, see_memory, &visit);
-    const struct memory *there = visit.there;
+    const struct memory *there = NULL;
+    bool gone = false;
+    for (const weir__range *range = NULL;
+         there == NULL &&
+         (range = weir__range_next_in(&memories, range, heap->range.start, heap->range.end)) != NULL;) {
+        const struct memory *memory = (const struct memory *)range;
+        gone |= memory->gone;
+        there = memory->gone ? NULL : memory;
+    }
     if (there != NULL && (there->range.start > heap->range.start || there->range.end < heap->range.end)) {
         find(FINDING_MEMORY_MISSING, "%s: " RANGE_FORMAT " is not all in the memory " RANGE_FORMAT, call,
              RANGE_OF(heap), RANGE_OF(there));
-    } else if (there == NULL && visit.gone) {
+    } else if (there == NULL && gone) {
         find(FINDING_MEMORY_MISSING, "%s: the memory of " RANGE_FORMAT " has been given back", call, RANGE_OF(heap));
     }
 }
 
 /* Returns the first heap of any domain with a byte in the range, or NULL. */
-static const struct heap *heap_in(const struct range *range)
+static const struct heap *heap_in(const weir__range *range)
 {
-    struct range *found = NULL;
+    weir__range *found = NULL;
     for (struct domain *domain = domains; domain != NULL && found == NULL; domain = domain->next) {
         for (struct space *space = domain->spaces; space != NULL && found == NULL; space = space->next) {
-            found = first_in(space->heaps, range->start, range->end);
+            found = weir__range_next_in(&space->heaps, NULL, range->start, range->end);
         }
     }
     return (const struct heap *)found;
@@ -382,13 +351,13 @@ static const struct heap *heap_in(const struct range *range)
 
 static struct memory *memory_at(const void *address)
 {
-    return (struct memory *)weir__range_at(memories, number_of(address));
+    return (struct memory *)weir__range_at(&memories, number_of(address));
 }
 
 void weir_mstx_check_given(const void *address, uint64_t size)
 {
-    const struct range given = {.start = number_of(address), .end = number_of(address) + size};
-    struct range *old;
+    const weir__range given = {.start = number_of(address), .end = number_of(address) + size};
+    weir__range *old;
     (void)pthread_mutex_lock(&lock);
     const struct heap *heap = heap_in(&given);
     if (heap != NULL) {
@@ -396,8 +365,8 @@ void weir_mstx_check_given(const void *address, uint64_t size)
              given.end, RANGE_OF(heap), heap->domain->name);
     }
     /* Memory known at these addresses is forgotten, even if its end was not reported. */
-    while ((old = first_in(memories, given.start, given.end)) != NULL) {
-        weir__range_remove(&memories, old);
+    while ((old = weir__range_next_in(&memories, NULL, given.start, given.end)) != NULL) {
+        weir__tree_remove(&memories, old);
         free(old);
     }
     struct memory *memory = size > 0 ? calloc(1, sizeof(*memory)) : NULL;
@@ -450,7 +419,8 @@ static struct heap *enter_heap(struct domain *domain, const mstxMemVirtualRangeD
     heap->id = new_id();
     heap->domain = domain;
     heap->space = space;
-    const struct heap *other = (struct heap *)first_in(space->heaps, heap->range.start, heap->range.end);
+    const struct heap *other =
+        (struct heap *)weir__range_next_in(&space->heaps, NULL, heap->range.start, heap->range.end);
     if (other != NULL) {
         find(FINDING_HEAP_OVERLAP, "mstxMemHeapRegister: " RANGE_FORMAT " overlaps the heap " RANGE_FORMAT " in \"%s\"",
              RANGE_OF(heap), RANGE_OF(other), domain->name);
@@ -532,7 +502,7 @@ static void judge_region(const struct region *region)
              RANGE_OF(region), region->space->device, RANGE_OF(heap), heap->space->device);
     }
     const struct region *other =
-        (struct region *)first_in(region->space->regions, region->range.start, region->range.end);
+        (struct region *)weir__range_next_in(&region->space->regions, NULL, region->range.start, region->range.end);
     if (other != NULL) {
         find(FINDING_REGION_OVERLAP, "%s: " RANGE_FORMAT " overlaps the region " RANGE_FORMAT " in \"%s\"", call,
              RANGE_OF(region), RANGE_OF(other), region->domain->name);
@@ -608,9 +578,9 @@ static void regions_register(mstxDomainHandle_t handle, const mstxMemRegionsRegi
 /* Finds a region of any device by its start. */
 static struct region *region_at(const struct domain *domain, uint64_t start)
 {
-    struct range *range = NULL;
+    weir__range *range = NULL;
     for (struct space *space = domain->spaces; space != NULL && range == NULL; space = space->next) {
-        range = weir__range_at(space->regions, start);
+        range = weir__range_at(&space->regions, start);
     }
     return (struct region *)range;
 }
@@ -736,14 +706,12 @@ struct cover {
     bool broken; /* found a region without a heap in a domain with heaps, a hole, or an overlap */
 };
 
-static bool add_cover(void *ctx, struct range *range)
+static void add_cover(struct cover *cover, const weir__range *range)
 {
-    struct cover *cover = ctx;
     const uint64_t start = range->start > cover->start ? range->start : cover->start;
     const struct region *region = (const struct region *)range;
     cover->broken = (region->heap == NULL && !region->domain->totals) || start != cover->reached;
     cover->reached = range->end;
-    return !cover->broken;
 }
 
 bool weir_mstx_check_covers(const void *address, uint64_t size)
@@ -755,9 +723,13 @@ bool weir_mstx_check_covers(const void *address, uint64_t size)
     (void)pthread_mutex_lock(&lock);
     for (struct domain *domain = domains; domain != NULL; domain = domain->next) {
         for (struct space *space = domain->spaces; space != NULL; space = space->next) {
-            if (first_in(space->regions, start, cover.end) != NULL) {
+            const weir__range *range = weir__range_next_in(&space->regions, NULL, start, cover.end);
+            if (range != NULL) {
                 owners++;
-                (void)weir__range_each(space->regions, start, cover.end, add_cover, &cover);
+                for (; range != NULL && !cover.broken;
+                     range = weir__range_next_in(&space->regions, range, start, cover.end)) {
+                    add_cover(&cover, range);
+                }
                 whole = !cover.broken && cover.reached >= cover.end;
             }
         }
@@ -801,22 +773,12 @@ static void begin(void)
     }
 }
 
-static bool tell_heap(void *ctx, struct range *range)
+static void tell_left_over(const weir__tree *tree, const char *kind, const struct domain *domain)
 {
-    const struct heap *heap = (const struct heap *)range;
-    (void)ctx;
-    find(FINDING_LEFT_OVER, "the heap " RANGE_FORMAT " in \"%s\" is still announced", RANGE_OF(heap),
-         heap->domain->name);
-    return true;
-}
-
-static bool tell_region(void *ctx, struct range *range)
-{
-    const struct region *region = (const struct region *)range;
-    (void)ctx;
-    find(FINDING_LEFT_OVER, "the region " RANGE_FORMAT " in \"%s\" is still announced", RANGE_OF(region),
-         region->domain->name);
-    return true;
+    for (const weir__range *range = weir__tree_end(tree, 0); range != NULL; range = weir__tree_step(range, 1)) {
+        find(FINDING_LEFT_OVER, "the %s " RANGE_FORMAT " in \"%s\" is still announced", kind, range->start, range->end,
+             domain->name);
+    }
 }
 
 static void summarise(void)
@@ -844,8 +806,8 @@ __attribute__((destructor)) static void end(void)
     (void)pthread_mutex_lock(&lock);
     for (struct domain *domain = domains; domain != NULL; domain = domain->next) {
         for (struct space *space = domain->spaces; space != NULL; space = space->next) {
-            (void)weir__range_each(space->regions, 0, UINT64_MAX, tell_region, NULL);
-            (void)weir__range_each(space->heaps, 0, UINT64_MAX, tell_heap, NULL);
+            tell_left_over(&space->regions, "region", domain);
+            tell_left_over(&space->heaps, "heap", domain);
         }
     }
     summarise();

@@ -101,14 +101,14 @@ static bool find_domain(const char *name, uint32_t device, struct domain **found
 /* --- attachments --- */
 
 struct heap {
-    struct range range; /* must be the first member */
+    weir__range range; /* must be the first member */
     mstxMemHeapHandle_t handle;
     bool refused;
 };
 
 /* A block and its regions, in the form in which they are withdrawn. */
 struct told_block {
-    struct range range; /* must be the first member */
+    weir__range range; /* must be the first member */
     size_t count;
     mstxMemRegionRef_t regions[];
 };
@@ -123,8 +123,8 @@ struct weir_mstx {
     uint32_t device;
     bool exact_sizes;
     pthread_mutex_t lock;
-    struct range *heaps;
-    struct range *blocks;
+    weir__tree heaps;
+    weir__tree blocks;
     weir_mstx_stats counters;
 };
 
@@ -184,7 +184,7 @@ static void announce_heap(weir_mstx *mstx, struct heap *heap)
 static void forget_heap(weir_mstx *mstx, struct heap *heap)
 {
     mstx->counters.heaps -= !heap->refused;
-    weir__range_remove(&mstx->heaps, &heap->range);
+    weir__tree_remove(&mstx->heaps, &heap->range);
     free(heap);
 }
 
@@ -220,7 +220,7 @@ static void memory_taken(void *ctx, uint64_t address, uint64_t size)
     weir_mstx *mstx = ctx;
     (void)size;
     (void)pthread_mutex_lock(&mstx->lock);
-    struct range *range = weir__range_at(mstx->heaps, address);
+    weir__range *range = weir__range_at(&mstx->heaps, address);
     if (range != NULL) {
         withdraw_heap(mstx, (struct heap *)range);
     }
@@ -250,26 +250,27 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static bool count_heap(void *ctx, struct range *range)
+static struct heap *next_heap(const struct crossing *crossing, const struct heap *heap)
 {
-    struct crossing *crossing = ctx;
-    const struct heap *heap = (const struct heap *)range;
-    crossing->covered += earlier(range->end, crossing->end) - later(range->start, crossing->start);
-    crossing->count += !heap->refused;
-    crossing->refused |= heap->refused;
-    return true;
+    return (struct heap *)weir__range_next_in(&crossing->mstx->heaps, heap != NULL ? &heap->range : NULL,
+                                              crossing->start, crossing->end);
 }
 
-static bool register_region(void *ctx, struct range *range)
+static void count_heap(struct crossing *crossing, const struct heap *heap)
 {
-    struct crossing *crossing = ctx;
-    weir_mstx *mstx = crossing->mstx;
-    const struct heap *heap = (const struct heap *)range;
+    crossing->covered += earlier(heap->range.end, crossing->end) - later(heap->range.start, crossing->start);
+    crossing->count += !heap->refused;
+    crossing->refused |= heap->refused;
+}
+
+static void register_region(struct crossing *crossing, const struct heap *heap)
+{
+    const weir_mstx *mstx = crossing->mstx;
     if (heap->refused) {
-        return true;
+        return;
     }
-    const uint64_t start = later(range->start, crossing->start);
-    const mstxMemVirtualRangeDesc_t desc = describe(mstx, start, earlier(range->end, crossing->end) - start);
+    const uint64_t start = later(heap->range.start, crossing->start);
+    const mstxMemVirtualRangeDesc_t desc = describe(mstx, start, earlier(heap->range.end, crossing->end) - start);
     mstxMemRegionHandle_t handle = NULL;
     const mstxMemRegionsRegisterBatch_t batch = {
         .heap = heap->handle,
@@ -287,13 +288,14 @@ static bool register_region(void *ctx, struct range *range)
         ref->refType = MSTX_MEM_REGION_REF_TYPE_POINTER;
         ref->pointer = desc.ptr;
     }
-    return true;
 }
 
 static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
 {
     struct crossing crossing = {.mstx = mstx, .start = start, .end = end};
-    (void)weir__range_each(mstx->heaps, start, end, count_heap, &crossing);
+    for (const struct heap *heap = NULL; (heap = next_heap(&crossing, heap)) != NULL;) {
+        count_heap(&crossing, heap);
+    }
     mstx->counters.refused += crossing.refused;
     if (crossing.count > 0) {
         crossing.block = calloc(1, sizeof(*crossing.block) + crossing.count * sizeof(crossing.block->regions[0]));
@@ -302,7 +304,9 @@ static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
     if (crossing.block == NULL) {
         return;
     }
-    (void)weir__range_each(mstx->heaps, start, end, register_region, &crossing);
+    for (const struct heap *heap = NULL; (heap = next_heap(&crossing, heap)) != NULL;) {
+        register_region(&crossing, heap);
+    }
     crossing.block->range.start = start;
     crossing.block->range.end = end;
     weir__range_insert(&mstx->blocks, &crossing.block->range);
@@ -312,7 +316,7 @@ static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
 static void forget_block(weir_mstx *mstx, struct told_block *block)
 {
     mstx->counters.regions -= block->count;
-    weir__range_remove(&mstx->blocks, &block->range);
+    weir__tree_remove(&mstx->blocks, &block->range);
     free(block);
 }
 
@@ -335,7 +339,7 @@ static void block_free(void *ctx, const weir_observed_block *block)
 {
     weir_mstx *mstx = ctx;
     (void)pthread_mutex_lock(&mstx->lock);
-    struct range *range = weir__range_at(mstx->blocks, block->address);
+    weir__range *range = weir__range_at(&mstx->blocks, block->address);
     if (range != NULL) {
         withdraw_block(mstx, (struct told_block *)range);
     }
@@ -431,11 +435,11 @@ weir_status weir_mstx_detach(weir_mstx *mstx)
         (void)status; /* cannot fail: the attachment observes the pool */
     }
     const int cancel_state = cancel_disable(); /* the tool is called below */
-    while (mstx->blocks != NULL) {
-        withdraw_block(mstx, (struct told_block *)mstx->blocks);
+    while (mstx->blocks.root != NULL) {
+        withdraw_block(mstx, (struct told_block *)mstx->blocks.root);
     }
-    while (mstx->heaps != NULL) {
-        withdraw_heap(mstx, (struct heap *)mstx->heaps);
+    while (mstx->heaps.root != NULL) {
+        withdraw_heap(mstx, (struct heap *)mstx->heaps.root);
     }
     cancel_restore(cancel_state);
     const bool lost = mstx->counters.lost != 0;

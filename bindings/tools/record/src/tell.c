@@ -13,6 +13,8 @@
 
 #include "tell.h"
 
+#include "shared/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -176,13 +178,6 @@ channel *tell_channel(void)
 
 /* --- writing events --- */
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* Waits a little for the reader. Returns false, and ends the recording, if the reader has ended. */
 static bool wait_for_reader(const channel *to, unsigned *naps)
 {
@@ -248,7 +243,7 @@ void tell(channel *to, const channel_slot *event)
     if (own_number == 0) {
         own_number = atomic_fetch_add_explicit(&to->threads, 1, memory_order_relaxed) + 1;
     }
-    const uint64_t time_ns = clock_ns();
+    const uint64_t time_ns = wall_ns();
     channel_slot *const slot = take_slot(to, &ticket);
     if (slot != NULL) {
         slot->time_ns = time_ns;

@@ -1,0 +1,38 @@
+/* options.h: one table of options for each subcommand: getopt_long's tables and the help text are made from it. */
+#ifndef WEIR_COMMAND_OPTIONS_H
+#define WEIR_COMMAND_OPTIONS_H
+
+#include <stdbool.h>
+
+/* An option. Exactly one of `flag`, `word` and `parse` is set; --help has none of them. */
+struct option_row {
+    const char *name;  /* long name; NULL ends a table */
+    char letter;       /* 0: none */
+    const char *value; /* as in the help; NULL: the option takes no value; "[=X]": the value may be left out */
+    const char *text;  /* the help; a newline begins another line */
+    bool *flag;        /* becomes true */
+    const char **word; /* becomes the value */
+    int (*parse)(void *settings, const char *value); /* returns EXIT_DONE, or EXIT_USAGE after complain() */
+};
+
+#define OPTION_HELP                                                                                                    \
+    {                                                                                                                  \
+        .name = "help", .letter = 'h', .text = "print this text"                                                       \
+    }
+
+enum { most_options = 24 }; /* of a table, its end included */
+
+struct subcommand {
+    const char *name;
+    const char *head;     /* of the help, before the options */
+    void (*middle)(void); /* prints more of the head; may be NULL */
+    const char *tail;     /* behind the options */
+    bool stops;           /* options end at the first argument that is none */
+};
+
+/* Reads the options up to `optind`. Returns EXIT_DONE, EXIT_USAGE after a message, or -1 after it has printed the
+ * help. */
+int read_options(const struct subcommand *command, const struct option_row *rows, void *settings, int argc,
+                 char **argv);
+
+#endif
