@@ -225,9 +225,8 @@ static void end(void)
     }
 }
 
-static void several_streams_never_meet(void **unused)
+TEST(several_streams_never_meet)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 25; seed++) {
         begin(seed);
         for (int step = 0; step < 600; step++) {
@@ -240,9 +239,8 @@ static void several_streams_never_meet(void **unused)
 
 /* Any pattern of calls on one stream, never synchronised: the reserved bytes equal the peak of bytes in use, whatever
  * the sizes. */
-static void one_stream_reserves_what_it_used(void **unused)
+TEST(one_stream_reserves_what_it_used)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         begin(seed);
         const uint64_t all = most[0];
@@ -263,9 +261,8 @@ static void one_stream_reserves_what_it_used(void **unused)
 }
 
 /* Equal rounds one after another do not grow the pool. Each program draws other sizes. */
-static void rounds_repeat_without_growth(void **unused)
+TEST(rounds_repeat_without_growth)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         uint64_t first = 0;
         begin(seed);
@@ -305,10 +302,5 @@ int main(void)
     acl_environment("CAPACITY", "128MiB"); /* less than both pools together */
     acl_environment("COSTS", "fill_per_mib=300000");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_streams_never_meet),
-        cmocka_unit_test(one_stream_reserves_what_it_used),
-        cmocka_unit_test(rounds_repeat_without_growth),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return run_all_tests("tests", set_up, NULL);
 }

@@ -3,14 +3,11 @@
  * Random entries are added and removed, so densely that many share a slot and runs wrap around the end of the table.
  * Each entry of the table is found, and no removed entry is. WEIR_SEED selects one seed.
  */
+#include "../rig/test.h"
 #include "pool/pool_internal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { entries = 200, steps = 20000 };
 
@@ -62,9 +59,8 @@ static void play(uint64_t seed)
     free(table.slots);
 }
 
-static void test_what_is_in_is_found(void **state)
+TEST(test_what_is_in_is_found)
 {
-    (void)state;
     const char *wanted = getenv("WEIR_SEED");
     const uint64_t first = wanted != NULL ? strtoull(wanted, NULL, 10) : 1;
     const uint64_t last = wanted != NULL ? first : 4;
@@ -75,8 +71,5 @@ static void test_what_is_in_is_found(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_in_is_found),
-    };
-    return cmocka_run_group_tests_name("tables by address", tests, NULL, NULL);
+    return run_all_tests("tables by address", NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* ascendcl_network_test.c: networks of the simulated runtime: the reader and its refusals, shapes,
  * memory plans, costs. */
+#include "../rig/test.h"
 #include "network.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +46,7 @@ static acl__shape *shapes_of(const acl__network *network, const acl__shape *inpu
 #define HEAD "7767517\n"
 #define NET(layers, blobs, text) HEAD layers " " blobs "\n" text
 
-static void malformed_texts_are_named(void **state)
+TEST(malformed_texts_are_named)
 {
     static const struct {
         const char *text;
@@ -153,7 +149,6 @@ static void malformed_texts_are_named(void **state)
         {NET("1", "1", "Input \001 0 1 b\n"), WEIR_ERR_INVALID,
          "the name of a layer has a control character"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         acl__network *network = NULL;
         acl__model_error error;
@@ -167,10 +162,9 @@ static void malformed_texts_are_named(void **state)
     }
 }
 
-static void a_long_name_is_refused(void **state)
+TEST(a_long_name_is_refused)
 {
     char text[400];
-    (void)state;
     for (size_t length = ACL__MAX_NAME; length <= ACL__MAX_NAME + 1; length++) {
         acl__network *network = NULL;
         acl__model_error error;
@@ -181,7 +175,7 @@ static void a_long_name_is_refused(void **state)
     }
 }
 
-static void the_text_needs_no_end(void **state)
+TEST(the_text_needs_no_end)
 {
     /* Not terminated, a carriage return at each line, no newline at the end, blank lines between. */
     static const char text[] =
@@ -189,7 +183,6 @@ static void the_text_needs_no_end(void **state)
     char *exact = malloc(sizeof text - 1);
     acl__network *network = NULL;
     acl__model_error error;
-    (void)state;
     assert_non_null(exact);
     memcpy(exact, text, sizeof text - 1);
     if (acl__network_parse("net", exact, sizeof text - 1, &network, &error) != WEIR_OK) {
@@ -203,23 +196,21 @@ static void the_text_needs_no_end(void **state)
     acl__network_free(network);
 }
 
-static void a_file_that_is_not_there(void **state)
+TEST(a_file_that_is_not_there)
 {
     acl__network *network = NULL;
     acl__model_error error;
-    (void)state;
     assert_int_equal(acl__network_read("/no/such/file.param", &network, &error), WEIR_ERR_DEVICE);
     assert_non_null(strstr(error.text, "/no/such/file.param: "));
     assert_int_equal(acl__network_read("/", &network, &error), WEIR_ERR_DEVICE);
     assert_null(network);
 }
 
-static void values_are_read(void **state)
+TEST(values_are_read)
 {
     acl__network *n = parse(NET("2", "2",
                                 "Input a 0 1 b 0=+7 1=-3.25e+1 -23302=3,1,2.5e-1,-4\n"
                                 "Clip c 1 1 b d 0=-3.402823e+38 1=3.402823e+38 -23303=0\n"));
-    (void)state;
     const acl__layer *a = &n->layers[0], *c = &n->layers[1];
     uint32_t count = 0;
     assert_int_equal(acl__layer_int(n, a, 0, 0), 7);
@@ -240,7 +231,7 @@ static void values_are_read(void **state)
 /* --- shapes --- */
 
 /* One layer after an input of 17 x 13 x 8 (w x h x c): the shape of its output, or the error. */
-static void layers_shape_their_outputs(void **state)
+TEST(layers_shape_their_outputs)
 {
     static const struct {
         const char *layer; /* "TYPE params" */
@@ -314,7 +305,6 @@ static void layers_shape_their_outputs(void **state)
         {"Yolov3DetectionOutput 1=3", {2, 6, 663, 1, 1}, NULL},
         {"Yolov3DetectionOutput 1=9", {0}, "9 boxes a cell from 8 channels"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[256], type[64];
         const char *blank = strchr(cases[i].layer, ' ');
@@ -342,7 +332,7 @@ static void layers_shape_their_outputs(void **state)
     }
 }
 
-static void several_inputs_are_joined(void **state)
+TEST(several_inputs_are_joined)
 {
     acl__network *n =
         parse(NET("7", "8",
@@ -350,7 +340,6 @@ static void several_inputs_are_joined(void **state)
                   "Eltwise e 2 1 a b e\nReLU r 1 1 c f\nReLU s 1 1 d g\nReLU t 1 1 e h\n"));
     acl__shape inputs[2] = {{3, 4, 5, 1, 6}, {3, 4, 5, 1, 2}}, shapes[8];
     acl__model_error error;
-    (void)state;
     /* Along the width the channels differ. */
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
     assert_non_null(
@@ -374,9 +363,8 @@ static void several_inputs_are_joined(void **state)
     acl__network_free(n);
 }
 
-static void bytes_follow_the_layout(void **state)
+TEST(bytes_follow_the_layout)
 {
-    (void)state;
     assert_int_equal(acl__shape_bytes(&(acl__shape){1, 1000, 1, 1, 1}), 4004);
     assert_int_equal(acl__shape_bytes(&(acl__shape){2, 3, 5, 1, 1}), 64);
     assert_int_equal(acl__shape_bytes(&(acl__shape){3, 3, 5, 1, 7}), 64 * 7 + 4);
@@ -438,7 +426,7 @@ static void check_plan(const acl__network *n)
     acl__plan_free(plan);
 }
 
-static void plans_lose_nothing(void **state)
+TEST(plans_lose_nothing)
 {
     static const char *const nets[] = {
         /* In place if the layer is the only reader, into new memory after a split. */
@@ -455,7 +443,6 @@ static void plans_lose_nothing(void **state)
             "f\n"
             "Concat k 2 1 d f g\n"),
     };
-    (void)state;
     for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
         acl__network *n = parse(nets[i]);
         check_plan(n);
@@ -469,11 +456,10 @@ static uint32_t random_below(uint64_t *seed, uint32_t limit)
     return (uint32_t)(*seed >> 33) % limit;
 }
 
-static void plans_of_random_networks(void **state)
+TEST(plans_of_random_networks)
 {
     static const char *const kinds[] = {"ReLU",    "Split",   "Noop",   "Convolution",
                                         "Eltwise", "Dropout", "Reshape"};
-    (void)state;
     for (uint64_t round = 1; round <= 300; round++) {
         uint64_t seed = round;
         char text[8192];
@@ -519,11 +505,10 @@ static void totals(const acl__network *n, const acl__shape *inputs, acl__cost *s
     free(shapes);
 }
 
-static void resnet50_is_resnet50(void **state)
+TEST(resnet50_is_resnet50)
 {
     acl__network *n = read_own("resnet50.param");
     acl__cost sum, larger;
-    (void)state;
     check_plan(n);
     totals(n, NULL, &sum);
     /* Published: 25,557,032 parameters, of which 26,560 scales of batch normalisations are folded away here;
@@ -540,11 +525,10 @@ static void resnet50_is_resnet50(void **state)
     acl__network_free(n);
 }
 
-static void mobilenet_v2_is_mobilenet_v2(void **state)
+TEST(mobilenet_v2_is_mobilenet_v2)
 {
     acl__network *n = read_own("mobilenet_v2.param");
     acl__cost sum;
-    (void)state;
     check_plan(n);
     totals(n, NULL, &sum);
     /* Published: 3,504,872 parameters, of which 17,056 scales are folded away here; 300 M multiply-adds. */
@@ -553,9 +537,8 @@ static void mobilenet_v2_is_mobilenet_v2(void **state)
     acl__network_free(n);
 }
 
-static void the_roofline_is_the_longest_side(void **state)
+TEST(the_roofline_is_the_longest_side)
 {
-    (void)state;
     assert_int_equal(acl__roofline_ns(0, 0, 0), 5000);
     assert_int_equal(acl__roofline_ns(0, 0, 12000000), 10000);
     assert_int_equal(acl__roofline_ns(1280000000, 0, 12000000), 10000);
@@ -564,7 +547,7 @@ static void the_roofline_is_the_longest_side(void **state)
     assert_true(acl__roofline_ns(UINT64_MAX, UINT64_MAX, UINT64_MAX) > 0);
 }
 
-static void costs_count_what_a_layer_does(void **state)
+TEST(costs_count_what_a_layer_does)
 {
     acl__network *n = parse(
         NET("8", "9",
@@ -572,7 +555,6 @@ static void costs_count_what_a_layer_does(void **state)
             "ConvolutionDepthWise d 1 1 b c 0=8 1=3 4=1 6=72 7=8\nSplit s 1 2 c d e\n"
             "Pooling p 1 1 d f 1=2 2=2\nReLU r 1 1 e g\nInnerProduct q 1 1 f h 0=10 1=1 2=18000\n"
             "Gemm m 1 1 h j 2=0 3=1 5=1 8=5 9=10\n"));
-    (void)state;
     acl__shape *shapes = shapes_of(n, NULL);
     acl__cost cost[8];
     for (uint32_t l = 0; l < 8; l++) {
@@ -597,21 +579,5 @@ static void costs_count_what_a_layer_does(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed_texts_are_named),
-        cmocka_unit_test(a_long_name_is_refused),
-        cmocka_unit_test(the_text_needs_no_end),
-        cmocka_unit_test(a_file_that_is_not_there),
-        cmocka_unit_test(values_are_read),
-        cmocka_unit_test(layers_shape_their_outputs),
-        cmocka_unit_test(several_inputs_are_joined),
-        cmocka_unit_test(bytes_follow_the_layout),
-        cmocka_unit_test(plans_lose_nothing),
-        cmocka_unit_test(plans_of_random_networks),
-        cmocka_unit_test(resnet50_is_resnet50),
-        cmocka_unit_test(mobilenet_v2_is_mobilenet_v2),
-        cmocka_unit_test(the_roofline_is_the_longest_side),
-        cmocka_unit_test(costs_count_what_a_layer_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

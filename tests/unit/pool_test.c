@@ -206,9 +206,8 @@ static void tell_order(struct world *w, int from, int to)
 
 /* --- arguments --- */
 
-static void test_create_turns_bad_configs_away(void **state)
+TEST(test_create_turns_bad_configs_away)
 {
-    (void)state;
     weir_sim *sim = device_of(&(struct wish){ 0 });
     weir_pool *pool = NULL;
     weir_pool_config good = WEIR_POOL_CONFIG_INIT;
@@ -240,9 +239,8 @@ static void test_create_turns_bad_configs_away(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_configs_of_other_versions(void **state)
+TEST(test_configs_of_other_versions)
 {
-    (void)state;
     struct {
         weir_pool_config known;
         uint64_t later;
@@ -278,9 +276,8 @@ static void test_configs_of_other_versions(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_alloc_turns_bad_requests_away(void **state)
+TEST(test_alloc_turns_bad_requests_away)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     struct world other = open_world((struct wish){ 0 });
     weir_block *block = NULL;
@@ -308,9 +305,8 @@ static void test_alloc_turns_bad_requests_away(void **state)
     close_world(&other);
 }
 
-static void test_free_turns_foreign_and_freed_blocks_away(void **state)
+TEST(test_free_turns_foreign_and_freed_blocks_away)
 {
-    (void)state;
     for (uint32_t flags = 0; flags <= WEIR_POOL_NO_FRONT_CACHE; flags += WEIR_POOL_NO_FRONT_CACHE) {
         struct world w = open_world((struct wish){ .flags = flags });
         struct world other = open_world((struct wish){ 0 });
@@ -338,9 +334,8 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
     }
 }
 
-static void test_the_other_functions_turn_bad_arguments_away(void **state)
+TEST(test_the_other_functions_turn_bad_arguments_away)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     struct world other = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, 1000);
@@ -395,9 +390,8 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
 
 /* --- blocks --- */
 
-static void test_sizes_are_rounded_and_addresses_aligned(void **state)
+TEST(test_sizes_are_rounded_and_addresses_aligned)
 {
-    (void)state;
     static const uint64_t sizes[] = { 1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000 };
     static const uint64_t alignments[] = { 0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION };
     for (size_t a = 0; a < sizeof(alignments) / sizeof(alignments[0]); a++) {
@@ -413,18 +407,16 @@ static void test_sizes_are_rounded_and_addresses_aligned(void **state)
     }
 }
 
-static void test_a_region_that_is_aligned_anyway_needs_no_room_for_it(void **state)
+TEST(test_a_region_that_is_aligned_anyway_needs_no_room_for_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = REGION });
     const weir_block *block = get_aligned(&w, A, REGION, REGION);
     assert_int_equal(weir_block_address(block) % REGION, 0);
     close_world(&w);
 }
 
-static void test_find_knows_live_blocks_only(void **state)
+TEST(test_find_knows_live_blocks_only)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, 1000);
     weir_block *found = NULL;
@@ -442,9 +434,8 @@ static void test_find_knows_live_blocks_only(void **state)
 
 /* --- limits and failure --- */
 
-static void test_the_limit_is_exact(void **state)
+TEST(test_the_limit_is_exact)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .limit = 3 * REGION + 1 });
     weir_block *blocks[3];
     for (int i = 0; i < 3; i++) {
@@ -490,9 +481,8 @@ static void fill_badly(struct world *w, unsigned regions)
     }
 }
 
-static void test_a_failure_is_explained_and_the_advice_helps(void **state)
+TEST(test_a_failure_is_explained_and_the_advice_helps)
 {
-    (void)state;
     const struct wish tight = { .limit = 2 * REGION + 100 };
     struct world w = open_world(tight);
     assert_int_equal(reason(&w).failure, 0);
@@ -526,9 +516,8 @@ static void test_a_failure_is_explained_and_the_advice_helps(void **state)
 }
 
 /* O6: what the advice counts is what is left when the last rung has failed, not what was there before it. */
-static void test_o6_the_advice_is_as_of_the_failure(void **state)
+TEST(test_o6_the_advice_is_as_of_the_failure)
 {
-    (void)state;
     const uint64_t limit = 4 * REGION;
     uint64_t more = 0;
     for (int turn = 0; turn < 3; turn++) { /* refused; with what the advice names; with a byte less */
@@ -551,9 +540,8 @@ static void test_o6_the_advice_is_as_of_the_failure(void **state)
     }
 }
 
-static void test_a_device_that_refuses_is_named(void **state)
+TEST(test_a_device_that_refuses_is_named)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 2 * REGION });
     fill_badly(&w, 2);
     refused(&w, B, 2 * REGION);
@@ -592,9 +580,8 @@ static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *r
     return true;
 }
 
-static void test_the_callback_may_free_what_is_needed(void **state)
+TEST(test_the_callback_may_free_what_is_needed)
 {
-    (void)state;
     struct helper helper = { .give_up = false };
     struct world w = open_world((struct wish){ .capacity = REGION, .callback = free_the_victim, .ctx = &helper });
     helper.w = &w;
@@ -652,9 +639,8 @@ static bool wait_for_a_bystander(void *ctx, weir_pool *pool, const weir_oom_reco
     return false;
 }
 
-static void test_t5_the_callback_holds_no_lock(void **state)
+TEST(test_t5_the_callback_holds_no_lock)
 {
-    (void)state;
     struct bystander other = { .mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER };
     struct world w = open_world((struct wish){ .capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other });
     other.stream = w.stream[B];
@@ -670,9 +656,8 @@ static void test_t5_the_callback_holds_no_lock(void **state)
 
 /* --- the front cache --- */
 
-static void test_the_front_cache_serves_its_own_stream_only(void **state)
+TEST(test_the_front_cache_serves_its_own_stream_only)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get_by(&w, A, 1000, WEIR_RUNG_GROWN);
     const uint64_t address = weir_block_address(block);
@@ -691,9 +676,8 @@ static void test_the_front_cache_serves_its_own_stream_only(void **state)
     close_world(&w);
 }
 
-static void test_the_front_cache_is_bounded(void **state)
+TEST(test_the_front_cache_is_bounded)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *blocks[100];
     for (int i = 0; i < 100; i++) {
@@ -714,9 +698,8 @@ static void test_the_front_cache_is_bounded(void **state)
 }
 
 /* P3: one block more than there is room for, of every size, so that each place for a size has neighbours in use. */
-static void test_p3_a_full_front_cache_takes_no_more(void **state)
+TEST(test_p3_a_full_front_cache_takes_no_more)
 {
-    (void)state;
     enum { sizes = 40, blocks_each = 10 };
     struct world w = open_world((struct wish){ .capacity = 4096 * REGION });
     weir_block *blocks[sizes][blocks_each];
@@ -747,9 +730,8 @@ static void get_two_large(struct world *w, weir_block *blocks[2])
     }
 }
 
-static void test_an_event_covers_large_frees_before_it(void **state)
+TEST(test_an_event_covers_large_frees_before_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *blocks[2];
     get_two_large(&w, blocks);
@@ -763,9 +745,8 @@ static void test_an_event_covers_large_frees_before_it(void **state)
     close_world(&w);
 }
 
-static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
+TEST(test_an_event_of_the_pool_covers_large_frees_before_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *blocks[2];
     weir_tick mark = 0;
@@ -783,9 +764,8 @@ static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
     close_world(&w);
 }
 
-static void test_an_event_does_not_cover_large_frees_after_it(void **state)
+TEST(test_an_event_does_not_cover_large_frees_after_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *blocks[2];
     get_two_large(&w, blocks);
@@ -801,9 +781,8 @@ static void test_an_event_does_not_cover_large_frees_after_it(void **state)
 }
 
 /* Their memory serves without a question to the device. */
-static void test_large_blocks_join_before_a_large_request(void **state)
+TEST(test_large_blocks_join_before_a_large_request)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -820,9 +799,8 @@ static void test_large_blocks_join_before_a_large_request(void **state)
 
 /* --- the ladder, rung by rung --- */
 
-static void test_own_lane(void **state)
+TEST(test_own_lane)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_GROWN);
     run_on(&w, block, A);
@@ -832,9 +810,8 @@ static void test_own_lane(void **state)
     close_world(&w);
 }
 
-static void test_open_lane(void **state)
+TEST(test_open_lane)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -853,9 +830,8 @@ static void test_open_lane(void **state)
 }
 
 /* A to B to C: C is ordered after A although it never waited for A itself. */
-static void test_ordered_through_a_third_stream(void **state)
+TEST(test_ordered_through_a_third_stream)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -868,9 +844,8 @@ static void test_ordered_through_a_third_stream(void **state)
 }
 
 /* C learnt of B before B waited for A: that is no order between A and C. */
-static void test_an_older_event_teaches_only_what_was_before_it(void **state)
+TEST(test_an_older_event_teaches_only_what_was_before_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -882,9 +857,8 @@ static void test_an_older_event_teaches_only_what_was_before_it(void **state)
 }
 
 /* The same from the other end: C waits late for an early event. */
-static void test_an_event_teaches_nothing_that_came_after_it(void **state)
+TEST(test_an_event_teaches_nothing_that_came_after_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_event *early = new_event(w.sim);
     weir_block *block = get(&w, A, REGION);
@@ -901,9 +875,8 @@ static void test_an_event_teaches_nothing_that_came_after_it(void **state)
     close_world(&w);
 }
 
-static void test_polled(void **state)
+TEST(test_polled)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -914,9 +887,8 @@ static void test_polled(void **state)
     close_world(&w);
 }
 
-static void test_flushed(void **state)
+TEST(test_flushed)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
@@ -928,9 +900,8 @@ static void test_flushed(void **state)
 }
 
 /* In a pool of 4 GiB: blocks of 8 KiB and more may hold a request once they have joined, smaller ones stay. */
-static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
+TEST(test_growth_leaves_small_blocks_in_the_front_cache)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = UINT64_C(16) << 30 });
     (void)get(&w, A, UINT64_C(4) << 30);
     weir_block *small = get(&w, A, 512);
@@ -944,9 +915,8 @@ static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
     close_world(&w);
 }
 
-static void test_gathered(void **state)
+TEST(test_gathered)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *low = get(&w, A, REGION / 2);
     weir_block *high = get(&w, A, REGION / 2);
@@ -961,9 +931,8 @@ static void test_gathered(void **state)
     close_world(&w);
 }
 
-static void test_waited_or_grown_as_the_policy_says(void **state)
+TEST(test_waited_or_grown_as_the_policy_says)
 {
-    (void)state;
     static const struct {
         weir_growth growth;
         weir_rung rung;
@@ -990,9 +959,8 @@ static void test_waited_or_grown_as_the_policy_says(void **state)
     close_world(&w);
 }
 
-static void test_exchanged(void **state)
+TEST(test_exchanged)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     put(&w, get(&w, A, REGION), A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
@@ -1007,9 +975,8 @@ static void test_exchanged(void **state)
     close_world(&w);
 }
 
-static void test_flushed_all(void **state)
+TEST(test_flushed_all)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = REGION, .no_ordering = true });
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
@@ -1019,9 +986,8 @@ static void test_flushed_all(void **state)
     close_world(&w);
 }
 
-static void test_synced(void **state)
+TEST(test_synced)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = REGION });
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
@@ -1037,9 +1003,8 @@ static void test_synced(void **state)
 
 /* --- upkeep --- */
 
-static void test_trim(void **state)
+TEST(test_trim)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
     uint64_t released = 0;
     weir_block *idle = get(&w, A, REGION);
@@ -1066,9 +1031,8 @@ static void test_trim(void **state)
     close_world(&w);
 }
 
-static void test_trim_reaches_the_front_caches(void **state)
+TEST(test_trim_reaches_the_front_caches)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     uint64_t released = 0;
     put(&w, get(&w, A, 512), A);
@@ -1080,9 +1044,8 @@ static void test_trim_reaches_the_front_caches(void **state)
 }
 
 /* S5: the vendor's handle comes again, and with it nothing of the stream that had it. */
-static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **state)
+TEST(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
     weir_block *block = get(&w, B, REGION);
     weir_block *mine = get(&w, A, REGION);
@@ -1106,9 +1069,8 @@ static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **
     close_world(&w);
 }
 
-static void test_blocks_outlive_their_stream(void **state)
+TEST(test_blocks_outlive_their_stream)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *one = get(&w, A, 5000);
     weir_block *two = get(&w, A, 5000);
@@ -1127,9 +1089,8 @@ static void test_blocks_outlive_their_stream(void **state)
 }
 
 /* Nothing is asked of a stream that is known to be over, and its memory is everybody's. */
-static void test_an_ended_stream_is_not_asked(void **state)
+TEST(test_an_ended_stream_is_not_asked)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *live = get(&w, A, 5000);
     weir_block *block = get(&w, A, 4 * REGION);
@@ -1162,9 +1123,8 @@ static int destroy_in_a_child(weir_pool *pool)
     return status;
 }
 
-static void test_a_held_pool_is_not_destroyed(void **state)
+TEST(test_a_held_pool_is_not_destroyed)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     fails(weir_pool_hold(NULL), WEIR_ERR_INVALID);
     fails(weir_pool_release(NULL), WEIR_ERR_INVALID);
@@ -1183,9 +1143,8 @@ static void test_a_held_pool_is_not_destroyed(void **state)
     close_world(&w);
 }
 
-static void test_a_device_under_a_pool_is_not_destroyed(void **state)
+TEST(test_a_device_under_a_pool_is_not_destroyed)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, 5000);
     fails(weir_sim_destroy(w.sim), WEIR_ERR_BUSY);
@@ -1195,9 +1154,8 @@ static void test_a_device_under_a_pool_is_not_destroyed(void **state)
 }
 
 /* S3: the default stream is a stream, not "no stream". */
-static void test_the_null_stream_is_an_ordinary_stream(void **state)
+TEST(test_the_null_stream_is_an_ordinary_stream)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
     weir_stream *none = NULL;
     weir_stream *again = NULL;
@@ -1215,9 +1173,8 @@ static void test_the_null_stream_is_an_ordinary_stream(void **state)
     close_world(&w);
 }
 
-static void test_two_pools_on_one_device(void **state)
+TEST(test_two_pools_on_one_device)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 4 * REGION });
     weir_pool *second = pool_over(w.sim, &(struct wish){ .limit = 2 * REGION });
     weir_stream *stream = NULL;
@@ -1237,9 +1194,8 @@ static void test_two_pools_on_one_device(void **state)
 }
 
 /* S7: a trim waits for the streams of its own pool's device. */
-static void test_trim_waits_on_its_own_device(void **state)
+TEST(test_trim_waits_on_its_own_device)
 {
-    (void)state;
     struct world one = open_world((struct wish){ 0 });
     struct world two = open_world((struct wish){ 0 });
     weir_stream *stream_of_one = NULL;
@@ -1259,9 +1215,8 @@ static void test_trim_waits_on_its_own_device(void **state)
     close_world(&two);
 }
 
-static void test_a_forked_child_may_destroy(void **state)
+TEST(test_a_forked_child_may_destroy)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, 5000);
     run_on(&w, block, A);
@@ -1278,9 +1233,8 @@ static void test_a_forked_child_may_destroy(void **state)
     close_world(&w);
 }
 
-static void test_a_single_threaded_pool_does_the_same(void **state)
+TEST(test_a_single_threaded_pool_does_the_same)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -1296,9 +1250,8 @@ static void test_a_single_threaded_pool_does_the_same(void **state)
 }
 
 /* Without ordering whatever was queued is complete: everything freed is everybody's at once. */
-static void test_a_synchronous_device(void **state)
+TEST(test_a_synchronous_device)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .no_ordering = true });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -1313,9 +1266,8 @@ static void test_a_synchronous_device(void **state)
 
 /* --- statistics and recording --- */
 
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
-    (void)state;
     struct world w = { .sim = device_of(&(struct wish){ 0 }) };
     w.device = weir_sim_device(w.sim);
     w.pool = pool_over(w.sim, &(struct wish){ 0 });
@@ -1351,9 +1303,8 @@ static void test_statistics(void **state)
 }
 
 /* X3: a number one past the last name is no name. */
-static void test_every_rung_has_a_name(void **state)
+TEST(test_every_rung_has_a_name)
 {
-    (void)state;
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         const char *name = weir_rung_name((weir_rung)i);
         assert_non_null(name);
@@ -1382,9 +1333,8 @@ static bool see(void *ctx, const weir_walk_entry *entry)
     return ++seen->visits != seen->stop_after;
 }
 
-static void test_walk_shows_every_state(void **state)
+TEST(test_walk_shows_every_state)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *cached = get(&w, A, 512);
     weir_block *live = get(&w, A, 4096);
@@ -1424,9 +1374,8 @@ static bool keep(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void test_a_recording_pairs_allocs_with_frees(void **state)
+TEST(test_a_recording_pairs_allocs_with_frees)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     struct recording recording = { .length = 0 };
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
@@ -1472,9 +1421,8 @@ static void test_a_recording_pairs_allocs_with_frees(void **state)
 /* --- what others got wrong: reuse across streams --- */
 
 /* S1: of two neighbours the one freed later decides. */
-static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state)
+TEST(test_s1_a_merged_range_is_as_young_as_its_youngest_part)
 {
-    (void)state;
     for (int low_first = 0; low_first < 2; low_first++) {
         struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
         weir_block *halves[2];
@@ -1491,9 +1439,8 @@ static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state
 }
 
 /* S1: what B merges and does not use is B's as of now, not as of an older event of B. */
-static void test_s1_a_merge_keeps_the_later_tick(void **state)
+TEST(test_s1_a_merge_keeps_the_later_tick)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST });
     weir_block *x = get(&w, A, REGION / 4);
     weir_block *y = get(&w, A, REGION / 4);
@@ -1511,9 +1458,8 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
 }
 
 /* Neighbours that two streams have freed do not join in the lane of either. */
-static void test_s1_neighbours_of_two_streams_stay_two(void **state)
+TEST(test_s1_neighbours_of_two_streams_stay_two)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -1529,9 +1475,8 @@ static void test_s1_neighbours_of_two_streams_stay_two(void **state)
 }
 
 /* S1 again, where the taker joins ranges of two lanes: its own and another's, or two others'. */
-static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
+TEST(test_s1_gathering_leaves_a_rest_as_of_now)
 {
-    (void)state;
     static const int others[] = { B, D };
     for (int i = 0; i < 2; i++) {
         struct world w = open_world((struct wish){ .capacity = REGION });
@@ -1557,9 +1502,8 @@ static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 }
 
 /* S2: the rest of a split keeps the donor's lane and tick. */
-static void test_s2_a_split_keeps_the_owner(void **state)
+TEST(test_s2_a_split_keeps_the_owner)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = REGION });
     weir_block *block = get(&w, A, REGION);
     tell_order(&w, B, C);
@@ -1574,9 +1518,8 @@ static void test_s2_a_split_keeps_the_owner(void **state)
 }
 
 /* S4: a free belongs to the stream it names, not to the one that allocated. */
-static void test_s4_the_freeing_stream_decides(void **state)
+TEST(test_s4_the_freeing_stream_decides)
 {
-    (void)state;
     static const uint64_t sizes[] = { 512, REGION }; /* through the front cache, and past it */
     for (int i = 0; i < 2; i++) {
         struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
@@ -1592,9 +1535,8 @@ static void test_s4_the_freeing_stream_decides(void **state)
 }
 
 /* S8 and O3: no region goes back while work on it is queued, however urgent. */
-static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state)
+TEST(test_s8_regions_go_back_only_after_the_host_saw_the_end)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 2 * REGION });
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, B, REGION);
@@ -1613,9 +1555,8 @@ static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state
 
 /* S9: uses on B, C and D in every order, twice, and on the freeing stream too; each stream in turn has the long
  * kernel. */
-static void test_s9_no_use_is_forgotten(void **state)
+TEST(test_s9_no_use_is_forgotten)
 {
-    (void)state;
     static const int orders[6][3] = { { B, C, D }, { B, D, C }, { C, B, D }, { C, D, B }, { D, B, C }, { D, C, B } };
     for (int i = 0; i < 6 * 4 * 2; i++) {
         const int *uses = orders[i % 6];
@@ -1645,9 +1586,8 @@ static void test_s9_no_use_is_forgotten(void **state)
 }
 
 /* The allocating stream is a user like any other when another one frees. */
-static void test_s9_the_owner_may_be_a_user(void **state)
+TEST(test_s9_the_owner_may_be_a_user)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
     weir_block *block = get(&w, A, REGION);
     use(&w, block, A);
@@ -1660,9 +1600,8 @@ static void test_s9_the_owner_may_be_a_user(void **state)
     close_world(&w);
 }
 
-static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
+TEST(test_s9_work_after_the_end_of_a_use_needs_a_new_one)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
@@ -1686,9 +1625,8 @@ static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
 }
 
 /* The tag goes with the free, the uses do not. */
-static void test_s9_a_tagged_block_has_uses_too(void **state)
+TEST(test_s9_a_tagged_block_has_uses_too)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
     weir_tag tag = 0;
     weir_block *block = NULL;
@@ -1704,9 +1642,8 @@ static void test_s9_a_tagged_block_has_uses_too(void **state)
 }
 
 /* S10: polling asks, and a question that fails is no yes. */
-static void test_s10_polling_believes_only_a_yes(void **state)
+TEST(test_s10_polling_believes_only_a_yes)
 {
-    (void)state;
     struct world w = open_world((struct wish){ 0 });
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -1729,9 +1666,8 @@ static void test_s10_polling_believes_only_a_yes(void **state)
 /* --- what others got wrong: running out --- */
 
 /* O1 and O2: the only fitting memory waits behind a use; one request, not two, gets it. */
-static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
+TEST(test_o1_pending_memory_is_searched_after_the_wait)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 2 * REGION });
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, A, REGION);
@@ -1748,9 +1684,8 @@ static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
 }
 
 /* Work that completes while the ladder is being climbed counts, too. */
-static void test_o1_what_the_last_poll_saw_is_searched(void **state)
+TEST(test_o1_what_the_last_poll_saw_is_searched)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     config.region_granularity_bytes = REGION;
@@ -1777,9 +1712,8 @@ static void test_o1_what_the_last_poll_saw_is_searched(void **state)
 }
 
 /* O5: idle regions in another lane, in the open lane or held by a front cache are exchanged. */
-static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
+TEST(test_o5_idle_memory_elsewhere_is_no_reason_to_fail)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
     weir_block *blocks[4];
     for (int i = 0; i < 4; i++) {
@@ -1796,9 +1730,8 @@ static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
 }
 
 /* A stream in error keeps its own memory from being used, not that of others. */
-static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
+TEST(test_a_broken_stream_hides_nothing_of_the_others)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 4 * REGION });
     weir_block *most = get(&w, A, 3 * REGION);
     weir_block *rest = get(&w, B, REGION);
@@ -1827,9 +1760,8 @@ static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 
 /* P1: a block is never smaller than the request, whatever shares its bin, and up to 63 granules never larger than it
  * needs. */
-static void test_p1_exact_sizes_only(void **state)
+TEST(test_p1_exact_sizes_only)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 64 * REGION });
     for (uint64_t granules = 1; granules <= 80; granules++) {
         weir_block *small = get(&w, A, granules * 512);
@@ -1845,9 +1777,8 @@ static void test_p1_exact_sizes_only(void **state)
 
 /* Sizes between two bins come from requests that are not rounded, such as those with an alignment: a block of such a
  * size serves requests of the bin below it, never those of the next one above. */
-static void test_p1_a_block_serves_the_bin_below_it(void **state)
+TEST(test_p1_a_block_serves_the_bin_below_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 256 * REGION });
     put(&w, get(&w, A, 128 * REGION), A);
     (void)get(&w, A, 512); /* the rest stays in A's lane, so that later requests flush no front cache */
@@ -1864,9 +1795,8 @@ static void test_p1_a_block_serves_the_bin_below_it(void **state)
 }
 
 /* P2: neighbouring regions stay two. */
-static void test_p2_nothing_merges_across_regions(void **state)
+TEST(test_p2_nothing_merges_across_regions)
 {
-    (void)state;
     struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
     weir_block *low = get(&w, A, REGION);
     weir_block *high = get(&w, A, REGION);
@@ -1882,77 +1812,5 @@ static void test_p2_nothing_merges_across_regions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create_turns_bad_configs_away),
-        cmocka_unit_test(test_configs_of_other_versions),
-        cmocka_unit_test(test_alloc_turns_bad_requests_away),
-        cmocka_unit_test(test_free_turns_foreign_and_freed_blocks_away),
-        cmocka_unit_test(test_the_other_functions_turn_bad_arguments_away),
-        cmocka_unit_test(test_sizes_are_rounded_and_addresses_aligned),
-        cmocka_unit_test(test_a_region_that_is_aligned_anyway_needs_no_room_for_it),
-        cmocka_unit_test(test_find_knows_live_blocks_only),
-        cmocka_unit_test(test_the_limit_is_exact),
-        cmocka_unit_test(test_a_failure_is_explained_and_the_advice_helps),
-        cmocka_unit_test(test_o6_the_advice_is_as_of_the_failure),
-        cmocka_unit_test(test_a_device_that_refuses_is_named),
-        cmocka_unit_test(test_the_callback_may_free_what_is_needed),
-        cmocka_unit_test(test_t5_the_callback_holds_no_lock),
-        cmocka_unit_test(test_the_front_cache_serves_its_own_stream_only),
-        cmocka_unit_test(test_the_front_cache_is_bounded),
-        cmocka_unit_test(test_p3_a_full_front_cache_takes_no_more),
-        cmocka_unit_test(test_an_event_covers_large_frees_before_it),
-        cmocka_unit_test(test_an_event_of_the_pool_covers_large_frees_before_it),
-        cmocka_unit_test(test_an_event_does_not_cover_large_frees_after_it),
-        cmocka_unit_test(test_large_blocks_join_before_a_large_request),
-        cmocka_unit_test(test_own_lane),
-        cmocka_unit_test(test_open_lane),
-        cmocka_unit_test(test_ordered_through_a_third_stream),
-        cmocka_unit_test(test_an_older_event_teaches_only_what_was_before_it),
-        cmocka_unit_test(test_an_event_teaches_nothing_that_came_after_it),
-        cmocka_unit_test(test_polled),
-        cmocka_unit_test(test_flushed),
-        cmocka_unit_test(test_growth_leaves_small_blocks_in_the_front_cache),
-        cmocka_unit_test(test_gathered),
-        cmocka_unit_test(test_waited_or_grown_as_the_policy_says),
-        cmocka_unit_test(test_exchanged),
-        cmocka_unit_test(test_flushed_all),
-        cmocka_unit_test(test_synced),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_trim_reaches_the_front_caches),
-        cmocka_unit_test(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing),
-        cmocka_unit_test(test_blocks_outlive_their_stream),
-        cmocka_unit_test(test_an_ended_stream_is_not_asked),
-        cmocka_unit_test(test_a_held_pool_is_not_destroyed),
-        cmocka_unit_test(test_a_device_under_a_pool_is_not_destroyed),
-        cmocka_unit_test(test_the_null_stream_is_an_ordinary_stream),
-        cmocka_unit_test(test_two_pools_on_one_device),
-        cmocka_unit_test(test_trim_waits_on_its_own_device),
-        cmocka_unit_test(test_a_forked_child_may_destroy),
-        cmocka_unit_test(test_a_single_threaded_pool_does_the_same),
-        cmocka_unit_test(test_a_synchronous_device),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_every_rung_has_a_name),
-        cmocka_unit_test(test_walk_shows_every_state),
-        cmocka_unit_test(test_a_recording_pairs_allocs_with_frees),
-        cmocka_unit_test(test_s1_a_merged_range_is_as_young_as_its_youngest_part),
-        cmocka_unit_test(test_s1_a_merge_keeps_the_later_tick),
-        cmocka_unit_test(test_s1_neighbours_of_two_streams_stay_two),
-        cmocka_unit_test(test_s1_gathering_leaves_a_rest_as_of_now),
-        cmocka_unit_test(test_s2_a_split_keeps_the_owner),
-        cmocka_unit_test(test_s4_the_freeing_stream_decides),
-        cmocka_unit_test(test_s8_regions_go_back_only_after_the_host_saw_the_end),
-        cmocka_unit_test(test_s9_no_use_is_forgotten),
-        cmocka_unit_test(test_s9_the_owner_may_be_a_user),
-        cmocka_unit_test(test_s9_work_after_the_end_of_a_use_needs_a_new_one),
-        cmocka_unit_test(test_s9_a_tagged_block_has_uses_too),
-        cmocka_unit_test(test_s10_polling_believes_only_a_yes),
-        cmocka_unit_test(test_o1_pending_memory_is_searched_after_the_wait),
-        cmocka_unit_test(test_o1_what_the_last_poll_saw_is_searched),
-        cmocka_unit_test(test_o5_idle_memory_elsewhere_is_no_reason_to_fail),
-        cmocka_unit_test(test_a_broken_stream_hides_nothing_of_the_others),
-        cmocka_unit_test(test_p1_exact_sizes_only),
-        cmocka_unit_test(test_p1_a_block_serves_the_bin_below_it),
-        cmocka_unit_test(test_p2_nothing_merges_across_regions),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+    return run_all_tests("pool", NULL, NULL);
 }

@@ -52,9 +52,8 @@ static void *work_on_a_stream(void *ctx)
     return NULL;
 }
 
-static void test_threads_share_a_simulator(void **state)
+TEST(test_threads_share_a_simulator)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     pthread_t threads[THREADS];
     worker workers[THREADS];
@@ -101,9 +100,8 @@ static void next_link(void *ctx)
     }
 }
 
-static void test_host_function_calls_back(void **state)
+TEST(test_host_function_calls_back)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     chain c = {.sim = sim, .stream = new_stream(sim), .left = 20};
     next_link(&c);
@@ -155,9 +153,8 @@ static void *feed_until_it_breaks(void *ctx)
     return NULL;
 }
 
-static void test_every_work_has_one_fate(void **state)
+TEST(test_every_work_has_one_fate)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     pthread_t threads[THREADS];
     feeder feeders[THREADS];
@@ -188,10 +185,5 @@ static void test_every_work_has_one_fate(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_share_a_simulator),
-        cmocka_unit_test(test_host_function_calls_back),
-        cmocka_unit_test(test_every_work_has_one_fate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

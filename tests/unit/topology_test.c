@@ -3,13 +3,9 @@
  *
  * Linked so that weir's requests for host memory go through the test's own.
  */
+#include "../rig/test.h"
 #include "topology_internal.h"
 #include "xml_machine.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <time.h>
 #include <unistd.h>
@@ -115,9 +111,8 @@ static void check_this_machine(const weir_topology *t)
     assert_true(found);
 }
 
-static void test_this_machine(void **state)
+TEST(test_this_machine)
 {
-    (void)state;
     weir_topology *t = NULL;
     assert_int_equal(weir_topology_create(NULL, &t), WEIR_OK);
     check_this_machine(t);
@@ -126,9 +121,8 @@ static void test_this_machine(void **state)
 }
 
 /* hwloc and sysfs report the same machine, node by node and device by device. */
-static void test_readers_agree(void **state)
+TEST(test_readers_agree)
 {
-    (void)state;
     if (access("/sys/devices/system/cpu", F_OK) != 0) {
         print_message("skipped: there is no sysfs here, and hwloc sees nothing\n");
         skip();
@@ -177,9 +171,8 @@ static void test_readers_agree(void **state)
 }
 
 /* The environment does not change the machine. */
-static void test_environment_is_ignored(void **state)
+TEST(test_environment_is_ignored)
 {
-    (void)state;
     static const char *const settings[][2] = {{"HWLOC_SYNTHETIC", "numa:7 pu:3"},
                                               {"HWLOC_XMLFILE", "/nowhere"}};
     for (size_t i = 0; i < 2; i++) {
@@ -203,9 +196,8 @@ static void test_environment_is_ignored(void **state)
 
 /* --- other machines --- */
 
-static void test_synthetic(void **state)
+TEST(test_synthetic)
 {
-    (void)state;
     weir_topology *t = synthetic("pack:2 [numa(memory=4294967296)] core:4 pu:1");
     assert_int_equal(weir_topology_node_count(t), 2);
     for (size_t i = 0; i < 2; i++) {
@@ -223,9 +215,8 @@ static void test_synthetic(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_ascend_devices(void **state)
+TEST(test_ascend_devices)
 {
-    (void)state;
     static const struct {
         const char *bus_id;
         int32_t node;
@@ -250,9 +241,8 @@ static void test_ascend_devices(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_bus_ids(void **state)
+TEST(test_bus_ids)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "c1",
                                       "c1:00",
@@ -294,9 +284,8 @@ static void test_bus_ids(void **state)
 
 /* A device of a whole package is as near to both of its nodes: the caller decides, then the number. One of the whole
  * machine has no affinity, and the devices are shared out. */
-static void test_affinity_of_several_nodes(void **state)
+TEST(test_affinity_of_several_nodes)
 {
-    (void)state;
     weir_topology *t = from_xml(&kunpeng);
     for (unsigned i = 0; i < 16; i++) {
         assert_int_equal(weir_topology_distance(t, (int32_t)i / 4, (int32_t)i % 4),
@@ -325,9 +314,8 @@ static void test_affinity_of_several_nodes(void **state)
 }
 
 /* High-bandwidth memory beside a node, a device's memory without processors, and numbers with gaps. */
-static void test_special_memory(void **state)
+TEST(test_special_memory)
 {
-    (void)state;
     static const struct xml_machine m = {
         .nodes = {{0, 0, 4, NULL, 64 * GIB},
                   {1, 0, 0, "HBM", 16 * GIB},
@@ -358,9 +346,8 @@ static void test_special_memory(void **state)
 }
 
 /* If a machine's only memory is of the special kind, that is its host memory. */
-static void test_only_special_memory(void **state)
+TEST(test_only_special_memory)
 {
-    (void)state;
     static const struct xml_machine m = {
         .nodes = {{0, 0, 4, "HBM", 16 * GIB}, {1, 1, 4, "HBM", 16 * GIB}, {2, 1, 0, "HBM", 0}},
         .node_count = 3,
@@ -373,9 +360,8 @@ static void test_only_special_memory(void **state)
 }
 
 /* The nearest node of a device has no usable memory: the least distant usable node is chosen. */
-static void test_forbidden_and_empty_nodes(void **state)
+TEST(test_forbidden_and_empty_nodes)
 {
-    (void)state;
     struct xml_machine m = kunpeng;
     m.forbidden_nodes = 1 << 0 | 1 << 3;
     m.devices[0].node = 3;
@@ -414,9 +400,8 @@ static void test_forbidden_and_empty_nodes(void **state)
 
 /* --- bad input --- */
 
-static void test_bad_configs(void **state)
+TEST(test_bad_configs)
 {
-    (void)state;
     char path[] = "/tmp/weir-topology-XXXXXX";
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
     weir_topology *t = NULL;
@@ -451,9 +436,8 @@ static void test_bad_configs(void **state)
     assert_false(weir_topology_is_this_machine(NULL));
 }
 
-static void test_out_of_host_memory(void **state)
+TEST(test_out_of_host_memory)
 {
-    (void)state;
     char path[] = "/tmp/weir-topology-XXXXXX";
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
     assert_true(xml_file(path, &ascend));
@@ -487,19 +471,5 @@ int main(void)
         return 77;
     }
     weir_topology_destroy(t);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_this_machine),
-        cmocka_unit_test(test_readers_agree),
-        cmocka_unit_test(test_environment_is_ignored),
-        cmocka_unit_test(test_synthetic),
-        cmocka_unit_test(test_ascend_devices),
-        cmocka_unit_test(test_bus_ids),
-        cmocka_unit_test(test_affinity_of_several_nodes),
-        cmocka_unit_test(test_special_memory),
-        cmocka_unit_test(test_only_special_memory),
-        cmocka_unit_test(test_forbidden_and_empty_nodes),
-        cmocka_unit_test(test_bad_configs),
-        cmocka_unit_test(test_out_of_host_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }
