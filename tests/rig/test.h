@@ -38,12 +38,12 @@ static struct {
 #define TEST(name) TEST_BETWEEN(name, NULL, NULL)
 
 /* A test with functions that run before and after it. */
-#define TEST_BETWEEN(name, before, after)                                                                          \
-    static void name(void **test_state);                                                                          \
-    __attribute__((constructor)) static void list_##name(void)                                                     \
-    {                                                                                                              \
-        list_test(__LINE__, (struct CMUnitTest){ #name, name, before, after, NULL });                              \
-    }                                                                                                              \
+#define TEST_BETWEEN(name, before, after)                                                                              \
+    static void name(void **test_state);                                                                               \
+    __attribute__((constructor)) static void list_##name(void)                                                         \
+    {                                                                                                                  \
+        list_test(__LINE__, (struct CMUnitTest){#name, name, before, after, NULL});                                    \
+    }                                                                                                                  \
     static void name(__attribute__((unused)) void **test_state)
 
 /* Constructors run before main, in any order. The list is sorted by line. */

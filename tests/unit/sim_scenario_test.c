@@ -20,8 +20,7 @@ static bench set_up(void)
 }
 
 /* Ends a scenario: no finding, or exactly this one. */
-static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier,
-                   const char *later)
+static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier, const char *later)
 {
     if (right) {
         is_clean(t->sim);
