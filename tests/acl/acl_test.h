@@ -6,13 +6,11 @@
 #ifndef WEIR_ACL_TEST_H
 #define WEIR_ACL_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <acl/acl.h>
 #include <acl/acl_rt_allocator.h>

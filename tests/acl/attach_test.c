@@ -18,9 +18,8 @@ static weir_acl_attachment_info info_of(weir_acl_attachment *attachment)
     return info;
 }
 
-static void test_callbacks_serve_from_the_pool(void **state)
+TEST(test_callbacks_serve_from_the_pool)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -48,9 +47,8 @@ static void test_callbacks_serve_from_the_pool(void **state)
     end_world(&w);
 }
 
-static void test_bad_calls_of_the_callbacks_are_counted(void **state)
+TEST(test_bad_calls_of_the_callbacks_are_counted)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -78,9 +76,8 @@ static void test_bad_calls_of_the_callbacks_are_counted(void **state)
 }
 
 /* Attachments are reused after a while, and then count from 0. */
-static void test_attachments_that_are_used_again_are_new(void **state)
+TEST(test_attachments_that_are_used_again_are_new)
 {
-    (void)state;
     enum { many = 200 };
     struct world w = make_world();
     for (int i = 0; i < many; i++) {
@@ -99,9 +96,8 @@ static void test_attachments_that_are_used_again_are_new(void **state)
     end_world(&w);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     char foreign[512] = {0};
@@ -118,9 +114,8 @@ static void test_bad_arguments(void **state)
     end_world(&w);
 }
 
-static void test_a_shorter_info_is_filled_as_far_as_it_goes(void **state)
+TEST(test_a_shorter_info_is_filled_as_far_as_it_goes)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -134,9 +129,8 @@ static void test_a_shorter_info_is_filled_as_far_as_it_goes(void **state)
     end_world(&w);
 }
 
-static void test_streams_share_a_pool(void **state)
+TEST(test_streams_share_a_pool)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment[2] = {NULL, NULL};
     struct registration r[2];
@@ -161,9 +155,8 @@ static void test_streams_share_a_pool(void **state)
 
 /* --- wrong orders --- */
 
-static void test_attach_twice_is_busy(void **state)
+TEST(test_attach_twice_is_busy)
 {
-    (void)state;
     struct world w = make_world();
     weir_pool *other = make_pool(w.device);
     weir_acl_attachment *attachment = NULL;
@@ -181,9 +174,8 @@ static void test_attach_twice_is_busy(void **state)
     end_world(&w);
 }
 
-static void test_detach_while_live_is_busy(void **state)
+TEST(test_detach_while_live_is_busy)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -202,9 +194,8 @@ static void test_detach_while_live_is_busy(void **state)
     end_world(&w);
 }
 
-static void test_detach_twice_is_refused(void **state)
+TEST(test_detach_twice_is_refused)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *first = NULL;
     weir_acl_attachment *second = NULL;
@@ -224,9 +215,8 @@ static void test_detach_twice_is_refused(void **state)
     end_world(&w);
 }
 
-static void test_an_executor_that_kept_the_object_gets_nothing(void **state)
+TEST(test_an_executor_that_kept_the_object_gets_nothing)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -239,9 +229,8 @@ static void test_an_executor_that_kept_the_object_gets_nothing(void **state)
     assert_null(r.alloc(r.object, 1000)); /* the pool is gone too */
 }
 
-static void test_destroying_an_attached_pool_is_busy(void **state)
+TEST(test_destroying_an_attached_pool_is_busy)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment[2] = {NULL, NULL};
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment[0]));
@@ -257,9 +246,8 @@ static void test_destroying_an_attached_pool_is_busy(void **state)
     end_world(&w);
 }
 
-static void test_stream_destroyed_first(void **state)
+TEST(test_stream_destroyed_first)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -308,9 +296,8 @@ static void test_stream_destroyed_first(void **state)
     end_world(&w);
 }
 
-static void test_orphan_blocks_keep_their_uses(void **state)
+TEST(test_orphan_blocks_keep_their_uses)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -335,9 +322,8 @@ static void test_orphan_blocks_keep_their_uses(void **state)
     end_world(&w);
 }
 
-static void test_stream_destroyed_by_force(void **state)
+TEST(test_stream_destroyed_by_force)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
@@ -351,9 +337,8 @@ static void test_stream_destroyed_by_force(void **state)
     end_world(&w);
 }
 
-static void test_a_handle_that_comes_again_is_a_new_stream(void **state)
+TEST(test_a_handle_that_comes_again_is_a_new_stream)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *old[64] = {NULL};
     bool came_again = false;
@@ -417,9 +402,8 @@ static void register_foreign(aclrtStream stream, void *object)
     acl_ok(aclrtAllocatorDestroyDesc(desc));
 }
 
-static void test_a_foreign_registration_is_left_alone(void **state)
+TEST(test_a_foreign_registration_is_left_alone)
 {
-    (void)state;
     struct world w = make_world();
     int object = 0;
     weir_acl_attachment *attachment = NULL;
@@ -450,9 +434,8 @@ static void test_a_foreign_registration_is_left_alone(void **state)
     end_world(&w);
 }
 
-static void test_context_destroyed_first(void **state)
+TEST(test_context_destroyed_first)
 {
-    (void)state;
     struct world w = make_world();
     aclrtContext own = NULL;
     aclrtContext home = NULL;
@@ -485,9 +468,8 @@ static void test_context_destroyed_first(void **state)
 }
 
 /* The runtime takes all memory away. weir notices it, reports it, and touches no memory that is gone. */
-static void test_device_reset_by_force_first(void **state)
+TEST(test_device_reset_by_force_first)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment[2] = {NULL, NULL};
     struct registration r[2];
@@ -513,9 +495,8 @@ static void test_device_reset_by_force_first(void **state)
 }
 
 /* weir does not free memory that the runtime took: by then it has another owner, and so has the device. */
-static void test_device_reset_and_set_again(void **state)
+TEST(test_device_reset_and_set_again)
 {
-    (void)state;
     struct world w = make_world();
     weir_stream *stream = NULL;
     weir_block *block = NULL;
@@ -547,9 +528,8 @@ static void test_device_reset_and_set_again(void **state)
     acl_ok(aclrtResetDevice(0));
 }
 
-static void test_followers(void **state)
+TEST(test_followers)
 {
-    (void)state;
     struct world w = make_world();
     weir_pool *other = make_pool(w.device);
     weir_acl_attachment *allocator = NULL;
@@ -575,9 +555,8 @@ static void test_followers(void **state)
     end_world(&w);
 }
 
-static void test_two_devices(void **state)
+TEST(test_two_devices)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     config.device_id = 1;
@@ -619,9 +598,8 @@ static void test_two_devices(void **state)
 }
 
 /* Such a stream could be registered, but never be waited for: the pool could never be destroyed. */
-static void test_a_stream_that_is_gone_is_refused(void **state)
+TEST(test_a_stream_that_is_gone_is_refused)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     aclrtStream gone = NULL;
@@ -638,29 +616,5 @@ static void test_a_stream_that_is_gone_is_refused(void **state)
 int main(void)
 {
     acl_test_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_callbacks_serve_from_the_pool),
-        cmocka_unit_test(test_bad_calls_of_the_callbacks_are_counted),
-        cmocka_unit_test(test_attachments_that_are_used_again_are_new),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_a_shorter_info_is_filled_as_far_as_it_goes),
-        cmocka_unit_test(test_streams_share_a_pool),
-        cmocka_unit_test(test_attach_twice_is_busy),
-        cmocka_unit_test(test_detach_while_live_is_busy),
-        cmocka_unit_test(test_detach_twice_is_refused),
-        cmocka_unit_test(test_an_executor_that_kept_the_object_gets_nothing),
-        cmocka_unit_test(test_destroying_an_attached_pool_is_busy),
-        cmocka_unit_test(test_stream_destroyed_first),
-        cmocka_unit_test(test_orphan_blocks_keep_their_uses),
-        cmocka_unit_test(test_stream_destroyed_by_force),
-        cmocka_unit_test(test_a_handle_that_comes_again_is_a_new_stream),
-        cmocka_unit_test(test_a_foreign_registration_is_left_alone),
-        cmocka_unit_test(test_context_destroyed_first),
-        cmocka_unit_test(test_a_stream_that_is_gone_is_refused),
-        cmocka_unit_test(test_device_reset_by_force_first),
-        cmocka_unit_test(test_device_reset_and_set_again),
-        cmocka_unit_test(test_followers),
-        cmocka_unit_test(test_two_devices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -15,9 +15,8 @@ static weir_device *make_device(int32_t id)
     return device;
 }
 
-static void test_facts(void **state)
+TEST(test_facts)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(1));
     weir_device *device = make_device(0);
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
@@ -37,9 +36,8 @@ static void test_facts(void **state)
     acl_ok(aclrtResetDevice(1));
 }
 
-static void test_bad_configs(void **state)
+TEST(test_bad_configs)
 {
-    (void)state;
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     weir_device *device = NULL;
     fails(weir_acl_device_create(&config, NULL), WEIR_ERR_INVALID);
@@ -78,9 +76,8 @@ static void test_bad_configs(void **state)
 }
 
 /* A region of n MiB costs n MiB: no extra page for padding. */
-static void test_regions_take_what_they_say(void **state)
+TEST(test_regions_take_what_they_say)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(0));
     static const weir_acl_pages pages[] = {WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL};
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
@@ -104,9 +101,8 @@ static void test_regions_take_what_they_say(void **state)
     acl_ok(aclrtResetDevice(0));
 }
 
-static void test_running_out_is_no_memory(void **state)
+TEST(test_running_out_is_no_memory)
 {
-    (void)state;
     weir_device *device = make_device(0);
     uint64_t address = 0;
     fails(weir_device_region_alloc(device, 258 * MIB, &address), WEIR_ERR_NO_MEMORY);
@@ -121,9 +117,8 @@ static void test_running_out_is_no_memory(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_events(void **state)
+TEST(test_events)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(0));
     weir_device *device = make_device(0);
     aclrtStream stream[2];
@@ -215,9 +210,8 @@ static void *do_job(void *argument)
     return NULL;
 }
 
-static void test_any_thread_may_call(void **state)
+TEST(test_any_thread_may_call)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(0));
     weir_device *device = make_device(0);
     aclrtStream stream = NULL;
@@ -241,9 +235,8 @@ static void test_any_thread_may_call(void **state)
 
 /* Streams of two contexts of one device in one pool: weir knows the context of each stream that was first used in this
  * context. */
-static void test_streams_of_another_context(void **state)
+TEST(test_streams_of_another_context)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(0));
     aclrtContext home = NULL;
     acl_ok(aclrtGetCurrentContext(&home));
@@ -287,9 +280,8 @@ static void test_streams_of_another_context(void **state)
     acl_ok(aclrtResetDevice(0));
 }
 
-static void test_the_programs_reset_leaves_weirs_device(void **state)
+TEST(test_the_programs_reset_leaves_weirs_device)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(0));
     weir_device *device = make_device(0);
     acl_ok(aclrtResetDevice(0)); /* the program's own reference */
@@ -350,9 +342,8 @@ static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrt
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_memory_for_peers_is_created_so(void **state)
+TEST(test_memory_for_peers_is_created_so)
 {
-    (void)state;
     const uint32_t peers = WEIR_ACL_PEER_MEMORY;
     require_memory_for_peers(WEIR_ACL_PAGES_HUGE_FIRST, 0, ACL_MEM_MALLOC_HUGE_FIRST, ACL_HBM_MEM_HUGE);
     require_memory_for_peers(WEIR_ACL_PAGES_HUGE_FIRST, peers, ACL_MEM_MALLOC_HUGE_FIRST_P2P, ACL_MEM_P2P_HUGE);
@@ -362,9 +353,8 @@ static void test_memory_for_peers_is_created_so(void **state)
 
 /* --- virtual memory --- */
 
-static void test_virtual_memory(void **state)
+TEST(test_virtual_memory)
 {
-    (void)state;
     acl_ok(aclrtSetDevice(0));
     weir_device *device = make_device(0);
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
@@ -411,9 +401,8 @@ static void test_virtual_memory(void **state)
 
 /* --- errors --- */
 
-static void test_error_table(void **state)
+TEST(test_error_table)
 {
-    (void)state;
     assert_string_equal(weir_acl_error_name(0), "ACL_SUCCESS");
     assert_string_equal(weir_acl_error_name(ACL_ERROR_INVALID_PARAM), "ACL_ERROR_INVALID_PARAM");
     assert_string_equal(weir_acl_error_name(ACL_ERROR_RT_CONTEXT_NULL), "ACL_ERROR_RT_CONTEXT_NULL");
@@ -443,9 +432,8 @@ static void *ask_error(void *argument)
     return NULL;
 }
 
-static void test_errors_are_each_threads_own(void **state)
+TEST(test_errors_are_each_threads_own)
 {
-    (void)state;
     weir_device *device = make_device(0);
     fails(weir_device_region_free(device, UINT64_C(0x999000), 2 * MIB), WEIR_ERR_DEVICE);
     int other = -1;
@@ -460,9 +448,8 @@ static void test_errors_are_each_threads_own(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_block_bytes(void **state)
+TEST(test_block_bytes)
 {
-    (void)state;
     assert_int_equal(weir_acl_block_bytes(1), 64);
     assert_int_equal(weir_acl_block_bytes(32), 64);
     assert_int_equal(weir_acl_block_bytes(33), 96);
@@ -474,20 +461,5 @@ static void test_block_bytes(void **state)
 int main(void)
 {
     acl_test_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_bad_configs),
-        cmocka_unit_test(test_regions_take_what_they_say),
-        cmocka_unit_test(test_running_out_is_no_memory),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_any_thread_may_call),
-        cmocka_unit_test(test_streams_of_another_context),
-        cmocka_unit_test(test_the_programs_reset_leaves_weirs_device),
-        cmocka_unit_test(test_memory_for_peers_is_created_so),
-        cmocka_unit_test(test_virtual_memory),
-        cmocka_unit_test(test_error_table),
-        cmocka_unit_test(test_errors_are_each_threads_own),
-        cmocka_unit_test(test_block_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -52,9 +52,8 @@ static weir_pool_stats stats_of(weir_pool *pool)
     return stats;
 }
 
-static void test_operators_allocate_from_the_pool(void **state)
+TEST(test_operators_allocate_from_the_pool)
 {
-    (void)state;
     struct world w = make_world();
     struct tensor t = make_tensor();
     weir_acl_attachment *attachment = NULL;
@@ -72,9 +71,8 @@ static void test_operators_allocate_from_the_pool(void **state)
     end_world(&w);
 }
 
-static void test_a_stream_is_destroyed_under_operators(void **state)
+TEST(test_a_stream_is_destroyed_under_operators)
 {
-    (void)state;
     struct world w = make_world();
     struct tensor t = make_tensor();
     for (int i = 0; i < 20; i++) {
@@ -132,9 +130,8 @@ static void *run_operators(void *argument)
     return NULL;
 }
 
-static void test_threads_run_operators_over_one_pool(void **state)
+TEST(test_threads_run_operators_over_one_pool)
 {
-    (void)state;
     struct world w = make_world();
     atomic_int failures = 0;
     struct job jobs[3];
@@ -206,9 +203,8 @@ static void drop_picture(struct picture *p)
     acl_ok(aclrtFree(p->memory[1]));
 }
 
-static void test_a_model_allocates_from_the_pool(void **state)
+TEST(test_a_model_allocates_from_the_pool)
 {
-    (void)state;
     struct world w = make_world();
     uint32_t model = 0;
     acl_ok(aclmdlLoadFromMem(network, sizeof(network) - 1, &model));
@@ -232,9 +228,8 @@ static void test_a_model_allocates_from_the_pool(void **state)
     end_world(&w);
 }
 
-static void test_a_stream_is_destroyed_under_a_model(void **state)
+TEST(test_a_stream_is_destroyed_under_a_model)
 {
-    (void)state;
     struct world w = make_world();
     uint32_t model = 0;
     acl_ok(aclmdlLoadFromMem(network, sizeof(network) - 1, &model));
@@ -256,12 +251,5 @@ static void test_a_stream_is_destroyed_under_a_model(void **state)
 int main(void)
 {
     acl_test_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operators_allocate_from_the_pool),
-        cmocka_unit_test(test_a_stream_is_destroyed_under_operators),
-        cmocka_unit_test(test_threads_run_operators_over_one_pool),
-        cmocka_unit_test(test_a_model_allocates_from_the_pool),
-        cmocka_unit_test(test_a_stream_is_destroyed_under_a_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -165,15 +165,13 @@ static int scenario(void)
     return given_up ? REFUSED : DONE;
 }
 
-static void test_each_call_fails_once(void **state)
+TEST(test_each_call_fails_once)
 {
-    (void)state;
     fail_each_call();
 }
 
-static void test_each_function_fails_for_good(void **state)
+TEST(test_each_function_fails_for_good)
 {
-    (void)state;
     static const char *const functions[] = {
         "aclrtSetDevice",
         "aclrtResetDevice",
@@ -222,9 +220,5 @@ int main(int argc, char **argv)
         return scenario();
     }
     fault_run_begin(argv[0]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_call_fails_once),
-        cmocka_unit_test(test_each_function_fails_for_good),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -61,9 +61,8 @@ static bool serves_at_once(struct two *t, uint64_t address)
            before.region_allocs == after.region_allocs && before.events_recorded == after.events_recorded;
 }
 
-static void test_without_a_hint_memory_is_not_shared(void **state)
+TEST(test_without_a_hint_memory_is_not_shared)
 {
-    (void)state;
     struct two t = make_two();
     const uint64_t address = pass(&t, 0);
     acl_ok(aclrtRecordEvent(t.event, t.w.stream[0]));
@@ -72,9 +71,8 @@ static void test_without_a_hint_memory_is_not_shared(void **state)
     end_two(&t);
 }
 
-static void test_record_and_wait(void **state)
+TEST(test_record_and_wait)
 {
-    (void)state;
     struct two t = make_two();
     const uint64_t address = pass(&t, 0);
     ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
@@ -83,9 +81,8 @@ static void test_record_and_wait(void **state)
     end_two(&t);
 }
 
-static void test_a_wait_covers_what_was_freed_before_the_record(void **state)
+TEST(test_a_wait_covers_what_was_freed_before_the_record)
 {
-    (void)state;
     struct two t = make_two();
     ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
     const uint64_t address = pass(&t, 0);
@@ -94,9 +91,8 @@ static void test_a_wait_covers_what_was_freed_before_the_record(void **state)
     end_two(&t);
 }
 
-static void test_sync_event_and_query(void **state)
+TEST(test_sync_event_and_query)
 {
-    (void)state;
     struct two t = make_two();
     uint64_t address = pass(&t, 0);
     ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
@@ -115,9 +111,8 @@ static void test_sync_event_and_query(void **state)
     end_two(&t);
 }
 
-static void test_sync_stream(void **state)
+TEST(test_sync_stream)
 {
-    (void)state;
     struct two t = make_two();
     const uint64_t address = pass(&t, 0);
     ok(weir_acl_sync_stream(t.w.pool, t.w.stream[0]));
@@ -125,9 +120,8 @@ static void test_sync_stream(void **state)
     end_two(&t);
 }
 
-static void test_a_destroyed_event_is_forgotten(void **state)
+TEST(test_a_destroyed_event_is_forgotten)
 {
-    (void)state;
     struct two t = make_two();
     const uint64_t address = pass(&t, 0);
     ok(weir_acl_record_event(t.w.pool, t.event, t.w.stream[0]));
@@ -140,9 +134,8 @@ static void test_a_destroyed_event_is_forgotten(void **state)
 }
 
 /* A record that ACL refuses must not make a later wait cover more than it does. */
-static void test_a_failed_record_teaches_nothing(void **state)
+TEST(test_a_failed_record_teaches_nothing)
 {
-    (void)state;
     struct two t = make_two();
     const uint64_t address = pass(&t, 0);
     int no_event = 0;
@@ -152,9 +145,8 @@ static void test_a_failed_record_teaches_nothing(void **state)
     end_two(&t);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     struct two t = make_two();
     bool complete = false;
     weir_stream *stream = NULL;
@@ -226,9 +218,8 @@ static void *in_own_context(void *argument)
     return NULL;
 }
 
-static void test_default_streams_are_each_contexts_own(void **state)
+TEST(test_default_streams_are_each_contexts_own)
 {
-    (void)state;
     struct world w = make_world();
     pthread_barrier_t turn;
     assert_int_equal(pthread_barrier_init(&turn, NULL, 2), 0);
@@ -254,9 +245,8 @@ static void *ask_without_context(void *argument)
     return weir_acl_stream(w->pool, NULL, &stream) == WEIR_ERR_DEVICE ? w : NULL;
 }
 
-static void test_no_context_has_no_default_stream(void **state)
+TEST(test_no_context_has_no_default_stream)
 {
-    (void)state;
     struct world w = make_world();
     pthread_t thread;
     void *as_expected = NULL;
@@ -269,17 +259,5 @@ static void test_no_context_has_no_default_stream(void **state)
 int main(void)
 {
     acl_test_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_a_hint_memory_is_not_shared),
-        cmocka_unit_test(test_record_and_wait),
-        cmocka_unit_test(test_a_wait_covers_what_was_freed_before_the_record),
-        cmocka_unit_test(test_sync_event_and_query),
-        cmocka_unit_test(test_sync_stream),
-        cmocka_unit_test(test_a_destroyed_event_is_forgotten),
-        cmocka_unit_test(test_a_failed_record_teaches_nothing),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_default_streams_are_each_contexts_own),
-        cmocka_unit_test(test_no_context_has_no_default_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -49,9 +49,8 @@ static void *host_block(weir_host_pool *pool, uint64_t size)
 
 enum { GIVEN = 1u << WEIR_HOST_RUNTIME, REGISTERED = 1u << WEIR_HOST_REGISTERED };
 
-static void test_both_ways(void **state)
+TEST(test_both_ways)
 {
-    (void)state;
     weir_device *device = make_device(0);
     for (uint32_t kind = GIVEN; kind <= REGISTERED; kind *= 2) {
         weir_host_pool *pool = make_host_pool(device, kind, 0);
@@ -73,9 +72,8 @@ static void test_both_ways(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_bad_devices(void **state)
+TEST(test_bad_devices)
 {
-    (void)state;
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     weir_device *device = make_device(0);
     fails(weir_acl_host_runtime(NULL, &runtime), WEIR_ERR_INVALID);
@@ -86,9 +84,8 @@ static void test_bad_devices(void **state)
 }
 
 /* WEIR_ASCENDCL_PIN_LIMIT sets 8 MiB, which the pool learns only from failing calls. */
-static void test_limit_of_one_call(void **state)
+TEST(test_limit_of_one_call)
 {
-    (void)state;
     weir_device *device = make_device(0);
     weir_host_pool *pool = make_host_pool(device, GIVEN | REGISTERED, 0);
     char *large = host_block(pool, 21 * MIB); /* aclrtMallocHost refuses; adjacent chunks are registered */
@@ -129,9 +126,8 @@ static void *without_context(void *ctx)
     return NULL;
 }
 
-static void test_threads_without_context(void **state)
+TEST(test_threads_without_context)
 {
-    (void)state;
     weir_device *device = make_device(1);
     aclrtStream stream = NULL;
     acl_ok(aclrtSetDevice(1));
@@ -161,9 +157,8 @@ static void test_threads_without_context(void **state)
 }
 
 /* Copies from a block that is freed after them: each reads the bytes written for it. */
-static void test_copies_read_what_was_written(void **state)
+TEST(test_copies_read_what_was_written)
 {
-    (void)state;
     enum { ROUNDS = 60 };
     weir_device *device = make_device(0);
     acl_ok(aclrtSetDevice(0));
@@ -280,9 +275,8 @@ static int run_errand(const char *faults, const char *kind)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void test_every_acl_call_fails(void **state)
+TEST(test_every_acl_call_fails)
 {
-    (void)state;
     static const char *const calls[] = {
         "aclrtMallocHost",  "aclrtFreeHost",         "aclrtHostRegisterV2",   "aclrtHostUnregister",
         "aclrtRecordEvent", "aclrtQueryEventStatus", "aclrtSynchronizeEvent", "aclrtCreateEventExWithFlag",
@@ -315,13 +309,5 @@ int main(int count, char **arguments)
         return errand_main(arguments[1]);
     }
     (void)setenv("WEIR_ASCENDCL_PIN_LIMIT", "8MiB", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_ways),
-        cmocka_unit_test(test_bad_devices),
-        cmocka_unit_test(test_limit_of_one_call),
-        cmocka_unit_test(test_threads_without_context),
-        cmocka_unit_test(test_copies_read_what_was_written),
-        cmocka_unit_test(test_every_acl_call_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -96,9 +96,8 @@ static void one_pool_body(void)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void one_pool_serves_two_models(void **state)
+TEST(one_pool_serves_two_models)
 {
-    (void)state;
     pool_flags = 0;
     scenario(one_pool_body);
     report_is_clean();
@@ -151,9 +150,8 @@ static void limit_body(void)
     single_drop(&s);
 }
 
-static void a_limit_that_is_too_small(void **state)
+TEST(a_limit_that_is_too_small)
 {
-    (void)state;
     scenario(limit_body);
     report_is_clean();
 }
@@ -168,9 +166,8 @@ static void kept_body(void)
     single_drop(&s);
 }
 
-static void an_engine_that_keeps_spans(void **state)
+TEST(an_engine_that_keeps_spans)
 {
-    (void)state;
     acl_environment("SPAN_CACHE", "1");
     scenario(kept_body);
     (void)unsetenv("WEIR_ASCENDCL_SPAN_CACHE");
@@ -179,10 +176,5 @@ static void an_engine_that_keeps_spans(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_pool_serves_two_models),
-        cmocka_unit_test(a_limit_that_is_too_small),
-        cmocka_unit_test(an_engine_that_keeps_spans),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -35,9 +35,8 @@ static void expect_sentence(const char *const *parts)
 
 #define BAD WEIR_ERR_INVALID
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
@@ -95,9 +94,8 @@ static void test_bad_arguments(void **state)
     end_world(&w);
 }
 
-static void test_busy(void **state)
+TEST(test_busy)
 {
-    (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
     weir_acl_attachment *second = NULL;
@@ -130,9 +128,8 @@ static void test_busy(void **state)
 }
 
 /* weir_acl_error reports a failed ACL call until weir refuses a call, and the other way round. */
-static void test_the_later_reason_is_told(void **state)
+TEST(test_the_later_reason_is_told)
 {
-    (void)state;
     struct world w = make_world();
     aclrtStream gone = w.stream[1];
     aclrtEvent event = NULL;
@@ -188,9 +185,8 @@ static void expect_another_device(weir_pool *pool, aclrtStream stream)
     acl_ok(aclrtDestroyEvent(event));
 }
 
-static void test_stream_of_another_device(void **state)
+TEST(test_stream_of_another_device)
 {
-    (void)state;
     struct world w = make_world();
     const aclrtContext home = current();
     weir_device *counted = NULL;
@@ -232,9 +228,8 @@ static void test_stream_of_another_device(void **state)
     end_world(&w);
 }
 
-static void test_stream_of_a_foreign_context(void **state)
+TEST(test_stream_of_a_foreign_context)
 {
-    (void)state;
     struct world w = make_world();
     const aclrtContext home = current();
     aclrtContext own = NULL;
@@ -278,9 +273,8 @@ static void *attach_without_context(void *argument)
     return done ? w : NULL;
 }
 
-static void test_a_thread_without_a_context(void **state)
+TEST(test_a_thread_without_a_context)
 {
-    (void)state;
     struct world w = make_world();
     pthread_t thread;
     void *done = NULL;
@@ -291,9 +285,8 @@ static void test_a_thread_without_a_context(void **state)
 }
 
 /* Host memory is freed after a stream of another device, on which events of this device cannot be recorded. */
-static void test_host_memory_after_a_stream_of_another_device(void **state)
+TEST(test_host_memory_after_a_stream_of_another_device)
 {
-    (void)state;
     struct world w = make_world();
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -327,14 +320,5 @@ static void test_host_memory_after_a_stream_of_another_device(void **state)
 int main(void)
 {
     acl_test_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_the_later_reason_is_told),
-        cmocka_unit_test(test_stream_of_another_device),
-        cmocka_unit_test(test_stream_of_a_foreign_context),
-        cmocka_unit_test(test_a_thread_without_a_context),
-        cmocka_unit_test(test_host_memory_after_a_stream_of_another_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -111,9 +111,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void test_streams_come_and_go(void **state)
+TEST(test_streams_come_and_go)
 {
-    (void)state;
     const char *rounds = getenv("WEIR_ROUNDS");
     struct shared shared = {.w = make_world(), .rounds = rounds != NULL ? atoi(rounds) : 40};
     struct worker workers[THREADS];
@@ -159,9 +158,8 @@ static void *free_all(void *argument)
     return NULL;
 }
 
-static void test_frees_from_another_thread(void **state)
+TEST(test_frees_from_another_thread)
 {
-    (void)state;
     struct shared shared = {.w = make_world()};
     struct mail mail = {.worker = {.shared = &shared, .seed = 5}};
     weir_acl_attachment *attachment = NULL;
@@ -214,9 +212,8 @@ static void *keep_executing(void *argument)
 }
 
 /* Not allowed, but it must end with BUSY or with NULL, never with memory of a pool that is gone. */
-static void test_detach_under_an_executor(void **state)
+TEST(test_detach_under_an_executor)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         struct world w = make_world();
         weir_acl_attachment *attachment = NULL;
@@ -240,10 +237,5 @@ static void test_detach_under_an_executor(void **state)
 int main(void)
 {
     acl_test_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_streams_come_and_go),
-        cmocka_unit_test(test_frees_from_another_thread),
-        cmocka_unit_test(test_detach_under_an_executor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

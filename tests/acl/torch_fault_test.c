@@ -106,15 +106,13 @@ static int scenario(void)
     return given_up ? REFUSED : DONE;
 }
 
-static void test_each_call_fails_once(void **state)
+TEST(test_each_call_fails_once)
 {
-    (void)state;
     fail_each_call();
 }
 
-static void test_each_function_fails_for_good(void **state)
+TEST(test_each_function_fails_for_good)
 {
-    (void)state;
     static const char *const functions[] = {
         "aclrtSetDevice",
         "aclrtResetDevice",
@@ -141,9 +139,8 @@ static void test_each_function_fails_for_good(void **state)
 }
 
 /* Runs in this process; requests of the runtime itself do not fail. */
-static void test_each_request_for_host_memory_fails_once(void **state)
+TEST(test_each_request_for_host_memory_fails_once)
 {
-    (void)state;
     unsigned n = 0;
     do {
         asked = 0;
@@ -165,11 +162,6 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return scenario();
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_request_for_host_memory_fails_once),
-        cmocka_unit_test(test_each_call_fails_once),
-        cmocka_unit_test(test_each_function_fails_for_good),
-    };
     fault_run_begin(argv[0]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -124,9 +124,8 @@ static weir_pool_stats stats_of(int device)
     return stats;
 }
 
-static void test_alloc_and_free(void **state)
+TEST(test_alloc_and_free)
 {
-    (void)state;
     weir_pool_stats none = WEIR_POOL_STATS_INIT;
     fails(host.stats(0, &none), WEIR_ERR_INVALID); /* no pool exists before the first request */
     assert_null(host.alloc(0, 0, streams[0]));
@@ -154,9 +153,8 @@ static void test_alloc_and_free(void **state)
     assert_int_equal(stats_of(0).live_bytes, 0);
 }
 
-static void test_another_stream_waits(void **state)
+TEST(test_another_stream_waits)
 {
-    (void)state;
     void *block = host.alloc(16 * MIB, 0, streams[0]);
     fill(block, 16 * MIB, 1, streams[0]);
     host.free(block, 16 * MIB, 0, streams[1]); /* another stream: stream 0 still uses the block */
@@ -168,9 +166,8 @@ static void test_another_stream_waits(void **state)
     }
 }
 
-static void test_record_stream(void **state)
+TEST(test_record_stream)
 {
-    (void)state;
     void *block = host.alloc(16 * MIB, 0, streams[0]);
     host.record_stream(block, streams[1]);
     fill(block, 16 * MIB, 1, streams[1]);
@@ -183,9 +180,8 @@ static void test_record_stream(void **state)
     host.erase_stream(&block, streams[1]);
 }
 
-static void test_erase_stream(void **state)
+TEST(test_erase_stream)
 {
-    (void)state;
     aclrtEvent event = NULL;
     acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     void *block = host.alloc(16 * MIB, 0, streams[0]);
@@ -199,9 +195,8 @@ static void test_erase_stream(void **state)
     acl_ok(aclrtDestroyEvent(event));
 }
 
-static void test_default_stream(void **state)
+TEST(test_default_stream)
 {
-    (void)state;
     void *block = host.alloc(8 * MIB, 0, NULL);
     fill(block, 8 * MIB, 1, NULL);
     host.free(block, 8 * MIB, 0, NULL);
@@ -213,9 +208,8 @@ static void test_default_stream(void **state)
     host.free(next, 8 * MIB, 0, standard);
 }
 
-static void test_every_refusal_has_a_reason(void **state)
+TEST(test_every_refusal_has_a_reason)
 {
-    (void)state;
     char text[256] = "";
     assert_null(host.alloc(SIZE_MAX, 0, streams[0]));
     assert_true(host.report(0, text, sizeof(text)) > 0);
@@ -236,9 +230,8 @@ static void refused(weir_status status, weir_status wanted, const char *sentence
     }
 }
 
-static void test_sentences_of_refusals(void **state)
+TEST(test_sentences_of_refusals)
 {
-    (void)state;
     static const weir_torch_pool_id id = {5, 6};
     const weir_status bad = WEIR_ERR_INVALID;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -292,9 +285,8 @@ static void test_sentences_of_refusals(void **state)
     acl_ok(aclrtResetDevice(0)); /* set twice */
 }
 
-static void test_running_out(void **state)
+TEST(test_running_out)
 {
-    (void)state;
     ok(host.configure("limit:32MiB,report:0"));
     void *block = host.alloc(20 * MIB, 0, streams[0]);
     assert_non_null(block);
@@ -319,9 +311,8 @@ static void test_running_out(void **state)
     host.free(block, 20 * MIB, 0, streams[0]);
 }
 
-static void test_trim(void **state)
+TEST(test_trim)
 {
-    (void)state;
     void *block = host.alloc(24 * MIB, 0, streams[0]);
     fill(block, 24 * MIB, 1, streams[0]);
     host.free(block, 24 * MIB, 0, streams[0]);
@@ -337,9 +328,8 @@ static void test_trim(void **state)
     fails(host.trim(99, 0, NULL), WEIR_ERR_INVALID);
 }
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
-    (void)state;
     static const char *const bad[] = {"strategy:best",
                                       "limit:12XB",
                                       "limit:",
@@ -378,9 +368,8 @@ static void test_settings(void **state)
     }
 }
 
-static void test_bad_environment(void **state)
+TEST(test_bad_environment)
 {
-    (void)state;
     assert_int_equal(setenv("WEIR_TORCH", "strategie:caching", 1), 0);
     assert_null(host.alloc(1000, 0, streams[0]));
     char text[512];
@@ -397,9 +386,8 @@ static void test_bad_environment(void **state)
 }
 
 /* Blocks outlive their stream; another stream gets its handle. */
-static void test_streams_that_end(void **state)
+TEST(test_streams_that_end)
 {
-    (void)state;
     bool came_again = false;
     void *held = NULL;
     for (int i = 0; i < 40; i++) {
@@ -432,9 +420,8 @@ static void test_streams_that_end(void **state)
     assert_true(stats_of(0).streams <= 3);
 }
 
-static void test_two_devices(void **state)
+TEST(test_two_devices)
 {
-    (void)state;
     void *first = host.alloc(4 * MIB, 0, streams[0]);
     acl_ok(aclrtSetDevice(1));
     aclrtStream stream = NULL;
@@ -466,9 +453,8 @@ static void test_two_devices(void **state)
 /* --- a device that is reset --- */
 
 /* After a device reset, all memory of the pool is gone or has other owners. */
-static void test_device_reset(void **state)
+TEST(test_device_reset)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         void *freed = host.alloc(20 * MIB, 0, streams[0]);
         void *held = host.alloc(30 * MIB, 0, streams[1]);
@@ -523,9 +509,8 @@ static void assert_counter(weir_torch_counter counter, int64_t current, int64_t 
     assert_int_equal(counter.freed, allocated - current);
 }
 
-static void test_counters(void **state)
+TEST(test_counters)
 {
-    (void)state;
     ok(host.configure("limit:64MiB,report:0"));
     const weir_torch_device_stats before = counters_of(0); /* of earlier tests, which have freed everything */
     assert_int_equal(before.allocation.current, 0);
@@ -581,9 +566,8 @@ static void test_counters(void **state)
 }
 
 /* A caller that was compiled with fewer counters, or with more. */
-static void test_counters_of_another_size(void **state)
+TEST(test_counters_of_another_size)
 {
-    (void)state;
     void *block = host.alloc(MIB, 0, streams[0]);
     struct {
         weir_torch_device_stats known;
@@ -604,9 +588,8 @@ static void test_counters_of_another_size(void **state)
     host.free(block, MIB, 0, streams[0]);
 }
 
-static void test_json(void **state)
+TEST(test_json)
 {
-    (void)state;
     void *block = host.alloc(3 * MIB - 32, 0, streams[0]);
     char text[4096];
     const size_t length = host.stats_json(0, text, sizeof(text));
@@ -628,9 +611,8 @@ static void test_json(void **state)
 
 /* --- the functions that a framework calls by address --- */
 
-static void test_init_reads_the_settings(void **state)
+TEST(test_init_reads_the_settings)
 {
-    (void)state;
     assert_int_equal(setenv("WEIR_TORCH", "strategie:caching", 1), 0);
     host.init(2);
     char text[256] = "";
@@ -650,9 +632,8 @@ static void test_init_reads_the_settings(void **state)
     host.free(block, 9 * MIB, 0, streams[0]);
 }
 
-static void test_reset_empties_the_cache(void **state)
+TEST(test_reset_empties_the_cache)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         void *block = host.alloc(24 * MIB, 0, streams[0]);
         fill(block, 24 * MIB, 1, streams[0]);
@@ -663,9 +644,8 @@ static void test_reset_empties_the_cache(void **state)
     }
 }
 
-static void test_base(void **state)
+TEST(test_base)
 {
-    (void)state;
     size_t size = 1;
     assert_null(host.base(&size, &size));
     assert_int_equal(size, 0);
@@ -700,9 +680,8 @@ static void drop_filter(void *ctx)
 
 /* A graph is captured: it keeps the memory that it used and freed, even if other requests fail, until
  * it is released. */
-static void test_pool_of_a_graph(void **state)
+TEST(test_pool_of_a_graph)
 {
-    (void)state;
     const weir_torch_pool_id id = {1, 0};
     dropped = 0;
     ok(host.configure("limit:64MiB,report:0"));
@@ -756,9 +735,8 @@ static void test_pool_of_a_graph(void **state)
     assert_int_equal(counters_of(0).reserved_bytes.current, 0);
 }
 
-static void test_pools_in_the_wrong_order(void **state)
+TEST(test_pools_in_the_wrong_order)
 {
-    (void)state;
     const weir_torch_pool_id a = {1, 2};
     const weir_torch_pool_id b = {2, 1};
     host.pool_end(0, a); /* reported once on stderr */
@@ -815,9 +793,8 @@ static unsigned lines_of(const char *name, char kind)
     return count;
 }
 
-static void test_recording(void **state)
+TEST(test_recording)
 {
-    (void)state;
     static const char name[] = "weir_torch_test.device0.wtr";
     ok(host.record(NULL)); /* no recording runs */
     fails(host.record(""), WEIR_ERR_INVALID);
@@ -894,9 +871,8 @@ static void *use_streams(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     pthread_t threads[4];
     unsigned seeds[4] = {1, 2, 3, 4};
     for (int i = 0; i < 4; i++) {
@@ -931,9 +907,8 @@ __attribute__((destructor)) static void free_last(void)
 
 static const char *self;
 
-static void test_frees_at_exit(void **state)
+TEST(test_frees_at_exit)
 {
-    (void)state;
     char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "late", NULL};
     pid_t child = 0;
     int status = 0;
@@ -963,33 +938,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return live_beyond_main();
     }
-#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
-    const struct CMUnitTest tests[] = {
-        EACH(test_alloc_and_free),
-        EACH(test_another_stream_waits),
-        EACH(test_record_stream),
-        EACH(test_erase_stream),
-        EACH(test_default_stream),
-        EACH(test_running_out),
-        EACH(test_trim),
-        EACH(test_settings),
-        EACH(test_bad_environment),
-        EACH(test_streams_that_end),
-        EACH(test_two_devices),
-        EACH(test_threads),
-        EACH(test_frees_at_exit),
-        EACH(test_every_refusal_has_a_reason),
-        EACH(test_sentences_of_refusals),
-        EACH(test_device_reset),
-        EACH(test_counters),
-        EACH(test_counters_of_another_size),
-        EACH(test_json),
-        EACH(test_init_reads_the_settings),
-        EACH(test_reset_empties_the_cache),
-        EACH(test_base),
-        EACH(test_recording),
-        EACH(test_pool_of_a_graph),
-        EACH(test_pools_in_the_wrong_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", begin, end);
 }

@@ -2,13 +2,11 @@
 #ifndef WEIR_ACL_CHECK_H
 #define WEIR_ACL_CHECK_H
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include <acl/acl.h>
 #include <acl/acl_rt_allocator.h>

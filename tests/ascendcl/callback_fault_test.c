@@ -134,9 +134,8 @@ static void script(void)
     assert_int_equal(memory[SIZE - 1], 3);
 }
 
-static void every_request_fails_once(void **unused)
+TEST(every_request_fails_once)
 {
-    (void)unused;
     int rounds = 0;
     do {
         rounds++;
@@ -169,6 +168,5 @@ int main(void)
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     acl_ok(aclrtSetDevice(0));
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_request_fails_once)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -329,9 +329,8 @@ static void step(void)
     }
 }
 
-static void random_programs(void **unused)
+TEST(random_programs)
 {
-    (void)unused;
     const char *only = getenv("SEED");
     const unsigned long long first = only != NULL ? strtoull(only, NULL, 10) : 1;
     for (int i = 0; i < WORKERS; i++) {
@@ -374,6 +373,5 @@ int main(void)
         streams[i].last_number[REPORT] = -1;
         streams[i].last_number[HOST_FUNC] = -1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_programs)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -163,9 +163,8 @@ static void *subscribes_without_a_context(void *stream)
     return NULL;
 }
 
-static void every_mistake_has_its_code(void **unused)
+TEST(every_mistake_has_its_code)
 {
-    (void)unused;
     pthread_t other;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtProcessReport(0));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtProcessReport(-2));
@@ -204,9 +203,8 @@ static void every_mistake_has_its_code(void **unused)
     assert_int_equal(seen_count(), 0);
 }
 
-static void the_two_families_do_not_mix_on_a_stream(void **unused)
+TEST(the_two_families_do_not_mix_on_a_stream)
 {
-    (void)unused;
     acl_ok(aclrtLaunchHostFunc(a, callback, named(1)));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(me(), a));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(me(), a));
@@ -219,9 +217,8 @@ static void the_two_families_do_not_mix_on_a_stream(void **unused)
     expect_seen(1, (int[]){1});
 }
 
-static void host_func_subscriptions_have_their_codes(void **unused)
+TEST(host_func_subscriptions_have_their_codes)
 {
-    (void)unused;
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSubscribeHostFunc(me(), NULL));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtUnSubscribeHostFunc(me(), NULL));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtProcessHostFunc(0));
@@ -238,9 +235,8 @@ static void host_func_subscriptions_have_their_codes(void **unused)
 
 /* --- the thread and the time at which callbacks run --- */
 
-static void a_callback_runs_on_the_thread_that_processes(void **unused)
+TEST(a_callback_runs_on_the_thread_that_processes)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_BLOCK, a));
     assert_int_equal(seen_count(), 0);
@@ -250,9 +246,8 @@ static void a_callback_runs_on_the_thread_that_processes(void **unused)
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
-static void a_blocking_one_stalls_its_stream_until_it_has_returned(void **unused)
+TEST(a_blocking_one_stalls_its_stream_until_it_has_returned)
 {
-    (void)unused;
     aclrtStreamStatus status;
     acl_ok(aclrtSubscribeReport(me(), a));
     launch_kernel(a, 1);
@@ -272,9 +267,8 @@ static void a_blocking_one_stalls_its_stream_until_it_has_returned(void **unused
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
-static void a_non_blocking_one_stalls_nothing(void **unused)
+TEST(a_non_blocking_one_stalls_nothing)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     launch_kernel(a, 1);
     acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_NO_BLOCK, a));
@@ -287,9 +281,8 @@ static void a_non_blocking_one_stalls_nothing(void **unused)
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
-static void processing_lets_time_pass_to_the_callback_and_runs_all_that_wait(void **unused)
+TEST(processing_lets_time_pass_to_the_callback_and_runs_all_that_wait)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtSubscribeReport(me(), b));
     const uint64_t before = weir_ascendcl_now();
@@ -312,9 +305,8 @@ static void launch_another(void *unused)
     acl_ok(aclrtLaunchCallback(launch_another, NULL, ACL_CALLBACK_NO_BLOCK, a));
 }
 
-static void processing_ends_although_callbacks_launch_others(void **unused)
+TEST(processing_ends_although_callbacks_launch_others)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtLaunchCallback(launch_another, NULL, ACL_CALLBACK_NO_BLOCK, a));
     for (int i = 1; i <= 5; i++) {
@@ -323,9 +315,8 @@ static void processing_ends_although_callbacks_launch_others(void **unused)
     }
 }
 
-static void the_default_stream_has_callbacks_too(void **unused)
+TEST(the_default_stream_has_callbacks_too)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), NULL));
     acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_BLOCK, NULL));
     acl_ok(aclrtProcessReport(-1));
@@ -334,9 +325,8 @@ static void the_default_stream_has_callbacks_too(void **unused)
     expect_seen(1, (int[]){1});
 }
 
-static void a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order(void **unused)
+TEST(a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order)
 {
-    (void)unused;
     enum { COUNT = 100 };
     worker w;
     start(&w, aclrtProcessReport);
@@ -361,9 +351,8 @@ static void a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order(void 
 
 /* --- host functions --- */
 
-static void a_host_function_runs_elsewhere_and_blocks(void **unused)
+TEST(a_host_function_runs_elsewhere_and_blocks)
 {
-    (void)unused;
     launch_kernel(a, 1);
     acl_ok(aclrtLaunchHostFunc(a, callback, named(2)));
     launch_kernel(a, 3);
@@ -390,9 +379,8 @@ static void set_flag(void *unused)
     atomic_store(&flag, true);
 }
 
-static void a_host_function_comes_to_who_only_looks(void **unused)
+TEST(a_host_function_comes_to_who_only_looks)
 {
-    (void)unused;
     atomic_store(&flag, false);
     weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
     kernel.duration_ns = KERNEL_NS;
@@ -403,9 +391,8 @@ static void a_host_function_comes_to_who_only_looks(void **unused)
     acl_ok(aclrtSynchronizeStream(a));
 }
 
-static void a_subscribed_thread_takes_a_streams_host_functions(void **unused)
+TEST(a_subscribed_thread_takes_a_streams_host_functions)
 {
-    (void)unused;
     worker w;
     start(&w, aclrtProcessHostFunc);
     acl_ok(aclrtSubscribeHostFunc((uint64_t)w.thread, a));
@@ -428,9 +415,8 @@ static void a_subscribed_thread_takes_a_streams_host_functions(void **unused)
     assert_int_equal(seen_count(), 6);
 }
 
-static void one_that_waits_for_a_thread_that_leaves_goes_to_the_runtimes(void **unused)
+TEST(one_that_waits_for_a_thread_that_leaves_goes_to_the_runtimes)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeHostFunc(me(), a));
     acl_ok(aclrtLaunchHostFunc(a, callback, named(1)));
     acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(a, 5));
@@ -455,9 +441,8 @@ static void *processes_for_ever(void *unused)
     return NULL;
 }
 
-static void unsubscribing_wakes_a_thread_that_waits_for_ever(void **unused)
+TEST(unsubscribing_wakes_a_thread_that_waits_for_ever)
 {
-    (void)unused;
     pthread_t thread;
     atomic_store(&inside, false);
     atomic_store(&may_go, false);
@@ -476,9 +461,8 @@ static void unsubscribing_wakes_a_thread_that_waits_for_ever(void **unused)
     assert_false(atomic_load(&inside));
 }
 
-static void what_is_left_at_unsubscribing_is_an_error_or_still_runs(void **unused)
+TEST(what_is_left_at_unsubscribing_is_an_error_or_still_runs)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_NO_BLOCK, a)); /* the stream reaches it at once */
     acl_ok(aclrtSynchronizeStream(a));
@@ -493,9 +477,8 @@ static void what_is_left_at_unsubscribing_is_an_error_or_still_runs(void **unuse
     acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
 }
 
-static void destroying_a_stream_drops_what_nobody_has_run(void **unused)
+TEST(destroying_a_stream_drops_what_nobody_has_run)
 {
-    (void)unused;
     for (int arrived = 0; arrived < 2; arrived++) {
         aclrtStream stream;
         acl_ok(aclrtCreateStream(&stream));
@@ -514,9 +497,8 @@ static void destroying_a_stream_drops_what_nobody_has_run(void **unused)
     assert_int_equal(seen_count(), 0);
 }
 
-static void destroying_a_stream_waits_while_somebody_runs_them(void **unused)
+TEST(destroying_a_stream_waits_while_somebody_runs_them)
 {
-    (void)unused;
     worker w;
     aclrtStream stream;
     acl_ok(aclrtCreateStream(&stream));
@@ -534,9 +516,8 @@ static void destroying_a_stream_waits_while_somebody_runs_them(void **unused)
     stop(&w);
 }
 
-static void an_aborted_stream_forgets_its_callbacks_and_keeps_its_thread(void **unused)
+TEST(an_aborted_stream_forgets_its_callbacks_and_keeps_its_thread)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_BLOCK, a));
     launch_kernel(a, 2);
@@ -560,9 +541,8 @@ static void slow(void *unused)
 }
 
 /* A running function is not interrupted: its stream continues, or is destroyed, while the function runs. */
-static void aborting_and_destroying_under_a_running_function(void **unused)
+TEST(aborting_and_destroying_under_a_running_function)
 {
-    (void)unused;
     for (int how = 0; how < 4; how++) {
         const bool destroys = how % 2 == 1;
         const bool host_func = how >= 2;
@@ -603,9 +583,8 @@ static void aborting_and_destroying_under_a_running_function(void **unused)
     }
 }
 
-static void unsubscribing_under_a_running_function(void **unused)
+TEST(unsubscribing_under_a_running_function)
 {
-    (void)unused;
     worker w;
     atomic_store(&inside, false);
     atomic_store(&may_go, false);
@@ -623,9 +602,8 @@ static void unsubscribing_under_a_running_function(void **unused)
     expect_seen(2, (int[]){1, 2});
 }
 
-static void resetting_a_device_under_a_running_function(void **unused)
+TEST(resetting_a_device_under_a_running_function)
 {
-    (void)unused;
     worker w;
     aclrtContext before;
     aclrtStream stream;
@@ -661,9 +639,8 @@ static void free_memory(void *unused)
     memory = NULL;
 }
 
-static void a_callback_comes_after_its_streams_work(void **unused)
+TEST(a_callback_comes_after_its_streams_work)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), a));
     for (int blocks = 0; blocks < 2; blocks++) {
         acl_ok(aclrtMemsetAsync(memory, SIZE, 1, SIZE, a));
@@ -688,9 +665,8 @@ static void write_memory(void *unused)
     acl_ok(aclrtMemcpy(memory, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
-static void later_work_comes_after_what_a_blocking_one_did(void **unused)
+TEST(later_work_comes_after_what_a_blocking_one_did)
 {
-    (void)unused;
     memset(host, 7, sizeof(host));
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtMemsetAsync(memory, SIZE, 1, SIZE, a));
@@ -705,32 +681,5 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(every_mistake_has_its_code),
-        ONE(the_two_families_do_not_mix_on_a_stream),
-        ONE(host_func_subscriptions_have_their_codes),
-        ONE(a_callback_runs_on_the_thread_that_processes),
-        ONE(a_blocking_one_stalls_its_stream_until_it_has_returned),
-        ONE(a_non_blocking_one_stalls_nothing),
-        ONE(processing_lets_time_pass_to_the_callback_and_runs_all_that_wait),
-        ONE(processing_ends_although_callbacks_launch_others),
-        ONE(the_default_stream_has_callbacks_too),
-        ONE(a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order),
-        ONE(a_host_function_runs_elsewhere_and_blocks),
-        ONE(a_host_function_comes_to_who_only_looks),
-        ONE(a_subscribed_thread_takes_a_streams_host_functions),
-        ONE(one_that_waits_for_a_thread_that_leaves_goes_to_the_runtimes),
-        ONE(unsubscribing_wakes_a_thread_that_waits_for_ever),
-        ONE(what_is_left_at_unsubscribing_is_an_error_or_still_runs),
-        ONE(destroying_a_stream_drops_what_nobody_has_run),
-        ONE(destroying_a_stream_waits_while_somebody_runs_them),
-        ONE(an_aborted_stream_forgets_its_callbacks_and_keeps_its_thread),
-        ONE(aborting_and_destroying_under_a_running_function),
-        ONE(unsubscribing_under_a_running_function),
-        ONE(resetting_a_device_under_a_running_function),
-        ONE(a_callback_comes_after_its_streams_work),
-        ONE(later_work_comes_after_what_a_blocking_one_did),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

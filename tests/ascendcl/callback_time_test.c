@@ -69,9 +69,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void a_timeout_is_the_devices_time_while_it_works(void **unused)
+TEST(a_timeout_is_the_devices_time_while_it_works)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me(), stream));
     launch_kernel();
     acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_BLOCK, stream));
@@ -82,9 +81,8 @@ static void a_timeout_is_the_devices_time_while_it_works(void **unused)
     assert_int_equal(seen_count, 2);
 }
 
-static void a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then(void **unused)
+TEST(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then)
 {
-    (void)unused;
     acl_ok(aclrtSubscribeReport(me() + 1, stream));
     launch_kernel();
     acl_ok(aclrtLaunchCallback(callback, named(2), ACL_CALLBACK_BLOCK, stream));
@@ -103,10 +101,5 @@ static void a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then(voi
 int main(void)
 {
     acl_environment("IDLE_TIME", "0");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_timeout_is_the_devices_time_while_it_works, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

@@ -75,9 +75,8 @@ static aclError end_on_another_thread(void)
     return result;
 }
 
-static void every_mistake_has_its_code(void **unused)
+TEST(every_mistake_has_its_code)
 {
-    (void)unused;
     aclmdlRI instance = NULL;
     aclrtStream normal;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRICaptureBegin(NULL, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
@@ -104,9 +103,8 @@ static void every_mistake_has_its_code(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRIDestroy(NULL));
 }
 
-static void what_was_captured_runs_again_in_order(void **unused)
+TEST(what_was_captured_runs_again_in_order)
 {
-    (void)unused;
     aclmdlRI instance = NULL;
     aclrtEvent event;
     void *more = NULL;
@@ -142,9 +140,8 @@ static void what_was_captured_runs_again_in_order(void **unused)
     acl_ok(aclrtDestroyEvent(event));
 }
 
-static void what_cannot_run_again_says_so(void **unused)
+TEST(what_cannot_run_again_says_so)
 {
-    (void)unused;
     for (int kind = 0; kind < 3; kind++) {
         aclmdlRI instance = NULL;
         aclrtEvent event;
@@ -172,9 +169,8 @@ static void what_cannot_run_again_says_so(void **unused)
     }
 }
 
-static void a_capture_ends_with_its_stream(void **unused)
+TEST(a_capture_ends_with_its_stream)
 {
-    (void)unused;
     aclrtStream stream;
     acl_ok(aclrtCreateStream(&stream));
     acl_ok(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
@@ -187,12 +183,5 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(every_mistake_has_its_code),
-        ONE(what_was_captured_runs_again_in_order),
-        ONE(what_cannot_run_again_says_so),
-        ONE(a_capture_ends_with_its_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

@@ -29,9 +29,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void of_host_memory(void **unused)
+TEST(of_host_memory)
 {
-    (void)unused;
     void *p = NULL;
     void *device = NULL;
     aclrtMallocAttribute attribute = {.attr = ACL_RT_MEM_ATTR_DEVICE_ID};
@@ -56,9 +55,8 @@ static void of_host_memory(void **unused)
     acl_ok(aclrtFree(device));
 }
 
-static void of_registered_memory(void **unused)
+TEST(of_registered_memory)
 {
-    (void)unused;
     void *device = NULL;
     char *p = mmap(NULL, 3 * 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(p, MAP_FAILED);
@@ -83,9 +81,8 @@ static void of_registered_memory(void **unused)
     acl_expect(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, aclrtHostUnregister(p));
 }
 
-static void of_attributes(void **unused)
+TEST(of_attributes)
 {
-    (void)unused;
     aclrtPtrAttributes attributes;
     acl_expect(NULL_OR_ZERO, aclrtPointerGetAttributes(NULL, &attributes));
     acl_expect(NULL_OR_ZERO, aclrtPointerGetAttributes(host, NULL));
@@ -98,9 +95,8 @@ static const aclrtPhysicalMemProp good = {.handleType = ACL_MEM_HANDLE_TYPE_NONE
                                           .memAttr = ACL_HBM_MEM_HUGE,
                                           .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
 
-static void of_physical_memory(void **unused)
+TEST(of_physical_memory)
 {
-    (void)unused;
     aclrtDrvMemHandle handle = NULL;
     size_t bytes = 0;
     aclrtPhysicalMemProp prop = good;
@@ -126,9 +122,8 @@ static void of_physical_memory(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical((aclrtDrvMemHandle)(void *)host));
 }
 
-static void of_mappings(void **unused)
+TEST(of_mappings)
 {
-    (void)unused;
     aclrtDrvMemHandle handle = NULL;
     void *p = NULL;
     size_t size = 0;
@@ -165,9 +160,8 @@ static void of_mappings(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-static void of_pools(void **unused)
+TEST(of_pools)
 {
-    (void)unused;
     aclrtMemPool pool = NULL;
     aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
                                .handleType = ACL_MEM_HANDLE_TYPE_NONE,
@@ -222,9 +216,8 @@ static void nothing(void *unused)
     (void)unused;
 }
 
-static void of_callbacks(void **unused)
+TEST(of_callbacks)
 {
-    (void)unused;
     const uint64_t self = (uint64_t)pthread_self();
     acl_expect(ACL_ERROR_RT_STREAM_NO_CB_REG, aclrtLaunchCallback(nothing, NULL, ACL_CALLBACK_BLOCK, stream));
     acl_expect(NULL_OR_ZERO, aclrtLaunchCallback(NULL, NULL, (aclrtCallbackBlockType)9, host));
@@ -264,9 +257,8 @@ static void *without_context(void *unused)
     return unused;
 }
 
-static void of_a_thread_without_a_context(void **unused)
+TEST(of_a_thread_without_a_context)
 {
-    (void)unused;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, without_context, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -275,15 +267,5 @@ static void of_a_thread_without_a_context(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(of_host_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_registered_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_attributes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_physical_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_mappings, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_pools, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_callbacks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_a_thread_without_a_context, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

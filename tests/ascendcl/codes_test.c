@@ -38,9 +38,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void of_start_and_end(void **unused)
+TEST(of_start_and_end)
 {
-    (void)unused;
     uint64_t left = 9;
     acl_expect(ACL_ERROR_REPEAT_FINALIZE, aclFinalizeReference(&left));
     assert_int_equal(left, 0);
@@ -57,9 +56,8 @@ static void of_start_and_end(void **unused)
     acl_ok(aclFinalizeReference(NULL));
 }
 
-static void of_devices_and_contexts(void **unused)
+TEST_BETWEEN(of_devices_and_contexts, set_up, tear_down)
 {
-    (void)unused;
     aclrtContext own = NULL;
     aclrtContext primary = NULL;
     aclrtContext gone = NULL;
@@ -94,9 +92,8 @@ static void of_devices_and_contexts(void **unused)
     acl_ok(aclrtSetCurrentContext(primary));
 }
 
-static void of_streams(void **unused)
+TEST_BETWEEN(of_streams, set_up, tear_down)
 {
-    (void)unused;
     aclrtStream other = NULL;
     aclrtStreamStatus status;
     int32_t id = 0;
@@ -132,9 +129,8 @@ static void of_streams(void **unused)
     acl_ok(aclrtRegStreamStateCallback("unknown", NULL, NULL));
 }
 
-static void of_failure_modes(void **unused)
+TEST_BETWEEN(of_failure_modes, set_up, tear_down)
 {
-    (void)unused;
     aclrtStream stopping = NULL;
     acl_ok(aclrtCreateStream(&stopping));
     acl_ok(aclrtSetStreamFailureMode(stopping, ACL_CONTINUE_ON_FAILURE)); /* as it is */
@@ -145,9 +141,8 @@ static void of_failure_modes(void **unused)
     acl_ok(aclrtDestroyStream(stopping));
 }
 
-static void of_events(void **unused)
+TEST_BETWEEN(of_events, set_up, tear_down)
 {
-    (void)unused;
     aclrtEvent made = NULL;
     aclrtEventStatus old;
     aclrtEventRecordedStatus recorded;
@@ -190,9 +185,8 @@ static void of_events(void **unused)
 }
 
 /* The flags of an event exclude some uses. */
-static void of_special_events(void **unused)
+TEST_BETWEEN(of_special_events, set_up, tear_down)
 {
-    (void)unused;
     aclrtEvent device_only, external, no_sync, unrecorded;
     aclrtEventStatus old;
     uint64_t us = 0;
@@ -216,9 +210,8 @@ static void of_special_events(void **unused)
     acl_ok(aclrtDestroyEvent(unrecorded));
 }
 
-static void of_device_memory(void **unused)
+TEST_BETWEEN(of_device_memory, set_up, tear_down)
 {
-    (void)unused;
     void *p = NULL;
     size_t free_bytes, total;
     acl_expect(NULL_OR_ZERO, aclrtMalloc(NULL, 1, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -250,9 +243,8 @@ static void of_device_memory(void **unused)
     }
 }
 
-static void of_configured_memory(void **unused)
+TEST_BETWEEN(of_configured_memory, set_up, tear_down)
 {
-    (void)unused;
     void *p = NULL;
     aclrtMallocAttribute attribute = {.attr = ACL_RT_MEM_ATTR_DEVICE_ID, .value = {.deviceId = 0}};
     aclrtMallocConfig config = {.attrs = &attribute, .numAttrs = 1};
@@ -274,9 +266,8 @@ static void of_configured_memory(void **unused)
     acl_expect(BAD, aclrtMallocWithCfg(&p, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
 }
 
-static void of_copies_and_sets(void **unused)
+TEST_BETWEEN(of_copies_and_sets, set_up, tear_down)
 {
-    (void)unused;
     const aclrtMemcpyKind there = ACL_MEMCPY_HOST_TO_DEVICE;
     acl_ok(aclrtMemcpy(NULL, 0, NULL, 0, (aclrtMemcpyKind)99));
     acl_ok(aclrtMemcpyAsync(NULL, 0, NULL, 0, (aclrtMemcpyKind)99, NULL));
@@ -310,9 +301,8 @@ static void of_copies_and_sets(void **unused)
 }
 
 /* A copy of this kind reads its source at once. */
-static void a_buffered_copy_takes_its_source_at_once(void **unused)
+TEST_BETWEEN(a_buffered_copy_takes_its_source_at_once, set_up, tear_down)
 {
-    (void)unused;
     unsigned char back[64] = {0};
     void *gate = NULL;
     aclrtEvent flag;
@@ -372,18 +362,16 @@ static void *without_context(void *unused)
     return unused;
 }
 
-static void of_a_thread_without_a_context(void **unused)
+TEST_BETWEEN(of_a_thread_without_a_context, set_up, tear_down)
 {
-    (void)unused;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, without_context, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 /* A stream of another context: waits and queries are allowed; queueing and destroying are not. */
-static void of_another_context(void **unused)
+TEST_BETWEEN(of_another_context, set_up, tear_down)
 {
-    (void)unused;
     aclrtContext primary, own;
     aclrtStreamStatus status;
     aclrtEvent e;
@@ -407,19 +395,5 @@ static void of_another_context(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_start_and_end),
-        cmocka_unit_test_setup_teardown(of_devices_and_contexts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_streams, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_failure_modes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_events, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_special_events, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_device_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_configured_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_copies_and_sets, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_buffered_copy_takes_its_source_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_a_thread_without_a_context, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(of_another_context, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

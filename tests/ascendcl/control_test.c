@@ -63,9 +63,8 @@ static int tear_down(void **unused)
 
 /* --- kernels and time --- */
 
-static void kernels_take_their_time_and_overlap_on_two_streams(void **unused)
+TEST(kernels_take_their_time_and_overlap_on_two_streams)
 {
-    (void)unused;
     const weir_ascendcl_kernel kernel = kernel_of(NULL, 0);
     const uint64_t before = weir_ascendcl_now();
     acl_ok(weir_ascendcl_launch(a, &kernel));
@@ -87,9 +86,8 @@ static void kernels_take_their_time_and_overlap_on_two_streams(void **unused)
     assert_true(weir_ascendcl_now() == now + 12345);
 }
 
-static void a_kernel_that_does_not_run_is_ended_all_the_same(void **unused)
+TEST(a_kernel_that_does_not_run_is_ended_all_the_same)
 {
-    (void)unused;
     weir_ascendcl_kernel kernel = kernel_of(NULL, 0);
     acl_ok(weir_ascendcl_launch(a, &kernel));
     acl_ok(weir_ascendcl_launch(a, &kernel));
@@ -110,9 +108,8 @@ static void a_kernel_that_does_not_run_is_ended_all_the_same(void **unused)
     acl_ok(aclrtCreateStream(&b));
 }
 
-static void newer_and_older_kernels(void **unused)
+TEST(newer_and_older_kernels)
 {
-    (void)unused;
     struct {
         weir_ascendcl_kernel known;
         uint64_t newer;
@@ -131,9 +128,8 @@ static void newer_and_older_kernels(void **unused)
     assert_int_equal(ended, 1);
 }
 
-static void time_goes_from_end_to_end(void **unused)
+TEST(time_goes_from_end_to_end)
 {
-    (void)unused;
     aclrtNotify notify;
     aclrtEvent first, last;
     float ms = 0;
@@ -160,9 +156,8 @@ static void time_goes_from_end_to_end(void **unused)
 
 /* --- findings --- */
 
-static void findings_are_counted_and_told(void **unused)
+TEST(findings_are_counted_and_told)
 {
-    (void)unused;
     char text[512] = "x";
     const uint64_t before = weir_ascendcl_finding_count(NULL);
     weir_ascendcl_range ranges[20];
@@ -189,9 +184,8 @@ static void findings_are_counted_and_told(void **unused)
 }
 
 /* The auditor always finds the free, because time stands still until the host waits; after a wait it finds nothing. */
-static void memory_freed_before_its_kernel_has_finished_is_found(void **unused)
+TEST(memory_freed_before_its_kernel_has_finished_is_found)
 {
-    (void)unused;
     const weir_ascendcl_range range = {.address = memory, .size = SIZE, .write = true};
     const weir_ascendcl_kernel kernel = kernel_of(&range, 1);
     const uint64_t before = weir_ascendcl_finding_count("region_pending");
@@ -209,9 +203,8 @@ static void memory_freed_before_its_kernel_has_finished_is_found(void **unused)
     acl_ok(aclrtSynchronizeStream(a));
 }
 
-static void blocks_of_the_programs_own_are_judged(void **unused)
+TEST(blocks_of_the_programs_own_are_judged)
 {
-    (void)unused;
     const uint64_t before = weir_ascendcl_finding_count(NULL);
     const weir_ascendcl_range range = {.address = memory, .size = 1000, .write = true};
     const weir_ascendcl_kernel kernel = kernel_of(&range, 1);
@@ -235,9 +228,8 @@ static void blocks_of_the_programs_own_are_judged(void **unused)
 
 /* --- figures --- */
 
-static void calls_and_bytes_are_counted(void **unused)
+TEST(calls_and_bytes_are_counted)
 {
-    (void)unused;
     void *more = NULL;
     const uint64_t all = weir_ascendcl_calls(NULL);
     const uint64_t mallocs = weir_ascendcl_calls("aclrtMalloc");
@@ -274,16 +266,5 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(kernels_take_their_time_and_overlap_on_two_streams),
-        ONE(a_kernel_that_does_not_run_is_ended_all_the_same),
-        ONE(newer_and_older_kernels),
-        ONE(time_goes_from_end_to_end),
-        ONE(findings_are_counted_and_told),
-        ONE(memory_freed_before_its_kernel_has_finished_is_found),
-        ONE(blocks_of_the_programs_own_are_judged),
-        ONE(calls_and_bytes_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

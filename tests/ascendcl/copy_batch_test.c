@@ -52,9 +52,8 @@ static void expect_rows(const unsigned char *to, size_t to_pitch, const unsigned
     }
 }
 
-static void a_rectangle_goes_there_and_back(void **unused)
+TEST(a_rectangle_goes_there_and_back)
 {
-    (void)unused;
     enum { WIDTH = 100, HEIGHT = 30, NARROW = 128 };
     unsigned char back[NARROW * HEIGHT];
     memset(back, 0x11, sizeof(back));
@@ -64,9 +63,8 @@ static void a_rectangle_goes_there_and_back(void **unused)
     expect_rows(back, NARROW, pageable, NARROW, WIDTH, HEIGHT, 0x11);
 }
 
-static void an_asynchronous_rectangle_comes_in_its_streams_order(void **unused)
+TEST(an_asynchronous_rectangle_comes_in_its_streams_order)
 {
-    (void)unused;
     enum { WIDTH = 100, HEIGHT = 30 };
     weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
     kernel.duration_ns = 10000000;
@@ -81,9 +79,8 @@ static void an_asynchronous_rectangle_comes_in_its_streams_order(void **unused)
     expect_rows(device, PITCH, pageable, WIDTH, WIDTH, HEIGHT, 0xee); /* a pageable copy is complete at once */
 }
 
-static void rectangles_that_are_none(void **unused)
+TEST(rectangles_that_are_none)
 {
-    (void)unused;
     const aclrtMemcpyKind kind = ACL_MEMCPY_HOST_TO_DEVICE;
     acl_ok(aclrtMemcpy2d(NULL, 0, NULL, 0, 0, 5, (aclrtMemcpyKind)99)); /* an empty copy: before any other check */
     acl_ok(aclrtMemcpy2dAsync(NULL, 0, NULL, 0, 5, 0, (aclrtMemcpyKind)99, stream));
@@ -119,9 +116,8 @@ static aclrtMemcpyBatchAttr between(aclrtMemLocationType to, aclrtMemLocationTyp
 #define TO_DEVICE between(ACL_MEM_LOCATION_TYPE_DEVICE, ACL_MEM_LOCATION_TYPE_HOST)
 #define TO_HOST between(ACL_MEM_LOCATION_TYPE_HOST, ACL_MEM_LOCATION_TYPE_DEVICE)
 
-static void a_batch_copies_each_piece_in_its_direction(void **unused)
+TEST(a_batch_copies_each_piece_in_its_direction)
 {
-    (void)unused;
     for (int async = 0; async < 2; async++) {
         unsigned char *host = async == 1 ? pinned : pageable;
         void *to[] = {device, device + 1000, host + 5000};
@@ -146,9 +142,8 @@ static void a_batch_copies_each_piece_in_its_direction(void **unused)
     }
 }
 
-static void batches_that_are_refused_copy_nothing(void **unused)
+TEST(batches_that_are_refused_copy_nothing)
 {
-    (void)unused;
     void *to[] = {device, device + 1000};
     void *from[] = {pageable, pageable + 1000};
     size_t sizes[] = {100, 200};
@@ -204,9 +199,8 @@ static void batches_that_are_refused_copy_nothing(void **unused)
     }
 }
 
-static void a_synchronous_batch_has_at_most_4096_pieces(void **unused)
+TEST(a_synchronous_batch_has_at_most_4096_pieces)
 {
-    (void)unused;
     enum { MOST = 4096 };
     static void *to[MOST + 1], *from[MOST + 1];
     static size_t sizes[MOST + 1];
@@ -228,9 +222,8 @@ static void a_synchronous_batch_has_at_most_4096_pieces(void **unused)
 
 /* --- words --- */
 
-static void words_are_set(void **unused)
+TEST(words_are_set)
 {
-    (void)unused;
     acl_ok(aclrtMemsetD32(NULL, 0, 1, 0));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(NULL, 8, 1, 2));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemsetD32(device + 2, 8, 1, 2));
@@ -261,15 +254,5 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(a_rectangle_goes_there_and_back),
-        ONE(an_asynchronous_rectangle_comes_in_its_streams_order),
-        ONE(rectangles_that_are_none),
-        ONE(a_batch_copies_each_piece_in_its_direction),
-        ONE(batches_that_are_refused_copy_nothing),
-        ONE(a_synchronous_batch_has_at_most_4096_pieces),
-        ONE(words_are_set),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

@@ -105,9 +105,8 @@ static void *run_client(void *argument)
     return NULL;
 }
 
-static void clients_copy_at_the_same_time(void **unused)
+TEST(clients_copy_at_the_same_time)
 {
-    (void)unused;
     for (int i = 0; i < CLIENTS; i++) {
         clients[i].seed = (unsigned char)(50 * i);
         assert_int_equal(pthread_mutex_init(&clients[i].lock, NULL), 0);
@@ -125,6 +124,5 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(clients_copy_at_the_same_time)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

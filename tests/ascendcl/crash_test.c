@@ -31,9 +31,8 @@ static void child(void)
     exit(0);
 }
 
-static void the_process_ends(void **unused)
+TEST(the_process_ends)
 {
-    (void)unused;
     int status = 0;
     const pid_t process = fork();
     if (process == 0) {
@@ -47,6 +46,5 @@ static void the_process_ends(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_process_ends)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

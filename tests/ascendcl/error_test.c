@@ -73,9 +73,8 @@ static void *has_no_error(void *unused)
     return NULL;
 }
 
-static void the_last_error_is_the_threads(void **unused)
+TEST(the_last_error_is_the_threads)
 {
-    (void)unused;
     pthread_t thread;
     acl_ok(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
@@ -99,9 +98,8 @@ static void expect_sentence(const char *sentence)
     assert_string_equal(text, sentence);
 }
 
-static void a_refusal_names_the_function_and_the_argument(void **unused)
+TEST(a_refusal_names_the_function_and_the_argument)
 {
-    (void)unused;
     void *p = NULL;
     aclrtMemPool pool = NULL;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
@@ -118,9 +116,8 @@ static void a_refusal_names_the_function_and_the_argument(void **unused)
     expect_sentence("107000: aclrtSynchronizeStreamWithTimeout: -2 ms is no timeout\n");
 }
 
-static void messages_are_the_newest_first_and_taken_once(void **unused)
+TEST(messages_are_the_newest_first_and_taken_once)
 {
-    (void)unused;
     assert_null(aclGetRecentErrMsg());
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(a, -77));
@@ -136,9 +133,8 @@ static void messages_are_the_newest_first_and_taken_once(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtGetLastError(ACL_RT_THREAD_LEVEL)); /* separate from messages */
 }
 
-static void too_many_messages_lose_the_oldest(void **unused)
+TEST(too_many_messages_lose_the_oldest)
 {
-    (void)unused;
     for (int i = 1; i <= 1000; i++) {
         acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSynchronizeStreamWithTimeout(a, -1000000 - i));
     }
@@ -151,9 +147,8 @@ static void too_many_messages_lose_the_oldest(void **unused)
 
 /* --- tasks that fail --- */
 
-static void a_failed_task_is_reported_by_the_next_synchronisation(void **unused)
+TEST(a_failed_task_is_reported_by_the_next_synchronisation)
 {
-    (void)unused;
     launch(a, fail_kernel);
     launch(a, succeed); /* the stream continues: ACL_CONTINUE_ON_FAILURE */
     acl_ok(aclrtSynchronizeStream(b));
@@ -166,9 +161,8 @@ static void a_failed_task_is_reported_by_the_next_synchronisation(void **unused)
     acl_ok(aclrtSynchronizeDevice());
 }
 
-static void a_stream_that_stops_drops_the_rest_of_its_context(void **unused)
+TEST(a_stream_that_stops_drops_the_rest_of_its_context)
 {
-    (void)unused;
     acl_ok(aclrtSetStreamFailureMode(a, ACL_STOP_ON_FAILURE));
     launch(a, fail_kernel);
     launch(a, succeed);
@@ -215,9 +209,8 @@ static void tell(aclrtExceptionInfo *info)
     atomic_fetch_add(&told_count, 1);
 }
 
-static void the_exception_callback_is_told_before_the_synchronisation_returns(void **unused)
+TEST(the_exception_callback_is_told_before_the_synchronisation_returns)
 {
-    (void)unused;
     uint32_t first = 0, second = 0;
     int32_t id = -1;
     atomic_store(&told_count, 0);
@@ -247,9 +240,8 @@ static void the_exception_callback_is_told_before_the_synchronisation_returns(vo
     }
 }
 
-static void the_exception_callback_comes_without_a_synchronisation(void **unused)
+TEST(the_exception_callback_comes_without_a_synchronisation)
 {
-    (void)unused;
     atomic_store(&told_count, 0);
     acl_ok(aclrtSetExceptionInfoCallback(tell));
     launch(a, fail_kernel);
@@ -270,9 +262,8 @@ static void synchronise(aclrtExceptionInfo *info)
     (void)aclrtSynchronizeStream(b); /* the vendor advises against this call; it must not hang */
 }
 
-static void the_callback_may_be_replaced_and_may_call(void **unused)
+TEST(the_callback_may_be_replaced_and_may_call)
 {
-    (void)unused;
     atomic_store(&told_count, 0);
     acl_ok(aclrtSetExceptionInfoCallback(tell));
     acl_ok(aclrtSetExceptionInfoCallback(synchronise));
@@ -308,9 +299,8 @@ static void *fails_and_waits(void *context)
     return NULL;
 }
 
-static void a_synchronisation_waits_for_a_callback_that_runs_elsewhere(void **unused)
+TEST(a_synchronisation_waits_for_a_callback_that_runs_elsewhere)
 {
-    (void)unused;
     pthread_t thread;
     aclrtContext context;
     const struct timespec time = {.tv_nsec = 5000000};
@@ -331,9 +321,8 @@ static void a_synchronisation_waits_for_a_callback_that_runs_elsewhere(void **un
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
 }
 
-static void no_exception_has_no_facts(void **unused)
+TEST(no_exception_has_no_facts)
 {
-    (void)unused;
     void *arguments = NULL;
     uint32_t length = 0;
     aclrtFuncHandle function = NULL;
@@ -353,9 +342,8 @@ static aclError break_memory(void *unused)
     return ACL_ERROR_RT_DEVICE_MEM_ERROR;
 }
 
-static void a_device_tells_of_its_memory_faults(void **unused)
+TEST(a_device_tells_of_its_memory_faults)
 {
-    (void)unused;
     static aclrtErrorInfo info; /* static: it has some kilobytes */
     memset(&info, 0x55, sizeof(info));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetErrorVerbose(0, NULL));
@@ -382,9 +370,8 @@ static void count_exception(aclrtExceptionInfo *info)
 }
 
 /* Queueing takes time. If the failure comes during that time, the task that is being queued is dropped too. */
-static void a_failure_while_held_tasks_are_queued_drops_them(void **unused)
+TEST(a_failure_while_held_tasks_are_queued_drops_them)
 {
-    (void)unused;
     aclrtEvent flag, other;
     acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
     acl_ok(aclrtCreateEventExWithFlag(&other, ACL_EVENT_SYNC));
@@ -420,21 +407,5 @@ int main(void)
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     acl_environment("DEVICES", "2");
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(the_last_error_is_the_threads),
-        ONE(a_refusal_names_the_function_and_the_argument),
-        ONE(messages_are_the_newest_first_and_taken_once),
-        ONE(too_many_messages_lose_the_oldest),
-        ONE(a_failed_task_is_reported_by_the_next_synchronisation),
-        ONE(a_stream_that_stops_drops_the_rest_of_its_context),
-        ONE(a_failure_while_held_tasks_are_queued_drops_them),
-        ONE(the_exception_callback_is_told_before_the_synchronisation_returns),
-        ONE(the_exception_callback_comes_without_a_synchronisation),
-        ONE(the_callback_may_be_replaced_and_may_call),
-        ONE(a_synchronisation_waits_for_a_callback_that_runs_elsewhere),
-        ONE(no_exception_has_no_facts),
-        ONE(a_device_tells_of_its_memory_faults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

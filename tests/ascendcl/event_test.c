@@ -44,9 +44,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind(void **unused)
+TEST(an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind)
 {
-    (void)unused;
     aclrtEvent plain, flag, ex;
     aclrtEventStatus old = ACL_EVENT_STATUS_RESERVED;
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
@@ -84,9 +83,8 @@ static void an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind(
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyEvent(ex));
 }
 
-static void a_reset_flag_stops_a_stream_again(void **unused)
+TEST(a_reset_flag_stops_a_stream_again)
 {
-    (void)unused;
     aclrtEvent flag;
     acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
     acl_ok(aclrtRecordEvent(flag, b));
@@ -100,9 +98,8 @@ static void a_reset_flag_stops_a_stream_again(void **unused)
     acl_ok(aclrtDestroyEvent(flag));
 }
 
-static void a_wait_binds_to_the_recording_that_is_the_latest(void **unused)
+TEST(a_wait_binds_to_the_recording_that_is_the_latest)
 {
-    (void)unused;
     aclrtEvent ex, end, flag;
     float ms = 0;
     acl_ok(aclrtCreateEventExWithFlag(&ex, FLAGS));
@@ -127,9 +124,8 @@ static void a_wait_binds_to_the_recording_that_is_the_latest(void **unused)
     acl_ok(aclrtDestroyEvent(flag));
 }
 
-static void an_event_may_go_before_it_is_complete(void **unused)
+TEST(an_event_may_go_before_it_is_complete)
 {
-    (void)unused;
     aclrtEvent ex, flag;
     acl_ok(aclrtCreateEventExWithFlag(&ex, ACL_EVENT_SYNC));
     queue_work(a);
@@ -145,9 +141,8 @@ static void an_event_may_go_before_it_is_complete(void **unused)
     acl_ok(aclrtSynchronizeStream(b));
 }
 
-static void a_recording_behind_a_stopped_stream_stops_who_waits_for_it(void **unused)
+TEST(a_recording_behind_a_stopped_stream_stops_who_waits_for_it)
 {
-    (void)unused;
     aclrtEvent flag, ex;
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
     acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
@@ -167,9 +162,8 @@ static void a_recording_behind_a_stopped_stream_stops_who_waits_for_it(void **un
     acl_ok(aclrtDestroyEvent(ex));
 }
 
-static void the_codes_are_those_of_the_table(void **unused)
+TEST(the_codes_are_those_of_the_table)
 {
-    (void)unused;
     aclrtEvent ex, plain, none;
     aclrtEventStatus old;
     aclrtEventWaitStatus waited = ACL_EVENT_WAIT_STATUS_RESERVED;
@@ -202,9 +196,8 @@ static void the_codes_are_those_of_the_table(void **unused)
     acl_ok(aclrtDestroyEvent(plain));
 }
 
-static void events_run_out(void **unused)
+TEST(events_run_out)
 {
-    (void)unused;
     static aclrtEvent events[65];
     int made = 0;
     while (made < 65 && aclrtCreateEvent(&events[made]) == ACL_SUCCESS) {
@@ -218,9 +211,8 @@ static void events_run_out(void **unused)
 }
 
 /* A program that sleeps between its queries needs few of them, however long the work takes. */
-static void patience_is_enough(void **unused)
+TEST(patience_is_enough)
 {
-    (void)unused;
     enum { COPIES = 400, QUESTIONS = 2000 };
     void *pinned = NULL;
     uint64_t begun = 0;
@@ -270,15 +262,5 @@ int main(void)
     acl_environment("IDLE_TIME", "0"); /* the test must not depend on when a thread gets a processor */
     acl_environment("EVENTS", "64");
     acl_environment("EXIT_CODE", "3"); /* a finding of the auditor fails the test */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind),
-        cmocka_unit_test(a_reset_flag_stops_a_stream_again),
-        cmocka_unit_test(a_wait_binds_to_the_recording_that_is_the_latest),
-        cmocka_unit_test(an_event_may_go_before_it_is_complete),
-        cmocka_unit_test(a_recording_behind_a_stopped_stream_stops_who_waits_for_it),
-        cmocka_unit_test(the_codes_are_those_of_the_table),
-        cmocka_unit_test(patience_is_enough),
-        cmocka_unit_test(events_run_out),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

@@ -68,9 +68,8 @@ static int child(bool uses)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void a_child_may_call(void **unused)
+TEST(a_child_may_call)
 {
-    (void)unused;
     pthread_t thread;
     void *result = NULL;
     assert_int_equal(pthread_create(&thread, NULL, allocates, NULL), 0);
@@ -82,9 +81,8 @@ static void a_child_may_call(void **unused)
     assert_null(result);
 }
 
-static void a_child_that_does_not_call_is_silent(void **unused)
+TEST(a_child_that_does_not_call_is_silent)
 {
-    (void)unused;
     assert_int_equal(truncate(report, 0), 0);
     assert_int_equal(child(false), 0);
     FILE *file = fopen(report, "r");
@@ -123,9 +121,5 @@ int main(void)
     }
     acl_environment("REPORT", report);
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_that_does_not_call_is_silent),
-        cmocka_unit_test(a_child_may_call),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

@@ -105,9 +105,8 @@ static void models_body(void)
     image_drop(&s.m);
 }
 
-static void models(void **state)
+TEST(models)
 {
-    (void)state;
     scenario(models_body);
 }
 
@@ -174,22 +173,17 @@ static void operators_body(void)
     OK(aclrtFree(memory));
 }
 
-static void operators(void **state)
+TEST(operators)
 {
-    (void)state;
     scenario(operators_body);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models),
-        cmocka_unit_test(operators),
-    };
     if (CANNOT_REPLACE_MALLOC) {
         (void)puts("skipped: this sanitizer's malloc cannot be replaced");
         return 77;
     }
     acl_environment("AUDIT", "0"); /* without memory the auditor gives up */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

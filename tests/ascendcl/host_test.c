@@ -50,9 +50,8 @@ static aclrtMemLocationType place_of(const void *pointer)
     return attributes.location.type;
 }
 
-static void pinned_memory_is_checked(void **unused)
+TEST(pinned_memory_is_checked)
 {
-    (void)unused;
     void *p = (void *)1;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMallocHost(NULL, 1));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMallocHost(&p, 0));
@@ -80,9 +79,8 @@ static void pinned_memory_is_checked(void **unused)
     assert_int_equal(place_of(&size), NOT_PINNED);
 }
 
-static void a_configuration_has_two_attributes(void **unused)
+TEST(a_configuration_has_two_attributes)
 {
-    (void)unused;
     aclrtMallocAttribute attributes[2];
     memset(attributes, 0, sizeof(attributes));
     aclrtMallocConfig config = {attributes, 2};
@@ -102,9 +100,8 @@ static void a_configuration_has_two_attributes(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMallocHostWithCfg(NULL, 1, NULL));
 }
 
-static void any_mapped_range_can_be_registered(void **unused)
+TEST(any_mapped_range_can_be_registered)
 {
-    (void)unused;
     char *p = pages(4 * MIB);
     void *device = NULL, *alias = NULL;
     p[0] = 1;
@@ -129,9 +126,8 @@ static void any_mapped_range_can_be_registered(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_MAPPED)); /* no memory there */
 }
 
-static void registering_checks_its_arguments(void **unused)
+TEST(registering_checks_its_arguments)
 {
-    (void)unused;
     char *p = pages(MIB);
     void *device = NULL;
     const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
@@ -155,9 +151,8 @@ static void registering_checks_its_arguments(void **unused)
 }
 
 /* The vendor's own example: pinned memory, registered to get the device's address of it. */
-static void pinned_memory_can_be_registered(void **unused)
+TEST(pinned_memory_can_be_registered)
 {
-    (void)unused;
     char *p = pinned(2 * MIB);
     void *alias = NULL;
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterV2(p, 2 * MIB, ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED));
@@ -168,9 +163,8 @@ static void pinned_memory_can_be_registered(void **unused)
     acl_ok(aclrtFreeHost(p));
 }
 
-static void registered_memory_copies_asynchronously(void **unused)
+TEST(registered_memory_copies_asynchronously)
 {
-    (void)unused;
     char *p = pages(MIB);
     void *device = NULL;
     aclrtStream stream = NULL;
@@ -198,9 +192,8 @@ static void registered_memory_copies_asynchronously(void **unused)
 }
 
 /* Memory is freed while a copy may still read it: the copy reads other bytes, and the process survives. */
-static void a_free_that_comes_too_early_shows(void **unused)
+TEST(a_free_that_comes_too_early_shows)
 {
-    (void)unused;
     void *device = NULL;
     aclrtStream stream = NULL;
     aclrtEvent gate = NULL;
@@ -248,9 +241,8 @@ static uint64_t now_us(void)
     return us;
 }
 
-static void pinning_takes_time(void **unused)
+TEST(pinning_takes_time)
 {
-    (void)unused;
     const uint64_t before = now_us();
     char *p = pinned(100 * MIB);
     const uint64_t between = now_us();
@@ -277,9 +269,8 @@ static bool policy_of(void *pointer, int *mode, unsigned long *nodes)
 }
 
 /* Node 0 is preferred for device 0; memory that its owner has bound keeps its policy and its pages. */
-static void placement_is_asked_for_and_left_alone(void **unused)
+TEST(placement_is_asked_for_and_left_alone)
 {
-    (void)unused;
     int mode = -1;
     unsigned long nodes = 0;
     char *p = pinned(MIB);
@@ -307,9 +298,8 @@ static void placement_is_asked_for_and_left_alone(void **unused)
     assert_int_equal(munmap(p, MIB), 0);
 }
 
-static void a_context_is_needed(void **unused)
+TEST(a_context_is_needed)
 {
-    (void)unused;
     char *p = pinned(MIB);
     void *q = NULL;
     acl_ok(aclrtResetDevice(0));
@@ -327,17 +317,5 @@ static void a_context_is_needed(void **unused)
 int main(void)
 {
     acl_environment("NUMA_NODES", "2");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pinned_memory_is_checked),
-        cmocka_unit_test(a_configuration_has_two_attributes),
-        cmocka_unit_test(any_mapped_range_can_be_registered),
-        cmocka_unit_test(registering_checks_its_arguments),
-        cmocka_unit_test(pinned_memory_can_be_registered),
-        cmocka_unit_test(registered_memory_copies_asynchronously),
-        cmocka_unit_test(a_free_that_comes_too_early_shows),
-        cmocka_unit_test(pinning_takes_time),
-        cmocka_unit_test(placement_is_asked_for_and_left_alone),
-        cmocka_unit_test(a_context_is_needed),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

@@ -20,9 +20,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void a_device_has_facts(void **unused)
+TEST(a_device_has_facts)
 {
-    (void)unused;
     static const struct {
         aclrtDevAttr attribute;
         int64_t value;
@@ -68,9 +67,8 @@ static void a_device_has_facts(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtQueryDeviceStatus(0, NULL));
 }
 
-static void a_device_is_busy_while_it_works(void **unused)
+TEST(a_device_is_busy_while_it_works)
 {
-    (void)unused;
     aclrtUtilizationInfo rate;
     memset(&rate, 0, sizeof(rate));
     acl_ok(aclrtGetDeviceUtilizationRate(0, &rate));
@@ -94,9 +92,8 @@ static void a_device_is_busy_while_it_works(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetDeviceUtilizationRate(0, &rate));
 }
 
-static void limits_are_kept_for_each_device(void **unused)
+TEST(limits_are_kept_for_each_device)
 {
-    (void)unused;
     uint32_t value = 0;
     acl_ok(aclrtGetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, &value));
     assert_int_equal(value, 20);
@@ -122,9 +119,8 @@ static void limits_are_kept_for_each_device(void **unused)
     assert_int_equal(value, 20);
 }
 
-static void a_stream_is_made_by_a_configuration(void **unused)
+TEST(a_stream_is_made_by_a_configuration)
 {
-    (void)unused;
     aclrtStream stream = NULL;
     int32_t least = -1, greatest = -1;
     uint32_t priority = 8, found = 99;
@@ -165,9 +161,8 @@ static void a_stream_is_made_by_a_configuration(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDestroyStreamConfigHandle(NULL));
 }
 
-static void what_is_not_simulated_says_so(void **unused)
+TEST(what_is_not_simulated_says_so)
 {
-    (void)unused;
     aclrtBinHandle binary = NULL;
     aclrtFuncHandle function = NULL;
     aclrtArgsHandle arguments = NULL;
@@ -190,9 +185,8 @@ static void what_is_not_simulated_says_so(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-static void a_device_has_one_number(void **unused)
+TEST(a_device_has_one_number)
 {
-    (void)unused;
     aclError (*const functions[])(int32_t, int32_t *) = {
         aclrtGetLogicDevIdByUserDevId, aclrtGetUserDevIdByLogicDevId, aclrtGetLogicDevIdByPhyDevId,
         aclrtGetPhyDevIdByLogicDevId,  aclrtGetUserDevIdByPhyDevId,   aclrtGetPhyDevIdByUserDevId,
@@ -213,14 +207,5 @@ int main(void)
     acl_environment("DEVICES", "2");
     acl_environment("CAPACITY", "3MiB");
     acl_environment("FAULTS", "aclrtGetSocName:2");
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(a_device_has_facts),
-        ONE(a_device_has_one_number),
-        ONE(a_device_is_busy_while_it_works),
-        ONE(limits_are_kept_for_each_device),
-        ONE(a_stream_is_made_by_a_configuration),
-        ONE(what_is_not_simulated_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

@@ -20,9 +20,8 @@ static void check(char *p, char *other)
     }
 }
 
-static void every_kind_of_memory_is_64_bits_wide(void **unused)
+TEST(every_kind_of_memory_is_64_bits_wide)
 {
-    (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));
@@ -72,6 +71,5 @@ int main(void)
     acl_environment("CAPACITY", "16GiB"); /* the simulator takes twenty times as many addresses */
     acl_environment("DEVICES", "1");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_of_memory_is_64_bits_wide)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

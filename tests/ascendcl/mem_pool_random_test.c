@@ -226,9 +226,8 @@ static void end(void)
     }
 }
 
-static void several_streams_never_meet(void **unused)
+TEST(several_streams_never_meet)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 25; seed++) {
         begin(seed);
         for (int step = 0; step < 600; step++) {
@@ -297,9 +296,8 @@ static uint64_t pages_with_memory(void)
 
 /* Any pattern of calls on one stream: each block lies where the best fit is, and the pool holds the pages of the model.
  */
-static void one_stream_gets_the_best_fit(void **unused)
+TEST(one_stream_gets_the_best_fit)
 {
-    (void)unused;
     assert_int_equal(PAGES * PAGE, most[0]);
     for (uint64_t seed = 1; seed <= 20; seed++) {
         begin(seed);
@@ -329,9 +327,8 @@ static void one_stream_gets_the_best_fit(void **unused)
 }
 
 /* Equal rounds one after another do not grow the pool. Each program draws other sizes. */
-static void rounds_repeat_without_growth(void **unused)
+TEST(rounds_repeat_without_growth)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         uint64_t first = 0;
         begin(seed);
@@ -370,10 +367,5 @@ int main(void)
     acl_environment("CAPACITY", "128MiB"); /* less than both pools together */
     acl_environment("COSTS", "fill_per_mib=300000");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_streams_never_meet),
-        cmocka_unit_test(one_stream_gets_the_best_fit),
-        cmocka_unit_test(rounds_repeat_without_growth),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return run_all_tests("tests", set_up, NULL);
 }

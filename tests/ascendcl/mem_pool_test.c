@@ -114,9 +114,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void creating_checks_its_properties(void **unused)
+TEST(creating_checks_its_properties)
 {
-    (void)unused;
     aclrtMemPoolProps props, good;
     aclrtMemPool pool = NULL;
     memset(&good, 0, sizeof(good));
@@ -149,9 +148,8 @@ static void creating_checks_its_properties(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolDestroy(NULL));
 }
 
-static void attributes_have_widths_and_rules(void **unused)
+TEST(attributes_have_widths_and_rules)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     for (int attr = 1; attr <= 3; attr++) {
         uint32_t two[2] = {9, 9};
@@ -192,9 +190,8 @@ static void attributes_have_widths_and_rules(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolGetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
 }
 
-static void requests_are_checked(void **unused)
+TEST(requests_are_checked)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(8 * MIB);
     void *p = (void *)1;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolMallocAsync(NULL, 1, pool, a));
@@ -221,9 +218,8 @@ static void requests_are_checked(void **unused)
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolTrimTo(pool, 0));
 }
 
-static void exhaustion_says_so(void **unused)
+TEST(exhaustion_says_so)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(8 * MIB - 1);
     char *p = take(pool, 5 * MIB, a);
     void *q = NULL;
@@ -240,9 +236,8 @@ static void exhaustion_says_so(void **unused)
 }
 
 /* The pool does not use device memory that is allocated elsewhere. */
-static void the_device_may_have_less_than_the_pool(void **unused)
+TEST(the_device_may_have_less_than_the_pool)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(0);
     const size_t before = left();
     void *p = NULL, *q = NULL;
@@ -261,9 +256,8 @@ static void the_device_may_have_less_than_the_pool(void **unused)
     assert_int_equal(left(), before);
 }
 
-static void one_stream_reuses_at_once(void **unused)
+TEST(one_stream_reuses_at_once)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep_busy(a);
     char *p = take(pool, 4 * MIB, a);
@@ -280,9 +274,8 @@ static void one_stream_reuses_at_once(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void the_closest_size_is_taken(void **unused)
+TEST(the_closest_size_is_taken)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     char *p[6];
     static const size_t sizes[6] = {8 * MIB, 2 * MIB, 6 * MIB, 2 * MIB, 4 * MIB, 2 * MIB};
@@ -310,9 +303,8 @@ static void the_closest_size_is_taken(void **unused)
 }
 
 /* Without a reuse switch another stream gets other memory; after the host has waited it gets the same memory. */
-static void another_stream_waits_for_the_host(void **unused)
+TEST(another_stream_waits_for_the_host)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep(pool, 64 * MIB);
     keep_busy(a);
@@ -331,9 +323,8 @@ static void another_stream_waits_for_the_host(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void events_order_through_any_number_of_streams(void **unused)
+TEST(events_order_through_any_number_of_streams)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtEvent first = NULL, second = NULL;
     keep(pool, 64 * MIB);
@@ -366,9 +357,8 @@ static void events_order_through_any_number_of_streams(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void events_are_followed_only_when_asked(void **unused)
+TEST(events_are_followed_only_when_asked)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtEvent event = NULL;
     acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
@@ -390,9 +380,8 @@ static void events_are_followed_only_when_asked(void **unused)
 }
 
 /* Opportunistic reuse takes memory as soon as the work on it is complete, even if the host has not waited. */
-static void completed_work_is_an_opportunity(void **unused)
+TEST(completed_work_is_an_opportunity)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep(pool, 64 * MIB);
     set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, 1);
@@ -412,9 +401,8 @@ static void completed_work_is_an_opportunity(void **unused)
 }
 
 /* Internal dependencies: the pool makes the stream wait. */
-static void a_wait_is_put_in(void **unused)
+TEST(a_wait_is_put_in)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 1);
     keep_busy(a);
@@ -431,9 +419,8 @@ static void a_wait_is_put_in(void **unused)
 }
 
 /* A block is freed on another stream than the one that allocated it: the stream of the free decides. */
-static void the_freeing_stream_decides(void **unused)
+TEST(the_freeing_stream_decides)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtEvent event = NULL;
     keep(pool, 64 * MIB);
@@ -456,9 +443,8 @@ static void the_freeing_stream_decides(void **unused)
 
 /* A block is allocated on one stream and freed, unused, on a second stream without an order between them. Work of the
  * first stream may still run when the work of the second is over, so the pool waits for both. */
-static void an_unordered_free_waits_for_both(void **unused)
+TEST(an_unordered_free_waits_for_both)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     void *q = NULL;
     keep_busy(a);
@@ -478,9 +464,8 @@ static void an_unordered_free_waits_for_both(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void the_threshold_decides_at_a_synchronisation(void **unused)
+TEST(the_threshold_decides_at_a_synchronisation)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     const size_t before = left();
     char *p = take(pool, 6 * MIB, a), *q = take(pool, 4 * MIB, a);
@@ -512,9 +497,8 @@ static void the_threshold_decides_at_a_synchronisation(void **unused)
 }
 
 /* Memory that another stream's work may still touch is not released. */
-static void a_synchronisation_releases_only_what_is_complete(void **unused)
+TEST(a_synchronisation_releases_only_what_is_complete)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep_busy(a);
     keep_busy(a);
@@ -528,9 +512,8 @@ static void a_synchronisation_releases_only_what_is_complete(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void trimming_outranks_the_threshold(void **unused)
+TEST(trimming_outranks_the_threshold)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep(pool, 64 * MIB);
     char *p = take(pool, 8 * MIB, a), *q = take(pool, 4 * MIB, a);
@@ -554,9 +537,8 @@ static void trimming_outranks_the_threshold(void **unused)
 }
 
 /* Four idle pieces of 2 MiB do not serve a request of 8 MiB: idle memory is not moved, so the pool grows. */
-static void fragments_stay_where_they_are(void **unused)
+TEST(fragments_stay_where_they_are)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep(pool, 64 * MIB);
     char *p[8];
@@ -578,9 +560,8 @@ static void fragments_stay_where_they_are(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void memory_that_is_no_pools_is_freed_in_order(void **unused)
+TEST(memory_that_is_no_pools_is_freed_in_order)
 {
-    (void)unused;
     const size_t before = left();
     void *p = NULL;
     acl_ok(aclrtMalloc(&p, 4 * MIB - 32, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -599,9 +580,8 @@ static void memory_that_is_no_pools_is_freed_in_order(void **unused)
     assert_int_equal(left(), before);
 }
 
-static void aclrtFree_gives_a_block_to_all_streams(void **unused)
+TEST(aclrtFree_gives_a_block_to_all_streams)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     char *p = take(pool, 4 * MIB, a);
     void *base = NULL;
@@ -625,9 +605,8 @@ static void aclrtFree_gives_a_block_to_all_streams(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void copies_work_like_on_any_memory(void **unused)
+TEST(copies_work_like_on_any_memory)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     char *p = take(pool, 5 * MIB, a);
     char *host = NULL;
@@ -652,9 +631,8 @@ static void copies_work_like_on_any_memory(void **unused)
 }
 
 /* The host holds up a stream: no other stream gets its memory, and the pool does not wait for it. */
-static void a_held_stream_holds_its_memory(void **unused)
+TEST(a_held_stream_holds_its_memory)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtEvent gate = NULL;
     acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
@@ -681,9 +659,8 @@ static void a_held_stream_holds_its_memory(void **unused)
 }
 
 /* After a stream is destroyed, no work of it can touch memory. */
-static void a_destroyed_stream_holds_nothing(void **unused)
+TEST(a_destroyed_stream_holds_nothing)
 {
-    (void)unused;
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtStream gone = NULL;
     keep(pool, 64 * MIB);
@@ -701,9 +678,8 @@ static void a_destroyed_stream_holds_nothing(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void a_pool_goes_with_its_device(void **unused)
+TEST(a_pool_goes_with_its_device)
 {
-    (void)unused;
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));
     props.location = (aclrtMemLocation){1, ACL_MEM_LOCATION_TYPE_DEVICE};
@@ -725,9 +701,8 @@ static void a_pool_goes_with_its_device(void **unused)
     acl_ok(aclrtSetDevice(0));
 }
 
-static void a_pool_with_blocks_in_use_goes_all_the_same(void **unused)
+TEST(a_pool_with_blocks_in_use_goes_all_the_same)
 {
-    (void)unused;
     const size_t before = left();
     const aclrtMemPool pool = pool_of(64 * MIB);
     char *p = take(pool, 4 * MIB, a);
@@ -743,32 +718,5 @@ int main(void)
     acl_environment("CAPACITY", "256MiB");
     acl_environment("COSTS", "fill_per_mib=1000000");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creating_checks_its_properties),
-        cmocka_unit_test(attributes_have_widths_and_rules),
-        cmocka_unit_test(requests_are_checked),
-        cmocka_unit_test(exhaustion_says_so),
-        cmocka_unit_test(the_device_may_have_less_than_the_pool),
-        cmocka_unit_test(one_stream_reuses_at_once),
-        cmocka_unit_test(the_closest_size_is_taken),
-        cmocka_unit_test(another_stream_waits_for_the_host),
-        cmocka_unit_test(events_order_through_any_number_of_streams),
-        cmocka_unit_test(events_are_followed_only_when_asked),
-        cmocka_unit_test(completed_work_is_an_opportunity),
-        cmocka_unit_test(a_wait_is_put_in),
-        cmocka_unit_test(the_freeing_stream_decides),
-        cmocka_unit_test(an_unordered_free_waits_for_both),
-        cmocka_unit_test(the_threshold_decides_at_a_synchronisation),
-        cmocka_unit_test(a_synchronisation_releases_only_what_is_complete),
-        cmocka_unit_test(trimming_outranks_the_threshold),
-        cmocka_unit_test(fragments_stay_where_they_are),
-        cmocka_unit_test(memory_that_is_no_pools_is_freed_in_order),
-        cmocka_unit_test(aclrtFree_gives_a_block_to_all_streams),
-        cmocka_unit_test(copies_work_like_on_any_memory),
-        cmocka_unit_test(a_held_stream_holds_its_memory),
-        cmocka_unit_test(a_destroyed_stream_holds_nothing),
-        cmocka_unit_test(a_pool_goes_with_its_device),
-        cmocka_unit_test(a_pool_with_blocks_in_use_goes_all_the_same),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

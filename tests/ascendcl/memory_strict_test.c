@@ -14,9 +14,8 @@ static int set_up(void **unused)
     return 0;
 }
 
-static void sizes_are_multiples_of_the_granularity(void **unused)
+TEST(sizes_are_multiples_of_the_granularity)
 {
-    (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtDrvMemHandle handle = NULL;
     void *p = NULL;
@@ -31,9 +30,8 @@ static void sizes_are_multiples_of_the_granularity(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-static void a_page_is_64_kib(void **unused)
+TEST(a_page_is_64_kib)
 {
-    (void)unused;
     void *p = NULL, *device = NULL;
     acl_ok(aclrtMallocHost(&p, MIB)); /* memory of the runtime is always aligned */
     assert_int_equal((uintptr_t)p % 65536, 0);
@@ -44,9 +42,8 @@ static void a_page_is_64_kib(void **unused)
     acl_ok(aclrtFreeHost(p));
 }
 
-static void one_call_pins_so_much_and_no_more(void **unused)
+TEST(one_call_pins_so_much_and_no_more)
 {
-    (void)unused;
     void *p = NULL, *q = NULL;
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocHost(&p, 8 * MIB + 1));
     acl_ok(aclrtMallocHost(&p, 8 * MIB));
@@ -67,9 +64,8 @@ static void one_call_pins_so_much_and_no_more(void **unused)
 }
 
 /* The host has 20 MiB in all: see main. */
-static void the_host_has_so_much_and_no_more(void **unused)
+TEST(the_host_has_so_much_and_no_more)
 {
-    (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_DDR_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_HOST}};
     aclrtDrvMemHandle handle = NULL, more = NULL;
     void *p = NULL, *q = NULL;
@@ -85,9 +81,8 @@ static void the_host_has_so_much_and_no_more(void **unused)
     acl_ok(aclrtFreeHost(p));
 }
 
-static void set_aside_options_are_refused(void **unused)
+TEST(set_aside_options_are_refused)
 {
-    (void)unused;
     void *p = NULL, *device = NULL;
     acl_ok(aclrtMallocHost(&p, MIB));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_READONLY));
@@ -98,9 +93,8 @@ static void set_aside_options_are_refused(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtPointerGetAttributes(&local, &attributes));
 }
 
-static void pools_are_strict_too(void **unused)
+TEST(pools_are_strict_too)
 {
-    (void)unused;
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
@@ -122,9 +116,8 @@ static void pools_are_strict_too(void **unused)
 }
 
 /* POOL_REUSE=0: freed memory stays unused until it is trimmed. */
-static void without_reuse_memory_waits_to_be_trimmed(void **unused)
+TEST(without_reuse_memory_waits_to_be_trimmed)
 {
-    (void)unused;
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
@@ -159,14 +152,5 @@ int main(void)
     acl_environment("HOST_CAPACITY", "20MiB");
     acl_environment("POOL_REUSE", "0");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_multiples_of_the_granularity),
-        cmocka_unit_test(a_page_is_64_kib),
-        cmocka_unit_test(one_call_pins_so_much_and_no_more),
-        cmocka_unit_test(the_host_has_so_much_and_no_more),
-        cmocka_unit_test(set_aside_options_are_refused),
-        cmocka_unit_test(pools_are_strict_too),
-        cmocka_unit_test(without_reuse_memory_waits_to_be_trimmed),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return run_all_tests("tests", set_up, NULL);
 }

@@ -34,9 +34,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void nothing_is_no_size(void **unused)
+TEST(nothing_is_no_size)
 {
-    (void)unused;
     void *memory = (void *)1;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(NULL, 1, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -48,9 +47,8 @@ static void nothing_is_no_size(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtFree(NULL));
 }
 
-static void only_what_was_given_can_be_freed(void **unused)
+TEST(only_what_was_given_can_be_freed)
 {
-    (void)unused;
     char *memory = NULL;
     int local = 0;
     acl_ok(aclrtMalloc((void **)&memory, 100, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -62,9 +60,8 @@ static void only_what_was_given_can_be_freed(void **unused)
 }
 
 /* aclrtMalloc adds 32 bytes. They cost a page if the request would just fill its pages. */
-static void padding_costs_a_page(void **unused)
+TEST(padding_costs_a_page)
 {
-    (void)unused;
     void *padded, *exact;
     const size_t before = left(ACL_HBM_MEM);
     acl_ok(aclrtMalloc(&padded, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -79,9 +76,8 @@ static void padding_costs_a_page(void **unused)
     assert_int_equal(before, left(ACL_HBM_MEM));
 }
 
-static void pages_are_huge_or_normal_by_policy_and_size(void **unused)
+TEST(pages_are_huge_or_normal_by_policy_and_size)
 {
-    (void)unused;
     static const struct {
         aclrtMemMallocPolicy policy;
         size_t size;
@@ -108,9 +104,8 @@ static void pages_are_huge_or_normal_by_policy_and_size(void **unused)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetMemInfo(ACL_HBM_MEM, NULL, &(size_t){0}));
 }
 
-static void a_device_runs_out_and_recovers(void **unused)
+TEST(a_device_runs_out_and_recovers)
 {
-    (void)unused;
     void *pieces[64];
     int made = 0;
     while (made < 64 && aclrtMalloc(&pieces[made], 16 * MIB - 32, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS) {
@@ -133,9 +128,8 @@ static void a_device_runs_out_and_recovers(void **unused)
     }
 }
 
-static void attributes_name_the_current_device(void **unused)
+TEST(attributes_name_the_current_device)
 {
-    (void)unused;
     void *memory = NULL;
     aclrtMallocAttribute attribute = {.attr = ACL_RT_MEM_ATTR_DEVICE_ID, .value = {.deviceId = 1}};
     aclrtMallocConfig config = {.attrs = &attribute, .numAttrs = 1};
@@ -152,9 +146,8 @@ static void attributes_name_the_current_device(void **unused)
     acl_ok(aclrtResetDevice(0));
 }
 
-static void copies_go_every_way(void **unused)
+TEST(copies_go_every_way)
 {
-    (void)unused;
     char from[256], to[256];
     char *a, *b;
     for (size_t i = 0; i < sizeof(from); i++) {
@@ -186,9 +179,8 @@ static void copies_go_every_way(void **unused)
     acl_ok(aclrtFree(b));
 }
 
-static void pageable_memory_makes_a_copy_wait(void **unused)
+TEST(pageable_memory_makes_a_copy_wait)
 {
-    (void)unused;
     char host[64];
     char *memory = NULL;
     aclrtStream stream;
@@ -204,18 +196,16 @@ static void pageable_memory_makes_a_copy_wait(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-static void fresh_memory_is_poisoned(void **unused)
+TEST(fresh_memory_is_poisoned)
 {
-    (void)unused;
     unsigned char *memory = NULL;
     acl_ok(aclrtMalloc((void **)&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     assert_int_equal(memory[17], 0xdd);
     acl_ok(aclrtFree(memory));
 }
 
-static void four_gigabytes_are_a_size_like_another(void **unused)
+TEST(four_gigabytes_are_a_size_like_another)
 {
-    (void)unused;
     void *memory = NULL;
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&memory, (size_t)4 << 30, ACL_MEM_MALLOC_HUGE_FIRST));
 }
@@ -224,17 +214,5 @@ int main(void)
 {
     acl_environment("CAPACITY", "256MiB");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_no_size),
-        cmocka_unit_test(only_what_was_given_can_be_freed),
-        cmocka_unit_test(padding_costs_a_page),
-        cmocka_unit_test(pages_are_huge_or_normal_by_policy_and_size),
-        cmocka_unit_test(a_device_runs_out_and_recovers),
-        cmocka_unit_test(attributes_name_the_current_device),
-        cmocka_unit_test(copies_go_every_way),
-        cmocka_unit_test(pageable_memory_makes_a_copy_wait),
-        cmocka_unit_test(fresh_memory_is_poisoned),
-        cmocka_unit_test(four_gigabytes_are_a_size_like_another),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

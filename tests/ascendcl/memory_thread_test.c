@@ -99,9 +99,8 @@ static void *work(void *number)
     return NULL;
 }
 
-static void two_threads_share_what_there_is(void **unused)
+TEST(two_threads_share_what_there_is)
 {
-    (void)unused;
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
@@ -143,6 +142,5 @@ int main(void)
 {
     acl_environment("CAPACITY", "256MiB");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_threads_share_what_there_is)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

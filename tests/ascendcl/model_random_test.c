@@ -167,9 +167,8 @@ static void body(void)
 
 static uint64_t first = 1, last = PROGRAMS;
 
-static void programs(void **state)
+TEST(programs)
 {
-    (void)state;
     for (uint64_t s = first; s <= last; s++) {
         printf("seed %llu\n", (unsigned long long)s);
         seed = s;
@@ -185,9 +184,8 @@ static void programs(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(programs)};
     if (argc > 1) {
         first = last = strtoull(argv[1], NULL, 10);
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

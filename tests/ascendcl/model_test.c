@@ -97,9 +97,8 @@ static void contract_body(void)
     small_drop(&m);
 }
 
-static void the_contract_holds(void **state)
+TEST(the_contract_holds)
 {
-    (void)state;
     scenario(contract_body);
     report_is_clean();
 }
@@ -119,9 +118,8 @@ static void page_body(void)
     small_drop(&m);
 }
 
-static void the_page_is_configurable(void **state)
+TEST(the_page_is_configurable)
 {
-    (void)state;
     acl_environment("MODEL_PAGE", "4KiB");
     scenario(page_body);
     (void)unsetenv("WEIR_ASCENDCL_MODEL_PAGE");
@@ -165,9 +163,8 @@ static void registrations_body(void)
     small_drop(&m);
 }
 
-static void registrations_are_read_each_time(void **state)
+TEST(registrations_are_read_each_time)
 {
-    (void)state;
     scenario(registrations_body);
     report_is_clean();
 }
@@ -188,9 +185,8 @@ static void early_unregister_body(void)
     small_drop(&m);
 }
 
-static void an_early_unregister_is_noticed(void **state)
+TEST(an_early_unregister_is_noticed)
 {
-    (void)state;
     scenario(early_unregister_body);
     report_has("warning, 1 times: an allocator was unregistered or replaced while its stream had "
                "unfinished work");
@@ -235,9 +231,8 @@ static void refused_body(void)
     small_drop(&m);
 }
 
-static void refusals_are_survived(void **state)
+TEST(refusals_are_survived)
 {
-    (void)state;
     scenario(refused_body);
     report_is_clean();
 }
@@ -262,9 +257,8 @@ static void exhausted_body(void)
     image_drop(&s);
 }
 
-static void a_small_device_runs_out(void **state)
+TEST(a_small_device_runs_out)
 {
-    (void)state;
     const char *usual = getenv("WEIR_ASCENDCL_CAPACITY");
     char *kept = usual != NULL ? strdup(usual) : NULL;
     acl_environment("CAPACITY", "48MiB");
@@ -337,9 +331,8 @@ static void spans_body(void)
     recorder_destroy(r);
 }
 
-static void spans_are_kept_and_given_back(void **state)
+TEST(spans_are_kept_and_given_back)
 {
-    (void)state;
     acl_environment("SPAN_CACHE", "1");
     scenario(spans_body);
     report_has("the auditor found nothing");
@@ -415,9 +408,8 @@ static void leaving_body(void)
     small_drop(&m);
 }
 
-static void a_callback_may_leave(void **state)
+TEST(a_callback_may_leave)
 {
-    (void)state;
     scenario(leaving_body);
     report_is_clean();
 }
@@ -463,9 +455,8 @@ static void sizes_body(void)
     recorder_destroy(r);
 }
 
-static void every_size_runs(void **state)
+TEST(every_size_runs)
 {
-    (void)state;
     scenario(sizes_body);
     report_is_clean();
 }
@@ -498,9 +489,8 @@ static void advice_body(void)
     small_drop(&m);
 }
 
-static void advice_is_given_for_weights(void **state)
+TEST(advice_is_given_for_weights)
 {
-    (void)state;
     acl_environment("REFRESH_WEIGHTS", "1");
     advise_is_set = true;
     scenario(advice_body);
@@ -579,9 +569,8 @@ static void threads_body(void)
     recorder_destroy(r[1]);
 }
 
-static void two_streams_run_at_a_time(void **state)
+TEST(two_streams_run_at_a_time)
 {
-    (void)state;
     sharing = false;
     scenario(threads_body);
     report_is_clean();
@@ -589,9 +578,8 @@ static void two_streams_run_at_a_time(void **state)
 
 /* Two streams share one allocator object that reuses blocks by size alone. The vendor forbids this; the auditor finds
  * it. */
-static void one_object_for_two_streams_is_found(void **state)
+TEST(one_object_for_two_streams_is_found)
 {
-    (void)state;
     sharing = true;
     scenario(threads_body);
     report_has("warning");
@@ -618,9 +606,8 @@ static void gives_back_body(void)
     small_drop(&m);
 }
 
-static void memory_given_back_early_is_found(void **state)
+TEST(memory_given_back_early_is_found)
 {
-    (void)state;
     acl_environment("COSTS", "region_free=0,region_free_per_mib=0"); /* no work is over when its memory is freed */
     scenario(gives_back_body);
     (void)unsetenv("WEIR_ASCENDCL_COSTS");
@@ -675,9 +662,8 @@ static void refusals_body(void)
     small_drop(&m);
 }
 
-static void misuse_is_refused(void **state)
+TEST(misuse_is_refused)
 {
-    (void)state;
     scenario(refusals_body);
     report_is_clean();
 }
@@ -716,31 +702,13 @@ static void describes_body(void)
     CHECK(before == after);
 }
 
-static void models_are_described(void **state)
+TEST(models_are_described)
 {
-    (void)state;
     scenario(describes_body);
     report_is_clean();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_contract_holds),
-        cmocka_unit_test(the_page_is_configurable),
-        cmocka_unit_test(registrations_are_read_each_time),
-        cmocka_unit_test(an_early_unregister_is_noticed),
-        cmocka_unit_test(refusals_are_survived),
-        cmocka_unit_test(a_small_device_runs_out),
-        cmocka_unit_test(spans_are_kept_and_given_back),
-        cmocka_unit_test(a_callback_may_leave),
-        cmocka_unit_test(every_size_runs),
-        cmocka_unit_test(advice_is_given_for_weights),
-        cmocka_unit_test(two_streams_run_at_a_time),
-        cmocka_unit_test(one_object_for_two_streams_is_found),
-        cmocka_unit_test(memory_given_back_early_is_found),
-        cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(models_are_described),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

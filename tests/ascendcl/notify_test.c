@@ -73,9 +73,8 @@ static int tear_down(void **unused)
 
 /* --- values --- */
 
-static void values_have_their_codes(void **unused)
+TEST(values_have_their_codes)
 {
-    (void)unused;
     uint64_t outside = 0;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtValueWrite(NULL, 1, 0, a));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtValueWait(NULL, 1, 0, a));
@@ -90,9 +89,8 @@ static void values_have_their_codes(void **unused)
     assert_true(*word == 0);
 }
 
-static void a_value_is_written_in_the_order_of_its_stream(void **unused)
+TEST(a_value_is_written_in_the_order_of_its_stream)
 {
-    (void)unused;
     launch_fill(a, 3);
     acl_ok(aclrtValueWrite(word, 0x123456789abcdef0u, 0, a));
     assert_true(*word == 0);
@@ -104,9 +102,8 @@ static void a_value_is_written_in_the_order_of_its_stream(void **unused)
     assert_true(*word == 1);
 }
 
-static void a_wait_compares_in_four_ways(void **unused)
+TEST(a_wait_compares_in_four_ways)
 {
-    (void)unused;
     static const struct {
         uint32_t how;
         uint64_t before, value, after;
@@ -132,9 +129,8 @@ static void a_wait_compares_in_four_ways(void **unused)
 }
 
 /* The reader may touch the data, and write the word itself: the auditor knows the order. */
-static void a_wait_orders_two_streams(void **unused)
+TEST(a_wait_orders_two_streams)
 {
-    (void)unused;
     for (int round = 1; round <= 20; round++) {
         const uint64_t before = weir_ascendcl_now();
         acl_ok(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, b));
@@ -150,9 +146,8 @@ static void a_wait_orders_two_streams(void **unused)
 }
 
 /* The value of the word before the stream reaches its wait does not matter. */
-static void a_wait_looks_when_its_stream_has_come_to_it(void **unused)
+TEST(a_wait_looks_when_its_stream_has_come_to_it)
 {
-    (void)unused;
     weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
     acl_ok(aclrtValueWrite(word, 1, 0, b));
     acl_ok(aclrtSynchronizeStream(b));
@@ -167,9 +162,8 @@ static void a_wait_looks_when_its_stream_has_come_to_it(void **unused)
     acl_ok(aclrtSynchronizeStream(a));
 }
 
-static void many_words_and_their_memory_come_and_go(void **unused)
+TEST(many_words_and_their_memory_come_and_go)
 {
-    (void)unused;
     enum { WORDS = 600 };
     for (int round = 0; round < 3; round++) {
         uint64_t *words = NULL;
@@ -187,9 +181,8 @@ static void many_words_and_their_memory_come_and_go(void **unused)
     }
 }
 
-static void a_copy_ends_a_wait_as_well(void **unused)
+TEST(a_copy_ends_a_wait_as_well)
 {
-    (void)unused;
     const uint64_t one = 1;
     acl_ok(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
     assert_false(is_complete(a));
@@ -197,9 +190,8 @@ static void a_copy_ends_a_wait_as_well(void **unused)
     acl_ok(aclrtSynchronizeStream(a));
 }
 
-static void a_word_whose_memory_is_gone_is_the_streams_error(void **unused)
+TEST(a_word_whose_memory_is_gone_is_the_streams_error)
 {
-    (void)unused;
     acl_ok(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
     assert_false(is_complete(a));
     acl_ok(aclrtFree(memory));
@@ -208,9 +200,8 @@ static void a_word_whose_memory_is_gone_is_the_streams_error(void **unused)
     acl_ok(aclrtSynchronizeStream(a));
 }
 
-static void waits_end_with_their_stream(void **unused)
+TEST(waits_end_with_their_stream)
 {
-    (void)unused;
     acl_ok(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
     launch_fill(a, 1);
     acl_ok(aclrtStreamAbort(a));
@@ -224,9 +215,8 @@ static void waits_end_with_their_stream(void **unused)
 
 /* --- notifies --- */
 
-static void notifies_have_their_codes(void **unused)
+TEST(notifies_have_their_codes)
 {
-    (void)unused;
     aclrtNotify notify = NULL;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateNotify(NULL, 0));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtCreateNotify(&notify, 0x100));
@@ -244,9 +234,8 @@ static void notifies_have_their_codes(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtWaitAndResetNotify(notify, a, 0));
 }
 
-static void a_device_has_8192_notifies(void **unused)
+TEST(a_device_has_8192_notifies)
 {
-    (void)unused;
     enum { LIMIT = 8192 };
     static aclrtNotify all[LIMIT];
     aclrtNotify more = NULL;
@@ -261,9 +250,8 @@ static void a_device_has_8192_notifies(void **unused)
     }
 }
 
-static void a_notify_orders_two_streams_and_is_reset(void **unused)
+TEST(a_notify_orders_two_streams_and_is_reset)
 {
-    (void)unused;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
     for (int round = 1; round <= 20; round++) {
@@ -281,9 +269,8 @@ static void a_notify_orders_two_streams_and_is_reset(void **unused)
     acl_ok(aclrtDestroyNotify(notify));
 }
 
-static void a_notify_is_one_bit(void **unused)
+TEST(a_notify_is_one_bit)
 {
-    (void)unused;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
     acl_ok(aclrtRecordNotify(notify, a)); /* two records before any wait count once */
@@ -298,9 +285,8 @@ static void a_notify_is_one_bit(void **unused)
     acl_ok(aclrtDestroyNotify(notify));
 }
 
-static void a_wait_for_a_notify_may_time_out(void **unused)
+TEST(a_wait_for_a_notify_may_time_out)
 {
-    (void)unused;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
     struct timespec before, after;
@@ -322,9 +308,8 @@ static void a_wait_for_a_notify_may_time_out(void **unused)
     acl_ok(aclrtDestroyNotify(notify));
 }
 
-static void destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream(void **unused)
+TEST(destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream)
 {
-    (void)unused;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
     acl_ok(aclrtWaitAndResetNotify(notify, a, 0));
@@ -341,9 +326,8 @@ static void destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream(voi
     acl_ok(aclrtSynchronizeStream(a));
 }
 
-static void a_forced_reset_ends_the_notifies_of_its_device(void **unused)
+TEST(a_forced_reset_ends_the_notifies_of_its_device)
 {
-    (void)unused;
     aclrtContext before;
     aclrtNotify mine, elsewhere;
     aclrtStream stream;
@@ -369,9 +353,8 @@ static void *records(void *notify)
     return NULL;
 }
 
-static void another_thread_may_record(void **unused)
+TEST(another_thread_may_record)
 {
-    (void)unused;
     pthread_t thread;
     aclrtNotify notify;
     acl_ok(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
@@ -383,9 +366,8 @@ static void another_thread_may_record(void **unused)
 }
 
 /* A pool has addresses without memory. */
-static void a_word_of_a_pool_may_lose_its_memory(void **unused)
+TEST(a_word_of_a_pool_may_lose_its_memory)
 {
-    (void)unused;
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));
     props.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED;
@@ -411,26 +393,5 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-#define ONE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        ONE(values_have_their_codes),
-        ONE(a_value_is_written_in_the_order_of_its_stream),
-        ONE(a_wait_compares_in_four_ways),
-        ONE(a_wait_orders_two_streams),
-        ONE(a_wait_looks_when_its_stream_has_come_to_it),
-        ONE(many_words_and_their_memory_come_and_go),
-        ONE(a_copy_ends_a_wait_as_well),
-        ONE(a_word_whose_memory_is_gone_is_the_streams_error),
-        ONE(a_word_of_a_pool_may_lose_its_memory),
-        ONE(waits_end_with_their_stream),
-        ONE(notifies_have_their_codes),
-        ONE(a_device_has_8192_notifies),
-        ONE(a_notify_orders_two_streams_and_is_reset),
-        ONE(a_notify_is_one_bit),
-        ONE(a_wait_for_a_notify_may_time_out),
-        ONE(destroying_a_notify_that_is_waited_for_is_an_error_of_the_stream),
-        ONE(a_forced_reset_ends_the_notifies_of_its_device),
-        ONE(another_thread_may_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", set_up, tear_down);
 }

@@ -155,9 +155,8 @@ static void elementwise_body(void)
     OK(aclrtDestroyStream(stream));
 }
 
-static void elementwise(void **state)
+TEST(elementwise)
 {
-    (void)state;
     scenario(elementwise_body);
     report_is_clean();
 }
@@ -182,9 +181,8 @@ static void broadcast_body(void)
     drop(&z);
 }
 
-static void broadcast(void **state)
+TEST(broadcast)
 {
-    (void)state;
     scenario(broadcast_body);
     report_is_clean();
 }
@@ -237,9 +235,8 @@ static void matrix_body(void)
     drop(&s);
 }
 
-static void matrix(void **state)
+TEST(matrix)
 {
-    (void)state;
     scenario(matrix_body);
     report_is_clean();
 }
@@ -283,9 +280,8 @@ static void softmax_body(void)
     }
 }
 
-static void softmax(void **state)
+TEST(softmax)
 {
-    (void)state;
     scenario(softmax_body);
     report_is_clean();
 }
@@ -321,9 +317,8 @@ static void cast_body(void)
     drop(&back);
 }
 
-static void cast(void **state)
+TEST(cast)
 {
-    (void)state;
     scenario(cast_body);
     report_is_clean();
 }
@@ -366,9 +361,8 @@ static void refusals_body(void)
     drop(&z);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     scenario(refusals_body);
     report_is_clean();
 }
@@ -403,9 +397,8 @@ static void exact_body(void)
     drop(&z);
 }
 
-static void sizes_are_exact(void **state)
+TEST(sizes_are_exact)
 {
-    (void)state;
     scenario(exact_body);
     report_is_clean();
 }
@@ -450,9 +443,8 @@ static void not_pinned_body(void)
     pinned_body();
 }
 
-static void an_early_operator_pins(void **state)
+TEST(an_early_operator_pins)
 {
-    (void)state;
     scenario(pinned_body);
     report_has("the auditor found nothing");
     acl_environment("PIN_DEFAULT_ALLOCATOR", "0");
@@ -493,9 +485,8 @@ static void out_of_memory_body(void)
     drop(&z);
 }
 
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     scenario(out_of_memory_body);
     report_is_clean();
 }
@@ -529,26 +520,13 @@ static void attributes_body(void)
     aclopDestroyAttr(NULL);
 }
 
-static void attributes(void **state)
+TEST(attributes)
 {
-    (void)state;
     scenario(attributes_body);
     report_is_clean();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise),
-        cmocka_unit_test(broadcast),
-        cmocka_unit_test(matrix),
-        cmocka_unit_test(softmax),
-        cmocka_unit_test(cast),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(sizes_are_exact),
-        cmocka_unit_test(an_early_operator_pins),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(attributes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

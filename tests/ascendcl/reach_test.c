@@ -69,9 +69,8 @@ static void peer_access(int device, int32_t peer, bool enable)
     acl_ok(enable ? aclrtDeviceEnablePeerAccess(peer, 0) : aclrtDeviceDisablePeerAccess(peer));
 }
 
-static void a_kernel_needs_peer_access_in_its_direction(void **unused)
+TEST(a_kernel_needs_peer_access_in_its_direction)
 {
-    (void)unused;
     void *memory = memory_of(0);
     touch(0, memory);
     expect_found(0);
@@ -95,9 +94,8 @@ static void a_kernel_needs_peer_access_in_its_direction(void **unused)
     acl_ok(aclrtFree(memory));
 }
 
-static void copies_need_peer_access_in_one_direction(void **unused)
+TEST(copies_need_peer_access_in_one_direction)
 {
-    (void)unused;
     void *from = memory_of(0);
     void *to = memory_of(1);
     char host[64] = "host";
@@ -130,9 +128,8 @@ static void copies_need_peer_access_in_one_direction(void **unused)
     acl_ok(aclrtFree(to));
 }
 
-static void a_mapping_is_open_to_whom_it_was_opened(void **unused)
+TEST(a_mapping_is_open_to_whom_it_was_opened)
 {
-    (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     const aclrtPhysicalMemProp on_host = {.memAttr = ACL_MEM_NORMAL, .location = {0, ACL_MEM_LOCATION_TYPE_HOST}};
     aclrtMemAccessDesc access = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
@@ -167,9 +164,8 @@ static void a_mapping_is_open_to_whom_it_was_opened(void **unused)
     acl_ok(aclrtReleaseMemAddress(memory));
 }
 
-static void memory_of_a_pool_is_its_devices(void **unused)
+TEST(memory_of_a_pool_is_its_devices)
 {
-    (void)unused;
     const aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
                                      .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE},
                                      .maxSize = 8 * SIZE};
@@ -189,9 +185,8 @@ static void memory_of_a_pool_is_its_devices(void **unused)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-static void an_imported_key_may_open_the_memory(void **unused)
+TEST(an_imported_key_may_open_the_memory)
 {
-    (void)unused;
     void *memory = memory_of(0);
     void *imported = NULL;
     char key[65] = "";
@@ -213,12 +208,5 @@ static void an_imported_key_may_open_the_memory(void **unused)
 int main(void)
 {
     acl_environment("CAPACITY", "256MiB");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_needs_peer_access_in_its_direction),
-        cmocka_unit_test(copies_need_peer_access_in_one_direction),
-        cmocka_unit_test(a_mapping_is_open_to_whom_it_was_opened),
-        cmocka_unit_test(memory_of_a_pool_is_its_devices),
-        cmocka_unit_test(an_imported_key_may_open_the_memory),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

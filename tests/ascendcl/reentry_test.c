@@ -108,17 +108,15 @@ static void execute(deed chosen)
     (void)aclrtResetDeviceForce(0);
 }
 
-static void a_callback_may_end_its_registration(void **unused)
+TEST(a_callback_may_end_its_registration)
 {
-    (void)unused;
     execute(UNREGISTER);
     execute(UNREGISTER_IN_FREE);
     execute(REGISTER);
 }
 
-static void a_callback_may_end_its_stream(void **unused)
+TEST(a_callback_may_end_its_stream)
 {
-    (void)unused;
     execute(DESTROY);
     execute(DESTROY_BY_FORCE);
     execute(RESET);
@@ -127,9 +125,5 @@ static void a_callback_may_end_its_stream(void **unused)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_may_end_its_registration),
-        cmocka_unit_test(a_callback_may_end_its_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -159,9 +159,8 @@ static void query(uint32_t s)
     assert_ptr_equal(as_word((function)address), good && (wanted & 32) != 0 ? r->words[ADDRESS] : NULL);
 }
 
-static void random_calls_return_what_the_table_says(void **unused)
+TEST(random_calls_return_what_the_table_says)
 {
-    (void)unused;
     for (uint32_t i = 0; i < CALLS; i++) {
         model_desc *d = &descs[any(DESCS)];
         const uint32_t s = any(STREAMS);
@@ -204,8 +203,5 @@ static void random_calls_return_what_the_table_says(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_calls_return_what_the_table_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -13,9 +13,8 @@ static int set_up(void **unused)
     return 0;
 }
 
-static void peers_reach_each_other(void **unused)
+TEST(peers_reach_each_other)
 {
-    (void)unused;
     int32_t can = -1;
     acl_ok(aclrtDeviceCanAccessPeer(&can, 0, 1));
     assert_int_equal(can, 1);
@@ -33,9 +32,8 @@ static void peers_reach_each_other(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceDisablePeerAccess(-1));
 }
 
-static void a_handle_is_exported_once_and_not_imported_here(void **unused)
+TEST(a_handle_is_exported_once_and_not_imported_here)
 {
-    (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
     aclrtDrvMemHandle handle = NULL, second = NULL, got = NULL;
@@ -71,9 +69,8 @@ static void a_handle_is_exported_once_and_not_imported_here(void **unused)
     acl_expect(refused, aclrtMemSetPidToShareableHandle(name, &pid, 1));
 }
 
-static void a_key_opens_memory_of_this_process(void **unused)
+TEST(a_key_opens_memory_of_this_process)
 {
-    (void)unused;
     const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
     char key[65], other[65] = "nothing";
     void *p = NULL, *q = NULL;
@@ -115,9 +112,8 @@ static void a_key_opens_memory_of_this_process(void **unused)
     acl_ok(aclrtIpcMemClose(key));
 }
 
-static void managed_memory_is_not_simulated(void **unused)
+TEST(managed_memory_is_not_simulated)
 {
-    (void)unused;
     void *p = NULL;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemAllocManaged(NULL, MIB, 1));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemAllocManaged(&p, MIB, 0));
@@ -126,11 +122,5 @@ static void managed_memory_is_not_simulated(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peers_reach_each_other),
-        cmocka_unit_test(a_handle_is_exported_once_and_not_imported_here),
-        cmocka_unit_test(a_key_opens_memory_of_this_process),
-        cmocka_unit_test(managed_memory_is_not_simulated),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return run_all_tests("tests", set_up, NULL);
 }

@@ -43,9 +43,8 @@ static void *without_a_context(void *unused)
     return NULL;
 }
 
-static void a_thread_needs_a_context(void **unused)
+TEST(a_thread_needs_a_context)
 {
-    (void)unused;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, without_a_context, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -59,9 +58,8 @@ static void *frees(void *memory)
     return NULL;
 }
 
-static void a_free_needs_no_context(void **unused)
+TEST(a_free_needs_no_context)
 {
-    (void)unused;
     pthread_t thread;
     void *memory = NULL;
     acl_ok(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -70,9 +68,8 @@ static void a_free_needs_no_context(void **unused)
     acl_ok(aclrtSynchronizeDevice()); /* reset is counted: this thread's device is still set */
 }
 
-static void a_stream_belongs_to_its_context(void **unused)
+TEST(a_stream_belongs_to_its_context)
 {
-    (void)unused;
     aclrtContext before, other, now;
     aclrtStream stream, elsewhere;
     aclrtStreamStatus status;
@@ -109,9 +106,8 @@ static void a_stream_belongs_to_its_context(void **unused)
     acl_ok(aclrtFree(memory));
 }
 
-static void a_context_that_ended_is_nobodys(void **unused)
+TEST(a_context_that_ended_is_nobodys)
 {
-    (void)unused;
     aclrtContext before, other, now = (void *)1;
     acl_ok(aclrtGetCurrentContext(&before));
     acl_ok(aclrtCreateContext(&other, 0));
@@ -125,9 +121,8 @@ static void a_context_that_ended_is_nobodys(void **unused)
 
 /* --- streams --- */
 
-static void a_stream_refuses_what_is_not_one(void **unused)
+TEST(a_stream_refuses_what_is_not_one)
 {
-    (void)unused;
     aclrtStream stream, standard;
     aclrtStreamStatus status;
     int local = 0;
@@ -151,9 +146,8 @@ static void a_stream_refuses_what_is_not_one(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtStreamQuery(stream, &status));
 }
 
-static void a_wait_times_out_in_the_devices_time(void **unused)
+TEST(a_wait_times_out_in_the_devices_time)
 {
-    (void)unused;
     aclrtStream stream;
     char *memory = NULL;
     acl_ok(aclrtCreateStream(&stream));
@@ -172,9 +166,8 @@ static void a_wait_times_out_in_the_devices_time(void **unused)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-static void destroying_drains_and_forcing_drops(void **unused)
+TEST(destroying_drains_and_forcing_drops)
 {
-    (void)unused;
     aclrtStream stream;
     char *memory = NULL;
     acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -191,9 +184,8 @@ static void destroying_drains_and_forcing_drops(void **unused)
     acl_ok(aclrtFree(memory));
 }
 
-static void an_aborted_stream_says_so_once_and_goes_on(void **unused)
+TEST(an_aborted_stream_says_so_once_and_goes_on)
 {
-    (void)unused;
     aclrtStream stream;
     char *memory = NULL;
     acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -212,9 +204,8 @@ static void an_aborted_stream_says_so_once_and_goes_on(void **unused)
 
 /* A copy layer gives up a transfer, aborts its stream, and continues: its next transfer and its end
  * cause no finding. */
-static void what_comes_after_an_abort_is_not_told(void **unused)
+TEST(what_comes_after_an_abort_is_not_told)
 {
-    (void)unused;
     aclrtStream stream;
     char *memory = NULL;
     acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -230,9 +221,8 @@ static void what_comes_after_an_abort_is_not_told(void **unused)
     acl_ok(aclrtFree(memory));
 }
 
-static void streams_run_out(void **unused)
+TEST(streams_run_out)
 {
-    (void)unused;
     static aclrtStream streams[33];
     int made = 0;
     while (made < 33 && aclrtCreateStream(&streams[made]) == ACL_SUCCESS) {
@@ -260,9 +250,8 @@ static void note(aclrtStream stream, aclrtStreamState state, void *args)
     }
 }
 
-static void state_callbacks_hear_of_streams(void **unused)
+TEST(state_callbacks_hear_of_streams)
 {
-    (void)unused;
     aclrtStream stream;
     char one[] = "one", two[] = "two";
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtRegStreamStateCallback(NULL, note, one));
@@ -304,9 +293,8 @@ static void *creates_and_destroys(void *unused)
     return NULL;
 }
 
-static void threads_share_a_device(void **unused)
+TEST(threads_share_a_device)
 {
-    (void)unused;
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, creates_and_destroys, NULL), 0);
@@ -320,19 +308,5 @@ int main(void)
 {
     acl_environment("STREAMS", "32");
     acl_environment("EXIT_CODE", "3");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_needs_a_context),
-        cmocka_unit_test(a_free_needs_no_context),
-        cmocka_unit_test(a_stream_belongs_to_its_context),
-        cmocka_unit_test(a_context_that_ended_is_nobodys),
-        cmocka_unit_test(a_stream_refuses_what_is_not_one),
-        cmocka_unit_test(a_wait_times_out_in_the_devices_time),
-        cmocka_unit_test(destroying_drains_and_forcing_drops),
-        cmocka_unit_test(an_aborted_stream_says_so_once_and_goes_on),
-        cmocka_unit_test(what_comes_after_an_abort_is_not_told),
-        cmocka_unit_test(streams_run_out),
-        cmocka_unit_test(state_callbacks_hear_of_streams),
-        cmocka_unit_test(threads_share_a_device),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

@@ -9,9 +9,8 @@
 /* The older forms are tested too. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-static void halves_are_exact(void **state)
+TEST(halves_are_exact)
 {
-    (void)state;
     /* Every half converts to a float and back to the same half; a NaN stays a NaN. */
     for (uint32_t bits = 0; bits < 65536; bits++) {
         const float value = aclFloat16ToFloat((aclFloat16)bits);
@@ -27,7 +26,7 @@ static void halves_are_exact(void **state)
     assert_true(isinf(aclFloat16ToFloat(0x7c00)) && isnan(aclFloat16ToFloat(0x7e00)));
 }
 
-static void floats_round_to_the_nearest_half(void **state)
+TEST(floats_round_to_the_nearest_half)
 {
     static const struct {
         float value;
@@ -38,7 +37,6 @@ static void floats_round_to_the_nearest_half(void **state)
         {2049, 0x6800},         {2051, 0x6802},         {1.00048828125f, 0x3c00}, {1.00146484375f, 0x3c02},
         {0x1.ffbp-15f, 0x03ff}, {0x1.ffcp-15f, 0x0400},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (aclFloatToFloat16(cases[i].value) != cases[i].half) {
             fail_msg("%a becomes %x", (double)cases[i].value, aclFloatToFloat16(cases[i].value));
@@ -46,9 +44,8 @@ static void floats_round_to_the_nearest_half(void **state)
     }
 }
 
-static void types_have_sizes(void **state)
+TEST(types_have_sizes)
 {
-    (void)state;
     assert_int_equal(aclDataTypeSize(ACL_DT_UNDEFINED), 0);
     assert_int_equal(aclDataTypeSize(ACL_STRING), 0);
     assert_int_equal(aclDataTypeSize(ACL_BOOL), 1);
@@ -58,11 +55,10 @@ static void types_have_sizes(void **state)
     assert_int_equal(aclDataTypeSize(ACL_COMPLEX128), 16);
 }
 
-static void descriptions_describe(void **state)
+TEST(descriptions_describe)
 {
     const int64_t dims[] = {2, 3, 5};
     int64_t dim = 0;
-    (void)state;
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT16, 3, dims, ACL_FORMAT_NCHW);
     assert_non_null(desc);
     assert_int_equal(aclGetTensorDescType(desc), ACL_FLOAT16);
@@ -84,10 +80,9 @@ static void descriptions_describe(void **state)
     aclDestroyTensorDesc(NULL);
 }
 
-static void odd_descriptions(void **state)
+TEST(odd_descriptions)
 {
     const int64_t unknown[] = {-1, 3}, rank[] = {-2}, huge[] = {INT64_MAX, INT64_MAX}, empty[] = {0, 3};
-    (void)state;
     assert_null(aclCreateTensorDesc(ACL_FLOAT, -1, unknown, ACL_FORMAT_ND));
     assert_null(aclCreateTensorDesc(ACL_FLOAT, 1, NULL, ACL_FORMAT_ND));
     assert_null(aclCreateTensorDesc(ACL_FLOAT, 129, unknown, ACL_FORMAT_ND));
@@ -115,10 +110,9 @@ static void odd_descriptions(void **state)
     aclDestroyTensorDesc(none);
 }
 
-static void buffers_hold_an_address(void **state)
+TEST(buffers_hold_an_address)
 {
     char memory[8];
-    (void)state;
     aclDataBuffer *buffer = aclCreateDataBuffer(memory, sizeof(memory));
     assert_non_null(buffer);
     assert_ptr_equal(aclGetDataBufferAddr(buffer), memory);
@@ -135,11 +129,10 @@ static void buffers_hold_an_address(void **state)
     assert_int_equal(aclGetDataBufferSizeV2(NULL), 0);
 }
 
-static void sets_keep_buffers_in_order(void **state)
+TEST(sets_keep_buffers_in_order)
 {
     const int64_t dims[] = {1, 3, 8, 8};
     aclDataBuffer *buffers[9];
-    (void)state;
     aclmdlDataset *set = aclmdlCreateDataset();
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT, 4, dims, ACL_FORMAT_NCHW);
     assert_true(set != NULL && desc != NULL);
@@ -173,11 +166,5 @@ static void sets_keep_buffers_in_order(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves_are_exact),           cmocka_unit_test(floats_round_to_the_nearest_half),
-        cmocka_unit_test(types_have_sizes),           cmocka_unit_test(descriptions_describe),
-        cmocka_unit_test(odd_descriptions),           cmocka_unit_test(buffers_hold_an_address),
-        cmocka_unit_test(sets_keep_buffers_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -47,9 +47,8 @@ static int tear_down(void **unused)
     return 0;
 }
 
-static void reserving_checks_its_arguments(void **unused)
+TEST(reserving_checks_its_arguments)
 {
-    (void)unused;
     void *p = (void *)1;
     const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
     acl_expect(invalid, aclrtReserveMemAddress(NULL, PAGE, 0, NULL, 0));
@@ -70,9 +69,8 @@ static void reserving_checks_its_arguments(void **unused)
     acl_expect(refused, aclrtReleaseMemAddress(p));
 }
 
-static void physical_memory_checks_its_properties(void **unused)
+TEST(physical_memory_checks_its_properties)
 {
-    (void)unused;
     aclrtDrvMemHandle handle = NULL;
     const aclError invalid = ACL_ERROR_INVALID_PARAM;
     aclrtPhysicalMemProp prop = on_device;
@@ -118,9 +116,8 @@ static void physical_memory_checks_its_properties(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtFreePhysical(&handle));
 }
 
-static void granularity_is_2_mib_or_1_gib(void **unused)
+TEST(granularity_is_2_mib_or_1_gib)
 {
-    (void)unused;
     aclrtPhysicalMemProp prop = on_device;
     size_t bytes = 0;
     acl_ok(aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
@@ -141,9 +138,8 @@ static void granularity_is_2_mib_or_1_gib(void **unused)
                aclrtMemGetAllocationGranularity(&prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &bytes));
 }
 
-static void a_mapping_is_whole_and_alone(void **unused)
+TEST(a_mapping_is_whole_and_alone)
 {
-    (void)unused;
     const aclError invalid = ACL_ERROR_INVALID_PARAM, refused = ACL_ERROR_RT_PARAM_INVALID;
     char *p = reserve(4 * PAGE);
     const aclrtDrvMemHandle one = physical(PAGE), two = physical(2 * PAGE);
@@ -176,9 +172,8 @@ static void a_mapping_is_whole_and_alone(void **unused)
 }
 
 /* One handle at two addresses shows the same bytes, and lives until both mappings are removed. */
-static void one_handle_may_be_mapped_twice(void **unused)
+TEST(one_handle_may_be_mapped_twice)
 {
-    (void)unused;
     char *p = reserve(2 * PAGE), *q = reserve(PAGE);
     char got[4] = {0};
     const size_t before = left();
@@ -203,9 +198,8 @@ static void one_handle_may_be_mapped_twice(void **unused)
 }
 
 /* Bytes are written through one mapping, and copied into and out of the middle of two adjacent mappings. */
-static void mapped_memory_is_device_memory(void **unused)
+TEST(mapped_memory_is_device_memory)
 {
-    (void)unused;
     char *p = reserve(2 * PAGE);
     char sent[64], got[64];
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemset(p, 1, 1, 1));
@@ -235,9 +229,8 @@ static void mapped_memory_is_device_memory(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-static void the_same_address_again_and_again(void **unused)
+TEST(the_same_address_again_and_again)
 {
-    (void)unused;
     char *p = reserve(3 * MIB);
     const size_t before = left();
     for (int i = 0; i < 100; i++) {
@@ -263,9 +256,8 @@ static void the_same_address_again_and_again(void **unused)
 }
 
 /* Physical memory keeps its bytes while it is not mapped. */
-static void contents_move_with_the_handle(void **unused)
+TEST(contents_move_with_the_handle)
 {
-    (void)unused;
     char *p = reserve(2 * PAGE);
     const aclrtDrvMemHandle handle = physical(PAGE);
     int64_t got = 0;
@@ -281,9 +273,8 @@ static void contents_move_with_the_handle(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-static void retaining_takes_a_free_of_its_own(void **unused)
+TEST(retaining_takes_a_free_of_its_own)
 {
-    (void)unused;
     const size_t before = left();
     char *p = reserve(PAGE);
     const aclrtDrvMemHandle handle = physical(PAGE);
@@ -304,9 +295,8 @@ static void retaining_takes_a_free_of_its_own(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-static void one_reservation_is_of_one_device(void **unused)
+TEST(one_reservation_is_of_one_device)
 {
-    (void)unused;
     aclrtPhysicalMemProp other = on_device;
     other.location.id = 1;
     aclrtDrvMemHandle b = NULL, h = NULL;
@@ -334,9 +324,8 @@ static void one_reservation_is_of_one_device(void **unused)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-static void access_is_checked(void **unused)
+TEST(access_is_checked)
 {
-    (void)unused;
     char *p = reserve(PAGE);
     const aclrtDrvMemHandle handle = physical(PAGE);
     aclrtMemAccessDesc desc = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
@@ -361,9 +350,8 @@ static void access_is_checked(void **unused)
 }
 
 /* Each device has 64 MiB: see main. */
-static void capacity_is_the_devices_alone(void **unused)
+TEST(capacity_is_the_devices_alone)
 {
-    (void)unused;
     aclrtDrvMemHandle handle = NULL, more = NULL;
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&handle, 66 * MIB, &on_device, 0));
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMallocPhysical(&handle, SIZE_MAX - 5, &on_device, 0));
@@ -391,9 +379,8 @@ static void capacity_is_the_devices_alone(void **unused)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocPhysical(&more, PAGE, &prop, 0));
 }
 
-static void a_forced_reset_leaves_nothing(void **unused)
+TEST(a_forced_reset_leaves_nothing)
 {
-    (void)unused;
     char *p = reserve(4 * PAGE);
     aclrtPhysicalMemProp other = on_device;
     aclrtDrvMemHandle theirs = NULL;
@@ -540,9 +527,8 @@ static void random_touch(const model *m)
                aclrtMemcpy(m->base + (size_t)page * PAGE + draw(PAGE), 1, &byte, 1, ACL_MEMCPY_DEFAULT));
 }
 
-static void random_calls_do_what_the_rules_say(void **unused)
+TEST(random_calls_do_what_the_rules_say)
 {
-    (void)unused;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         model m = {.base = reserve(SLOTS * PAGE)};
         random_state = seed;
@@ -584,21 +570,5 @@ int main(void)
 {
     acl_environment("CAPACITY", "64MiB");
     acl_environment("REPORT", "none");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reserving_checks_its_arguments),
-        cmocka_unit_test(physical_memory_checks_its_properties),
-        cmocka_unit_test(granularity_is_2_mib_or_1_gib),
-        cmocka_unit_test(a_mapping_is_whole_and_alone),
-        cmocka_unit_test(one_handle_may_be_mapped_twice),
-        cmocka_unit_test(mapped_memory_is_device_memory),
-        cmocka_unit_test(the_same_address_again_and_again),
-        cmocka_unit_test(contents_move_with_the_handle),
-        cmocka_unit_test(retaining_takes_a_free_of_its_own),
-        cmocka_unit_test(one_reservation_is_of_one_device),
-        cmocka_unit_test(access_is_checked),
-        cmocka_unit_test(capacity_is_the_devices_alone),
-        cmocka_unit_test(a_forced_reset_leaves_nothing),
-        cmocka_unit_test(random_calls_do_what_the_rules_say),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

@@ -1,15 +1,12 @@
 /* replay_test.c: a replay makes the calls of the trace, on traces small enough to be checked by hand. */
+#include "../rig/test.h"
 #include "replay/replay.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -39,9 +36,8 @@ static struct replay_result replay(const char *text, const char *strategy, struc
     return result;
 }
 
-static void test_counts_and_peaks(void **state)
+TEST(test_counts_and_peaks)
 {
-    (void)state;
     static const char text[] = "#wtr 1\n"
                                "p 0 1048576 0 0x1000\n"
                                "a 0 1 2097152 0 0\n"
@@ -62,17 +58,15 @@ static void test_counts_and_peaks(void **state)
     replay_result_free(&result);
 }
 
-static void test_size_zero_is_one(void **state)
+TEST(test_size_zero_is_one)
 {
-    (void)state;
     struct replay_result result = replay("#wtr 1\na 0 0 0 0 0\nf 1 0 0 0\n", "caching", (struct replay_options){0});
     assert_int_equal(result.peak_live_bytes, 1);
     replay_result_free(&result);
 }
 
-static void test_out_of_memory_is_a_result(void **state)
+TEST(test_out_of_memory_is_a_result)
 {
-    (void)state;
     static const char text[] = "#wtr 1\na 0 0 4194304 0 0\na 1 1 4194304 0 0\na 2 2 4194304 0 0\nf 3 0 0 0\n";
     struct replay_options options = {.capacity = 8 * MIB};
     struct replay_result result = replay(text, "caching", options);
@@ -86,9 +80,8 @@ static void test_out_of_memory_is_a_result(void **state)
 }
 
 /* The record names the holders by the trace's tags, for every strategy. */
-static void test_out_of_memory_names_the_holders(void **state)
+TEST(test_out_of_memory_names_the_holders)
 {
-    (void)state;
     static const char text[] = "#wtr 1\n"
                                "@3 weights\n"
                                "@9 kv cache\n"
@@ -117,9 +110,8 @@ static void test_out_of_memory_names_the_holders(void **state)
 }
 
 /* A trace may have more tags than a pool: the tags with the fewest bytes share one. */
-static void test_too_many_tags_share_one(void **state)
+TEST(test_too_many_tags_share_one)
 {
-    (void)state;
     enum { tags = 300 };
     char *text = calloc(1, 64 * 1024);
     assert_non_null(text);
@@ -158,9 +150,8 @@ static const char race[] = "#wtr 1\n"
                            "a 4 1 4194304 0 0\n"
                            "f 5 1 0 0\n";
 
-static void test_uses_are_honoured(void **state)
+TEST(test_uses_are_honoured)
 {
-    (void)state;
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
         struct replay_result result = replay(race, s->name, (struct replay_options){0});
         assert_int_equal(result.hazards, 0);
@@ -168,9 +159,8 @@ static void test_uses_are_honoured(void **state)
     }
 }
 
-static void test_ignored_uses_are_found(void **state)
+TEST(test_ignored_uses_are_found)
 {
-    (void)state;
     struct replay_options options = {.ignore_uses = true};
     struct replay_result result = replay(race, "caching", options);
     assert_int_equal(result.hazards, 1);
@@ -179,9 +169,8 @@ static void test_ignored_uses_are_found(void **state)
     replay_result_free(&result);
 }
 
-static void test_events_carry_order(void **state)
+TEST(test_events_carry_order)
 {
-    (void)state;
     /* Stream 1 waits for an event recorded after the free on stream 0, so it may take the memory without a wait by
      * weir. */
     static const char text[] = "#wtr 1\n"
@@ -200,9 +189,8 @@ static void test_events_carry_order(void **state)
     replay_result_free(&result);
 }
 
-static void test_several_devices(void **state)
+TEST(test_several_devices)
 {
-    (void)state;
     static const char text[] = "#wtr 1\n#dev 0 cap=4194304\n#dev 1 cap=4194304\n"
                                "a 0 0 3145728 0 0\n"
                                "a 1 1 3145728 1 0 d=1\n"
@@ -214,9 +202,8 @@ static void test_several_devices(void **state)
     replay_result_free(&result);
 }
 
-static void test_trim_and_capacity(void **state)
+TEST(test_trim_and_capacity)
 {
-    (void)state;
     static const char text[] = "#wtr 1\n"
                                "a 0 0 8388608 0 0\n"
                                "f 1 0 0 0\n"
@@ -229,9 +216,8 @@ static void test_trim_and_capacity(void **state)
     replay_result_free(&result);
 }
 
-static void test_repeats(void **state)
+TEST(test_repeats)
 {
-    (void)state;
     struct replay_options options = {.repeat = 5, .history = true};
     struct replay_result result = replay("#wtr 1\na 0 0 4096 0 0\na 1 1 4096 0 0\nf 2 0 0 0\n", "caching", options);
     assert_int_equal(result.allocs, 10);
@@ -244,18 +230,5 @@ static void test_repeats(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_and_peaks),
-        cmocka_unit_test(test_size_zero_is_one),
-        cmocka_unit_test(test_out_of_memory_is_a_result),
-        cmocka_unit_test(test_out_of_memory_names_the_holders),
-        cmocka_unit_test(test_too_many_tags_share_one),
-        cmocka_unit_test(test_uses_are_honoured),
-        cmocka_unit_test(test_ignored_uses_are_found),
-        cmocka_unit_test(test_events_carry_order),
-        cmocka_unit_test(test_several_devices),
-        cmocka_unit_test(test_trim_and_capacity),
-        cmocka_unit_test(test_repeats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

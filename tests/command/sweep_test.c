@@ -1,18 +1,15 @@
 /* sweep_test.c: a sweep uses the limits that it promises, and its result under each limit is that of a replay under
  * that limit. */
+#include "../rig/test.h"
 #include "replay/sweep.h"
 
 #include <weir/caching.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 #define PIECE (2 * MIB)
@@ -47,9 +44,8 @@ static struct sweep sweep_of(const struct trace *trace, const struct replay_stra
     return sweep;
 }
 
-static void test_peaks_of_each_device(void **state)
+TEST(test_peaks_of_each_device)
 {
-    (void)state;
     static const char text[] = "#wtr 1\n"
                                "p 0 4096 0 0x1000\n"
                                "a 0 1 1000 0 0\n"
@@ -71,9 +67,8 @@ static void test_peaks_of_each_device(void **state)
 }
 
 /* The sweep scales the peak that the replay counts. */
-static void test_peak_is_that_of_the_replay(void **state)
+TEST(test_peak_is_that_of_the_replay)
 {
-    (void)state;
     struct trace *trace = NULL;
     struct trace_error problem = {0};
     assert_int_equal(trace_read(WEIR_BUNDLED_TRACES_DIR "/ort_gpt6_kvcache_decode.wtr.xz", NULL, &trace, &problem),
@@ -93,9 +88,8 @@ static void test_peak_is_that_of_the_replay(void **state)
 }
 
 /* Five MiB: factors up to 1.20 give three pieces of 2 MiB, larger factors four. */
-static void test_limits_are_rounded_up(void **state)
+TEST(test_limits_are_rounded_up)
 {
-    (void)state;
     struct trace *trace = read_text("#wtr 1\na 0 0 5242880 0 0\nf 1 0 0 0\n");
     struct sweep sweep = sweep_of(trace, named("direct"), as_it_comes, (struct replay_options){0});
     assert_int_equal(sweep.point_count, 31);
@@ -160,9 +154,8 @@ static void require_same(const struct sweep_point *point, const struct replay_re
     }
 }
 
-static void test_each_point_is_a_replay(void **state)
+TEST(test_each_point_is_a_replay)
 {
-    (void)state;
     char *text = mixed_trace();
     struct trace *trace = read_text(text);
     const struct replay_strategy *strategies[16];
@@ -227,9 +220,8 @@ static const weir_strategy_ops *greedy_strategy(void)
 
 /* 4.5 MiB live: in 6 MiB the large request gets 4 MiB and the small one 2; in 8 MiB the large one takes all 8; in 10
  * MiB both get as much as they want. */
-static void test_more_memory_may_serve_less(void **state)
+TEST(test_more_memory_may_serve_less)
 {
-    (void)state;
     static const struct replay_strategy greedy = {"greedy", "", greedy_strategy, false, 0, 0};
     assert_non_null(greedy_strategy());
     struct trace *trace = read_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
@@ -254,9 +246,8 @@ static void test_more_memory_may_serve_less(void **state)
 
 /* --- devices, hazards, failures --- */
 
-static void test_each_device_has_its_own_limit(void **state)
+TEST(test_each_device_has_its_own_limit)
 {
-    (void)state;
     static const char text[] = "#wtr 1\n"
                                "a 0 0 6291456 0 0\n"
                                "a 1 1 2097152 1 0 d=1\n"
@@ -274,9 +265,8 @@ static void test_each_device_has_its_own_limit(void **state)
     trace_free(trace);
 }
 
-static void test_hazards_are_counted(void **state)
+TEST(test_hazards_are_counted)
 {
-    (void)state;
     static const char race[] = "#wtr 1\n"
                                "a 0 0 4194304 0 0\n"
                                "u 1 0 1\n"
@@ -294,9 +284,8 @@ static void test_hazards_are_counted(void **state)
     trace_free(trace);
 }
 
-static void test_absurd_sizes_and_no_blocks(void **state)
+TEST(test_absurd_sizes_and_no_blocks)
 {
-    (void)state;
     struct trace *trace = read_text("#wtr 1\n"
                                     "a 0 0 4096 0 0\n"
                                     "a 1 1 18446744073709551615 0 0\n"
@@ -318,9 +307,8 @@ static void test_absurd_sizes_and_no_blocks(void **state)
     trace_free(trace);
 }
 
-static void test_a_replay_that_breaks_ends_the_sweep(void **state)
+TEST(test_a_replay_that_breaks_ends_the_sweep)
 {
-    (void)state;
     struct trace *trace = read_text("#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n");
     const struct replay_strategy *strategies[2] = {named("caching"), named("direct")};
     const uint64_t pads[2] = {0, 0};
@@ -347,9 +335,8 @@ static void hear(void *ctx, double share)
     heard->last = share;
 }
 
-static void test_progress_rises_to_the_end(void **state)
+TEST(test_progress_rises_to_the_end)
 {
-    (void)state;
     struct heard heard = {0};
     struct trace *trace = read_text("#wtr 1\na 0 0 52428800 0 0\nf 1 0 0 0\n");
     struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes,
@@ -361,17 +348,5 @@ static void test_progress_rises_to_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_peaks_of_each_device),
-        cmocka_unit_test(test_peak_is_that_of_the_replay),
-        cmocka_unit_test(test_limits_are_rounded_up),
-        cmocka_unit_test(test_each_point_is_a_replay),
-        cmocka_unit_test(test_more_memory_may_serve_less),
-        cmocka_unit_test(test_each_device_has_its_own_limit),
-        cmocka_unit_test(test_hazards_are_counted),
-        cmocka_unit_test(test_absurd_sizes_and_no_blocks),
-        cmocka_unit_test(test_a_replay_that_breaks_ends_the_sweep),
-        cmocka_unit_test(test_progress_rises_to_the_end),
-    };
-    return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
+    return run_all_tests("sweeps", NULL, NULL);
 }

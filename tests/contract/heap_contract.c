@@ -1,16 +1,13 @@
 /* The rules that every heap keeps over every source of memory. Compiled once for each source (heap_source.h). */
+#include "../rig/test.h"
 #include "heap_source.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 typedef struct fixture {
     struct under under;
@@ -69,9 +66,8 @@ static void holds(const void *block, size_t size, unsigned char value)
 static const size_t sizes[] = {1, 63, 64, 65, 500, 4096, 5000, 16384, 65535, 65536, 70000, 300000, 3 << 20};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -110,9 +106,8 @@ static void test_blocks(void **state)
 }
 
 /* Zeroed blocks hold zeros, also where a freed block left other bytes. */
-static void test_zeroed(void **state)
+TEST(test_zeroed)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -138,9 +133,8 @@ static void test_zeroed(void **state)
     end(&f);
 }
 
-static void test_alignment(void **state)
+TEST(test_alignment)
 {
-    (void)state;
     fixture f;
     begin(&f);
     f.under.config.align = 256;
@@ -192,9 +186,8 @@ static void test_alignment(void **state)
     end(&f);
 }
 
-static void test_slack(void **state)
+TEST(test_slack)
 {
-    (void)state;
     fixture f;
     begin(&f);
     f.under.config.slack_bytes = 100;
@@ -213,9 +206,8 @@ static void test_slack(void **state)
 
 /* Each block has slack of its own: a write to all of its usable bytes and to the slack behind them changes no other
  * block. */
-static void test_slack_is_not_shared(void **state)
+TEST(test_slack_is_not_shared)
 {
-    (void)state;
     enum { COUNT = 64, SLACK = 100 };
     static const size_t asked[] = {1, 100, 1000, 20000};
     if (!CAN_TOUCH) {
@@ -250,9 +242,8 @@ static void test_slack_is_not_shared(void **state)
 
 /* --- bad input --- */
 
-static void test_bad_config(void **state)
+TEST(test_bad_config)
 {
-    (void)state;
     fixture f;
     begin(&f);
     weir_heap *heap = NULL;
@@ -307,9 +298,8 @@ static void test_bad_config(void **state)
     end(&f);
 }
 
-static void test_bad_input(void **state)
+TEST(test_bad_input)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -350,9 +340,8 @@ static void test_bad_input(void **state)
 }
 
 /* Addresses that the heap does not own: unknown ones, blocks of other heaps, addresses inside blocks, freed blocks. */
-static void test_foreign(void **state)
+TEST(test_foreign)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -433,9 +422,8 @@ static void refuses(weir_heap *heap, void *freed, size_t size)
     check(heap);
 }
 
-static void test_freed_twice(void **state)
+TEST(test_freed_twice)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -470,9 +458,8 @@ static void test_freed_twice(void **state)
 
 /* weir_heap_destroy returns the heap's live blocks to the pool that the config named. Blocks that other users took from
  * this pool stay live. */
-static void test_end_frees(void **state)
+TEST(test_end_frees)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -506,9 +493,8 @@ static void test_end_frees(void **state)
 }
 
 /* weir_heap_destroy in a forked child succeeds and frees none of the parent's memory. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -531,9 +517,8 @@ static void test_fork(void **state)
 
 /* --- long-lived blocks --- */
 
-static void test_long_lived(void **state)
+TEST(test_long_lived)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -570,9 +555,8 @@ static void test_long_lived(void **state)
 
 /* --- realloc --- */
 
-static void test_resizing(void **state)
+TEST(test_resizing)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -668,9 +652,8 @@ static void fill_up(cache *c)
     }
 }
 
-static void test_reclaim(void **state)
+TEST(test_reclaim)
 {
-    (void)state;
     fixture f;
     begin(&f);
     cache c = {0};
@@ -726,9 +709,8 @@ static void test_reclaim(void **state)
 }
 
 /* Before a request fails, the heap gives back all idle memory of both halves. */
-static void test_all_is_tried(void **state)
+TEST(test_all_is_tried)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -807,9 +789,8 @@ static void *exchange(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     fixture f;
     begin(&f);
     make(&f);
@@ -845,23 +826,5 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_zeroed),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_slack),
-        cmocka_unit_test(test_slack_is_not_shared),
-        cmocka_unit_test(test_bad_config),
-        cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_freed_twice),
-        cmocka_unit_test(test_end_frees),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_long_lived),
-        cmocka_unit_test(test_resizing),
-        cmocka_unit_test(test_reclaim),
-        cmocka_unit_test(test_all_is_tried),
-        cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -13,18 +13,16 @@
 #if defined(HOST_ENGINE_HEADER)
 #include HOST_ENGINE_HEADER
 #endif
+#include "../rig/test.h"
+
 #include <weir/host.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 #define KIB (UINT64_C(1) << 10)
@@ -166,9 +164,8 @@ static size_t edges(uint64_t *sizes)
     return count;
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     for (uint32_t flags = 0; flags <= WEIR_HOST_NO_PAD; flags += WEIR_HOST_NO_PAD) {
         weir_host_pool *pool = pool_with(flags, 0);
         uint64_t sizes[512];
@@ -198,9 +195,8 @@ static void test_sizes(void **state)
 }
 
 /* Many live blocks do not overlap, have the pad between them, and keep their contents. */
-static void test_contents_stay(void **state)
+TEST(test_contents_stay)
 {
-    (void)state;
     enum { COUNT = 600 };
     static unsigned char *blocks[COUNT];
     static uint64_t sizes[COUNT];
@@ -235,9 +231,8 @@ static void test_contents_stay(void **state)
     end(pool);
 }
 
-static void test_alignment(void **state)
+TEST(test_alignment)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     void *kept[32];
     size_t count = 0;
@@ -288,9 +283,8 @@ static void test_alignment(void **state)
 
 /* --- questions and misuse --- */
 
-static void test_query(void **state)
+TEST(test_query)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     const uint64_t sizes[] = {1, 64, 4096, 70000, 20 * MIB}; /* the last is larger than a chunk */
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -321,9 +315,8 @@ static void test_query(void **state)
     end(pool);
 }
 
-static void test_bad_input(void **state)
+TEST(test_bad_input)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     weir_host_pool *other = pool_with(0, 0);
     void *untouched = &pool;
@@ -423,9 +416,8 @@ static weir_status free_by_another_thread(weir_host_pool *pool, void *ptr)
     return f.status;
 }
 
-static void test_double_free(void **state)
+TEST(test_double_free)
 {
-    (void)state;
     for (uint32_t flags = 0; flags <= WEIR_HOST_NO_THREAD_CACHE; flags += WEIR_HOST_NO_THREAD_CACHE) {
         weir_host_pool *pool = pool_with(flags, 0);
         for (size_t i = 0; i < TWICE_SIZES; i++) {
@@ -449,9 +441,8 @@ static void test_double_free(void **state)
 
 /* A freed block may lie in a thread's cache or in the engine, or its slab may be gone. A second free is refused in each
  * case. */
-static void test_double_free_after_others(void **state)
+TEST(test_double_free_after_others)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     for (size_t i = 0; i < TWICE_SIZES; i++) {
         const uint64_t size = twice_sizes[i];
@@ -474,9 +465,8 @@ static void test_double_free_after_others(void **state)
     end(pool);
 }
 
-static void test_double_free_by_another_thread(void **state)
+TEST(test_double_free_by_another_thread)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     for (size_t i = 0; i < TWICE_SIZES; i++) {
         const uint64_t size = twice_sizes[i];
@@ -498,9 +488,8 @@ static void test_double_free_by_another_thread(void **state)
 
 /* --- figures --- */
 
-static void test_stats_add_up(void **state)
+TEST(test_stats_add_up)
 {
-    (void)state;
     enum { COUNT = 64 };
     void *blocks[COUNT];
     uint64_t requested = 0;
@@ -550,9 +539,8 @@ static void test_stats_add_up(void **state)
     end(pool);
 }
 
-static void test_trim_keeps_what_is_asked(void **state)
+TEST(test_trim_keeps_what_is_asked)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     void *blocks[6];
     for (size_t i = 0; i < 6; i++) {
@@ -579,9 +567,8 @@ static void test_trim_keeps_what_is_asked(void **state)
     end(pool);
 }
 
-static void test_limit(void **state)
+TEST(test_limit)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 24 * MIB);
     void *blocks[64];
     size_t count = 0;
@@ -645,9 +632,8 @@ static void run(void *(*body)(void *), worker *w)
     assert_null(failure);
 }
 
-static void test_frees_by_another_thread(void **state)
+TEST(test_frees_by_another_thread)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     worker w = {.pool = pool};
     for (int round = 0; round < 3; round++) {
@@ -672,9 +658,8 @@ static void *fill_cache(void *ctx)
     return failure;
 }
 
-static void test_thread_end_returns_its_cache(void **state)
+TEST(test_thread_end_returns_its_cache)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     worker w = {.pool = pool};
     run(fill_cache, &w);
@@ -696,9 +681,8 @@ static void *outlive(void *ctx)
     return failure;
 }
 
-static void test_threads_outlive_pools(void **state)
+TEST(test_threads_outlive_pools)
 {
-    (void)state;
     for (int round = 0; round < 3; round++) {
         pthread_barrier_t barrier;
         assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
@@ -738,9 +722,8 @@ static void *idle_with_cache(void *ctx)
 }
 
 /* cached_bytes counts the pool's thread caches only, not those of an engine that has its own. */
-static void test_trim_reaches_other_threads_at_their_next_miss(void **state)
+TEST(test_trim_reaches_other_threads_at_their_next_miss)
 {
-    (void)state;
     pthread_barrier_t barrier;
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
     worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
@@ -761,9 +744,8 @@ static void test_trim_reaches_other_threads_at_their_next_miss(void **state)
     end(w.pool);
 }
 
-static void test_without_thread_caches(void **state)
+TEST(test_without_thread_caches)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(WEIR_HOST_NO_THREAD_CACHE, 0);
     worker w = {.pool = pool};
     run(allocate_many, &w);
@@ -779,9 +761,8 @@ static void test_without_thread_caches(void **state)
 }
 
 /* A thread's cache holds at most 8 MiB, or four blocks if these are larger. */
-static void test_thread_cache_is_bounded(void **state)
+TEST(test_thread_cache_is_bounded)
 {
-    (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     enum { COUNT = 40 };
     void *blocks[COUNT];
@@ -826,26 +807,7 @@ int main(void)
         weir_topology_destroy(topology);
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_contents_stay),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_query),
-        cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_double_free),
-        cmocka_unit_test(test_double_free_after_others),
-        cmocka_unit_test(test_double_free_by_another_thread),
-        cmocka_unit_test(test_stats_add_up),
-        cmocka_unit_test(test_trim_keeps_what_is_asked),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_frees_by_another_thread),
-        cmocka_unit_test(test_thread_end_returns_its_cache),
-        cmocka_unit_test(test_threads_outlive_pools),
-        cmocka_unit_test(test_trim_reaches_other_threads_at_their_next_miss),
-        cmocka_unit_test(test_without_thread_caches),
-        cmocka_unit_test(test_thread_cache_is_bounded),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_all_tests("tests", NULL, NULL);
     weir_topology_destroy(topology);
     return failed;
 }

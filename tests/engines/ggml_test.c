@@ -1,18 +1,17 @@
 /* ggml with buffers of a heap beside buffers of its own: equal logits, every failure, threads, and every order of
  * destruction. */
+#include "../rig/test.h"
+
 #include <weir/ggml.h>
 
 #include <engines/transformer.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "refused.h"
-#include <cmocka.h>
 
 #include "failing_heap.h"
 
@@ -60,9 +59,8 @@ static uint64_t live_blocks(void)
     return now.live_blocks;
 }
 
-static void logits_are_those_of_ggmls_own_buffers(void **state)
+TEST(logits_are_those_of_ggmls_own_buffers)
 {
-    (void)state;
     static float own[TRANSFORMER_VOCABULARY], ours[TRANSFORMER_VOCABULARY];
     ggml_backend_t backend = new_backend();
     for (int prompt = 1; prompt < 100; prompt += 33) {
@@ -77,9 +75,8 @@ static void logits_are_those_of_ggmls_own_buffers(void **state)
     ggml_backend_free(backend);
 }
 
-static void a_buffer_reads_and_writes(void **state)
+TEST(a_buffer_reads_and_writes)
 {
-    (void)state;
     ggml_backend_buffer_t a = ggml_backend_buft_alloc_buffer(type, 1000);
     ggml_backend_buffer_t b = ggml_backend_buft_alloc_buffer(weights_type, 1 << 20);
     ggml_backend_buffer_t none = ggml_backend_buft_alloc_buffer(type, 0);
@@ -105,9 +102,8 @@ static void a_buffer_reads_and_writes(void **state)
     assert_int_equal(live_blocks(), 0);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     struct ggml_backend_buffer_type *other = NULL;
     refused(weir_ggml_buffer_type_create(NULL, 0, &other), WEIR_ERR_INVALID,
             "weir_ggml_buffer_type_create: heap is NULL");
@@ -121,9 +117,8 @@ static void bad_arguments_are_refused(void **state)
 
 /* --- failures --- */
 
-static void each_request_fails(void **state)
+TEST(each_request_fails)
 {
-    (void)state;
     static float right[TRANSFORMER_VOCABULARY], logits[TRANSFORMER_VOCABULARY];
     ggml_backend_t backend = new_backend();
     fail_heap_at(0, false);
@@ -146,9 +141,8 @@ static void each_request_fails(void **state)
 }
 
 /* The scratch buffer grows with the graph; a session stays usable after its growth was refused. */
-static void a_session_outlives_a_refusal(void **state)
+TEST(a_session_outlives_a_refusal)
 {
-    (void)state;
     static float right[TRANSFORMER_VOCABULARY], logits[TRANSFORMER_VOCABULARY];
     ggml_backend_t backend = new_backend();
     struct transformer model;
@@ -191,9 +185,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void two_threads_infer_at_once(void **state)
+TEST(two_threads_infer_at_once)
 {
-    (void)state;
     static struct worker workers[2];
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
@@ -242,13 +235,5 @@ static int end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_are_those_of_ggmls_own_buffers),
-        cmocka_unit_test(a_buffer_reads_and_writes),
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(each_request_fails),
-        cmocka_unit_test(a_session_outlives_a_refusal),
-        cmocka_unit_test(two_threads_infer_at_once),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_all_tests("tests", begin, end);
 }

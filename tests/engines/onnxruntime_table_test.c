@@ -1,19 +1,16 @@
 /* The binding for ONNX Runtime without ONNX Runtime: this file has a table of the runtime's calls and controls their
  * results. The tests cover every refusal, the table that each version of the runtime sees, the throw, and every wrong
  * order. */
+#include "../rig/test.h"
 #include "runtime.h" /* of the binding */
 
 #include "caught.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "failing_heap.h"
 #include "refused.h"
@@ -267,9 +264,8 @@ static void call_alloc(void *ctx)
 
 /* --- create --- */
 
-static void test_bad_configs(void **state)
+TEST(test_bad_configs)
 {
-    (void)state;
     weir_onnxruntime *binding = (weir_onnxruntime *)&base;
     weir_onnxruntime_config config = ready();
     refused(weir_onnxruntime_create(NULL, &binding), WEIR_ERR_INVALID, "weir_onnxruntime_create: config is NULL");
@@ -309,9 +305,8 @@ static void test_bad_configs(void **state)
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 }
 
-static void test_runtimes_that_are_refused(void **state)
+TEST(test_runtimes_that_are_refused)
 {
-    (void)state;
     static const char *const strange[] = {"1.11.0", "0.28.0", "2.1.0", "", "1.", "1.x", "28", "1.99999999999", NULL};
     for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
         const weir_onnxruntime_config config = ready();
@@ -338,9 +333,8 @@ static void test_runtimes_that_are_refused(void **state)
 }
 
 /* A runtime sees the members that its version has, and is asked only for a table that it has. */
-static void test_versions(void **state)
+TEST(test_versions)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint32_t version;
@@ -370,9 +364,8 @@ static void test_versions(void **state)
 
 /* --- blocks --- */
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
     weir_onnxruntime *binding = make();
     struct OrtAllocator *allocator = weir_onnxruntime_allocator(binding);
     void *blocks[3] = {allocator->Alloc(allocator, 4), allocator->Alloc(allocator, 100000),
@@ -402,9 +395,8 @@ static void test_blocks(void **state)
 }
 
 /* If memory runs out, Alloc and Reserve throw an exception with the heap's sentence and change nothing. */
-static void test_throw(void **state)
+TEST(test_throw)
 {
-    (void)state;
     weir_onnxruntime *binding = make();
     struct request request = {.allocator = weir_onnxruntime_allocator(binding)};
     char text[512];
@@ -428,9 +420,8 @@ static void test_throw(void **state)
 }
 
 /* A heap that fails without a sentence. */
-static void test_throw_without_words(void **state)
+TEST(test_throw_without_words)
 {
-    (void)state;
     weir_onnxruntime *binding = make();
     struct request request = {.allocator = weir_onnxruntime_allocator(binding), .size = 64};
     char text[64];
@@ -459,9 +450,8 @@ static bool give_spare(void *ctx, weir_heap *from, uint64_t size, uint32_t attem
 }
 
 /* The heap calls its reclaim callback before the binding throws, and tries again after the callback. */
-static void test_reclaim_first(void **state)
+TEST(test_reclaim_first)
 {
-    (void)state;
     struct spare spare = {0};
     weir_heap *own = NULL;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
@@ -514,9 +504,8 @@ static void release_pairs(OrtKeyValuePairs *pairs)
     test_free(pairs);
 }
 
-static void test_stats(void **state)
+TEST(test_stats)
 {
-    (void)state;
     weir_onnxruntime *binding = make();
     struct OrtAllocator *allocator = weir_onnxruntime_allocator(binding);
     void *blocks[] = {allocator->Alloc(allocator, 1 << 20), allocator->Reserve(allocator, 1 << 16)};
@@ -549,9 +538,8 @@ static void test_stats(void **state)
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 }
 
-static void test_stats_without_limit(void **state)
+TEST(test_stats_without_limit)
 {
-    (void)state;
     weir_heap *own = NULL;
     assert_int_equal(weir_heap_create(NULL, &own), WEIR_OK);
     weir_onnxruntime_config config = ready();
@@ -569,9 +557,8 @@ static void test_stats_without_limit(void **state)
 
 /* --- environments --- */
 
-static void test_attach_and_detach(void **state)
+TEST(test_attach_and_detach)
 {
-    (void)state;
     struct OrtEnv env = {NULL};
     struct OrtEnv other = {NULL};
     weir_onnxruntime *binding = make();
@@ -624,9 +611,8 @@ static void test_attach_and_detach(void **state)
 }
 
 /* The runtime would silently replace the first allocator. */
-static void test_one_binding_for_a_memory(void **state)
+TEST(test_one_binding_for_a_memory)
 {
-    (void)state;
     struct OrtEnv env = {NULL};
     struct OrtEnv other = {NULL};
     const struct OrtMemoryInfo device = {1};
@@ -665,9 +651,8 @@ static void test_one_binding_for_a_memory(void **state)
     }
 }
 
-static void test_session_options(void **state)
+TEST(test_session_options)
 {
-    (void)state;
     static const char *const keys[] = {"session.use_env_allocators", "session.use_device_allocator_for_initializers",
                                        "session.disable_prepacking"};
     static const struct {
@@ -718,9 +703,8 @@ static void *allocate_and_free(void *ctx)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     struct OrtEnv env = {NULL};
     weir_onnxruntime *binding = make();
     assert_int_equal(weir_onnxruntime_attach(binding, &env), WEIR_OK);
@@ -737,20 +721,5 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_bad_configs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_runtimes_that_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_versions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_blocks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_throw, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_throw_without_words, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_reclaim_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_stats, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_stats_without_limit, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_attach_and_detach, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_one_binding_for_a_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_session_options, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_threads, set_up, tear_down),
-    };
-    return cmocka_run_group_tests_name("onnxruntime_table", tests, NULL, NULL);
+    return run_each_test("onnxruntime_table", set_up, tear_down);
 }

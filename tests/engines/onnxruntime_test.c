@@ -9,6 +9,8 @@
  * functions that the sanitizer knows (memcpy, locks, new and delete; weir itself never calls new or delete). The
  * sanitizer still checks weir's code, the binding's and this file's, on the engine's threads too.
  */
+#include "../rig/test.h"
+
 #include <weir/onnxruntime.h>
 
 #include "caught.h"
@@ -17,15 +19,11 @@
 #include <engines/onnx_graph.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "failing_heap.h"
 
@@ -272,9 +270,8 @@ static uint64_t right_digest(struct engine *engine, struct shape shape, int how)
 
 /* --- outputs and weights --- */
 
-static void test_outputs(void **state)
+TEST(test_outputs)
 {
-    (void)state;
     static const struct shape shapes[] = {{&bert, 1, 17},      {&bert, 3, 40},      {&bert, 2, 100},     {&bert, 1, 18},
                                           {&mobilenet, 1, 64}, {&mobilenet, 2, 96}, {&mobilenet, 1, 160}};
     static const int ways[] = {0, NO_PREPACKING, NO_PATTERN, TWO_THREADS};
@@ -301,9 +298,8 @@ static void test_outputs(void **state)
     close_engine(&engine);
 }
 
-static void test_weights(void **state)
+TEST(test_weights)
 {
-    (void)state;
     const uint64_t mib = 1 << 20;
     struct engine engine = open_engine(library, 0);
     OrtSession *session = new_session(&engine, &bert, 0);
@@ -350,9 +346,8 @@ static void fail_sessions(const struct onnx_model *model, int how, bool and_all_
     close_engine(&engine);
 }
 
-static void test_session_failures(void **state)
+TEST(test_session_failures)
 {
-    (void)state;
     fail_sessions(&bert, 0, false);
     fail_sessions(&mobilenet, 0, false);
     fail_sessions(&mobilenet, NO_PREPACKING, false);
@@ -391,9 +386,8 @@ static void fail_runs(struct shape shape, int how, bool and_all_after, unsigned 
     close_engine(&engine);
 }
 
-static void test_run_failures(void **state)
+TEST(test_run_failures)
 {
-    (void)state;
     const struct shape words = {&bert, 1, 24};
     const struct shape image = {&mobilenet, 1, 64};
     fail_runs(words, NO_PATTERN, false, 100);
@@ -408,9 +402,8 @@ static void test_run_failures(void **state)
 
 /* Fails requests of the first inference of a shape, during which the engine plans its memory. Each run has a session
  * that has seen no shape. */
-static void test_first_run_failures(void **state)
+TEST(test_first_run_failures)
 {
-    (void)state;
     struct engine engine = open_engine(library, 0);
     const struct shape shape = {&mobilenet, 1, 64};
     const uint64_t right = right_digest(&engine, shape, 0);
@@ -439,9 +432,8 @@ static void test_first_run_failures(void **state)
 
 /* A heap with a limit, rather than an injected failure: a session that is too large fails, one that fits works, before
  * and after. */
-static void test_limit(void **state)
+TEST(test_limit)
 {
-    (void)state;
     struct engine engine = open_engine(library, 40 << 20);
     const struct shape small = {&mobilenet, 1, 64};
     const struct shape large = {&mobilenet, 8, 256};
@@ -541,9 +533,8 @@ static int run_threads(struct engine *engine, OrtSession *const sessions[THREADS
     return failed;
 }
 
-static void test_threads_one_session(void **state)
+TEST(test_threads_one_session)
 {
-    (void)state;
     struct engine engine = open_engine(library, 0);
     find_worker_right(&engine);
     OrtSession *session = new_session(&engine, &bert, 0);
@@ -552,9 +543,8 @@ static void test_threads_one_session(void **state)
     close_engine(&engine);
 }
 
-static void test_threads_two_sessions(void **state)
+TEST(test_threads_two_sessions)
 {
-    (void)state;
     struct engine engine = open_engine(library, 0);
     find_worker_right(&engine);
     OrtSession *sessions[] = {new_session(&engine, &bert, 0), new_session(&engine, &bert, TWO_THREADS | NO_PATTERN)};
@@ -566,9 +556,8 @@ static void test_threads_two_sessions(void **state)
 }
 
 /* A failure in one of two threads does not disturb the other. */
-static void test_threads_and_failures(void **state)
+TEST(test_threads_and_failures)
 {
-    (void)state;
     struct engine engine = open_engine(library, 0);
     find_worker_right(&engine);
     OrtSession *session = new_session(&engine, &bert, NO_PATTERN);
@@ -596,9 +585,8 @@ static void call_through_api(void *ctx)
     call->status = call->engine->ort.AllocatorAlloc(call->allocator, (size_t)1 << 40, &call->block);
 }
 
-static void test_allocator_through_the_api(void **state)
+TEST(test_allocator_through_the_api)
 {
-    (void)state;
     struct engine engine = open_engine(library, 64 << 20);
     OrtAllocator *allocator = weir_onnxruntime_allocator(engine.binding);
     const OrtMemoryInfo *info = NULL;
@@ -628,9 +616,8 @@ static void test_allocator_through_the_api(void **state)
     close_engine(&engine);
 }
 
-static void test_wrong_orders(void **state)
+TEST(test_wrong_orders)
 {
-    (void)state;
     struct engine engine = open_engine(library, 0);
     weir_heap *heap = NULL;
     assert_int_equal(weir_heap_create(NULL, &heap), WEIR_OK);
@@ -672,9 +659,8 @@ static void test_wrong_orders(void **state)
 }
 
 /* The environment is destroyed while a binding is attached; the binding then serves the next environment. */
-static void test_binding_outlives_environment(void **state)
+TEST(test_binding_outlives_environment)
 {
-    (void)state;
     struct engine engine = open_engine(library, 0);
     const struct shape shape = {&mobilenet, 1, 64};
     const uint64_t right = right_digest(&engine, shape, 0);
@@ -692,9 +678,8 @@ static void test_binding_outlives_environment(void **state)
 }
 
 /* Two copies of the runtime in one process have an environment each, and a heap each. */
-static void test_two_environments(void **state)
+TEST(test_two_environments)
 {
-    (void)state;
     if (another_library == NULL) {
         skip();
     }
@@ -722,21 +707,6 @@ static void test_two_environments(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outputs),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_session_failures),
-        cmocka_unit_test(test_run_failures),
-        cmocka_unit_test(test_first_run_failures),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_threads_one_session),
-        cmocka_unit_test(test_threads_two_sessions),
-        cmocka_unit_test(test_threads_and_failures),
-        cmocka_unit_test(test_allocator_through_the_api),
-        cmocka_unit_test(test_wrong_orders),
-        cmocka_unit_test(test_binding_outlives_environment),
-        cmocka_unit_test(test_two_environments),
-    };
     library = argc > 1 ? argv[1] : "";
     another_library = argc > 2 && access(argv[2], R_OK) == 0 ? argv[2] : NULL;
     if (access(library, R_OK) != 0) {
@@ -746,7 +716,7 @@ int main(int argc, char **argv)
     if (!onnx_bert(1, &bert) || !onnx_mobilenet(2, &mobilenet)) {
         return EXIT_FAILURE;
     }
-    const int failed = cmocka_run_group_tests_name("onnxruntime", tests, NULL, NULL);
+    const int failed = run_all_tests("onnxruntime", NULL, NULL);
     free(bert.bytes);
     free(mobilenet.bytes);
     return failed;

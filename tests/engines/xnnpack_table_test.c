@@ -1,16 +1,14 @@
 /* The five functions of weir/xnnpack.h, called as XNNPACK calls them but without XNNPACK. */
+#include "../rig/test.h"
+
 #include <weir/xnnpack.h>
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "failing_heap.h"
 #include "refused.h"
@@ -64,9 +62,8 @@ static int end(void **state)
 
 /* --- contents, alignment and NULL --- */
 
-static void zero_bytes_are_a_block(void **state)
+TEST(zero_bytes_are_a_block)
 {
-    (void)state;
     void *a = t->allocate(t->context, 0);
     void *b = t->aligned_allocate(t->context, 64, 0);
     void *c = t->reallocate(t->context, NULL, 0);
@@ -81,26 +78,23 @@ static void zero_bytes_are_a_block(void **state)
     t->deallocate(t->context, c);
 }
 
-static void null_is_freed_by_doing_nothing(void **state)
+TEST(null_is_freed_by_doing_nothing)
 {
-    (void)state;
     t->deallocate(t->context, NULL);
     t->aligned_deallocate(t->context, NULL);
     assert_int_equal(stats().bad_frees, 0);
     assert_int_equal(stats().frees, 0);
 }
 
-static void a_strangers_block_is_left_alone(void **state)
+TEST(a_strangers_block_is_left_alone)
 {
-    (void)state;
     char strange[64];
     t->deallocate(t->context, strange);
     assert_int_equal(stats().bad_frees, 1);
 }
 
-static void alignment_is_what_was_asked(void **state)
+TEST(alignment_is_what_was_asked)
 {
-    (void)state;
     for (size_t align = 1; align <= 2 << 20; align *= 2) {
         void *block = t->aligned_allocate(t->context, align, 100);
         assert_non_null(block);
@@ -112,9 +106,8 @@ static void alignment_is_what_was_asked(void **state)
     assert_null(t->aligned_allocate(t->context, 48, 100));
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     struct xnn_allocator other;
     memset(&other, 0x5a, sizeof(other));
     const struct xnn_allocator before = other;
@@ -130,9 +123,8 @@ static void bad_arguments_are_refused(void **state)
             "weir_xnnpack_allocator_fini: allocator was not filled");
 }
 
-static void no_room_for_the_reserve_is_an_error(void **state)
+TEST(no_room_for_the_reserve_is_an_error)
 {
-    (void)state;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.limit_bytes = RESERVE_BYTES / 2;
     weir_heap *small = NULL;
@@ -145,9 +137,8 @@ static void no_room_for_the_reserve_is_an_error(void **state)
     assert_int_equal(weir_heap_destroy(small), WEIR_OK);
 }
 
-static void no_host_memory_is_an_error(void **state)
+TEST(no_host_memory_is_an_error)
 {
-    (void)state;
     struct xnn_allocator other;
     memset(&other, 0x5a, sizeof(other));
     const struct xnn_allocator before = other;
@@ -160,9 +151,8 @@ static void no_host_memory_is_an_error(void **state)
     assert_int_equal(stats().live_blocks, live);
 }
 
-static void two_tables_of_one_heap(void **state)
+TEST(two_tables_of_one_heap)
 {
-    (void)state;
     struct xnn_allocator other;
     assert_int_equal(weir_xnnpack_allocator_init(heap, &other), WEIR_OK);
     void *block = t->allocate(t->context, 1000);
@@ -225,9 +215,8 @@ static void model_step(struct held *held, uint64_t *random)
     memset(block, held->fill, size);
 }
 
-static void reallocation_keeps_contents(void **state)
+TEST(reallocation_keeps_contents)
 {
-    (void)state;
     const char *given = getenv("WEIR_SEED");
     uint64_t random = given != NULL ? strtoull(given, NULL, 0) : UINT64_C(20220216);
     print_message("seed %" PRIu64 "\n", random);
@@ -246,9 +235,8 @@ static void reallocation_keeps_contents(void **state)
 
 /* --- the reserve --- */
 
-static void the_reserve_is_lent_when_the_heap_is_empty(void **state)
+TEST(the_reserve_is_lent_when_the_heap_is_empty)
 {
-    (void)state;
     void *from_heap = t->allocate(t->context, 500);
     fail_heap_at(1, true);
     unsigned char *first = t->allocate(t->context, 0);
@@ -291,9 +279,8 @@ static size_t drain_reserve(void **blocks, size_t most, size_t size)
     return count;
 }
 
-static void the_reserve_ends_and_comes_back(void **state)
+TEST(the_reserve_ends_and_comes_back)
 {
-    (void)state;
     void *blocks[4096];
     for (int round = 0; round < 3; round++) {
         fail_heap_at(1, true);
@@ -354,15 +341,13 @@ static void exchange_in_threads(void)
     assert_int_equal(stats().bad_frees, 0);
 }
 
-static void blocks_change_threads(void **state)
+TEST(blocks_change_threads)
 {
-    (void)state;
     exchange_in_threads();
 }
 
-static void threads_share_the_reserve(void **state)
+TEST(threads_share_the_reserve)
 {
-    (void)state;
     fail_heap_at(1, true);
     exchange_in_threads();
     assert_true(atomic_load(&heap_failures) > THREADS * ROUNDS / 2);
@@ -370,20 +355,5 @@ static void threads_share_the_reserve(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(zero_bytes_are_a_block, begin, end),
-        cmocka_unit_test_setup_teardown(null_is_freed_by_doing_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(a_strangers_block_is_left_alone, begin, end),
-        cmocka_unit_test_setup_teardown(alignment_is_what_was_asked, begin, end),
-        cmocka_unit_test_setup_teardown(bad_arguments_are_refused, begin, end),
-        cmocka_unit_test_setup_teardown(no_room_for_the_reserve_is_an_error, begin, end),
-        cmocka_unit_test_setup_teardown(no_host_memory_is_an_error, begin, end),
-        cmocka_unit_test_setup_teardown(two_tables_of_one_heap, begin, end),
-        cmocka_unit_test_setup_teardown(reallocation_keeps_contents, begin, end),
-        cmocka_unit_test_setup_teardown(the_reserve_is_lent_when_the_heap_is_empty, begin, end),
-        cmocka_unit_test_setup_teardown(the_reserve_ends_and_comes_back, begin, end),
-        cmocka_unit_test_setup_teardown(blocks_change_threads, begin, end),
-        cmocka_unit_test_setup_teardown(threads_share_the_reserve, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", begin, end);
 }

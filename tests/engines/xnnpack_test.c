@@ -1,6 +1,8 @@
 /* XNNPACK itself on a weir heap: every failure of one inference, threads, and memory that it takes from malloc. The
  * heap is the process's allocator for XNNPACK, so all tests share it, and each test leaves it unchanged. */
 #define _GNU_SOURCE /* dladdr */
+#include "../rig/test.h"
+
 #include <weir/xnnpack.h>
 #include <xnnpack.h>
 
@@ -8,13 +10,9 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "count_malloc.h"
 #include "failing_heap.h"
@@ -143,21 +141,18 @@ static void fail_each_request(bool and_all_after)
     end_job(&job);
 }
 
-static void each_request_fails(void **state)
+TEST(each_request_fails)
 {
-    (void)state;
     fail_each_request(false);
 }
 
-static void each_request_and_all_after_it_fail(void **state)
+TEST(each_request_and_all_after_it_fail)
 {
-    (void)state;
     fail_each_request(true);
 }
 
-static void a_full_heap_is_a_clean_error(void **state)
+TEST(a_full_heap_is_a_clean_error)
 {
-    (void)state;
     struct job job = new_job(BATCH, SIDE);
     find_right_output(&job);
     const uint64_t before = live_blocks();
@@ -199,9 +194,8 @@ static bool is_sorting(const void *caller)
            info.dli_fbase == sort.dli_fbase;
 }
 
-static void nothing_is_taken_elsewhere(void **state)
+TEST(nothing_is_taken_elsewhere)
 {
-    (void)state;
     if (!CAN_COUNT_MALLOC) {
         print_message("not under a sanitizer, which has a malloc of its own\n");
         skip();
@@ -252,9 +246,8 @@ static void *serve(void *argument)
     return (void *)(uintptr_t)wrong;
 }
 
-static void two_threads_infer_at_once(void **state)
+TEST(two_threads_infer_at_once)
 {
-    (void)state;
     pthread_t threads[2];
     const uint64_t before = live_blocks();
     assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
@@ -281,9 +274,8 @@ static void two_threads_infer_at_once(void **state)
 
 /* --- lifetime --- */
 
-static void a_second_initialize_changes_nothing(void **state)
+TEST(a_second_initialize_changes_nothing)
 {
-    (void)state;
     struct job job = new_job(1, SIDE);
     find_right_output(&job);
     assert_int_equal(xnn_deinitialize(), xnn_status_success);
@@ -331,10 +323,5 @@ static int end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_request_fails),           cmocka_unit_test(each_request_and_all_after_it_fail),
-        cmocka_unit_test(a_full_heap_is_a_clean_error), cmocka_unit_test(nothing_is_taken_elsewhere),
-        cmocka_unit_test(two_threads_infer_at_once),    cmocka_unit_test(a_second_initialize_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_all_tests("tests", begin, end);
 }

@@ -6,15 +6,12 @@
  * exactly the pool's live bytes, the pool must hold exactly the device's memory, and the auditor must have found
  * nothing. The scenario continues, and at its end every byte is back at the device.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/arena.h>
 #include <weir/caching.h>
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -308,9 +305,8 @@ static bool device_strikes(weir_status status, uint64_t n, uint64_t seed)
     return struck;
 }
 
-static void test_every_device_call_may_fail(void **state)
+TEST(test_every_device_call_may_fail)
 {
-    (void)state;
     uint64_t tried = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         for (uint64_t n = 1; device_strikes(n % 2 == 0 ? WEIR_ERR_DEVICE : WEIR_ERR_NO_MEMORY, n, seed); n++) {
@@ -321,9 +317,8 @@ static void test_every_device_call_may_fail(void **state)
     assert_true(tried >= 100);
 }
 
-static void test_a_device_may_fail_again_and_again(void **state)
+TEST(test_a_device_may_fail_again_and_again)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 10 * seeds; seed++) {
         struct world world = {.what = "every n-th device call", .n = 1 + seed % 4};
         struct world *w = &world;
@@ -350,9 +345,8 @@ static bool host_strikes(uint64_t n, uint64_t seed)
     return host_struck;
 }
 
-static void test_every_host_allocation_may_fail(void **state)
+TEST(test_every_host_allocation_may_fail)
 {
-    (void)state;
     if (CANNOT_REPLACE_MALLOC) {
         skip();
     }
@@ -368,10 +362,5 @@ static void test_every_host_allocation_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_device_call_may_fail),
-        cmocka_unit_test(test_a_device_may_fail_again_and_again),
-        cmocka_unit_test(test_every_host_allocation_may_fail),
-    };
-    return cmocka_run_group_tests_name("failures below an arena", tests, NULL, NULL);
+    return run_all_tests("failures below an arena", NULL, NULL);
 }

@@ -4,16 +4,14 @@
  * retired or the pool is destroyed. A call that fails once must not leak the event: every event that was created is
  * destroyed in the end, and retire and destroy succeed.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
-
-#include <cmocka.h>
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
 
@@ -76,9 +74,8 @@ static void close_world(struct world *w)
 
 /* The n-th attempt to destroy an event fails: an event of a retired stream, or one that is left when the pool is
  * destroyed. */
-static void test_an_event_that_is_not_destroyed_at_once(void **state)
+TEST(test_an_event_that_is_not_destroyed_at_once)
 {
-    (void)state;
     for (uint64_t n = 1; n <= streams; n++) {
         for (int retired = 0; retired <= streams; retired++) {
             struct world w = open_world();
@@ -93,8 +90,5 @@ static void test_an_event_that_is_not_destroyed_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_event_that_is_not_destroyed_at_once),
-    };
-    return cmocka_run_group_tests_name("failing event_destroy", tests, NULL, NULL);
+    return run_all_tests("failing event_destroy", NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The heap when memory runs out: every request for host memory fails in turn, every call of a pool's device, and the
  * system's mmap. The heap returns NULL to the engine, stays usable, and loses nothing. */
+#include "../rig/test.h"
 #include "failing.h"
 
 #include <weir/adaptor.h>
@@ -8,16 +9,12 @@
 #include <weir/sim.h>
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -168,9 +165,8 @@ static void live_and_die(enum kind kind)
     close_under(&u);
 }
 
-static void test_every_request_for_host_memory_fails(void **state)
+TEST(test_every_request_for_host_memory_fails)
 {
-    (void)state;
     if (CANNOT_REPLACE_MALLOC) {
         print_message("malloc cannot be made to fail under this sanitizer\n");
         skip();
@@ -189,9 +185,8 @@ static void test_every_request_for_host_memory_fails(void **state)
     }
 }
 
-static void test_device_calls_fail(void **state)
+TEST(test_device_calls_fail)
 {
-    (void)state;
     host_struck = false;
     for (fail_every = 40; fail_every > 1; fail_every--) {
         device_calls = 0;
@@ -201,9 +196,8 @@ static void test_device_calls_fail(void **state)
 }
 
 /* The adaptor makes exactly the n-th call of each kind fail; all other calls succeed. */
-static void test_one_device_call_fails(void **state)
+TEST(test_one_device_call_fails)
 {
-    (void)state;
     weir_device *faulty = NULL;
     weir_device *plain = device;
     host_struck = true; /* every failure is expected */
@@ -281,9 +275,8 @@ static int little_room(void)
     return 0;
 }
 
-static void test_no_addresses(void **state)
+TEST(test_no_addresses)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message("a sanitizer needs more addresses than there are\n");
     skip();
@@ -307,13 +300,7 @@ int main(void)
     if (weir_device_create(&pass_ops, NULL, &device) != WEIR_OK) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_request_for_host_memory_fails),
-        cmocka_unit_test(test_device_calls_fail),
-        cmocka_unit_test(test_one_device_call_fails),
-        cmocka_unit_test(test_no_addresses),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_all_tests("tests", NULL, NULL);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     return failed;

@@ -1,16 +1,13 @@
 /* The host pool when host memory runs out: every request for host memory fails in turn, and so does
  * every device call. */
+#include "../rig/test.h"
 #include "failing.h"
 
 #include <weir/host.h>
 #include <weir/sim.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -103,9 +100,8 @@ static bool live_and_die(uint32_t flags)
     return true;
 }
 
-static void test_every_request_for_host_memory_fails(void **state)
+TEST(test_every_request_for_host_memory_fails)
 {
-    (void)state;
     if (CANNOT_REPLACE_MALLOC) {
         print_message("malloc cannot be made to fail under this sanitizer\n");
         skip();
@@ -123,9 +119,8 @@ static void test_every_request_for_host_memory_fails(void **state)
     }
 }
 
-static void test_device_calls_fail(void **state)
+TEST(test_device_calls_fail)
 {
-    (void)state;
     for (fail_every = 40; fail_every > 1; fail_every--) {
         device_calls = 0;
         assert_true(live_and_die(0));
@@ -150,11 +145,7 @@ int main(void)
     if (weir_device_create(&pass_ops, NULL, &streams) != WEIR_OK) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_request_for_host_memory_fails),
-        cmocka_unit_test(test_device_calls_fail),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_all_tests("tests", NULL, NULL);
     assert_int_equal(weir_device_destroy(streams), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     weir_topology_destroy(topology);

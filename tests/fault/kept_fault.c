@@ -5,16 +5,14 @@
  * destroyed count as reserved until they are destroyed: a trim stops at keep_bytes, and destroying the pool destroys
  * all of them.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
-
-#include <cmocka.h>
 
 #include "failing.h"
 
@@ -90,9 +88,8 @@ static bool strikes(bool maps, uint64_t n)
     return host_struck;
 }
 
-static void test_what_cannot_be_entered_goes_back(void **state)
+TEST(test_what_cannot_be_entered_goes_back)
 {
-    (void)state;
     if (CANNOT_REPLACE_MALLOC) {
         skip();
     }
@@ -118,16 +115,14 @@ static struct world leave_spares(uint64_t idle, uint64_t spare)
     return w;
 }
 
-static void test_spare_handles_go_with_the_pool(void **state)
+TEST(test_spare_handles_go_with_the_pool)
 {
-    (void)state;
     struct world w = leave_spares(0, 3);
     close_world(&w);
 }
 
-static void test_a_trim_keeps_what_it_is_told_to_keep(void **state)
+TEST(test_a_trim_keeps_what_it_is_told_to_keep)
 {
-    (void)state;
     for (uint64_t keep = 0; keep <= 6; keep++) {
         struct world w = leave_spares(4, 2);
         uint64_t released = 0;
@@ -143,10 +138,5 @@ static void test_a_trim_keeps_what_it_is_told_to_keep(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_cannot_be_entered_goes_back),
-        cmocka_unit_test(test_spare_handles_go_with_the_pool),
-        cmocka_unit_test(test_a_trim_keeps_what_it_is_told_to_keep),
-    };
-    return cmocka_run_group_tests_name("memory that stays with the pool", tests, NULL, NULL);
+    return run_all_tests("memory that stays with the pool", NULL, NULL);
 }

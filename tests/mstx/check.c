@@ -4,11 +4,9 @@
  * The tool is loaded and called as any program does it; addresses are numbers. The test clears the state after each
  * mistake.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "../rig/test.h"
 
-#include <cmocka.h>
+#include <stddef.h>
 
 #include "checker.h"
 #include "mstx_tool.h"
@@ -85,9 +83,8 @@ static void is_empty(void)
     assert_int_equal(regions, 0);
 }
 
-static void takes_what_is_right(void **state)
+TEST(takes_what_is_right)
 {
-    (void)state;
     const uint64_t before = check_findings(NULL);
     const mstxDomainHandle_t domain = tool->domain_create("right_1");
     assert_non_null(domain);
@@ -130,9 +127,8 @@ static void takes_what_is_right(void **state)
     assert_int_equal(check_findings(NULL), before);
 }
 
-static void finds_bad_domains(void **state)
+TEST(finds_bad_domains)
 {
-    (void)state;
     char long_name[1100];
     memset(long_name, 'a', sizeof(long_name));
     long_name[1024] = '\0';
@@ -160,9 +156,8 @@ static void finds_bad_domains(void **state)
     tool->domain_destroy(again);
 }
 
-static void finds_bad_heaps(void **state)
+TEST(finds_bad_heaps)
 {
-    (void)state;
     const mstxMemVirtualRangeDesc_t range = {.ptr = AT(0x5000), .size = 64};
     mstxMemHeapDesc_t desc = {.typeSpecificDesc = NULL};
     finds("argument", assert_null(tool->heap_register(NULL, NULL)));
@@ -193,9 +188,8 @@ static void finds_bad_heaps(void **state)
     is_empty();
 }
 
-static void finds_bad_regions(void **state)
+TEST(finds_bad_regions)
 {
-    (void)state;
     const mstxMemHeapHandle_t a = heap(0x1000, 0x1000);
     const mstxMemVirtualRangeDesc_t range = {.ptr = AT(0x1100), .size = 16};
     mstxMemRegionHandle_t handle = NULL;
@@ -256,9 +250,8 @@ static void finds_bad_regions(void **state)
 }
 
 /* The regions of a heap are withdrawn with it, even if they were announced on another device. */
-static void forgets_regions_elsewhere(void **state)
+TEST(forgets_regions_elsewhere)
 {
-    (void)state;
     const mstxMemHeapHandle_t a = heap(0x1000, 0x1000);
     finds("region-outside-heap", (void)region_on(NULL, a, 7, 0x1000, 16));
     finds("heap-in-use", tool->heap_unregister(NULL, a));
@@ -266,10 +259,9 @@ static void forgets_regions_elsewhere(void **state)
 }
 
 /* msMemScope's domains: a program for them may leave everything but ranges unset, and gets no handles. */
-static void follows_rules_of_totals(void **state)
+TEST(follows_rules_of_totals)
 {
     static const char *const names[] = {"ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool"};
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const mstxDomainHandle_t domain = tool->domain_create(names[i]);
         mstxMemVirtualRangeDesc_t range = {.ptr = AT(0x5000), .size = 0x1000};
@@ -305,9 +297,8 @@ static void follows_rules_of_totals(void **state)
 }
 
 /* The tool knows memory that the runtime has given. */
-static void knows_real_memory(void **state)
+TEST(knows_real_memory)
 {
-    (void)state;
     mstxMemHeapHandle_t a = NULL;
     mstxMemHeapHandle_t b = NULL;
     finds_nothing(check_given(AT(0x100000), 0x2000));
@@ -336,9 +327,8 @@ static void knows_real_memory(void **state)
     is_empty();
 }
 
-static void answers_marks(void **state)
+TEST(answers_marks)
 {
-    (void)state;
     uint64_t id = 0;
     finds_nothing(tool->get_tool_id(&id));
     assert_int_not_equal(id, 0);
@@ -354,11 +344,5 @@ int main(void)
 {
     load_checker("/dev/null");
     tool = weir__mstx_tool();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_what_is_right),       cmocka_unit_test(finds_bad_domains),
-        cmocka_unit_test(finds_bad_heaps),           cmocka_unit_test(finds_bad_regions),
-        cmocka_unit_test(forgets_regions_elsewhere), cmocka_unit_test(knows_real_memory),
-        cmocka_unit_test(follows_rules_of_totals),   cmocka_unit_test(answers_marks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

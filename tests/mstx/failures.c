@@ -5,15 +5,12 @@
  * live block is covered exactly once, unless host memory was missing for an announcement: then the counter says so, and
  * the block is still usable. At the end no memory is announced.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/mstx.h>
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include "failing.h"
 #include "fake_tool.h"
@@ -139,13 +136,12 @@ static void close_world(struct world *w)
     assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
-static void survives_each_device_call(void **state)
+TEST(survives_each_device_call)
 {
     static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
                                              WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
                                              WEIR_CALL_ANY};
     uint64_t strikes = 0;
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
         bool struck = true;
         for (uint64_t n = 1; struck; n++) {
@@ -163,9 +159,8 @@ static void survives_each_device_call(void **state)
     assert_true(strikes > 200);
 }
 
-static void survives_each_host_allocation(void **state)
+TEST(survives_each_host_allocation)
 {
-    (void)state;
     if (CANNOT_REPLACE_MALLOC) {
         skip();
     }
@@ -191,9 +186,5 @@ static void survives_each_host_allocation(void **state)
 int main(void)
 {
     (void)unsetenv("MSTX_INJECTION_PATH");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(survives_each_device_call),
-        cmocka_unit_test(survives_each_host_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

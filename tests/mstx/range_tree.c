@@ -1,10 +1,8 @@
 /* tests/mstx/range_tree.c: compares bindings/tools/mstx/src/range_tree.h with a list, with ranges that overlap and
  * start alike. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "../rig/test.h"
 
-#include <cmocka.h>
+#include <stddef.h>
 
 #include "range_tree.h"
 
@@ -29,12 +27,11 @@ static void add(struct sum *sum, const weir__range *range)
     sum->count++;
 }
 
-static void agrees_with_a_list(void **state)
+TEST(agrees_with_a_list)
 {
     static weir__range nodes[most];
     static bool in[most];
     weir__tree tree = {.root = NULL};
-    (void)state;
     for (int step = 0; step < steps; step++) {
         const size_t i = (size_t)below(most);
         if (in[i]) {
@@ -74,6 +71,5 @@ static void agrees_with_a_list(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_a_list)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -5,16 +5,13 @@
  * are small, so that blocks span several and memory moves. Simulated time does not pass by itself, so each trim waits
  * for the streams.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/mstx.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 
@@ -176,10 +173,9 @@ static void play_trace(const struct trace *trace, const weir_strategy_ops *strat
     assert_int_equal(check_findings(NULL), 0);
 }
 
-static void every_byte_is_announced_once(void **state)
+TEST(every_byte_is_announced_once)
 {
     int traces = 0;
-    (void)state;
     DIR *folder = opendir(WEIR_BUNDLED_TRACES_DIR);
     assert_non_null(folder);
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
@@ -206,6 +202,5 @@ static void every_byte_is_announced_once(void **state)
 int main(void)
 {
     load_checker(NULL);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_byte_is_announced_once)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

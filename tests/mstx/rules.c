@@ -87,9 +87,8 @@ static void assert_said(const char *text)
     assert_memory_equal(weir_last_error(), text, strlen(text));
 }
 
-static void refuses_bad_arguments(void **state)
+TEST(refuses_bad_arguments)
 {
-    (void)state;
     static const struct {
         bool no_pool;
         bool no_attachment;
@@ -192,9 +191,8 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     assert_true(style != FAKE_TOTALS || fake_total == 0);
 }
 
-static void follows_each_rule(void **state)
+TEST(follows_each_rule)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const uint32_t flags = i % 2 == 0 ? 0 : WEIR_POOL_VIRTUAL_MEMORY;
         announce_all(FAKE_ORDINARY, "ordinary", flags, i >= 2);
@@ -207,9 +205,8 @@ static void follows_each_rule(void **state)
 }
 
 /* A domain is created once in a process: some tools return NULL the second time. */
-static void creates_a_domain_once(void **state)
+TEST(creates_a_domain_once)
 {
-    (void)state;
     fake_style = FAKE_ORDINARY;
     struct world a = open_world(0);
     struct world b = open_world(0);
@@ -236,9 +233,8 @@ static void creates_a_domain_once(void **state)
     nothing_is_left();
 }
 
-static void totals_are_of_a_device(void **state)
+TEST(totals_are_of_a_device)
 {
-    (void)state;
     fake_style = FAKE_TOTALS;
     struct world a = open_world(0);
     struct world b = open_world(0);
@@ -261,9 +257,8 @@ static void totals_are_of_a_device(void **state)
     close_world(&b);
 }
 
-static void nothing_is_announced_without_a_listener(void **state)
+TEST(nothing_is_announced_without_a_listener)
 {
-    (void)state;
     fake_style = FAKE_DEAF;
     struct world w = open_world(0);
     weir_mstx *mstx = attach(&w, "unknown_to_it");
@@ -283,9 +278,8 @@ static void nothing_is_announced_without_a_listener(void **state)
     close_world(&w);
 }
 
-static void a_heap_may_be_turned_down(void **state)
+TEST(a_heap_may_be_turned_down)
 {
-    (void)state;
     fake_style = FAKE_REFUSES;
     struct world w = open_world(0);
     weir_mstx *mstx = attach(&w, "refused");
@@ -312,9 +306,8 @@ static void a_heap_may_be_turned_down(void **state)
     ok(weir_mstx_detach(mstx));
 }
 
-static void announces_exact_sizes(void **state)
+TEST(announces_exact_sizes)
 {
-    (void)state;
     fake_style = FAKE_ORDINARY;
     for (int exact = 0; exact < 2; exact++) {
         struct world w = open_world(0);
@@ -330,9 +323,8 @@ static void announces_exact_sizes(void **state)
     }
 }
 
-static void a_child_tells_nothing(void **state)
+TEST(a_child_tells_nothing)
 {
-    (void)state;
     fake_style = FAKE_ORDINARY;
     struct world w = open_world(WEIR_POOL_VIRTUAL_MEMORY);
     weir_mstx *mstx = attach(&w, "parent");
@@ -356,15 +348,5 @@ static void a_child_tells_nothing(void **state)
 int main(void)
 {
     (void)unsetenv("MSTX_INJECTION_PATH");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_arguments),
-        cmocka_unit_test(follows_each_rule),
-        cmocka_unit_test(creates_a_domain_once),
-        cmocka_unit_test(totals_are_of_a_device),
-        cmocka_unit_test(nothing_is_announced_without_a_listener),
-        cmocka_unit_test(a_heap_may_be_turned_down),
-        cmocka_unit_test(announces_exact_sizes),
-        cmocka_unit_test(a_child_tells_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* tests/mstx/threads.c: several threads on an announced pool, under the checking tool: threads exchange blocks, memory
  * is trimmed, and one thread attaches and detaches all the time. No finding, and no announced memory at the end. */
+#include "../rig/test.h"
+
 #include <weir/caching.h>
 #include <weir/mstx.h>
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -143,18 +140,16 @@ static void run(uint32_t flags, const char *domain, bool visited)
     assert_int_equal(check_findings(NULL), 0);
 }
 
-static void threads_share_an_announced_pool(void **state)
+TEST(threads_share_an_announced_pool)
 {
-    (void)state;
     run(0, NULL, false);
     run(WEIR_POOL_VIRTUAL_MEMORY, NULL, false);
     run(0, "", false);
     run(WEIR_POOL_VIRTUAL_MEMORY, "ptaCaching", false); /* no heaps, no handles */
 }
 
-static void attachments_come_and_go(void **state)
+TEST(attachments_come_and_go)
 {
-    (void)state;
     run(0, NULL, true);
     run(WEIR_POOL_VIRTUAL_MEMORY, NULL, true);
 }
@@ -162,9 +157,5 @@ static void attachments_come_and_go(void **state)
 int main(void)
 {
     load_checker(NULL);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_share_an_announced_pool),
-        cmocka_unit_test(attachments_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

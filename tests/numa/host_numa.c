@@ -6,15 +6,11 @@
 #define _GNU_SOURCE 1 /* sched_setaffinity */
 #endif
 
+#include "../rig/test.h"
 #include "../unit/sandbox.h"
 #include "host_internal.h"
 #include "numa.h"
 #include "numa_pages.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <sched.h>
 #include <string.h>
@@ -143,9 +139,8 @@ static int contained(void)
     return each_step(the_kind, 0, false);
 }
 
-static void test_each_step(void **state)
+TEST(test_each_step)
 {
-    (void)state;
     const weir_host_kind kinds[] = {WEIR_HOST_RUNTIME, WEIR_HOST_REGISTERED, WEIR_HOST_TRANSPARENT, WEIR_HOST_LOCKED,
                                     WEIR_HOST_UNPINNED};
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -185,9 +180,8 @@ static int huge(void)
     return 0;
 }
 
-static void test_huge_pages(void **state)
+TEST(test_huge_pages)
 {
-    (void)state;
     assert_int_equal(in_child(huge), 0);
 }
 
@@ -236,9 +230,8 @@ static int fill_strict(void)
     return fill(true);
 }
 
-static void test_a_full_node(void **state)
+TEST(test_a_full_node)
 {
-    (void)state;
     assert_int_equal(in_child(fill_preferred), 0);
     assert_int_equal(in_child(fill_strict), 0);
 }
@@ -260,9 +253,8 @@ static int own_node(void)
     return 0;
 }
 
-static void test_the_threads_own_node(void **state)
+TEST(test_the_threads_own_node)
 {
-    (void)state;
     assert_int_equal(in_child(own_node), 0);
 }
 
@@ -272,11 +264,5 @@ int main(void)
     if (nodes == 0) {
         return numa_skip();
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_step),
-        cmocka_unit_test(test_huge_pages),
-        cmocka_unit_test(test_a_full_node),
-        cmocka_unit_test(test_the_threads_own_node),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

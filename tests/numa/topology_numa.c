@@ -1,15 +1,11 @@
 /* tests/numa/topology_numa.c: weir's view of a machine with several nodes: distances, processors, the node of a device,
  * and the nodes that a cpuset leaves. */
 #define _GNU_SOURCE
+#include "../rig/test.h"
 #include "../unit/sandbox.h"
 #include "numa.h"
 #include "numa_pages.h"
 #include "topology_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <sched.h>
 #include <string.h>
@@ -31,9 +27,8 @@ static weir_status by_sysfs(weir_topology **t)
 
 static const reader readers[] = {by_default, by_sysfs};
 
-static void test_nodes_and_distances(void **state)
+TEST(test_nodes_and_distances)
 {
-    (void)state;
     for (size_t r = 0; r < 2; r++) {
         weir_topology *t = NULL;
         assert_int_equal(readers[r](&t), WEIR_OK);
@@ -57,9 +52,8 @@ static void test_nodes_and_distances(void **state)
     }
 }
 
-static void test_thread_node(void **state)
+TEST(test_thread_node)
 {
-    (void)state;
     for (size_t r = 0; r < 2; r++) {
         weir_topology *t = NULL;
         cpu_set_t before;
@@ -77,9 +71,8 @@ static void test_thread_node(void **state)
     }
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     for (size_t r = 0; r < 2; r++) {
         weir_topology *t = NULL;
         int32_t node = -77;
@@ -140,9 +133,8 @@ static int in_cpuset(void)
     return 0;
 }
 
-static void test_cpuset(void **state)
+TEST(test_cpuset)
 {
-    (void)state;
     assert_int_equal(in_child(in_cpuset), 0);
 }
 
@@ -152,11 +144,5 @@ int main(void)
     if (nodes == 0) {
         return numa_skip();
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes_and_distances),
-        cmocka_unit_test(test_thread_node),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_cpuset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -14,15 +14,11 @@
  * Seeds as in pool_random: WEIR_SEED and WEIR_SEEDS. Of the seeds beyond 1,000 one in 20 is run, since a program takes
  * longer here.
  */
+#include "../rig/test.h"
 #include "random_program.h"
 
 #include <weir/budget.h>
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -556,39 +552,33 @@ static void run_programs(const struct variant *variant)
     }
 }
 
-static void test_caching(void **state)
+TEST(test_caching)
 {
-    (void)state;
     run_programs(&(struct variant){"caching", weir_caching_strategy, false});
 }
 
-static void test_size_class(void **state)
+TEST(test_size_class)
 {
-    (void)state;
     run_programs(&(struct variant){"size_class", weir_size_class_strategy, false});
 }
 
-static void test_routing(void **state)
+TEST(test_routing)
 {
-    (void)state;
     run_programs(&(struct variant){"routing", weir_routing_strategy, false});
 }
 
-static void test_bump(void **state)
+TEST(test_bump)
 {
-    (void)state;
     run_programs(&(struct variant){"bump", weir_bump_strategy, false});
 }
 
-static void test_caching_on_granules(void **state)
+TEST(test_caching_on_granules)
 {
-    (void)state;
     run_programs(&(struct variant){"caching+vm", weir_caching_strategy, true});
 }
 
-static void test_size_class_on_granules(void **state)
+TEST(test_size_class_on_granules)
 {
-    (void)state;
     run_programs(&(struct variant){"size_class+vm", weir_size_class_strategy, true});
 }
 
@@ -601,13 +591,5 @@ int main(int argc, char **argv)
         first_seed = number(argv[1], first_seed);
         seeds = number(argc > 2 ? argv[2] : NULL, 1);
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caching),
-        cmocka_unit_test(test_size_class),
-        cmocka_unit_test(test_routing),
-        cmocka_unit_test(test_bump),
-        cmocka_unit_test(test_caching_on_granules),
-        cmocka_unit_test(test_size_class_on_granules),
-    };
-    return cmocka_run_group_tests_name("budget_random", tests, NULL, NULL);
+    return run_all_tests("budget_random", NULL, NULL);
 }

@@ -14,6 +14,7 @@
  *
  * WEIR_THREADS (4) in the environment is the number of workers; WEIR_SECONDS replaces the number of rounds.
  */
+#include "../rig/test.h"
 #include "random_program.h"
 
 #include <weir/adaptor.h>
@@ -23,11 +24,6 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 #include <weir/trace.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -467,15 +463,13 @@ static void ends(uint32_t pool_flags)
     print_message("%" PRIu64 " forks, %" PRIu64 " cancellations\n", forks, cancellations);
 }
 
-static void test_a_pool_of_regions(void **state)
+TEST(test_a_pool_of_regions)
 {
-    (void)state;
     ends(0);
 }
 
-static void test_a_pool_with_virtual_memory(void **state)
+TEST(test_a_pool_with_virtual_memory)
 {
-    (void)state;
     ends(WEIR_POOL_VIRTUAL_MEMORY);
 }
 
@@ -487,9 +481,5 @@ int main(int argc, char **argv)
     workers = (unsigned)number(getenv("WEIR_THREADS"), workers);
     workers = workers == 0 ? 1 : workers < most_workers ? workers : most_workers;
     print_message("seed %" PRIu64 ", %u threads\n", first_seed, workers);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_pool_of_regions),
-        cmocka_unit_test(test_a_pool_with_virtual_memory),
-    };
-    return cmocka_run_group_tests_name("threads that are cancelled, processes that fork", tests, NULL, NULL);
+    return run_all_tests("threads that are cancelled, processes that fork", NULL, NULL);
 }

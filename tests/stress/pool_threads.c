@@ -24,17 +24,13 @@
  * In the environment: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams; WEIR_SECONDS for each test replaces the
  * number of rounds.
  */
+#include "../rig/test.h"
 #include "random_program.h"
 
 #include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -642,21 +638,18 @@ static void everything_at_once(bool common)
     }
 }
 
-static void test_everything_at_once(void **state)
+TEST(test_everything_at_once)
 {
-    (void)state;
     everything_at_once(false);
 }
 
-static void test_all_feed_the_same_streams(void **state)
+TEST(test_all_feed_the_same_streams)
 {
-    (void)state;
     everything_at_once(true);
 }
 
-static void test_neighbours_free(void **state)
+TEST(test_neighbours_free)
 {
-    (void)state;
     struct shared shared = {.neighbours = workers};
     struct worker all[most_workers + 1] = {0};
     const unsigned before = streams;
@@ -698,9 +691,8 @@ static void *one_at_a_time(void *ctx)
     return NULL;
 }
 
-static void test_nothing_is_refused_without_need(void **state)
+TEST(test_nothing_is_refused_without_need)
 {
-    (void)state;
     for (int turn = 0; turn < 2 * growths; turn++) {
         struct shared shared = {.may_fail = false, .maps = turn % 2 != 0};
         struct worker all[most_workers + 1] = {0};
@@ -724,11 +716,5 @@ int main(int argc, char **argv)
     workers = at_most(number(getenv("WEIR_THREADS"), workers), most_workers);
     streams = at_most(number(getenv("WEIR_STREAMS"), streams), most_streams);
     print_message("seed %" PRIu64 ", %u threads, %u streams\n", first_seed, workers, streams);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_at_once),
-        cmocka_unit_test(test_all_feed_the_same_streams),
-        cmocka_unit_test(test_neighbours_free),
-        cmocka_unit_test(test_nothing_is_refused_without_need),
-    };
-    return cmocka_run_group_tests_name("threads at one pool", tests, NULL, NULL);
+    return run_all_tests("threads at one pool", NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* tests/unit/adaptor_test.c: devices that wrap a device, alone, stacked and from many threads. */
+#include "../rig/test.h"
 #include "fake_device.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -56,9 +52,8 @@ static weir_device *wrap(int kind, weir_device *device)
 
 /* --- all kinds --- */
 
-static void test_call_names(void **state)
+TEST(test_call_names)
 {
-    (void)state;
 #define CHECK(name, slot) assert_string_equal(weir_device_call_name(WEIR_CALL_##name), #slot);
     WEIR_DEVICE_CALL_LIST(CHECK)
 #undef CHECK
@@ -67,9 +62,8 @@ static void test_call_names(void **state)
     assert_non_null(weir_device_call_name((weir_device_call)-1));
 }
 
-static void test_every_kind_passes_everything_on(void **state)
+TEST(test_every_kind_passes_everything_on)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         fake_device fake;
         fake_init(&fake);
@@ -86,9 +80,8 @@ static void test_every_kind_passes_everything_on(void **state)
     }
 }
 
-static void test_every_kind_passes_arguments_and_results(void **state)
+TEST(test_every_kind_passes_arguments_and_results)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         fake_device fake;
         fake_init(&fake);
@@ -143,9 +136,8 @@ static void test_every_kind_passes_arguments_and_results(void **state)
     }
 }
 
-static void test_every_kind_passes_failures_and_their_reason(void **state)
+TEST(test_every_kind_passes_failures_and_their_reason)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         fake_device fake;
         fake_init(&fake);
@@ -166,9 +158,8 @@ static void test_every_kind_passes_failures_and_their_reason(void **state)
 }
 
 /* Over each combination of groups the adaptor has exactly the groups of the wrapped device. */
-static void test_every_kind_lacks_what_the_device_lacks(void **state)
+TEST(test_every_kind_lacks_what_the_device_lacks)
 {
-    (void)state;
     for (int round = 0; round < KINDS * 4; round++) {
         const int kind = round / 4;
         fake_device fake;
@@ -195,9 +186,8 @@ static void test_every_kind_lacks_what_the_device_lacks(void **state)
     }
 }
 
-static void test_functions_know_their_own_kind(void **state)
+TEST(test_functions_know_their_own_kind)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -219,9 +209,8 @@ static void test_functions_know_their_own_kind(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-static void test_null_arguments(void **state)
+TEST(test_null_arguments)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -247,9 +236,8 @@ static void test_null_arguments(void **state)
 
 /* --- fault --- */
 
-static void test_fault_strikes_the_nth_call_of_each_kind(void **state)
+TEST(test_fault_strikes_the_nth_call_of_each_kind)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -277,9 +265,8 @@ static void test_fault_strikes_the_nth_call_of_each_kind(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-static void test_fault_of_any_kind(void **state)
+TEST(test_fault_of_any_kind)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -292,9 +279,8 @@ static void test_fault_of_any_kind(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-static void test_fault_disarmed_and_misused(void **state)
+TEST(test_fault_disarmed_and_misused)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -320,9 +306,8 @@ static void test_fault_disarmed_and_misused(void **state)
 
 /* --- count --- */
 
-static void test_count(void **state)
+TEST(test_count)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -361,9 +346,8 @@ static void keep_line(void *ctx, const char *line)
     last->lines++;
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -406,9 +390,8 @@ static void test_log(void **state)
 
 /* --- limit --- */
 
-static void test_limit_is_exact(void **state)
+TEST(test_limit_is_exact)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -434,9 +417,8 @@ static void test_limit_is_exact(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-static void test_limit_keeps_count_when_the_device_fails(void **state)
+TEST(test_limit_keeps_count_when_the_device_fails)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -466,9 +448,8 @@ static void test_limit_keeps_count_when_the_device_fails(void **state)
 }
 
 /* A handle does not show its size, so the adaptor remembers sizes; the order of handles does not matter. */
-static void test_limit_remembers_sizes_of_handles(void **state)
+TEST(test_limit_remembers_sizes_of_handles)
 {
-    (void)state;
     enum { COUNT = 300 };
     fake_device fake;
     fake_init(&fake);
@@ -496,9 +477,8 @@ static void test_limit_remembers_sizes_of_handles(void **state)
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
 }
 
-static void test_limit_lowers_the_capacity(void **state)
+TEST(test_limit_lowers_the_capacity)
 {
-    (void)state;
     static const uint64_t cases[][3] = {
         /* device, limit, seen */
         {1u << 30, 1u << 20, 1u << 20},
@@ -554,9 +534,8 @@ static int ask_little(weir_device *limited, int rounds)
     return refused;
 }
 
-static void test_limit_doomed_requests_harm_no_one(void **state)
+TEST(test_limit_doomed_requests_harm_no_one)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -664,9 +643,8 @@ static void check_small_beside_large(weir_status large_verdict, weir_status smal
     pthread_mutex_destroy(&g.lock);
 }
 
-static void test_limit_waits_for_undecided_requests(void **state)
+TEST(test_limit_waits_for_undecided_requests)
 {
-    (void)state;
     check_small_beside_large(WEIR_ERR_NO_MEMORY, WEIR_OK, FAKE_GRANULE);
     check_small_beside_large(WEIR_OK, WEIR_ERR_LIMIT, 4 * FAKE_GRANULE);
 }
@@ -685,9 +663,8 @@ static weir_status destroy_and_reuse(void *ctx, weir_vm_handle handle)
     return weir_device_vm_create(self->limited, 3 * FAKE_PAGE, &self->handle);
 }
 
-static void test_limit_survives_reuse_of_a_handle(void **state)
+TEST(test_limit_survives_reuse_of_a_handle)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.ops.vm_destroy = destroy_and_reuse;
@@ -706,9 +683,8 @@ static void test_limit_survives_reuse_of_a_handle(void **state)
 
 /* --- stacks and threads --- */
 
-static void test_stack_of_adaptors(void **state)
+TEST(test_stack_of_adaptors)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -767,9 +743,8 @@ static void *churn(void *ctx)
     return NULL;
 }
 
-static void test_stack_from_several_threads(void **state)
+TEST(test_stack_from_several_threads)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const inner = device_of(&fake);
@@ -812,28 +787,5 @@ static void test_stack_from_several_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call_names),
-        cmocka_unit_test(test_every_kind_passes_everything_on),
-        cmocka_unit_test(test_every_kind_passes_arguments_and_results),
-        cmocka_unit_test(test_every_kind_passes_failures_and_their_reason),
-        cmocka_unit_test(test_every_kind_lacks_what_the_device_lacks),
-        cmocka_unit_test(test_functions_know_their_own_kind),
-        cmocka_unit_test(test_null_arguments),
-        cmocka_unit_test(test_fault_strikes_the_nth_call_of_each_kind),
-        cmocka_unit_test(test_fault_of_any_kind),
-        cmocka_unit_test(test_fault_disarmed_and_misused),
-        cmocka_unit_test(test_count),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_limit_is_exact),
-        cmocka_unit_test(test_limit_keeps_count_when_the_device_fails),
-        cmocka_unit_test(test_limit_remembers_sizes_of_handles),
-        cmocka_unit_test(test_limit_lowers_the_capacity),
-        cmocka_unit_test(test_limit_doomed_requests_harm_no_one),
-        cmocka_unit_test(test_limit_waits_for_undecided_requests),
-        cmocka_unit_test(test_limit_survives_reuse_of_a_handle),
-        cmocka_unit_test(test_stack_of_adaptors),
-        cmocka_unit_test(test_stack_from_several_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -212,9 +212,8 @@ static void close_arena(struct tested *t)
 
 /* --- arguments --- */
 
-static void bad_arguments_change_nothing(void **state)
+TEST(bad_arguments_change_nothing)
 {
-    (void)state;
     struct world w = open_world();
     struct world other = open_world();
     weir_arena *arena = NULL;
@@ -275,9 +274,8 @@ static void bad_arguments_change_nothing(void **state)
 
 /* --- bumping --- */
 
-static void allocations_follow_one_another(void **state)
+TEST(allocations_follow_one_another)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     const uint64_t first = get_aligned(&t, 100, 1);
@@ -301,9 +299,8 @@ static void allocations_follow_one_another(void **state)
 }
 
 /* A request that fits no empty chunk gets a block of its own, and the current chunk stays current. */
-static void large_requests_get_blocks_of_their_own(void **state)
+TEST(large_requests_get_blocks_of_their_own)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     const uint64_t first = get(&t, 512);
@@ -326,9 +323,8 @@ static void large_requests_get_blocks_of_their_own(void **state)
 /* --- resetting --- */
 
 /* The kept chunks serve the next step at the same addresses, without a call of the pool or the device. */
-static void a_step_repeats_itself(void **state)
+TEST(a_step_repeats_itself)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 3, 0);
     uint64_t address[9];
@@ -353,9 +349,8 @@ static void a_step_repeats_itself(void **state)
     close_clean(&w);
 }
 
-static void no_more_is_kept_than_asked(void **state)
+TEST(no_more_is_kept_than_asked)
 {
-    (void)state;
     struct world w = open_world();
     struct tested two = open_arena(&w, A, 2, 0);
     struct tested none = open_arena(&w, B, 7, WEIR_ARENA_KEEP_NONE);
@@ -385,9 +380,8 @@ static void no_more_is_kept_than_asked(void **state)
 
 /* --- marks --- */
 
-static void a_rewind_releases_what_lies_above(void **state)
+TEST(a_rewind_releases_what_lies_above)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 1, 0);
     const size_t empty = mark(&t);
@@ -427,9 +421,8 @@ static void refuse(struct tested *t, weir_mark mark)
     assert_memory_equal(&before, &after, sizeof(before));
 }
 
-static void wrong_marks_are_refused(void **state)
+TEST(wrong_marks_are_refused)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     struct tested other = open_arena(&w, A, 0, 0);
@@ -471,9 +464,8 @@ static void wrong_marks_are_refused(void **state)
 }
 
 /* A loop that marks and rewinds without end uses no more memory than its first turn. */
-static void marks_at_one_place_are_one(void **state)
+TEST(marks_at_one_place_are_one)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     (void)get(&t, 100);
@@ -496,9 +488,8 @@ static void marks_at_one_place_are_one(void **state)
 
 /* The pool has memory for the request but not for a chunk, then for neither. Nothing is lost, and the arena stays
  * usable. */
-static void a_full_pool_is_reported(void **state)
+TEST(a_full_pool_is_reported)
 {
-    (void)state;
     struct world w = open_limited(REGION, 0);
     weir_block *block = NULL;
     ok(weir_pool_alloc(w.pool, w.stream[B], REGION - CHUNK - 2 * KIB, 0, &block));
@@ -526,9 +517,8 @@ static void a_full_pool_is_reported(void **state)
 }
 
 /* The arena frees its kept chunks before it refuses a large request. */
-static void kept_chunks_go_before_a_refusal(void **state)
+TEST(kept_chunks_go_before_a_refusal)
 {
-    (void)state;
     struct world w = open_limited(REGION, 0);
     struct tested t = open_arena(&w, A, 0, 0);
     for (int i = 0; i < 4; i++) {
@@ -547,9 +537,8 @@ static void kept_chunks_go_before_a_refusal(void **state)
 /* --- streams --- */
 
 /* The arena's own stream orders the old use before the new one, after a reset and after a rewind. */
-static void own_work_may_still_run(void **state)
+TEST(own_work_may_still_run)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     for (int step = 0; step < 4; step++) {
@@ -588,9 +577,8 @@ static void steps_that_another_stream_reads(struct tested *t, bool tell, bool by
     writes(w->sim, w->native[A], get_tagged(t, 4 * KIB, "second"), 4 * KIB, "overwrite");
 }
 
-static void other_streams_are_waited_for(void **state)
+TEST(other_streams_are_waited_for)
 {
-    (void)state;
     for (int by_rewind = 0; by_rewind < 2; by_rewind++) {
         struct world w = open_world();
         struct tested t = open_arena(&w, A, 0, 0);
@@ -602,9 +590,8 @@ static void other_streams_are_waited_for(void **state)
 }
 
 /* The seeded mistake: without weir_arena_use the auditor finds the hazard, so the test above could fail. */
-static void an_untold_stream_is_a_hazard(void **state)
+TEST(an_untold_stream_is_a_hazard)
 {
-    (void)state;
     for (int by_rewind = 0; by_rewind < 2; by_rewind++) {
         struct world w = open_world();
         struct tested t = open_arena(&w, A, 0, 0);
@@ -618,9 +605,8 @@ static void an_untold_stream_is_a_hazard(void **state)
 }
 
 /* A use covers later allocations: in the same chunk, in a kept one, in a new one and in blocks of their own. */
-static void a_use_covers_what_comes_later(void **state)
+TEST(a_use_covers_what_comes_later)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 2, 0);
     (void)get(&t, CHUNK);
@@ -649,9 +635,8 @@ static void a_use_covers_what_comes_later(void **state)
 }
 
 /* After the end of the use, and a wait that the pool is told of, the same memory serves the next step at once. */
-static void an_ended_use_and_a_wait_give_the_memory_back(void **state)
+TEST(an_ended_use_and_a_wait_give_the_memory_back)
 {
-    (void)state;
     for (int told = 0; told < 2; told++) {
         struct world w = open_world();
         struct tested t = open_arena(&w, A, 0, 0);
@@ -685,9 +670,8 @@ static void an_ended_use_and_a_wait_give_the_memory_back(void **state)
 
 /* --- the end of streams and pools below an arena --- */
 
-static void a_retired_stream_gives_no_more(void **state)
+TEST(a_retired_stream_gives_no_more)
 {
-    (void)state;
     for (int reused = 0; reused < 2; reused++) {
         struct world w = open_world();
         struct tested t = open_arena(&w, A, 0, 0);
@@ -721,9 +705,8 @@ static void a_retired_stream_gives_no_more(void **state)
 }
 
 /* Retiring a stream waits for it, so its use is forgotten. */
-static void a_retired_user_is_forgotten(void **state)
+TEST(a_retired_user_is_forgotten)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     const uint64_t first = get(&t, CHUNK);
@@ -741,9 +724,8 @@ static void a_retired_user_is_forgotten(void **state)
     close_clean(&w);
 }
 
-static void a_pool_that_is_gone_is_refused(void **state)
+TEST(a_pool_that_is_gone_is_refused)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     struct tested other = open_arena(&w, B, 0, 0);
@@ -771,9 +753,8 @@ static void a_pool_that_is_gone_is_refused(void **state)
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
-static void a_child_may_destroy(void **state)
+TEST(a_child_may_destroy)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     struct tested other = open_arena(&w, A, 0, 0);
@@ -818,9 +799,8 @@ static bool count_lines(void *ctx, const char *lines, size_t length)
     return true;
 }
 
-static void a_recorder_sees_blocks(void **state)
+TEST(a_recorder_sees_blocks)
 {
-    (void)state;
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 1, 0);
     struct text text = {0};
@@ -919,9 +899,8 @@ static void random_step(struct tested *t, uint64_t *random)
 }
 
 /* Three arenas on three streams of a small pool, so that chunks move between streams; the auditor checks each reuse. */
-static void random_programs(void **state)
+TEST(random_programs)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         uint64_t random = seed;
         struct world w = open_limited(0, seed % 3 == 0 ? WEIR_POOL_NO_FRONT_CACHE : 0);
@@ -985,9 +964,8 @@ static void *work(void *ctx)
     return NULL;
 }
 
-static void two_arenas_in_two_threads(void **state)
+TEST(two_arenas_in_two_threads)
 {
-    (void)state;
     struct world w = open_world();
     struct worker workers[2];
     pthread_t threads[2];
@@ -1007,29 +985,5 @@ static void two_arenas_in_two_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_arguments_change_nothing),
-        cmocka_unit_test(allocations_follow_one_another),
-        cmocka_unit_test(large_requests_get_blocks_of_their_own),
-        cmocka_unit_test(a_step_repeats_itself),
-        cmocka_unit_test(no_more_is_kept_than_asked),
-        cmocka_unit_test(a_rewind_releases_what_lies_above),
-        cmocka_unit_test(wrong_marks_are_refused),
-        cmocka_unit_test(marks_at_one_place_are_one),
-        cmocka_unit_test(a_full_pool_is_reported),
-        cmocka_unit_test(kept_chunks_go_before_a_refusal),
-        cmocka_unit_test(own_work_may_still_run),
-        cmocka_unit_test(other_streams_are_waited_for),
-        cmocka_unit_test(an_untold_stream_is_a_hazard),
-        cmocka_unit_test(a_use_covers_what_comes_later),
-        cmocka_unit_test(an_ended_use_and_a_wait_give_the_memory_back),
-        cmocka_unit_test(a_retired_stream_gives_no_more),
-        cmocka_unit_test(a_retired_user_is_forgotten),
-        cmocka_unit_test(a_pool_that_is_gone_is_refused),
-        cmocka_unit_test(a_child_may_destroy),
-        cmocka_unit_test(a_recorder_sees_blocks),
-        cmocka_unit_test(random_programs),
-        cmocka_unit_test(two_arenas_in_two_threads),
-    };
-    return cmocka_run_group_tests_name("arenas", tests, NULL, NULL);
+    return run_all_tests("arenas", NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* ascendcl_network_test.c: networks of the simulated runtime: the reader and its refusals, shapes,
  * memory plans, costs. */
+#include "../rig/test.h"
 #include "network.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +46,7 @@ static acl__shape *shapes_of(const acl__network *network, const acl__shape *inpu
 #define HEAD "7767517\n"
 #define NET(layers, blobs, text) HEAD layers " " blobs "\n" text
 
-static void malformed_texts_are_named(void **state)
+TEST(malformed_texts_are_named)
 {
     static const struct {
         const char *text;
@@ -118,7 +114,6 @@ static void malformed_texts_are_named(void **state)
          "the shape of output 0 has a number out"},
         {NET("1", "1", "Input \001 0 1 b\n"), WEIR_ERR_INVALID, "the name of a layer has a control character"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         acl__network *network = NULL;
         acl__model_error error;
@@ -129,10 +124,9 @@ static void malformed_texts_are_named(void **state)
     }
 }
 
-static void a_long_name_is_refused(void **state)
+TEST(a_long_name_is_refused)
 {
     char text[400];
-    (void)state;
     for (size_t length = ACL__MAX_NAME; length <= ACL__MAX_NAME + 1; length++) {
         acl__network *network = NULL;
         acl__model_error error;
@@ -143,14 +137,13 @@ static void a_long_name_is_refused(void **state)
     }
 }
 
-static void the_text_needs_no_end(void **state)
+TEST(the_text_needs_no_end)
 {
     /* A text without a terminating NUL, with carriage returns, blank lines and no newline at the end. */
     static const char text[] = "\r\n7767517\r\n\n2 2\r\n\nInput  a\t0 1 b   0=4\r\n \nReLU c 1 1 b d";
     char *exact = malloc(sizeof(text) - 1);
     acl__network *network = NULL;
     acl__model_error error;
-    (void)state;
     assert_non_null(exact);
     memcpy(exact, text, sizeof(text) - 1);
     if (acl__network_parse("net", exact, sizeof(text) - 1, &network, &error) != WEIR_OK) {
@@ -164,23 +157,21 @@ static void the_text_needs_no_end(void **state)
     acl__network_free(network);
 }
 
-static void a_file_that_is_not_there(void **state)
+TEST(a_file_that_is_not_there)
 {
     acl__network *network = NULL;
     acl__model_error error;
-    (void)state;
     assert_int_equal(acl__network_read("/no/such/file.param", &network, &error), WEIR_ERR_DEVICE);
     assert_non_null(strstr(error.text, "/no/such/file.param: "));
     assert_int_equal(acl__network_read("/", &network, &error), WEIR_ERR_DEVICE);
     assert_null(network);
 }
 
-static void values_are_read(void **state)
+TEST(values_are_read)
 {
     acl__network *n = parse(NET("2", "2",
                                 "Input a 0 1 b 0=+7 1=-3.25e+1 -23302=3,1,2.5e-1,-4\n"
                                 "Clip c 1 1 b d 0=-3.402823e+38 1=3.402823e+38 -23303=0\n"));
-    (void)state;
     const acl__layer *a = &n->layers[0], *c = &n->layers[1];
     uint32_t count = 0;
     assert_int_equal(acl__layer_int(n, a, 0, 0), 7);
@@ -201,7 +192,7 @@ static void values_are_read(void **state)
 /* --- shapes --- */
 
 /* Each case is one layer after an input of 17 x 13 x 8 (w x h x c), with the shape of its output or the error. */
-static void layers_shape_their_outputs(void **state)
+TEST(layers_shape_their_outputs)
 {
     static const struct {
         const char *layer; /* "TYPE params" */
@@ -271,7 +262,6 @@ static void layers_shape_their_outputs(void **state)
         {"Yolov3DetectionOutput 1=3", {2, 6, 663, 1, 1}, NULL},
         {"Yolov3DetectionOutput 1=9", {0}, "9 boxes a cell from 8 channels"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256], type[64];
         const char *blank = strchr(cases[i].layer, ' ');
@@ -298,14 +288,13 @@ static void layers_shape_their_outputs(void **state)
     }
 }
 
-static void several_inputs_are_joined(void **state)
+TEST(several_inputs_are_joined)
 {
     acl__network *n = parse(NET("7", "8",
                                 "Input i 0 2 a b\nConcat c 2 1 a b c\nConcat d 2 1 a b d 0=-1\n"
                                 "Eltwise e 2 1 a b e\nReLU r 1 1 c f\nReLU s 1 1 d g\nReLU t 1 1 e h\n"));
     acl__shape inputs[2] = {{3, 4, 5, 1, 6}, {3, 4, 5, 1, 2}}, shapes[8];
     acl__model_error error;
-    (void)state;
     /* Inputs that are joined along the width must have equal channels. */
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
     assert_non_null(
@@ -327,9 +316,8 @@ static void several_inputs_are_joined(void **state)
     acl__network_free(n);
 }
 
-static void bytes_follow_the_layout(void **state)
+TEST(bytes_follow_the_layout)
 {
-    (void)state;
     assert_int_equal(acl__shape_bytes(&(acl__shape){1, 1000, 1, 1, 1}), 4004);
     assert_int_equal(acl__shape_bytes(&(acl__shape){2, 3, 5, 1, 1}), 64);
     assert_int_equal(acl__shape_bytes(&(acl__shape){3, 3, 5, 1, 7}), 64 * 7 + 4);
@@ -389,7 +377,7 @@ static void check_plan(const acl__network *n)
     acl__plan_free(plan);
 }
 
-static void plans_lose_nothing(void **state)
+TEST(plans_lose_nothing)
 {
     static const char *const nets[] = {
         /* A layer works in place if it is the only reader of its input, and into new memory after a split. */
@@ -406,7 +394,6 @@ static void plans_lose_nothing(void **state)
             "f\n"
             "Concat k 2 1 d f g\n"),
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         acl__network *n = parse(nets[i]);
         check_plan(n);
@@ -420,10 +407,9 @@ static uint32_t random_below(uint64_t *seed, uint32_t limit)
     return (uint32_t)(*seed >> 33) % limit;
 }
 
-static void plans_of_random_networks(void **state)
+TEST(plans_of_random_networks)
 {
     static const char *const kinds[] = {"ReLU", "Split", "Noop", "Convolution", "Eltwise", "Dropout", "Reshape"};
-    (void)state;
     for (uint64_t round = 1; round <= 300; round++) {
         uint64_t seed = round;
         char text[8192];
@@ -467,11 +453,10 @@ static void totals(const acl__network *n, const acl__shape *inputs, acl__cost *s
     free(shapes);
 }
 
-static void resnet50_is_resnet50(void **state)
+TEST(resnet50_is_resnet50)
 {
     acl__network *n = read_own("resnet50.param");
     acl__cost sum, larger;
-    (void)state;
     check_plan(n);
     totals(n, NULL, &sum);
     /* Published: 25,557,032 parameters, of which 26,560 scales of batch normalisations are folded away here;
@@ -488,11 +473,10 @@ static void resnet50_is_resnet50(void **state)
     acl__network_free(n);
 }
 
-static void mobilenet_v2_is_mobilenet_v2(void **state)
+TEST(mobilenet_v2_is_mobilenet_v2)
 {
     acl__network *n = read_own("mobilenet_v2.param");
     acl__cost sum;
-    (void)state;
     check_plan(n);
     totals(n, NULL, &sum);
     /* Published: 3,504,872 parameters, of which 17,056 scales are folded away here; 300 M multiply-adds. */
@@ -501,9 +485,8 @@ static void mobilenet_v2_is_mobilenet_v2(void **state)
     acl__network_free(n);
 }
 
-static void the_roofline_is_the_longest_side(void **state)
+TEST(the_roofline_is_the_longest_side)
 {
-    (void)state;
     assert_int_equal(acl__roofline_ns(0, 0, 0), 5000);
     assert_int_equal(acl__roofline_ns(0, 0, 12000000), 10000);
     assert_int_equal(acl__roofline_ns(1280000000, 0, 12000000), 10000);
@@ -512,14 +495,13 @@ static void the_roofline_is_the_longest_side(void **state)
     assert_true(acl__roofline_ns(UINT64_MAX, UINT64_MAX, UINT64_MAX) > 0);
 }
 
-static void costs_count_what_a_layer_does(void **state)
+TEST(costs_count_what_a_layer_does)
 {
     acl__network *n = parse(NET("8", "9",
                                 "Input i 0 1 a 0=32 1=32 2=16\nConvolution c 1 1 a b 0=8 1=3 5=1 6=1152\n"
                                 "ConvolutionDepthWise d 1 1 b c 0=8 1=3 4=1 6=72 7=8\nSplit s 1 2 c d e\n"
                                 "Pooling p 1 1 d f 1=2 2=2\nReLU r 1 1 e g\nInnerProduct q 1 1 f h 0=10 1=1 2=18000\n"
                                 "Gemm m 1 1 h j 2=0 3=1 5=1 8=5 9=10\n"));
-    (void)state;
     acl__shape *shapes = shapes_of(n, NULL);
     acl__cost cost[8];
     for (uint32_t l = 0; l < 8; l++) {
@@ -544,21 +526,5 @@ static void costs_count_what_a_layer_does(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed_texts_are_named),
-        cmocka_unit_test(a_long_name_is_refused),
-        cmocka_unit_test(the_text_needs_no_end),
-        cmocka_unit_test(a_file_that_is_not_there),
-        cmocka_unit_test(values_are_read),
-        cmocka_unit_test(layers_shape_their_outputs),
-        cmocka_unit_test(several_inputs_are_joined),
-        cmocka_unit_test(bytes_follow_the_layout),
-        cmocka_unit_test(plans_lose_nothing),
-        cmocka_unit_test(plans_of_random_networks),
-        cmocka_unit_test(resnet50_is_resnet50),
-        cmocka_unit_test(mobilenet_v2_is_mobilenet_v2),
-        cmocka_unit_test(the_roofline_is_the_longest_side),
-        cmocka_unit_test(costs_count_what_a_layer_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

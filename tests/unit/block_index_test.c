@@ -6,16 +6,12 @@
  *
  * Linked so that calloc goes through the test's own function.
  */
+#include "../rig/test.h"
 #include "fake_device.h"
 #include "pool/pool_internal.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <sched.h>
 #include <stdlib.h>
@@ -192,9 +188,8 @@ static void run(struct shared *shared, struct part *parts, unsigned churner_coun
 }
 
 /* The first lookup creates the index, while the churners are at work, and it grows with the number of blocks. */
-static void test_what_is_held_is_found(void **state)
+TEST(test_what_is_held_is_found)
 {
-    (void)state;
     struct part *parts = calloc(churners + keepers, sizeof(*parts));
     assert_non_null(parts);
     for (int round = 0; round < 4; round++) {
@@ -212,9 +207,8 @@ static void test_what_is_held_is_found(void **state)
 
 /* --- growing --- */
 
-static void test_an_index_grows_under_its_reader(void **state)
+TEST(test_an_index_grows_under_its_reader)
 {
-    (void)state;
     enum { many = 30000 };
     struct shared shared = {.errors = 0};
     struct part *reader = calloc(1, sizeof(*reader));
@@ -246,9 +240,8 @@ static void test_an_index_grows_under_its_reader(void **state)
 
 /* --- no host memory --- */
 
-static void test_no_memory_for_an_index(void **state)
+TEST(test_no_memory_for_an_index)
 {
-    (void)state;
     struct world w;
     weir_block *block = NULL;
     weir_block *found = NULL;
@@ -277,9 +270,8 @@ static weir_status far_apart(void *ctx, uint64_t size, uint64_t *address)
 }
 
 /* An index that cannot grow has long chains, and still finds every block. */
-static void test_chains_longer_than_the_index(void **state)
+TEST(test_chains_longer_than_the_index)
 {
-    (void)state;
     enum { many = 1000 };
     struct world w;
     weir_block *block[many];
@@ -303,11 +295,5 @@ static void test_chains_longer_than_the_index(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_held_is_found),
-        cmocka_unit_test(test_an_index_grows_under_its_reader),
-        cmocka_unit_test(test_no_memory_for_an_index),
-        cmocka_unit_test(test_chains_longer_than_the_index),
-    };
-    return cmocka_run_group_tests_name("the index of blocks", tests, NULL, NULL);
+    return run_all_tests("the index of blocks", NULL, NULL);
 }

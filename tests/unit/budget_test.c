@@ -106,9 +106,8 @@ static weir_pool_stats figures(struct world *w)
 
 /* --- tags --- */
 
-static void test_a_name_is_a_tag(void **state)
+TEST(test_a_name_is_a_tag)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 0);
     char name[WEIR_TAG_NAME_BYTES + 1];
     weir_tag number = 77;
@@ -139,9 +138,8 @@ static void test_a_name_is_a_tag(void **state)
     close_world(&w);
 }
 
-static void test_tags_are_checked(void **state)
+TEST(test_tags_are_checked)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 0);
     struct world other = plain_world(16 * REGION, 0);
     weir_block *block = NULL;
@@ -169,9 +167,8 @@ static void test_tags_are_checked(void **state)
     close_world(&w);
 }
 
-static void test_bytes_blocks_and_peaks(void **state)
+TEST(test_bytes_blocks_and_peaks)
 {
-    (void)state;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     struct world w = open_world(16 * REGION, config);
     const weir_tag kv = tag(&w, "kv cache");
@@ -210,9 +207,8 @@ static void test_bytes_blocks_and_peaks(void **state)
     close_world(&w);
 }
 
-static void test_one_stream_has_exact_peaks(void **state)
+TEST(test_one_stream_has_exact_peaks)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
@@ -236,9 +232,8 @@ static void test_one_stream_has_exact_peaks(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_a_stream_may_have_a_tag(void **state)
+TEST(test_a_stream_may_have_a_tag)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 0);
     const weir_tag graph = tag(&w, "graph engine");
     weir_block *block = NULL;
@@ -281,9 +276,8 @@ static bool keep(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void test_a_recording_names_tags(void **state)
+TEST(test_a_recording_names_tags)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 0);
     struct recording recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
@@ -321,9 +315,8 @@ static void test_a_recording_names_tags(void **state)
 
 /* --- limits --- */
 
-static void test_limits_change(void **state)
+TEST(test_limits_change)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 4 * REGION);
     weir_block *blocks[4];
     fails(weir_pool_set_limits(NULL, 0, 0), WEIR_ERR_INVALID);
@@ -357,9 +350,8 @@ static void test_limits_change(void **state)
     close_world(&w);
 }
 
-static void test_configs_with_crossed_limits_are_turned_away(void **state)
+TEST(test_configs_with_crossed_limits_are_turned_away)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool *pool = NULL;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -373,9 +365,8 @@ static void test_configs_with_crossed_limits_are_turned_away(void **state)
 }
 
 /* Below the soft limit the pool grows; above it, a request waits for another stream's memory first. */
-static void test_the_soft_limit_makes_streams_wait(void **state)
+TEST(test_the_soft_limit_makes_streams_wait)
 {
-    (void)state;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.growth = WEIR_GROWTH_GROW_FIRST;
     config.soft_limit_bytes = 2 * REGION;
@@ -403,9 +394,8 @@ static void test_the_soft_limit_makes_streams_wait(void **state)
 }
 
 /* Above the soft limit a region is no larger than the request needs. */
-static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
+TEST(test_above_the_soft_limit_no_more_is_taken_than_needed)
 {
-    (void)state;
     weir_sim_config sim_config = free_of_charge();
     sim_config.capacity_bytes = 256 * MIB;
     weir_sim *sim = new_sim(sim_config);
@@ -461,9 +451,8 @@ static void idle_region_serves(uint64_t align, uint64_t limit)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_an_idle_region_is_not_returned_in_vain(void **state)
+TEST(test_an_idle_region_is_not_returned_in_vain)
 {
-    (void)state;
     idle_region_serves(2 * REGION, 0); /* a new region would have to be larger, for the alignment */
     idle_region_serves(0, REGION / 2); /* no new region: the pool is far above its limit */
 }
@@ -510,9 +499,8 @@ static struct world pressed_world(struct relief *relief, uint64_t soft)
     return open_world(64 * REGION, config);
 }
 
-static void test_pressure_is_told_once_per_crossing(void **state)
+TEST(test_pressure_is_told_once_per_crossing)
 {
-    (void)state;
     struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
@@ -546,9 +534,8 @@ static void test_pressure_is_told_once_per_crossing(void **state)
     close_world(&w);
 }
 
-static void test_pressure_may_be_relieved(void **state)
+TEST(test_pressure_may_be_relieved)
 {
-    (void)state;
     struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
@@ -569,9 +556,8 @@ static void test_pressure_may_be_relieved(void **state)
     close_world(&w);
 }
 
-static void test_pressure_may_call_the_pool(void **state)
+TEST(test_pressure_may_call_the_pool)
 {
-    (void)state;
     struct relief relief = {.allocates = true};
     struct world w = pressed_world(&relief, REGION);
     relief.w = &w;
@@ -601,9 +587,8 @@ static bool would_fit(struct world *w, const uint64_t *sizes, size_t n, uint64_t
     return fits;
 }
 
-static void test_all_or_none(void **state)
+TEST(test_all_or_none)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 3 * REGION);
     const weir_tag kv = tag(&w, "kv cache");
     const uint64_t sizes[] = {REGION, 512, 2 * REGION};
@@ -635,9 +620,8 @@ static void test_all_or_none(void **state)
     close_world(&w);
 }
 
-static void test_the_question_is_checked(void **state)
+TEST(test_the_question_is_checked)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 0);
     struct world other = plain_world(16 * REGION, 0);
     const uint64_t sizes[] = {512, 0, UINT64_MAX};
@@ -657,9 +641,8 @@ static void test_the_question_is_checked(void **state)
 }
 
 /* Pages of one size are counted exactly, new regions and half-used ones alike. */
-static void test_equal_pages_are_counted_exactly(void **state)
+TEST(test_equal_pages_are_counted_exactly)
 {
-    (void)state;
     uint64_t pages[64];
     uint64_t missing = 0;
     struct world w = plain_world(64 * REGION, 8 * REGION);
@@ -683,9 +666,8 @@ static void test_equal_pages_are_counted_exactly(void **state)
     close_world(&w);
 }
 
-static void test_different_sizes_take_a_region_each(void **state)
+TEST(test_different_sizes_take_a_region_each)
 {
-    (void)state;
     uint64_t missing = 0;
     struct world w = plain_world(64 * REGION, 16 * REGION);
     const uint64_t sizes[] = {6 * REGION, 4 * REGION, 3 * REGION, 700, 9000, 700, 700};
@@ -711,9 +693,8 @@ static uint64_t counted_region_size(const void *state, uint64_t size, uint64_t a
 
 /* Two questions to the strategy for each size, and an immediate answer: a sum over all sizes for each of them would
  * take many minutes. */
-static void test_a_group_may_be_of_very_many_sizes(void **state)
+TEST(test_a_group_may_be_of_very_many_sizes)
 {
-    (void)state;
     enum { many = 200000 };
     const uint64_t limit = UINT64_C(1) << 40;
     weir_strategy_ops counting = *weir_caching_strategy();
@@ -737,9 +718,8 @@ static void test_a_group_may_be_of_very_many_sizes(void **state)
 }
 
 /* Memory that other streams' work may still touch counts: the request would wait for it. */
-static void test_memory_in_use_by_other_streams_counts(void **state)
+TEST(test_memory_in_use_by_other_streams_counts)
 {
-    (void)state;
     uint64_t missing = 0;
     const uint64_t size = 2 * REGION;
     struct world w = plain_world(2 * REGION, 0);
@@ -754,9 +734,8 @@ static void test_memory_in_use_by_other_streams_counts(void **state)
     close_world(&w);
 }
 
-static void test_of_an_unknown_device_nothing_is_promised(void **state)
+TEST(test_of_an_unknown_device_nothing_is_promised)
 {
-    (void)state;
     uint64_t missing = 0;
     const uint64_t size = REGION;
     struct world w = plain_world(16 * REGION, REGION / 2); /* the limit leaves no room for a region */
@@ -773,9 +752,8 @@ static void test_of_an_unknown_device_nothing_is_promised(void **state)
 }
 
 /* With virtual memory free granules can be moved, so idle granules count as room. */
-static void test_idle_granules_are_room(void **state)
+TEST(test_idle_granules_are_room)
 {
-    (void)state;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     config.limit_bytes = 4 * REGION;
@@ -817,9 +795,8 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
 
 /* There are more holders than the record has room for: it lists the holders with the most bytes, in any order of
  * arrival. */
-static void test_the_record_holds_the_largest_holders(void **state)
+TEST(test_the_record_holds_the_largest_holders)
 {
-    (void)state;
     static const uint64_t parts[] = {3, 8, 1, 6, 2, 7, 5, 4};
     enum { holders = sizeof(parts) / sizeof(parts[0]) };
     struct world w = plain_world(REGION, 0);
@@ -842,9 +819,8 @@ static void test_the_record_holds_the_largest_holders(void **state)
     close_world(&w);
 }
 
-static void test_the_record_says_who_holds_what_and_where(void **state)
+TEST(test_the_record_says_who_holds_what_and_where)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 2 * REGION);
     const weir_tag kv = tag(&w, "kv cache");
     const weir_tag weights = tag(&w, "weights");
@@ -898,9 +874,8 @@ static void test_the_record_says_who_holds_what_and_where(void **state)
     close_world(&w);
 }
 
-static void test_a_pool_that_never_failed_has_little_to_say(void **state)
+TEST(test_a_pool_that_never_failed_has_little_to_say)
 {
-    (void)state;
     struct world w = plain_world(16 * REGION, 0);
     char report[64];
     weir_oom_record record = reason(&w);
@@ -913,9 +888,8 @@ static void test_a_pool_that_never_failed_has_little_to_say(void **state)
 }
 
 /* The device offers weir no wait; the program itself can wait. */
-static void test_waiting_is_advised_when_weir_could_not(void **state)
+TEST(test_waiting_is_advised_when_weir_could_not)
 {
-    (void)state;
     static const weir_device_call calls[] = {WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT};
     struct world w = plain_world(2 * REGION, 0);
     weir_block *block = get(&w, A, 2 * REGION, 0);
@@ -952,9 +926,8 @@ static void test_waiting_is_advised_when_weir_could_not(void **state)
 }
 
 /* The request needs two regions to go back: no advice names several places. */
-static void test_no_place_is_named_where_one_will_not_do(void **state)
+TEST(test_no_place_is_named_where_one_will_not_do)
 {
-    (void)state;
     struct world w = plain_world(4 * REGION, 0);
     for (int i = 0; i < 4; i++) {
         (void)get(&w, A, i < 2 ? REGION : REGION - 512, 0);
@@ -968,34 +941,5 @@ static void test_no_place_is_named_where_one_will_not_do(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_name_is_a_tag),
-        cmocka_unit_test(test_tags_are_checked),
-        cmocka_unit_test(test_bytes_blocks_and_peaks),
-        cmocka_unit_test(test_one_stream_has_exact_peaks),
-        cmocka_unit_test(test_a_stream_may_have_a_tag),
-        cmocka_unit_test(test_a_recording_names_tags),
-        cmocka_unit_test(test_limits_change),
-        cmocka_unit_test(test_configs_with_crossed_limits_are_turned_away),
-        cmocka_unit_test(test_the_soft_limit_makes_streams_wait),
-        cmocka_unit_test(test_above_the_soft_limit_no_more_is_taken_than_needed),
-        cmocka_unit_test(test_an_idle_region_is_not_returned_in_vain),
-        cmocka_unit_test(test_pressure_is_told_once_per_crossing),
-        cmocka_unit_test(test_pressure_may_be_relieved),
-        cmocka_unit_test(test_pressure_may_call_the_pool),
-        cmocka_unit_test(test_all_or_none),
-        cmocka_unit_test(test_the_question_is_checked),
-        cmocka_unit_test(test_equal_pages_are_counted_exactly),
-        cmocka_unit_test(test_different_sizes_take_a_region_each),
-        cmocka_unit_test(test_a_group_may_be_of_very_many_sizes),
-        cmocka_unit_test(test_memory_in_use_by_other_streams_counts),
-        cmocka_unit_test(test_of_an_unknown_device_nothing_is_promised),
-        cmocka_unit_test(test_idle_granules_are_room),
-        cmocka_unit_test(test_the_record_holds_the_largest_holders),
-        cmocka_unit_test(test_the_record_says_who_holds_what_and_where),
-        cmocka_unit_test(test_a_pool_that_never_failed_has_little_to_say),
-        cmocka_unit_test(test_waiting_is_advised_when_weir_could_not),
-        cmocka_unit_test(test_no_place_is_named_where_one_will_not_do),
-    };
-    return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
+    return run_all_tests("budget", NULL, NULL);
 }

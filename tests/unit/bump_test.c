@@ -1,14 +1,12 @@
 /* bump_test.c: promises of the strategy bump beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
+#include "../rig/test.h"
+
 #include <weir/bump.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define GRANULE UINT64_C(512)
 #define KIB UINT64_C(1024)
@@ -97,9 +95,8 @@ static bool gather(struct rig *rig, weir_lane lane, weir_tick tick, const weir_t
 
 /* --- bumping --- */
 
-static void blocks_lie_side_by_side(void **state)
+TEST(blocks_lie_side_by_side)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_chunk(&rig, CHUNK, 1);
@@ -114,9 +111,8 @@ static void blocks_lie_side_by_side(void **state)
 }
 
 /* A free in reverse order lowers the bump pointer; any other free does not. */
-static void the_pointer_comes_down(void **state)
+TEST(the_pointer_comes_down)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_chunk(&rig, CHUNK, 1);
@@ -138,9 +134,8 @@ static void the_pointer_comes_down(void **state)
 /* --- resetting --- */
 
 /* A chunk that is free in one lane is one piece with the tick of its latest free, in every order of frees. */
-static void a_reset_carries_the_latest_tick(void **state)
+TEST(a_reset_carries_the_latest_tick)
 {
-    (void)state;
     enum { count = 5 };
     for (size_t latest = 0; latest < count; latest++) {
         struct rig rig;
@@ -165,9 +160,8 @@ static void a_reset_carries_the_latest_tick(void **state)
 }
 
 /* A chunk freed in several lanes is reset for a lane only when this lane may take each part. */
-static void a_mixed_chunk_waits_for_each_lane(void **state)
+TEST(a_mixed_chunk_waits_for_each_lane)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     void *chunk = add_chunk(&rig, CHUNK, 1);
@@ -195,9 +189,8 @@ static void a_mixed_chunk_waits_for_each_lane(void **state)
 }
 
 /* A step that repeats the requests of the first step needs no more chunks than the first. */
-static void steps_use_the_same_chunks(void **state)
+TEST(steps_use_the_same_chunks)
 {
-    (void)state;
     enum { count = 96 };
     struct rig rig;
     start(&rig, NULL);
@@ -220,9 +213,8 @@ static void steps_use_the_same_chunks(void **state)
 /* --- holes --- */
 
 /* A large hole is used as a bump area before a new chunk is begun; a small hole is unused until the last resort. */
-static void holes_serve_and_crumbs_wait(void **state)
+TEST(holes_serve_and_crumbs_wait)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_chunk(&rig, CHUNK, 1);
@@ -252,9 +244,8 @@ static void holes_serve_and_crumbs_wait(void **state)
 }
 
 /* If a request does not fit, the smaller rest is left and the larger one stays current. */
-static void the_larger_rest_is_current(void **state)
+TEST(the_larger_rest_is_current)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_chunk(&rig, CHUNK, 1);
@@ -268,9 +259,8 @@ static void the_larger_rest_is_current(void **state)
     stop(&rig);
 }
 
-static void alignment_leaves_what_is_below(void **state)
+TEST(alignment_leaves_what_is_below)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_chunk(&rig, 4 * MIB, 1);
@@ -290,9 +280,8 @@ static void alignment_leaves_what_is_below(void **state)
 
 /* --- chunks --- */
 
-static void chunks_grow_with_the_pool(void **state)
+TEST(chunks_grow_with_the_pool)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     const void *own = rig.state;
@@ -311,9 +300,8 @@ static void chunks_grow_with_the_pool(void **state)
     stop(&rig);
 }
 
-static void a_bad_config_is_refused(void **state)
+TEST(a_bad_config_is_refused)
 {
-    (void)state;
     const weir_strategy_ops *ops = weir_bump_strategy();
     weir_bump_config config = {.struct_size = 1};
     void *own = calloc(1, ops->state_size(&config));
@@ -333,9 +321,8 @@ static void a_bad_config_is_refused(void **state)
 }
 
 /* A million live blocks are freed in a scattered order: only whole chunks are left. */
-static void a_million_blocks(void **state)
+TEST(a_million_blocks)
 {
-    (void)state;
     enum { count = 1000000, stride = 700001 /* prime */ };
     struct rig rig;
     start(&rig, NULL);
@@ -367,18 +354,5 @@ static void a_million_blocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_lie_side_by_side),
-        cmocka_unit_test(the_pointer_comes_down),
-        cmocka_unit_test(a_reset_carries_the_latest_tick),
-        cmocka_unit_test(a_mixed_chunk_waits_for_each_lane),
-        cmocka_unit_test(steps_use_the_same_chunks),
-        cmocka_unit_test(holes_serve_and_crumbs_wait),
-        cmocka_unit_test(the_larger_rest_is_current),
-        cmocka_unit_test(alignment_leaves_what_is_below),
-        cmocka_unit_test(chunks_grow_with_the_pool),
-        cmocka_unit_test(a_bad_config_is_refused),
-        cmocka_unit_test(a_million_blocks),
-    };
-    return cmocka_run_group_tests_name("the strategy bump", tests, NULL, NULL);
+    return run_all_tests("the strategy bump", NULL, NULL);
 }

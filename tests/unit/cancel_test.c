@@ -4,6 +4,8 @@
  * and every file is a cancellation point, so the thread would end at the first one that it reaches with cancellation
  * enabled. The thread must survive all calls, and end after them.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/arena.h>
 #include <weir/budget.h>
@@ -13,11 +15,6 @@
 #include <weir/observer.h>
 #include <weir/sim.h>
 #include <weir/trace.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -326,16 +323,14 @@ static void pools_come_through(uint32_t flags)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_pools(void **state)
+TEST(test_pools)
 {
-    (void)state;
     pools_come_through(0);
     pools_come_through(WEIR_POOL_NO_FRONT_CACHE);
 }
 
-static void test_pools_with_virtual_memory(void **state)
+TEST(test_pools_with_virtual_memory)
 {
-    (void)state;
     pools_come_through(WEIR_POOL_VIRTUAL_MEMORY);
 }
 
@@ -395,9 +390,8 @@ static void use_small_device(void)
     ok(weir_device_destroy(small));
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     come_through(use_small_device);
 }
 
@@ -460,13 +454,12 @@ static void *allocate(void *ctx)
     return NULL;
 }
 
-static void test_a_thread_that_waits_for_growth(void **state)
+TEST(test_a_thread_that_waits_for_growth)
 {
     static const weir_device_ops ops = {
         .struct_size = sizeof(ops), .get_info = plain_info, .region_alloc = slow_alloc, .region_free = no_free};
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     pthread_t thread;
-    (void)state;
     assert_int_equal(weir_device_create(&ops, NULL, &device), WEIR_OK);
     config.device = device;
     config.strategy = weir_caching_strategy();
@@ -542,9 +535,8 @@ static void close_host(void)
     ok(weir_host_pool_destroy(host));
 }
 
-static void test_host_pools(void **state)
+TEST(test_host_pools)
 {
-    (void)state;
     come_through(open_host);
     come_through(use_host);
     use_host();
@@ -603,9 +595,8 @@ static void close_heap(void)
     ok(weir_heap_destroy(heap));
 }
 
-static void test_heaps(void **state)
+TEST(test_heaps)
 {
-    (void)state;
     come_through(open_heap);
     come_through(use_heap);
     come_through(record_heap);
@@ -615,14 +606,9 @@ static void test_heaps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),      cmocka_unit_test(test_pools_with_virtual_memory),
-        cmocka_unit_test(test_devices),    cmocka_unit_test(test_a_thread_that_waits_for_growth),
-        cmocka_unit_test(test_host_pools), cmocka_unit_test(test_heaps),
-    };
     const int file = mkstemp(path);
     (void)alarm(120); /* ends the program if a cancelled thread has left a lock */
-    const int failed = cmocka_run_group_tests_name("cancellation", tests, NULL, NULL);
+    const int failed = run_all_tests("cancellation", NULL, NULL);
     (void)close(file);
     (void)unlink(path);
     return failed;

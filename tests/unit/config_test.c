@@ -1,10 +1,7 @@
 /* tests/unit/config_test.c: size-first structs between callers and libraries of different age. */
+#include "../rig/test.h"
+
 #include <weir/base.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <string.h>
 
@@ -33,18 +30,16 @@ static known garbage(void)
     return k;
 }
 
-static void test_adopt_same_size(void **state)
+TEST(test_adopt_same_size)
 {
-    (void)state;
     known dst = garbage();
     const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
     assert_memory_equal(&dst, &src, sizeof(dst));
 }
 
-static void test_adopt_older_leaves_zero(void **state)
+TEST(test_adopt_older_leaves_zero)
 {
-    (void)state;
     known dst = garbage();
     const older src = {.struct_size = sizeof(src), .a = 1};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
@@ -53,9 +48,8 @@ static void test_adopt_older_leaves_zero(void **state)
     assert_int_equal(dst.b, 0);
 }
 
-static void test_adopt_newer_with_zero_tail(void **state)
+TEST(test_adopt_newer_with_zero_tail)
 {
-    (void)state;
     known dst = garbage();
     const newer src = {.struct_size = sizeof(src), .a = 1, .b = 2, .c = 0};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
@@ -63,9 +57,8 @@ static void test_adopt_newer_with_zero_tail(void **state)
     assert_int_equal(dst.b, 2);
 }
 
-static void test_adopt_refuses_unknown_wishes(void **state)
+TEST(test_adopt_refuses_unknown_wishes)
 {
-    (void)state;
     newer src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     /* Each byte of the tail counts, the last one too. */
     for (size_t byte = sizeof(known); byte < sizeof(src); byte++) {
@@ -78,9 +71,8 @@ static void test_adopt_refuses_unknown_wishes(void **state)
     }
 }
 
-static void test_adopt_refuses_nonsense(void **state)
+TEST(test_adopt_refuses_nonsense)
 {
-    (void)state;
     known dst = garbage();
     const known unset = {.struct_size = 0, .a = 1};
     const known too_small = {.struct_size = sizeof(size_t) - 1};
@@ -89,9 +81,8 @@ static void test_adopt_refuses_nonsense(void **state)
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &too_small, "config"), WEIR_ERR_INVALID);
 }
 
-static void test_adopt_reads_no_byte_beyond_the_caller(void **state)
+TEST(test_adopt_reads_no_byte_beyond_the_caller)
 {
-    (void)state;
     /* An older struct that is followed by other data. */
     struct {
         older config;
@@ -102,9 +93,8 @@ static void test_adopt_reads_no_byte_beyond_the_caller(void **state)
     assert_int_equal(dst.b, 0);
 }
 
-static void test_report_to_older(void **state)
+TEST(test_report_to_older)
 {
-    (void)state;
     const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     struct {
         older config;
@@ -116,9 +106,8 @@ static void test_report_to_older(void **state)
     assert_int_equal(caller.other, 7);
 }
 
-static void test_report_to_newer(void **state)
+TEST(test_report_to_newer)
 {
-    (void)state;
     const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     newer dst = {.struct_size = sizeof(dst), .a = 9, .b = 9, .c = 9};
     assert_int_equal(weir_struct_report(&dst, &src, sizeof(src), "out"), WEIR_OK);
@@ -128,9 +117,8 @@ static void test_report_to_newer(void **state)
     assert_int_equal(dst.c, 0);
 }
 
-static void test_report_refuses_nonsense(void **state)
+TEST(test_report_refuses_nonsense)
 {
-    (void)state;
     const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     known dst = {.struct_size = 0, .a = 9};
     assert_int_equal(weir_struct_report(&dst, &src, sizeof(src), "out"), WEIR_ERR_INVALID);
@@ -140,16 +128,5 @@ static void test_report_refuses_nonsense(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adopt_same_size),
-        cmocka_unit_test(test_adopt_older_leaves_zero),
-        cmocka_unit_test(test_adopt_newer_with_zero_tail),
-        cmocka_unit_test(test_adopt_refuses_unknown_wishes),
-        cmocka_unit_test(test_adopt_refuses_nonsense),
-        cmocka_unit_test(test_adopt_reads_no_byte_beyond_the_caller),
-        cmocka_unit_test(test_report_to_older),
-        cmocka_unit_test(test_report_to_newer),
-        cmocka_unit_test(test_report_refuses_nonsense),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

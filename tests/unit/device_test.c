@@ -1,11 +1,7 @@
 /* tests/unit/device_test.c: the tables that weir_device_create accepts, the slots that it fills in, and its checks. */
+#include "../rig/test.h"
 #include "device/device_internal.h"
 #include "fake_device.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +23,8 @@ static void assert_refused(fake_device *fake, weir_status expected)
     assert_int_equal(fake->destroyed, 0);
 }
 
-static void test_every_call_arrives_once(void **state)
+TEST(test_every_call_arrives_once)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -43,9 +38,8 @@ static void test_every_call_arrives_once(void **state)
     assert_int_equal(fake.destroyed, 1);
 }
 
-static void test_a_held_device_is_not_destroyed(void **state)
+TEST(test_a_held_device_is_not_destroyed)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -65,9 +59,8 @@ static void test_a_held_device_is_not_destroyed(void **state)
     assert_int_equal(fake.destroyed, 1);
 }
 
-static void test_arguments_arrive(void **state)
+TEST(test_arguments_arrive)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -85,9 +78,8 @@ static void test_arguments_arrive(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_results_come_back(void **state)
+TEST(test_results_come_back)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -109,9 +101,8 @@ static void test_results_come_back(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_failure_leaves_results_untouched(void **state)
+TEST(test_failure_leaves_results_untouched)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -134,9 +125,8 @@ static void test_failure_leaves_results_untouched(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_missing_groups_say_unsupported(void **state)
+TEST(test_missing_groups_say_unsupported)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake_without_ordering(&fake);
@@ -151,9 +141,8 @@ static void test_missing_groups_say_unsupported(void **state)
 }
 
 /* Takes one slot away at a time: each slot is part of a group, or required. */
-static void test_partial_groups_are_refused(void **state)
+TEST(test_partial_groups_are_refused)
 {
-    (void)state;
     fake_device fake;
 #define WITHOUT(name, slot)                                                                                            \
     fake_init(&fake);                                                                                                  \
@@ -166,9 +155,8 @@ static void test_partial_groups_are_refused(void **state)
     assert_refused(&fake, WEIR_ERR_INVALID);
 }
 
-static void test_abilities_must_match_groups(void **state)
+TEST(test_abilities_must_match_groups)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.info.abilities = WEIR_DEVICE_VIRTUAL_MEMORY;
@@ -186,9 +174,8 @@ static void test_abilities_must_match_groups(void **state)
     assert_refused(&fake, WEIR_ERR_INVALID);
 }
 
-static void test_odd_facts_are_refused(void **state)
+TEST(test_odd_facts_are_refused)
 {
-    (void)state;
     static const uint64_t odd[] = {0, 3, 6, 4097, UINT64_MAX};
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         fake_device fake;
@@ -204,18 +191,16 @@ static void test_odd_facts_are_refused(void **state)
     }
 }
 
-static void test_failure_of_get_info_is_passed_on(void **state)
+TEST(test_failure_of_get_info_is_passed_on)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.info_status = WEIR_ERR_DEVICE;
     assert_refused(&fake, WEIR_ERR_DEVICE);
 }
 
-static void test_facts_are_copied_once(void **state)
+TEST(test_facts_are_copied_once)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     memset(fake.info.name, 'x', sizeof(fake.info.name)); /* no NUL */
@@ -235,9 +220,8 @@ static void test_facts_are_copied_once(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_older_table(void **state)
+TEST(test_older_table)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake_without_ordering(&fake);
@@ -263,9 +247,8 @@ static void test_older_table(void **state)
     free(older);
 }
 
-static void test_newer_table(void **state)
+TEST(test_newer_table)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     struct {
@@ -280,9 +263,8 @@ static void test_newer_table(void **state)
     assert_int_equal(weir_device_create(&newer.ops, &fake, &device), WEIR_ERR_UNSUPPORTED);
 }
 
-static void test_native_error(void **state)
+TEST(test_native_error)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     int64_t code = -1;
@@ -304,9 +286,8 @@ static void test_native_error(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_bad_sizes_never_arrive(void **state)
+TEST(test_bad_sizes_never_arrive)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -328,9 +309,8 @@ static void test_bad_sizes_never_arrive(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_null_arguments_never_arrive(void **state)
+TEST(test_null_arguments_never_arrive)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -362,9 +342,8 @@ static void test_null_arguments_never_arrive(void **state)
     assert_int_equal(weir_device_destroy(NULL), WEIR_OK);
 }
 
-static void test_context_only_for_its_own_table(void **state)
+TEST(test_context_only_for_its_own_table)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
@@ -377,24 +356,5 @@ static void test_context_only_for_its_own_table(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_arrives_once),
-        cmocka_unit_test(test_a_held_device_is_not_destroyed),
-        cmocka_unit_test(test_arguments_arrive),
-        cmocka_unit_test(test_results_come_back),
-        cmocka_unit_test(test_failure_leaves_results_untouched),
-        cmocka_unit_test(test_missing_groups_say_unsupported),
-        cmocka_unit_test(test_partial_groups_are_refused),
-        cmocka_unit_test(test_abilities_must_match_groups),
-        cmocka_unit_test(test_odd_facts_are_refused),
-        cmocka_unit_test(test_failure_of_get_info_is_passed_on),
-        cmocka_unit_test(test_facts_are_copied_once),
-        cmocka_unit_test(test_older_table),
-        cmocka_unit_test(test_newer_table),
-        cmocka_unit_test(test_native_error),
-        cmocka_unit_test(test_bad_sizes_never_arrive),
-        cmocka_unit_test(test_null_arguments_never_arrive),
-        cmocka_unit_test(test_context_only_for_its_own_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

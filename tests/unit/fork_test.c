@@ -5,6 +5,8 @@
  * all instants, so the children see structures in the middle of every change and locks held at every place where they
  * are held for long. Linked with --wrap, which makes the instants known.
  */
+#include "../rig/test.h"
+
 #include <weir/adaptor.h>
 #include <weir/arena.h>
 #include <weir/budget.h>
@@ -15,11 +17,6 @@
 #include <weir/sim.h>
 #include <weir/size_class.h>
 #include <weir/trace.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -456,24 +453,21 @@ static void fork_everywhere(const weir_strategy_ops *of, uint32_t flags)
     print_message("%u instants\n", instants);
 }
 
-static void test_pool_of_regions(void **state)
+TEST(test_pool_of_regions)
 {
-    (void)state;
     fork_everywhere(weir_caching_strategy(), 0);
 }
 
-static void test_pool_with_virtual_memory(void **state)
+TEST(test_pool_with_virtual_memory)
 {
-    (void)state;
     fork_everywhere(weir_size_class_strategy(), WEIR_POOL_VIRTUAL_MEMORY);
 }
 
 /* The reader of a pipe sees its end when the last process has closed it. */
-static void test_a_child_closes_the_file(void **state)
+TEST(test_a_child_closes_the_file)
 {
     weir_recorder *recorder = NULL;
     int status = 0;
-    (void)state;
     assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
     const pid_t child = fork();
     if (child == 0) {
@@ -489,13 +483,8 @@ static void test_a_child_closes_the_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool_of_regions),
-        cmocka_unit_test(test_pool_with_virtual_memory),
-        cmocka_unit_test(test_a_child_closes_the_file),
-    };
     const int file = mkstemp(path);
-    const int failed = cmocka_run_group_tests_name("fork", tests, NULL, NULL);
+    const int failed = run_all_tests("fork", NULL, NULL);
     (void)close(file);
     (void)unlink(path);
     return failed;

@@ -1,5 +1,6 @@
 /* tests/unit/heap_test.c: features of a heap: the peak that many threads count, recording, the ends of processes, and
  * pageable pools under it. tests/contract/heap_contract.c tests the rules for every source. */
+#include "../rig/test.h"
 #include "heap_internal.h"
 #include "sandbox.h"
 
@@ -7,16 +8,12 @@
 #include <weir/sim.h>
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -45,9 +42,8 @@ static uint64_t next(uint64_t *seed)
     return *seed;
 }
 
-static void test_tally_is_exact(void **state)
+TEST(test_tally_is_exact)
 {
-    (void)state;
     weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
@@ -73,9 +69,8 @@ static void test_tally_is_exact(void **state)
 }
 
 /* Cells return their shares, and a thread may give back bytes that another thread took. */
-static void test_tally_of_cells(void **state)
+TEST(test_tally_of_cells)
 {
-    (void)state;
     weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
@@ -112,9 +107,8 @@ static void *add_and_remove(void *argument)
     return NULL;
 }
 
-static void test_tally_of_threads(void **state)
+TEST(test_tally_of_threads)
 {
-    (void)state;
     weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
@@ -247,9 +241,8 @@ static void record_all(weir_heap *heap, bool can_move)
     assert_int_equal(stats_of(heap).live_bytes, 0);
 }
 
-static void test_recording(void **state)
+TEST(test_recording)
 {
-    (void)state;
     weir_heap *heap = plain_heap();
     record_all(heap, true);
     record_all(heap, true); /* a second time with other recorders */
@@ -289,9 +282,8 @@ static bool count_priors(void *ctx, const char *bytes, size_t length)
 }
 
 /* More blocks are live than a ring buffer holds, and it is not drained in between. */
-static void test_recording_of_many_priors(void **state)
+TEST(test_recording_of_many_priors)
 {
-    (void)state;
     enum { MANY = 5000 };
     static void *blocks[MANY];
     size_t priors = 0;
@@ -338,9 +330,8 @@ static bool shuffle(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
     return attempt == 0;
 }
 
-static void test_recording_of_moves_in_moves(void **state)
+TEST(test_recording_of_moves_in_moves)
 {
-    (void)state;
     static text t;
     cached c = {0};
     weir_heap *heap = NULL;
@@ -410,9 +401,8 @@ static void *work_cancelled(void *argument)
 
 /* A cancelled thread that finds no space for its events writes the file; it does not end there while
  * it holds a lock. */
-static void test_recording_of_cancelled(void **state)
+TEST(test_recording_of_cancelled)
 {
-    (void)state;
     cancelled c = {.heap = self_recorded_heap()};
     pthread_t thread;
     void *result = NULL;
@@ -454,9 +444,8 @@ static bool discard(void *ctx, const char *bytes, size_t length)
 }
 
 /* No call uses a recorder after its removal: the test frees it each time. */
-static void test_recorders_come_and_go(void **state)
+TEST(test_recorders_come_and_go)
 {
-    (void)state;
     busy b = {.heap = plain_heap()};
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++) {
@@ -511,9 +500,8 @@ static void find_stranger(weir_heap *heap)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-static void test_check_finds_strangers(void **state)
+TEST(test_check_finds_strangers)
 {
-    (void)state;
     weir_heap *heap = NULL;
     weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
@@ -575,9 +563,8 @@ static void *hand_over(void *argument)
 
 /* One thread allocates blocks that another thread frees. The counts of the two are read at different moments, but the
  * difference is never below 0. */
-static void test_counts_do_not_wrap(void **state)
+TEST(test_counts_do_not_wrap)
 {
-    (void)state;
     baton b = {.heap = plain_heap()};
     pthread_t threads[2];
     /* The allocating thread has the younger cache, so its counts are read first. */
@@ -646,9 +633,8 @@ static int leave_to_destructor(void)
     exit(1);
 }
 
-static void test_outlives_main(void **state)
+TEST(test_outlives_main)
 {
-    (void)state;
     assert_int_equal(in_child(leave_to_atexit), 42);
     assert_int_equal(in_child(leave_to_destructor), 43);
 }
@@ -672,9 +658,8 @@ static int in_forked_child(void)
     return 0;
 }
 
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
     forked_heap = plain_heap();
     forked_small = weir_heap_alloc(forked_heap, 100);
     forked_large = weir_heap_alloc(forked_heap, 500000);
@@ -695,9 +680,8 @@ static int in_recorded_child(void)
 }
 
 /* A child destroys a heap that records itself, and calls exit; the file stays the parent's. */
-static void test_fork_while_recorded(void **state)
+TEST(test_fork_while_recorded)
 {
-    (void)state;
     forked_heap = self_recorded_heap();
     void *block = weir_heap_alloc(forked_heap, 100);
     assert_int_equal(in_child(in_recorded_child), 0);
@@ -725,9 +709,8 @@ static int without_advice(void)
     return 0;
 }
 
-static void test_without_advice(void **state)
+TEST(test_without_advice)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message("a sanitizer advises the system itself\n");
     skip();
@@ -740,9 +723,8 @@ static void test_without_advice(void **state)
 
 /* --- pageable pools --- */
 
-static void test_pageable_pool(void **state)
+TEST(test_pageable_pool)
 {
-    (void)state;
     weir_host_pool *pool = NULL;
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     weir_host_pool_config bad = WEIR_HOST_POOL_CONFIG_INIT;
@@ -815,9 +797,8 @@ static void acts_on_advice(weir_heap *heap, size_t size, bool is_long_lived)
     }
 }
 
-static void test_advice_is_what_is_missing(void **state)
+TEST(test_advice_is_what_is_missing)
 {
-    (void)state;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     weir_heap *heap = NULL;
     config.limit_bytes = 20 * MIB;
@@ -832,9 +813,8 @@ static void test_advice_is_what_is_missing(void **state)
 }
 
 /* The advice is right for a heap full of holes, with requests of all sizes, for both sources. */
-static void test_advice_on_random_heaps(void **state)
+TEST(test_advice_on_random_heaps)
 {
-    (void)state;
     enum { HEAPS = 60, COUNT = 400 };
     uint64_t seed = 20261122;
     int failed = 0;
@@ -865,9 +845,8 @@ static void test_advice_on_random_heaps(void **state)
 
 /* All blocks that were freed at the limit can be allocated again, although slabs grow with their class: a small slab
  * serves if a large one does not fit. */
-static void test_refill_at_the_limit(void **state)
+TEST(test_refill_at_the_limit)
 {
-    (void)state;
     enum { MOST = 4096 };
     static const size_t sizes[] = {64, 700, 4096, 9000};
     for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
@@ -893,9 +872,8 @@ static void test_refill_at_the_limit(void **state)
 }
 
 /* The two pools of a heap share its limit: memory that one pool gives back can serve the other. */
-static void test_one_limit(void **state)
+TEST(test_one_limit)
 {
-    (void)state;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     weir_heap *heap = NULL;
     config.limit_bytes = 10 * MIB;
@@ -920,9 +898,8 @@ static void test_one_limit(void **state)
 }
 
 /* The limit changes while the heap is in use. */
-static void test_another_limit(void **state)
+TEST(test_another_limit)
 {
-    (void)state;
     weir_heap *heap = plain_heap();
     assert_int_equal(weir_heap_set_limit(NULL, 1), WEIR_ERR_INVALID);
     void *first = weir_heap_alloc(heap, 6 * MIB);
@@ -959,9 +936,8 @@ static bool never_called(void *ctx, weir_heap *heap, uint64_t size, uint32_t att
 }
 
 /* A block that shrinks and finds no place to move to stays, and no failure is counted. */
-static void test_shrink_without_room(void **state)
+TEST(test_shrink_without_room)
 {
-    (void)state;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     weir_heap *heap = NULL;
     config.limit_bytes = 4 * MIB;
@@ -977,9 +953,8 @@ static void test_shrink_without_room(void **state)
 }
 
 /* A request for more than the machine has is refused, in one piece and in several, before any memory is mapped. */
-static void test_more_than_there_is(void **state)
+TEST(test_more_than_there_is)
 {
-    (void)state;
     if (is_emulated()) {
         skip();
     }
@@ -1065,9 +1040,8 @@ static int limited_process(void)
     return 0;
 }
 
-static void test_limited_process(void **state)
+TEST(test_limited_process)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message("a sanitizer's own memory counts too\n");
     skip();
@@ -1078,9 +1052,8 @@ static void test_limited_process(void **state)
     assert_int_equal(in_child(limited_process), 0);
 }
 
-static void test_locked_process(void **state)
+TEST(test_locked_process)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message("a sanitizer's shadow cannot be locked\n");
     skip();
@@ -1096,9 +1069,8 @@ static void test_locked_process(void **state)
 }
 
 /* Sizes that occur only once leave little memory behind: idle memory moves. */
-static void test_holds_little(void **state)
+TEST(test_holds_little)
 {
-    (void)state;
     enum { LAYERS = 40 };
     weir_heap *heap = plain_heap();
     uint64_t seed = 99;
@@ -1158,9 +1130,8 @@ static int heaps_again(void)
     return 0;
 }
 
-static void test_heaps_again(void **state)
+TEST(test_heaps_again)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message("a sanitizer's shadow is resident too\n");
     skip();
@@ -1170,33 +1141,5 @@ static void test_heaps_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tally_is_exact),
-        cmocka_unit_test(test_tally_of_cells),
-        cmocka_unit_test(test_tally_of_threads),
-        cmocka_unit_test(test_recording),
-        cmocka_unit_test(test_recording_of_many_priors),
-        cmocka_unit_test(test_recording_of_moves_in_moves),
-        cmocka_unit_test(test_recording_of_cancelled),
-        cmocka_unit_test(test_recorders_come_and_go),
-        cmocka_unit_test(test_check_finds_strangers),
-        cmocka_unit_test(test_counts_do_not_wrap),
-        cmocka_unit_test(test_outlives_main),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_fork_while_recorded),
-        cmocka_unit_test(test_without_advice),
-        cmocka_unit_test(test_pageable_pool),
-        cmocka_unit_test(test_one_limit),
-        cmocka_unit_test(test_another_limit),
-        cmocka_unit_test(test_shrink_without_room),
-        cmocka_unit_test(test_more_than_there_is),
-        cmocka_unit_test(test_locked_process),
-        cmocka_unit_test(test_limited_process),
-        cmocka_unit_test(test_holds_little),
-        cmocka_unit_test(test_heaps_again),
-        cmocka_unit_test(test_advice_is_what_is_missing),
-        cmocka_unit_test(test_advice_on_random_heaps),
-        cmocka_unit_test(test_refill_at_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

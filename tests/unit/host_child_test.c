@@ -1,17 +1,14 @@
 /* System calls that a sandbox forbids, and the ends of processes, threads and libraries: each in a child of its own. */
+#include "../rig/test.h"
 #include "host_internal.h"
 #include "sandbox.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -75,9 +72,8 @@ static int memlock(void)
     return 0;
 }
 
-static void test_memlock(void **state)
+TEST(test_memlock)
 {
-    (void)state;
     assert_int_equal(in_child(memlock), 0);
 }
 
@@ -169,9 +165,8 @@ static int without_mmap(void)
     return 0;
 }
 
-static void test_forbidden_calls(void **state)
+TEST(test_forbidden_calls)
 {
-    (void)state;
     int (*const bodies[])(void) = {without_numa_calls, without_madvise, without_affinity_and_files, without_mlock,
                                    without_mmap};
     for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
@@ -244,9 +239,8 @@ enum { FORKS_PLAINLY = 0 }; /* the sanitizer's own locks are not held across for
 enum { FORKS_PLAINLY = 1 };
 #endif
 
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
     if (!FORKS_PLAINLY) {
         skip();
     }
@@ -312,9 +306,8 @@ static int child_leaves_the_runtime_alone(void)
     return 0;
 }
 
-static void test_a_child_has_no_chunks(void **state)
+TEST(test_a_child_has_no_chunks)
 {
-    (void)state;
     if (!FORKS_PLAINLY) {
         skip();
     }
@@ -390,9 +383,8 @@ static int load_use_unload(void)
     return 0;
 }
 
-static void test_unloading(void **state)
+TEST(test_unloading)
 {
-    (void)state;
     assert_int_equal(in_child(load_use_unload), 0);
 }
 
@@ -420,18 +412,12 @@ static int unload_while_recorded(void)
     return 0;
 }
 
-static void test_unloading_while_recorded(void **state)
+TEST(test_unloading_while_recorded)
 {
-    (void)state;
     assert_int_equal(in_child(unload_while_recorded), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memlock),   cmocka_unit_test(test_forbidden_calls),
-        cmocka_unit_test(test_fork),      cmocka_unit_test(test_a_child_has_no_chunks),
-        cmocka_unit_test(test_unloading), cmocka_unit_test(test_unloading_while_recorded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,17 +1,15 @@
 /* Blocks of the host pool that the work of a stream still reads. The pool runs over the simulated device, and its
  * auditor sees every access. The test tells the auditor of each block handed out, so the auditor finds each block that
  * is handed out too early. */
+#include "../rig/test.h"
+
 #include <weir/host.h>
 #include <weir/sim.h>
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 enum { STREAMS = 6, COPY_NS = 1000000 };
@@ -112,9 +110,8 @@ static void free_idle(machine *m, void *ptr)
 static const uint64_t sizes[] = {1, 100, 4000, 65000, 70000, MIB, 5 * MIB};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
-static void test_nothing_comes_back_early(void **state)
+TEST(test_nothing_comes_back_early)
 {
-    (void)state;
     machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
@@ -138,9 +135,8 @@ static void test_nothing_comes_back_early(void **state)
 }
 
 /* A pool that may not grow waits for blocks that any stream holds back, small and large. */
-static void test_the_limit_makes_it_wait(void **state)
+TEST(test_the_limit_makes_it_wait)
 {
-    (void)state;
     for (uint32_t flags = 0; flags <= WEIR_HOST_NO_THREAD_CACHE; flags += WEIR_HOST_NO_THREAD_CACHE) {
         for (size_t s = 0; s < SIZES; s++) {
             machine m;
@@ -157,9 +153,8 @@ static void test_the_limit_makes_it_wait(void **state)
     }
 }
 
-static void test_destroy_waits(void **state)
+TEST(test_destroy_waits)
 {
-    (void)state;
     machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
@@ -175,9 +170,8 @@ static void test_destroy_waits(void **state)
 }
 
 /* A later stream may have the handle of an ended one. */
-static void test_streams_that_end(void **state)
+TEST(test_streams_that_end)
 {
-    (void)state;
     machine m;
     open_machine(&m, 0, 0);
     for (int round = 0; round < 20; round++) {
@@ -197,9 +191,8 @@ static void test_streams_that_end(void **state)
     close_machine(&m);
 }
 
-static void test_freed_twice(void **state)
+TEST(test_freed_twice)
 {
-    (void)state;
     machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
@@ -223,9 +216,8 @@ static void test_freed_twice(void **state)
 
 /* Each call of the device fails in turn: no block is handed out early, none is lost, and without further failures all
  * memory serves again. */
-static void test_device_failures(void **state)
+TEST(test_device_failures)
 {
-    (void)state;
     const weir_device_call calls[] = {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD,  WEIR_CALL_EVENT_QUERY,
                                       WEIR_CALL_EVENT_SYNC,   WEIR_CALL_EVENT_DESTROY, WEIR_CALL_STREAM_SYNC};
     for (size_t c = 0; c < sizeof(calls) / sizeof(*calls); c++) {
@@ -263,9 +255,8 @@ static void test_device_failures(void **state)
 }
 
 /* A broken stream keeps its pending blocks until the end, which reports it. */
-static void test_a_broken_stream(void **state)
+TEST(test_a_broken_stream)
 {
-    (void)state;
     machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
@@ -339,9 +330,8 @@ static uint64_t torn_bytes(const worker *w)
     return torn;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     enum { THREADS = 4 };
     static worker workers[THREADS];
     machine m;
@@ -372,15 +362,5 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_comes_back_early),
-        cmocka_unit_test(test_the_limit_makes_it_wait),
-        cmocka_unit_test(test_destroy_waits),
-        cmocka_unit_test(test_streams_that_end),
-        cmocka_unit_test(test_freed_twice),
-        cmocka_unit_test(test_device_failures),
-        cmocka_unit_test(test_a_broken_stream),
-        cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -4,18 +4,16 @@
  * does: an address that is no multiple of 64 KiB is refused, and a length is rounded up. So advice for a part of a page
  * reaches the neighbours, as it does there.
  */
+#include "../rig/test.h"
+
 #include <weir/heap.h>
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -136,9 +134,8 @@ static void play(weir_host_pool *pool, size_t size)
     }
 }
 
-static void test_pageable_chunks(void **state)
+TEST(test_pageable_chunks)
 {
-    (void)state;
     static const uint64_t chunks[] = {16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 0};
     static const size_t sizes[] = {1000, 8000, 16 * KIB, 20000, 60000};
     for (size_t c = 0; c < sizeof(chunks) / sizeof(*chunks); c++) {
@@ -159,9 +156,8 @@ static void test_pageable_chunks(void **state)
 }
 
 /* A limit halves chunks, but not below a page. */
-static void test_limit_below_a_page(void **state)
+TEST(test_limit_below_a_page)
 {
-    (void)state;
     weir_host_pool *pool = NULL;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
@@ -172,9 +168,8 @@ static void test_limit_below_a_page(void **state)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
-static void test_ladder(void **state)
+TEST(test_ladder)
 {
-    (void)state;
     weir_host_pool *pool = NULL;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.flags = WEIR_HOST_ALLOW_UNPINNED;
@@ -208,9 +203,8 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 }
 
 /* Such memory cannot be advised (children would share it), so the step refuses it. */
-static void test_runtime_memory_inside_a_page(void **state)
+TEST(test_runtime_memory_inside_a_page)
 {
-    (void)state;
     const weir_host_runtime_ops ops = {
         .struct_size = sizeof(ops), .pinned_alloc = pinned_alloc, .pinned_free = pinned_free};
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
@@ -229,9 +223,8 @@ static void test_runtime_memory_inside_a_page(void **state)
     assert_int_equal(refusals, 0);
 }
 
-static void test_heap(void **state)
+TEST(test_heap)
 {
-    (void)state;
     weir_heap *heap = NULL;
     unsigned char *blocks[BLOCKS] = {0};
     size_t sizes[BLOCKS] = {0};
@@ -260,12 +253,5 @@ static void test_heap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pageable_chunks),
-        cmocka_unit_test(test_limit_below_a_page),
-        cmocka_unit_test(test_ladder),
-        cmocka_unit_test(test_runtime_memory_inside_a_page),
-        cmocka_unit_test(test_heap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

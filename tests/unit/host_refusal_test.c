@@ -48,9 +48,8 @@ static void close_world(struct world *w)
     assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
-static void test_topologies(void **state)
+TEST(test_topologies)
 {
-    (void)state;
     struct world w = open_world();
     weir_topology *topology = NULL;
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
@@ -84,9 +83,8 @@ static void test_topologies(void **state)
     close_world(&w);
 }
 
-static void test_host_pool_configs(void **state)
+TEST(test_host_pool_configs)
 {
-    (void)state;
     struct world w = open_world();
     const weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     const weir_host_runtime unset = {0};
@@ -119,9 +117,8 @@ static void test_host_pool_configs(void **state)
     close_world(&w);
 }
 
-static void test_host_blocks(void **state)
+TEST(test_host_blocks)
 {
-    (void)state;
     struct world w = open_world();
     void *p = NULL;
     weir_host_info info = WEIR_HOST_INFO_INIT;
@@ -162,9 +159,8 @@ static void test_host_blocks(void **state)
     close_world(&w);
 }
 
-static void test_heap_configs(void **state)
+TEST(test_heap_configs)
 {
-    (void)state;
     struct world w = open_world();
     const struct {
         weir_heap_config config;
@@ -200,9 +196,8 @@ static bool drop(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void test_heaps(void **state)
+TEST(test_heaps)
 {
-    (void)state;
     struct world w = open_world();
     weir_heap *heap = NULL;
     weir_heap *over = NULL;
@@ -240,9 +235,8 @@ static void test_heaps(void **state)
 }
 
 /* The pool or device under a heap or a host pool cannot be destroyed before it, in any order. */
-static void test_orders_of_ends(void **state)
+TEST(test_orders_of_ends)
 {
-    (void)state;
     struct world w = open_world();
     weir_heap *heaps[3];
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
@@ -284,10 +278,5 @@ static void test_orders_of_ends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_topologies),  cmocka_unit_test(test_host_pool_configs),
-        cmocka_unit_test(test_host_blocks), cmocka_unit_test(test_heap_configs),
-        cmocka_unit_test(test_heaps),       cmocka_unit_test(test_orders_of_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

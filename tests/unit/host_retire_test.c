@@ -4,16 +4,14 @@
  * stream or uses them for the next stream: after the first rounds the pool holds no more host memory. malloc and free
  * are wrapped in this program and counted during calls of the pool, not of the simulator.
  */
+#include "../rig/test.h"
+
 #include <weir/host.h>
 #include <weir/sim.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -96,9 +94,8 @@ static long play(weir_sim *sim, weir_host_pool *pool, weir_sim_stream *stream)
     return held;
 }
 
-static void test_retired_streams_hold_no_host_memory(void **state)
+TEST(test_retired_streams_hold_no_host_memory)
 {
-    (void)state;
     weir_sim *sim = NULL;
     weir_sim_stream *streams[first_rounds + rounds];
     long before = 0;
@@ -123,8 +120,5 @@ static void test_retired_streams_hold_no_host_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_retired_streams_hold_no_host_memory),
-    };
-    return cmocka_run_group_tests_name("retired streams of a host pool", tests, NULL, NULL);
+    return run_all_tests("retired streams of a host pool", NULL, NULL);
 }

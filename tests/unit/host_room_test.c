@@ -2,14 +2,12 @@
  *
  * A refused request does not count against the limit, and a refusal is forgotten as soon as memory has come back.
  */
+#include "../rig/test.h"
+
 #include <weir/host.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -93,9 +91,8 @@ static void close_pool(weir_host_pool *pool, const struct runtime *runtime, uint
 }
 
 /* A refused request holds no bytes: afterwards a block as large as the limit is served. */
-static void test_a_refusal_counts_for_nothing(void **state)
+TEST(test_a_refusal_counts_for_nothing)
 {
-    (void)state;
     struct runtime runtime = {.room = 0};
     void *block = NULL;
     weir_host_pool *pool = open_pool(&runtime, 8 * MIB, 1u << WEIR_HOST_RUNTIME);
@@ -119,9 +116,8 @@ static void test_a_refusal_counts_for_nothing(void **state)
 }
 
 /* A request is refused, memory comes back, and the same request is served, at once. */
-static void test_a_refusal_is_forgotten_when_memory_comes_back(void **state)
+TEST(test_a_refusal_is_forgotten_when_memory_comes_back)
 {
-    (void)state;
     for (int round = 0; round < 10; round++) {
         struct runtime runtime = {.room = 8 * MIB};
         void *small = NULL;
@@ -139,9 +135,8 @@ static void test_a_refusal_is_forgotten_when_memory_comes_back(void **state)
 }
 
 /* If the runtime refused to register memory, the next step serves the request, and the query reports it. */
-static void test_what_was_not_registered_is_not_pinned(void **state)
+TEST(test_what_was_not_registered_is_not_pinned)
 {
-    (void)state;
     struct runtime runtime = {.room = 2 * MIB};
     void *blocks[2];
     weir_host_pool *pool = open_pool(&runtime, 0, 1u << WEIR_HOST_REGISTERED | 1u << WEIR_HOST_UNPINNED);
@@ -163,10 +158,5 @@ static void test_what_was_not_registered_is_not_pinned(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_refusal_counts_for_nothing),
-        cmocka_unit_test(test_a_refusal_is_forgotten_when_memory_comes_back),
-        cmocka_unit_test(test_what_was_not_registered_is_not_pinned),
-    };
-    return cmocka_run_group_tests_name("a runtime without room", tests, NULL, NULL);
+    return run_all_tests("a runtime without room", NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* The host pool's ladder, nodes and runtime: over runtimes in which every call can fail, and over simulated
  * machines. */
+#include "../rig/test.h"
 #include "host_internal.h"
 #include "topology_internal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -210,9 +207,8 @@ static void *block(weir_host_pool *pool, uint64_t size, int32_t node)
 
 /* --- tests --- */
 
-static void test_configs(void **state)
+TEST(test_configs)
 {
-    (void)state;
     rt_reset();
     weir_host_pool *pool = NULL;
     const setting bad[] = {
@@ -256,9 +252,8 @@ static void test_configs(void **state)
     assert_int_equal(rt.calls, 0);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     for (int kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
         assert_string_not_equal(weir_host_kind_name((weir_host_kind)kind), "unknown");
         assert_true(strlen(weir_host_kind_text((weir_host_kind)kind)) > 10);
@@ -267,9 +262,8 @@ static void test_names(void **state)
     assert_string_equal(weir_host_kind_text((weir_host_kind)-1), "unknown");
 }
 
-static void test_ladder(void **state)
+TEST(test_ladder)
 {
-    (void)state;
     static const setting any = {.flags = 0};
     rt_reset();
     weir_host_pool *pool = open_pool(&any);
@@ -308,9 +302,8 @@ static void test_ladder(void **state)
     assert_true(rt_is_empty());
 }
 
-static void test_unpinned_only_where_allowed(void **state)
+TEST(test_unpinned_only_where_allowed)
 {
-    (void)state;
     const uint32_t kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED;
     const setting refused = {.kinds = kinds};
     const setting allowed = {.kinds = kinds | 1u << WEIR_HOST_UNPINNED, .flags = WEIR_HOST_ALLOW_UNPINNED};
@@ -343,9 +336,8 @@ static void test_unpinned_only_where_allowed(void **state)
 }
 
 /* A block may lie in chunks of several steps: the query reports the lowest of them. */
-static void test_a_block_across_steps(void **state)
+TEST(test_a_block_across_steps)
 {
-    (void)state;
     const setting s = {.kinds = 1u << WEIR_HOST_REGISTERED | 1u << WEIR_HOST_UNPINNED,
                        .flags = WEIR_HOST_ALLOW_UNPINNED};
     rt_reset();
@@ -364,9 +356,8 @@ static void test_a_block_across_steps(void **state)
 }
 
 /* No call asks the runtime for more than it serves at once. */
-static void test_limit_of_one_call(void **state)
+TEST(test_limit_of_one_call)
 {
-    (void)state;
     const setting s = {
         .kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED, .most_bytes = 9 * MIB, .chunk_bytes = 64 * MIB};
     rt_reset();
@@ -383,9 +374,8 @@ static void test_limit_of_one_call(void **state)
     assert_true(rt_is_empty());
 }
 
-static void test_memory_that_begins_nowhere(void **state)
+TEST(test_memory_that_begins_nowhere)
 {
-    (void)state;
     const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED};
     rt_reset();
     rt.crooked = true;
@@ -400,9 +390,8 @@ static void test_memory_that_begins_nowhere(void **state)
 }
 
 /* Chunks of a runtime may share 2 MiB of addresses, even chunks of different nodes. */
-static void test_pieces_of_two_chunks_in_one_leaf(void **state)
+TEST(test_pieces_of_two_chunks_in_one_leaf)
 {
-    (void)state;
     rt_reset();
     char *arena = mmap(NULL, 32 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_ptr_not_equal(arena, MAP_FAILED);
@@ -436,9 +425,8 @@ static void test_pieces_of_two_chunks_in_one_leaf(void **state)
 }
 
 /* A chunk that the runtime does not take back stays with the pool, and serves again. */
-static void test_a_runtime_that_keeps_memory(void **state)
+TEST(test_a_runtime_that_keeps_memory)
 {
-    (void)state;
     const uint32_t kinds[] = {1u << WEIR_HOST_RUNTIME, 1u << WEIR_HOST_REGISTERED};
     for (size_t i = 0; i < 2; i++) {
         rt_reset();
@@ -472,9 +460,8 @@ static void test_a_runtime_that_keeps_memory(void **state)
     }
 }
 
-static void test_each_call_of_the_runtime_fails(void **state)
+TEST(test_each_call_of_the_runtime_fails)
 {
-    (void)state;
     weir_topology *topology = four_nodes();
     for (uint64_t nth = 1;; nth++) {
         rt_reset();
@@ -506,9 +493,8 @@ static void test_each_call_of_the_runtime_fails(void **state)
 
 /* --- nodes --- */
 
-static void test_fallback_to_the_nearest(void **state)
+TEST(test_fallback_to_the_nearest)
 {
-    (void)state;
     static const int32_t order[4][4] = {{0, 1, 2, 3}, {1, 0, 2, 3}, {2, 3, 1, 0}, {3, 2, 1, 0}};
     weir_topology *topology = four_nodes();
     for (int32_t asked = 0; asked < 4; asked++) {
@@ -540,9 +526,8 @@ static void test_fallback_to_the_nearest(void **state)
     weir_topology_destroy(topology);
 }
 
-static void test_strict(void **state)
+TEST(test_strict)
 {
-    (void)state;
     weir_topology *topology = four_nodes();
     rt_reset();
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -572,9 +557,8 @@ static void test_strict(void **state)
 
 /* A freed block returns to the bin of its node, whichever thread frees it, and bins of other nodes are never
  * overfilled. */
-static void test_caches_know_their_node(void **state)
+TEST(test_caches_know_their_node)
 {
-    (void)state;
     weir_topology *topology = four_nodes();
     rt_reset();
     const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology};
@@ -608,20 +592,5 @@ static void test_caches_know_their_node(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_configs),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_ladder),
-        cmocka_unit_test(test_unpinned_only_where_allowed),
-        cmocka_unit_test(test_a_block_across_steps),
-        cmocka_unit_test(test_limit_of_one_call),
-        cmocka_unit_test(test_memory_that_begins_nowhere),
-        cmocka_unit_test(test_pieces_of_two_chunks_in_one_leaf),
-        cmocka_unit_test(test_a_runtime_that_keeps_memory),
-        cmocka_unit_test(test_each_call_of_the_runtime_fails),
-        cmocka_unit_test(test_fallback_to_the_nearest),
-        cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_caches_know_their_node),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,11 +1,9 @@
 /* model_pytorch_test.c: each rule of the pytorch model by hand: rounding, pools, segments, best fit, splitting,
  * merging, lanes, regions and placing. The contract suite proves that it is a correct strategy. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdlib.h>
 
@@ -72,9 +70,8 @@ static uint64_t free_ranges(struct heap *heap)
 
 /* --- rule 1: rounding --- */
 
-static void test_rounding(void **state)
+TEST(test_rounding)
 {
-    (void)state;
     assert_int_equal(model_pytorch_round(0, 0), 512);
     assert_int_equal(model_pytorch_round(1, 0), 512);
     assert_int_equal(model_pytorch_round(512, 0), 512);
@@ -88,9 +85,8 @@ static void test_rounding(void **state)
     assert_int_equal(model_pytorch_round(UINT64_MAX, 0), UINT64_MAX);
 }
 
-static void test_padding_takes_effect(void **state)
+TEST(test_padding_takes_effect)
 {
-    (void)state;
     struct heap heap = new_heap(32);
     add(&heap, BASE, 2 * MIB, 512, 1);
     assert_int_equal(take(&heap, 1, 512).size, 1024);
@@ -98,9 +94,8 @@ static void test_padding_takes_effect(void **state)
     end_heap(&heap);
 }
 
-static void test_config(void **state)
+TEST(test_config)
 {
-    (void)state;
     const weir_strategy_ops *ops = model_pytorch_strategy();
     model_pytorch_config config = MODEL_PYTORCH_CONFIG_INIT;
     void *memory = calloc(1, ops->state_size(NULL));
@@ -116,9 +111,8 @@ static void test_config(void **state)
 
 /* --- rule 2: pools --- */
 
-static void test_pools_do_not_help_each_other(void **state)
+TEST(test_pools_do_not_help_each_other)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     add(&heap, BASE, 2 * MIB, MIB, 1);
     assert_true(refuses(&heap, 1, MIB + 1));
@@ -131,9 +125,8 @@ static void test_pools_do_not_help_each_other(void **state)
 }
 
 /* With 32 added bytes a request of exactly 1 MiB is a large one. */
-static void test_pool_follows_the_rounded_size(void **state)
+TEST(test_pool_follows_the_rounded_size)
 {
-    (void)state;
     struct heap heap = new_heap(32);
     add(&heap, BASE, 2 * MIB, 512, 1);
     assert_true(refuses(&heap, 1, MIB));
@@ -161,9 +154,8 @@ static void make_holes(struct heap *heap, uint64_t base, const uint64_t *sizes, 
     }
 }
 
-static void test_smallest_that_fits(void **state)
+TEST(test_smallest_that_fits)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     const uint64_t sizes[] = {4096, 2048, 8192, 3072};
     uint64_t at[4];
@@ -175,9 +167,8 @@ static void test_smallest_that_fits(void **state)
     end_heap(&heap);
 }
 
-static void test_ties_go_to_the_lowest_address(void **state)
+TEST(test_ties_go_to_the_lowest_address)
 {
-    (void)state;
     enum { BLOCKS = 2 * 2048 };
     static weir_range blocks[BLOCKS];
     struct heap heap = new_heap(0);
@@ -199,9 +190,8 @@ static void test_ties_go_to_the_lowest_address(void **state)
 
 /* --- rule 4: segments --- */
 
-static void test_segment_sizes(void **state)
+TEST(test_segment_sizes)
 {
-    (void)state;
     assert_int_equal(model_pytorch_segment_bytes(512), 2 * MIB);
     assert_int_equal(model_pytorch_segment_bytes(MIB), 2 * MIB);
     assert_int_equal(model_pytorch_segment_bytes(MIB + 512), 20 * MIB);
@@ -211,9 +201,8 @@ static void test_segment_sizes(void **state)
     assert_int_equal(model_pytorch_segment_bytes(33 * MIB), 34 * MIB);
 }
 
-static void test_region_size(void **state)
+TEST(test_region_size)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     assert_int_equal(heap.ops->region_size(heap.state, 1, 1, 0, 512), 2 * MIB);
     assert_int_equal(heap.ops->region_size(heap.state, 1, 1, UINT64_C(1) << 35, 512), 2 * MIB);
@@ -226,9 +215,8 @@ static void test_region_size(void **state)
 
 /* --- rule 5: splitting --- */
 
-static void test_small_blocks_split_at_512(void **state)
+TEST(test_small_blocks_split_at_512)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     add(&heap, BASE, 2 * MIB, 512, 1);
     weir_range low = take(&heap, 1, MIB);
@@ -241,9 +229,8 @@ static void test_small_blocks_split_at_512(void **state)
     end_heap(&heap);
 }
 
-static void test_large_blocks_keep_a_rest_of_a_mebibyte(void **state)
+TEST(test_large_blocks_keep_a_rest_of_a_mebibyte)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
     weir_range most = take(&heap, 1, 19 * MIB);
@@ -259,9 +246,8 @@ static void test_large_blocks_keep_a_rest_of_a_mebibyte(void **state)
 
 /* --- rule 6: merging --- */
 
-static void test_free_merges_both_sides(void **state)
+TEST(test_free_merges_both_sides)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     void *region = add(&heap, BASE, 2 * MIB, 512, 1);
     weir_range a = take(&heap, 1, 4096);
@@ -278,9 +264,8 @@ static void test_free_merges_both_sides(void **state)
     end_heap(&heap);
 }
 
-static void test_segments_do_not_merge(void **state)
+TEST(test_segments_do_not_merge)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
     add(&heap, BASE + 20 * MIB, 20 * MIB, 2 * MIB, 1);
@@ -291,9 +276,8 @@ static void test_segments_do_not_merge(void **state)
 
 /* --- lanes and regions --- */
 
-static void test_streams_do_not_help_each_other(void **state)
+TEST(test_streams_do_not_help_each_other)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     add(&heap, BASE, 2 * MIB, 512, 1);
     assert_true(refuses(&heap, 2, 512));
@@ -305,9 +289,8 @@ static void test_streams_do_not_help_each_other(void **state)
 }
 
 /* A block freed on another stream returns to the stream of its segment, which then stays until all work is done. */
-static void test_freed_elsewhere(void **state)
+TEST(test_freed_elsewhere)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     void *region = add(&heap, BASE, 2 * MIB, 512, 1);
     weir_range range = take(&heap, 1, 2 * MIB - MIB);
@@ -319,9 +302,8 @@ static void test_freed_elsewhere(void **state)
     end_heap(&heap);
 }
 
-static void test_region_waits_for_its_tick(void **state)
+TEST(test_region_waits_for_its_tick)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     void *region = add(&heap, BASE, 2 * MIB, 512, 1);
     weir_range range = take(&heap, 1, 512);
@@ -334,9 +316,8 @@ static void test_region_waits_for_its_tick(void **state)
     end_heap(&heap);
 }
 
-static void test_alignment_beyond_the_original(void **state)
+TEST(test_alignment_beyond_the_original)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     add(&heap, BASE + 512, 2 * MIB, 512, 1);
     weir_range range;
@@ -355,9 +336,8 @@ static weir_status place(struct heap *heap, void *region, uint64_t address, uint
     return model_pytorch_place(heap->state, region, address, size, rest, range);
 }
 
-static void test_place_where_told(void **state)
+TEST(test_place_where_told)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     weir_range range;
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
@@ -370,9 +350,8 @@ static void test_place_where_told(void **state)
     end_heap(&heap);
 }
 
-static void test_place_refuses_what_is_not_free(void **state)
+TEST(test_place_refuses_what_is_not_free)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     weir_range range = {.address = 5};
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
@@ -388,9 +367,8 @@ static void test_place_refuses_what_is_not_free(void **state)
     end_heap(&heap);
 }
 
-static void test_place_keeps_a_rest_by_rule(void **state)
+TEST(test_place_keeps_a_rest_by_rule)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     weir_range range;
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
@@ -403,9 +381,8 @@ static void test_place_keeps_a_rest_by_rule(void **state)
 }
 
 /* The large pool has no free block of half a MiB: it is the rest of the block before. */
-static void test_place_lends_an_impossible_front(void **state)
+TEST(test_place_lends_an_impossible_front)
 {
-    (void)state;
     struct heap heap = new_heap(0);
     weir_range first;
     weir_range second;
@@ -421,28 +398,5 @@ static void test_place_lends_an_impossible_front(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_padding_takes_effect),
-        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_pools_do_not_help_each_other),
-        cmocka_unit_test(test_pool_follows_the_rounded_size),
-        cmocka_unit_test(test_smallest_that_fits),
-        cmocka_unit_test(test_ties_go_to_the_lowest_address),
-        cmocka_unit_test(test_segment_sizes),
-        cmocka_unit_test(test_region_size),
-        cmocka_unit_test(test_small_blocks_split_at_512),
-        cmocka_unit_test(test_large_blocks_keep_a_rest_of_a_mebibyte),
-        cmocka_unit_test(test_free_merges_both_sides),
-        cmocka_unit_test(test_segments_do_not_merge),
-        cmocka_unit_test(test_streams_do_not_help_each_other),
-        cmocka_unit_test(test_freed_elsewhere),
-        cmocka_unit_test(test_region_waits_for_its_tick),
-        cmocka_unit_test(test_alignment_beyond_the_original),
-        cmocka_unit_test(test_place_where_told),
-        cmocka_unit_test(test_place_refuses_what_is_not_free),
-        cmocka_unit_test(test_place_keeps_a_rest_by_rule),
-        cmocka_unit_test(test_place_lends_an_impossible_front),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

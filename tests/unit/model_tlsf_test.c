@@ -1,14 +1,12 @@
 /* model_tlsf_test.c: the allocator that benchmarks compare weir with, against a map of granules: random requests, each
  * live range entered granule by granule. The map finds a range that overlaps, lies outside, or is refused although it
  * fits. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "micro/tlsf.h"
 
@@ -120,9 +118,8 @@ static void drop(struct world *world)
     tlsf_free(&world->tlsf, range);
 }
 
-static void test_beside_a_map_of_intervals(void **state)
+TEST(test_beside_a_map_of_intervals)
 {
-    (void)state;
     struct world *world = malloc(sizeof(*world));
     assert_non_null(world);
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -149,9 +146,8 @@ static void test_beside_a_map_of_intervals(void **state)
 }
 
 /* Each size is in a bin of its own doubling, bins rise with sizes, and the largest size is in the last bin. */
-static void test_bins_rise_with_sizes(void **state)
+TEST(test_bins_rise_with_sizes)
 {
-    (void)state;
     for (uint32_t granules = 1; granules < 1u << 20; granules++) {
         const uint32_t step = tlsf_bin(granules + 1) - tlsf_bin(granules);
         assert_true(step <= 1);
@@ -162,9 +158,8 @@ static void test_bins_rise_with_sizes(void **state)
 
 /* If no record is left for the rest of a range, a request gets the whole range; after its free the range is whole
  * again. */
-static void test_records_run_out(void **state)
+TEST(test_records_run_out)
 {
-    (void)state;
     struct tlsf tlsf;
     assert_true(tlsf_open(&tlsf, (uint64_t)GRANULES * 512, 2));
     const uint32_t first = tlsf_alloc(&tlsf, 512);
@@ -180,10 +175,5 @@ static void test_records_run_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beside_a_map_of_intervals),
-        cmocka_unit_test(test_bins_rise_with_sizes),
-        cmocka_unit_test(test_records_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

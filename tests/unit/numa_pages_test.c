@@ -1,14 +1,10 @@
 /* tests/unit/numa_pages_test.c: mapping, placing, querying and locking on this machine, as root and as an unprivileged
  * user, and with every call forbidden that a container forbids. tests/numa tests the cases with several nodes. */
 #define _GNU_SOURCE
+#include "../rig/test.h"
 #include "numa_pages.h"
 #include "sandbox.h"
 #include "topology_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <sched.h>
@@ -77,9 +73,8 @@ static uint64_t present(void *memory, uint64_t size)
 
 /* --- mapping --- */
 
-static void test_reserve(void **state)
+TEST(test_reserve)
 {
-    (void)state;
     void *memory = NULL;
     unsigned char there = 0;
     assert_int_equal(weir__numa_reserve(8 * MIB, 4 * MIB, &memory, NULL), WEIR_OK);
@@ -100,9 +95,8 @@ static void test_reserve(void **state)
     assert_int_equal(mincore(memory, page, &there), -1);
 }
 
-static void test_bad_mappings(void **state)
+TEST(test_bad_mappings)
 {
-    (void)state;
     void *memory = (void *)7;
     weir__numa_error error;
     assert_int_equal(weir__numa_reserve(0, page, &memory, &error), WEIR_ERR_INVALID);
@@ -121,9 +115,8 @@ static void test_bad_mappings(void **state)
 }
 
 /* There are as many huge pages as the administrator reserved; most machines have none. */
-static void test_huge_pages(void **state)
+TEST(test_huge_pages)
 {
-    (void)state;
     const uint64_t unused = huge_file("free_hugepages");
     void *reserved = NULL;
     void *memory = NULL;
@@ -149,9 +142,8 @@ static void test_huge_pages(void **state)
 
 /* --- pages --- */
 
-static void test_populate(void **state)
+TEST(test_populate)
 {
-    (void)state;
     char *memory = map(1 * MIB, WEIR__PAGES_SMALL);
     weir__numa_found found;
     weir__numa_error error;
@@ -170,9 +162,8 @@ static void test_populate(void **state)
     assert_int_not_equal(weir__numa_populate(memory, MIB, &error), WEIR_OK); /* not mapped */
 }
 
-static void test_policy(void **state)
+TEST(test_policy)
 {
-    (void)state;
     weir_topology *t = machine();
     const int32_t node = some_node(t);
     void *memory = map(2 * MIB, WEIR__PAGES_SMALL);
@@ -210,9 +201,8 @@ static void test_policy(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_thread_keeps_its_processors(void **state)
+TEST(test_thread_keeps_its_processors)
 {
-    (void)state;
     weir_topology *t = machine();
     const int32_t node = some_node(t);
     void *memory = map(2 * MIB, WEIR__PAGES_SMALL);
@@ -239,9 +229,8 @@ static void test_thread_keeps_its_processors(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_transparent_pages(void **state)
+TEST(test_transparent_pages)
 {
-    (void)state;
     char text[64];
     uint64_t bytes = 0;
     if (!weir__sysfs_text("", "/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text)) ||
@@ -304,9 +293,8 @@ static int remove_root(void **state)
 }
 
 /* 16 pages at 0x10000: possible reports of the kernel, and the expected results. */
-static void test_numa_maps(void **state)
+TEST_BETWEEN(test_numa_maps, new_root, remove_root)
 {
-    (void)state;
     enum { K = 4096 };
     static const struct {
         const char *maps, *numa_maps;
@@ -365,9 +353,8 @@ static void test_numa_maps(void **state)
 
 /* --- all of it --- */
 
-static void test_pages_on(void **state)
+TEST(test_pages_on)
 {
-    (void)state;
     weir_topology *t = machine();
     const int32_t node = some_node(t);
     for (unsigned kind = 0; kind < 4; kind++) {
@@ -388,9 +375,8 @@ static void test_pages_on(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_not_this_machine(void **state)
+TEST(test_not_this_machine)
 {
-    (void)state;
     weir_topology *t = machine();
     weir__placed placed;
     weir__numa_request request = {.topology = t, .size = MIB, .node = 700, .is_strict = true};
@@ -402,9 +388,8 @@ static void test_not_this_machine(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_no_such_node(void **state)
+TEST(test_no_such_node)
 {
-    (void)state;
     weir_topology *t = machine();
     weir__placed placed;
     weir__numa_error error;
@@ -425,9 +410,8 @@ static void test_no_such_node(void **state)
 }
 
 /* More than the node has: a strict request fails before a page is populated. */
-static void test_no_room(void **state)
+TEST(test_no_room)
 {
-    (void)state;
     if (access("/sys/devices/system/node", F_OK) != 0) {
         print_message("skipped: the kernel does not say here what a node has left\n");
         skip();
@@ -455,9 +439,8 @@ static void test_no_room(void **state)
 
 /* --- locking --- */
 
-static void test_lock(void **state)
+TEST(test_lock)
 {
-    (void)state;
     void *memory = map(MIB, WEIR__PAGES_SMALL);
     weir__numa_lock_limits limits;
     weir__numa_error error;
@@ -504,9 +487,8 @@ static int lock_as_nobody(void)
     return 0;
 }
 
-static void test_lock_as_nobody(void **state)
+TEST(test_lock_as_nobody)
 {
-    (void)state;
     if (geteuid() != 0) {
         print_message("not root\n");
         skip();
@@ -546,9 +528,8 @@ static int contained(void)
     return 0;
 }
 
-static void test_contained(void **state)
+TEST(test_contained)
 {
-    (void)state;
     assert_int_equal(in_child(contained), 0);
 }
 
@@ -575,9 +556,8 @@ static int contained_and_pinned(void)
     return 0;
 }
 
-static void test_contained_and_pinned(void **state)
+TEST(test_contained_and_pinned)
 {
-    (void)state;
     assert_int_equal(in_child(contained_and_pinned), 0);
 }
 
@@ -600,17 +580,15 @@ static int without_populate(void)
     return 0;
 }
 
-static void test_without_populate(void **state)
+TEST(test_without_populate)
 {
-    (void)state;
     assert_int_equal(in_child(without_populate), 0);
 }
 
 /* --- words --- */
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     char text[512];
     char shorter[8];
     weir__numa_error error = {
@@ -628,25 +606,5 @@ static void test_texts(void **state)
 int main(void)
 {
     page = (uint64_t)sysconf(_SC_PAGESIZE);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_bad_mappings),
-        cmocka_unit_test(test_huge_pages),
-        cmocka_unit_test(test_populate),
-        cmocka_unit_test(test_policy),
-        cmocka_unit_test(test_thread_keeps_its_processors),
-        cmocka_unit_test(test_transparent_pages),
-        cmocka_unit_test_setup_teardown(test_numa_maps, new_root, remove_root),
-        cmocka_unit_test(test_pages_on),
-        cmocka_unit_test(test_not_this_machine),
-        cmocka_unit_test(test_no_such_node),
-        cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_lock_as_nobody),
-        cmocka_unit_test(test_contained),
-        cmocka_unit_test(test_contained_and_pinned),
-        cmocka_unit_test(test_without_populate),
-        cmocka_unit_test(test_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* tests/unit/number_map_test.c: the hash table against a plain array, with many removals. */
+#include "../rig/test.h"
 #include "shared/number_map.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #define KEYS 512u
 
@@ -20,9 +16,8 @@ static uint32_t next_random(uint32_t *seed)
     return *seed >> 8;
 }
 
-static void test_agrees_with_an_array(void **state)
+TEST(test_agrees_with_an_array)
 {
-    (void)state;
     weir__number_map map = {.slots = 0};
     uint64_t model[KEYS] = {0};
     size_t count = 0;
@@ -51,9 +46,8 @@ static void test_agrees_with_an_array(void **state)
     weir__number_map_fini(&map);
 }
 
-static void test_reserve_makes_room(void **state)
+TEST(test_reserve_makes_room)
 {
-    (void)state;
     weir__number_map map = {.slots = 0};
     assert_int_equal(weir__number_map_get(&map, 5), 0);
     assert_int_equal(weir__number_map_take(&map, 5), 0);
@@ -68,9 +62,8 @@ static void test_reserve_makes_room(void **state)
     weir__number_map_fini(&map);
 }
 
-static void test_refuses_what_cannot_be(void **state)
+TEST(test_refuses_what_cannot_be)
 {
-    (void)state;
     weir__number_map map = {.slots = 0};
     assert_false(weir__number_map_reserve(&map, SIZE_MAX / 2));
     assert_int_equal(map.slots, 0);
@@ -80,10 +73,5 @@ static void test_refuses_what_cannot_be(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agrees_with_an_array),
-        cmocka_unit_test(test_reserve_makes_room),
-        cmocka_unit_test(test_refuses_what_cannot_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -312,9 +312,8 @@ static void agrees(struct world *w, struct judge *judge)
 
 /* --- tests --- */
 
-static void ignores_nothing_it_should_not(void **state)
+TEST(ignores_nothing_it_should_not)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     struct judge other = new_judge();
@@ -340,9 +339,8 @@ static void ignores_nothing_it_should_not(void **state)
 }
 
 /* A table from an older header: weir does not call the slots that it lacks. */
-static void takes_shorter_tables(void **state)
+TEST(takes_shorter_tables)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     weir_observer_ops shorter = judging;
@@ -358,9 +356,8 @@ static void takes_shorter_tables(void **state)
 }
 
 /* Reports live blocks, blocks in a front cache, and idle memory. */
-static void tells_what_there_is(void **state)
+TEST(tells_what_there_is)
 {
-    (void)state;
     for (int maps = 0; maps < 2; maps++) {
         struct world w;
         struct judge judge = new_judge();
@@ -394,9 +391,8 @@ static void tells_what_there_is(void **state)
 }
 
 /* Without an observer the front cache is on again. */
-static void leaves_no_trace(void **state)
+TEST(leaves_no_trace)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     weir_pool_stats before = WEIR_POOL_STATS_INIT;
@@ -445,9 +441,8 @@ static void random_program(struct world *w, struct judge *judge, bool checked)
     }
 }
 
-static void follows_random_programs(void **state)
+TEST(follows_random_programs)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < seeds; seed++) {
         struct world w;
         struct judge judge = new_judge();
@@ -462,9 +457,8 @@ static void follows_random_programs(void **state)
 
 /* Each device call of a program fails in turn; memory that the device refuses to take back is reported
  * as given again. */
-static void survives_each_failure(void **state)
+TEST(survives_each_failure)
 {
-    (void)state;
     static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
                                              WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
                                              WEIR_CALL_ANY};
@@ -503,9 +497,8 @@ static bool drop(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void shares_with_a_recorder(void **state)
+TEST(shares_with_a_recorder)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     size_t bytes = 0;
@@ -540,9 +533,8 @@ static void shares_with_a_recorder(void **state)
     end_judge(&judge);
 }
 
-static void sees_chunks_of_arenas(void **state)
+TEST(sees_chunks_of_arenas)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     weir_arena *arena = NULL;
@@ -559,9 +551,8 @@ static void sees_chunks_of_arenas(void **state)
     end_judge(&judge);
 }
 
-static void a_child_is_told_nothing(void **state)
+TEST(a_child_is_told_nothing)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     open_world(&w, false, 0);
@@ -636,9 +627,8 @@ static const weir_observer_ops writing = {
 };
 
 /* Three observers at once: each gets every call, and the end of one does not affect the other two. */
-static void several_observe_at_once(void **state)
+TEST(several_observe_at_once)
 {
-    (void)state;
     struct world w;
     struct judge judge = new_judge();
     struct scribe scribe = {.length = 0};
@@ -694,9 +684,8 @@ static bool keep_lines(void *ctx, const char *text, size_t length)
 }
 
 /* The recorder outlives the pool; events that it has not written yet lose their tags. */
-static void a_pool_ends_while_it_is_recorded(void **state)
+TEST(a_pool_ends_while_it_is_recorded)
 {
-    (void)state;
     struct world w;
     struct lines lines = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
@@ -747,9 +736,8 @@ static void tell_free_slowly(void *ctx, const weir_observed_block *block)
     block_free(&slow->judge, block);
 }
 
-static void nobody_is_faster_than_a_free(void **state)
+TEST(nobody_is_faster_than_a_free)
 {
-    (void)state;
     struct world w;
     struct slow_judge slow = {.judge = new_judge(), .w = &w};
     weir_observer_ops slowly = judging;
@@ -782,10 +770,9 @@ static void *begin_to_observe(void *ctx)
 }
 
 /* Memory is on its way to the device, or from it, when the observation begins. */
-static void memory_on_its_way_is_told_once(void **state)
+TEST(memory_on_its_way_is_told_once)
 {
     static const char *const calls[2][2] = {{"region_free", "region_alloc"}, {"vm_unmap", "vm_map"}};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct world w;
         struct judge judge = new_judge();
@@ -835,9 +822,8 @@ static void *free_when_the_first_stream_is_locked(void *ctx)
 /* A block enters a remote free list while the observation begins: between the lock of its stream and the last lock. One
  * thread holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a
  * third thread frees a block there. */
-static void a_block_in_an_inbox_is_freed_later(void **state)
+TEST(a_block_in_an_inbox_is_freed_later)
 {
-    (void)state;
     for (int tries = 0; tries < 3; tries++) {
         struct world w;
         struct judge judge = new_judge();
@@ -882,9 +868,8 @@ static void *alloc_meanwhile(void *ctx)
     return NULL;
 }
 
-static void the_end_waits_for_who_is_telling(void **state)
+TEST(the_end_waits_for_who_is_telling)
 {
-    (void)state;
     struct world w;
     struct visit visit = {.w = &w};
     pthread_t thread;
@@ -973,9 +958,8 @@ static void count_block(void *ctx, const weir_observed_block *block)
     atomic_fetch_add((atomic_uint *)ctx, 1);
 }
 
-static void observations_end_while_another_goes_on(void **state)
+TEST(observations_end_while_another_goes_on)
 {
-    (void)state;
     static struct crowd crowd;
     const weir_observer_ops counting = {
         .struct_size = sizeof(counting), .block_alloc = count_block, .block_use = count_block};
@@ -1011,9 +995,8 @@ static void observations_end_while_another_goes_on(void **state)
     end_judge(&judge);
 }
 
-static void judges_several_threads(void **state)
+TEST(judges_several_threads)
 {
-    (void)state;
     for (int round = 0; round < 4; round++) {
         struct shared shared = {.stop = false};
         struct hand hands[2];
@@ -1049,24 +1032,5 @@ static void judges_several_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ignores_nothing_it_should_not),
-        cmocka_unit_test(takes_shorter_tables),
-        cmocka_unit_test(tells_what_there_is),
-        cmocka_unit_test(leaves_no_trace),
-        cmocka_unit_test(follows_random_programs),
-        cmocka_unit_test(survives_each_failure),
-        cmocka_unit_test(shares_with_a_recorder),
-        cmocka_unit_test(several_observe_at_once),
-        cmocka_unit_test(a_pool_ends_while_it_is_recorded),
-        cmocka_unit_test(sees_chunks_of_arenas),
-        cmocka_unit_test(a_child_is_told_nothing),
-        cmocka_unit_test(nobody_is_faster_than_a_free),
-        cmocka_unit_test(memory_on_its_way_is_told_once),
-        cmocka_unit_test(a_block_in_an_inbox_is_freed_later),
-        cmocka_unit_test(the_end_waits_for_who_is_telling),
-        cmocka_unit_test(observations_end_while_another_goes_on),
-        cmocka_unit_test(judges_several_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

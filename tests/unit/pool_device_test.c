@@ -1,13 +1,9 @@
 /* tests/unit/pool_device_test.c: pools over unusual but legal devices, and over one where each wait brings new work. */
+#include "../rig/test.h"
 #include "fake_device.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdatomic.h>
 
@@ -48,26 +44,23 @@ static void serves(fake_device *fake, uint64_t small_region_bytes)
 }
 
 /* Regions consist of whole granules, also if the device and the strategy's config allow other sizes. */
-static void test_a_granularity_below_the_granule(void **state)
+TEST(test_a_granularity_below_the_granule)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.info.region_granularity_bytes = 1;
     serves(&fake, 1000);
 }
 
-static void test_a_region_size_that_overflows(void **state)
+TEST(test_a_region_size_that_overflows)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     serves(&fake, UINT64_MAX);
 }
 
-static void test_an_alignment_below_the_granule_is_refused(void **state)
+TEST(test_an_alignment_below_the_granule_is_refused)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.info.region_alignment_bytes = 256;
@@ -108,9 +101,8 @@ static weir_status no_more_than_16_mib(fake_device *fake, uint64_t size)
     return size <= 16 * MIB ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-static void test_waiting_ends_while_others_go_on_freeing(void **state)
+TEST(test_waiting_ends_while_others_go_on_freeing)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = wait_while_others_free;
@@ -197,9 +189,8 @@ static weir_stream *stream_with_event(weir_pool *pool, uintptr_t native)
     return stream;
 }
 
-static void test_an_event_that_is_not_destroyed_is_used_again(void **state)
+TEST(test_an_event_that_is_not_destroyed_is_used_again)
 {
-    (void)state;
     fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
@@ -217,9 +208,8 @@ static void test_an_event_that_is_not_destroyed_is_used_again(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_a_trim_destroys_events_that_were_kept(void **state)
+TEST(test_a_trim_destroys_events_that_were_kept)
 {
-    (void)state;
     fake_device fake;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_device *device = refusing_device(&fake);
@@ -245,9 +235,8 @@ static void test_a_trim_destroys_events_that_were_kept(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_the_end_tells_of_events_that_are_left(void **state)
+TEST(test_the_end_tells_of_events_that_are_left)
 {
-    (void)state;
     fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
@@ -292,9 +281,8 @@ static void fails_for_want_of_host_memory(weir_pool *pool)
     assert_int_equal(weir_pool_check(pool, &why), WEIR_OK);
 }
 
-static void test_a_region_without_host_memory_is_not_lost(void **state)
+TEST(test_a_region_without_host_memory_is_not_lost)
 {
-    (void)state;
     fake_device fake;
     weir_strategy_ops strategy;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -326,9 +314,8 @@ static void test_a_region_without_host_memory_is_not_lost(void **state)
 }
 
 /* When the strategy has memory again, a region that the device did not take back serves requests. */
-static void test_a_region_that_was_set_aside_serves_again(void **state)
+TEST(test_a_region_that_was_set_aside_serves_again)
 {
-    (void)state;
     fake_device fake;
     weir_strategy_ops strategy;
     weir_block *block = NULL;
@@ -355,9 +342,8 @@ static void test_a_region_that_was_set_aside_serves_again(void **state)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-static void test_a_reservation_without_host_memory_is_not_lost(void **state)
+TEST(test_a_reservation_without_host_memory_is_not_lost)
 {
-    (void)state;
     fake_device fake;
     weir_strategy_ops strategy;
     weir_device *device = refusing_device(&fake);
@@ -383,17 +369,5 @@ static void test_a_reservation_without_host_memory_is_not_lost(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_granularity_below_the_granule),
-        cmocka_unit_test(test_a_region_size_that_overflows),
-        cmocka_unit_test(test_an_alignment_below_the_granule_is_refused),
-        cmocka_unit_test(test_waiting_ends_while_others_go_on_freeing),
-        cmocka_unit_test(test_an_event_that_is_not_destroyed_is_used_again),
-        cmocka_unit_test(test_a_trim_destroys_events_that_were_kept),
-        cmocka_unit_test(test_the_end_tells_of_events_that_are_left),
-        cmocka_unit_test(test_a_region_without_host_memory_is_not_lost),
-        cmocka_unit_test(test_a_region_that_was_set_aside_serves_again),
-        cmocka_unit_test(test_a_reservation_without_host_memory_is_not_lost),
-    };
-    return cmocka_run_group_tests_name("a pool over unusual devices", tests, NULL, NULL);
+    return run_all_tests("a pool over unusual devices", NULL, NULL);
 }

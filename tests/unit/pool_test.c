@@ -206,9 +206,8 @@ static void tell_order(struct world *w, int from, int to)
 
 /* --- arguments --- */
 
-static void test_create_turns_bad_configs_away(void **state)
+TEST(test_create_turns_bad_configs_away)
 {
-    (void)state;
     weir_sim *sim = device_of(&(struct wish){0});
     weir_pool *pool = NULL;
     weir_pool_config good = WEIR_POOL_CONFIG_INIT;
@@ -240,9 +239,8 @@ static void test_create_turns_bad_configs_away(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_configs_of_other_versions(void **state)
+TEST(test_configs_of_other_versions)
 {
-    (void)state;
     struct {
         weir_pool_config known;
         uint64_t later;
@@ -278,9 +276,8 @@ static void test_configs_of_other_versions(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_alloc_turns_bad_requests_away(void **state)
+TEST(test_alloc_turns_bad_requests_away)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     struct world other = open_world((struct wish){0});
     weir_block *block = NULL;
@@ -307,9 +304,8 @@ static void test_alloc_turns_bad_requests_away(void **state)
     close_world(&other);
 }
 
-static void test_free_turns_foreign_and_freed_blocks_away(void **state)
+TEST(test_free_turns_foreign_and_freed_blocks_away)
 {
-    (void)state;
     for (uint32_t flags = 0; flags <= WEIR_POOL_NO_FRONT_CACHE; flags += WEIR_POOL_NO_FRONT_CACHE) {
         struct world w = open_world((struct wish){.flags = flags});
         struct world other = open_world((struct wish){0});
@@ -337,9 +333,8 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
     }
 }
 
-static void test_the_other_functions_turn_bad_arguments_away(void **state)
+TEST(test_the_other_functions_turn_bad_arguments_away)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     struct world other = open_world((struct wish){0});
     weir_block *block = get(&w, A, 1000);
@@ -394,9 +389,8 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
 
 /* --- blocks --- */
 
-static void test_sizes_are_rounded_and_addresses_aligned(void **state)
+TEST(test_sizes_are_rounded_and_addresses_aligned)
 {
-    (void)state;
     static const uint64_t sizes[] = {1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000};
     static const uint64_t alignments[] = {0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION};
     for (size_t a = 0; a < sizeof(alignments) / sizeof(alignments[0]); a++) {
@@ -412,18 +406,16 @@ static void test_sizes_are_rounded_and_addresses_aligned(void **state)
     }
 }
 
-static void test_a_region_that_is_aligned_anyway_needs_no_room_for_it(void **state)
+TEST(test_a_region_that_is_aligned_anyway_needs_no_room_for_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = REGION});
     const weir_block *block = get_aligned(&w, A, REGION, REGION);
     assert_int_equal(weir_block_address(block) % REGION, 0);
     close_world(&w);
 }
 
-static void test_find_knows_live_blocks_only(void **state)
+TEST(test_find_knows_live_blocks_only)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 1000);
     weir_block *found = NULL;
@@ -441,9 +433,8 @@ static void test_find_knows_live_blocks_only(void **state)
 
 /* --- limits and failure --- */
 
-static void test_the_limit_is_exact(void **state)
+TEST(test_the_limit_is_exact)
 {
-    (void)state;
     struct world w = open_world((struct wish){.limit = 3 * REGION + 1});
     weir_block *blocks[3];
     for (int i = 0; i < 3; i++) {
@@ -489,9 +480,8 @@ static void fill_badly(struct world *w, unsigned regions)
     }
 }
 
-static void test_a_failure_is_explained_and_the_advice_helps(void **state)
+TEST(test_a_failure_is_explained_and_the_advice_helps)
 {
-    (void)state;
     const struct wish tight = {.limit = 2 * REGION + 100};
     struct world w = open_world(tight);
     assert_int_equal(reason(&w).failure, 0);
@@ -525,9 +515,8 @@ static void test_a_failure_is_explained_and_the_advice_helps(void **state)
 }
 
 /* O6: the advice counts the memory that is left after the last rung has failed, not the memory before it. */
-static void test_o6_the_advice_is_as_of_the_failure(void **state)
+TEST(test_o6_the_advice_is_as_of_the_failure)
 {
-    (void)state;
     const uint64_t limit = 4 * REGION;
     uint64_t more = 0;
     for (int turn = 0; turn < 3; turn++) { /* 0: the first limit; 1: the advised limit; 2: one byte less */
@@ -550,9 +539,8 @@ static void test_o6_the_advice_is_as_of_the_failure(void **state)
     }
 }
 
-static void test_a_device_that_refuses_is_named(void **state)
+TEST(test_a_device_that_refuses_is_named)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 2 * REGION});
     fill_badly(&w, 2);
     refused(&w, B, 2 * REGION);
@@ -591,9 +579,8 @@ static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *r
     return true;
 }
 
-static void test_the_callback_may_free_what_is_needed(void **state)
+TEST(test_the_callback_may_free_what_is_needed)
 {
-    (void)state;
     struct helper helper = {.give_up = false};
     struct world w = open_world((struct wish){.capacity = REGION, .callback = free_the_victim, .ctx = &helper});
     helper.w = &w;
@@ -651,9 +638,8 @@ static bool wait_for_a_bystander(void *ctx, weir_pool *pool, const weir_oom_reco
     return false;
 }
 
-static void test_t5_the_callback_holds_no_lock(void **state)
+TEST(test_t5_the_callback_holds_no_lock)
 {
-    (void)state;
     struct bystander other = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER};
     struct world w = open_world((struct wish){.capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other});
     other.stream = w.stream[B];
@@ -669,9 +655,8 @@ static void test_t5_the_callback_holds_no_lock(void **state)
 
 /* --- the front cache --- */
 
-static void test_the_front_cache_serves_its_own_stream_only(void **state)
+TEST(test_the_front_cache_serves_its_own_stream_only)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get_by(&w, A, 1000, WEIR_RUNG_GROWN);
     const uint64_t address = weir_block_address(block);
@@ -690,9 +675,8 @@ static void test_the_front_cache_serves_its_own_stream_only(void **state)
     close_world(&w);
 }
 
-static void test_the_front_cache_is_bounded(void **state)
+TEST(test_the_front_cache_is_bounded)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *blocks[100];
     for (int i = 0; i < 100; i++) {
@@ -713,9 +697,8 @@ static void test_the_front_cache_is_bounded(void **state)
 }
 
 /* P3: more blocks of every size than the front cache has room for, so that all slots are in use. */
-static void test_p3_a_full_front_cache_takes_no_more(void **state)
+TEST(test_p3_a_full_front_cache_takes_no_more)
 {
-    (void)state;
     enum { sizes = 40, blocks_each = 10 };
     struct world w = open_world((struct wish){.capacity = 4096 * REGION});
     weir_block *blocks[sizes][blocks_each];
@@ -746,9 +729,8 @@ static void get_two_large(struct world *w, weir_block *blocks[2])
     }
 }
 
-static void test_an_event_covers_large_frees_before_it(void **state)
+TEST(test_an_event_covers_large_frees_before_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     get_two_large(&w, blocks);
@@ -762,9 +744,8 @@ static void test_an_event_covers_large_frees_before_it(void **state)
     close_world(&w);
 }
 
-static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
+TEST(test_an_event_of_the_pool_covers_large_frees_before_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     weir_tick mark = 0;
@@ -782,9 +763,8 @@ static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
     close_world(&w);
 }
 
-static void test_an_event_does_not_cover_large_frees_after_it(void **state)
+TEST(test_an_event_does_not_cover_large_frees_after_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     get_two_large(&w, blocks);
@@ -800,9 +780,8 @@ static void test_an_event_does_not_cover_large_frees_after_it(void **state)
 }
 
 /* Large blocks in the front cache merge and serve a larger request of their stream without a device call. */
-static void test_large_blocks_join_before_a_large_request(void **state)
+TEST(test_large_blocks_join_before_a_large_request)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -819,9 +798,8 @@ static void test_large_blocks_join_before_a_large_request(void **state)
 
 /* --- the ladder, rung by rung --- */
 
-static void test_own_lane(void **state)
+TEST(test_own_lane)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_GROWN);
     run_on(&w, block, A);
@@ -831,9 +809,8 @@ static void test_own_lane(void **state)
     close_world(&w);
 }
 
-static void test_open_lane(void **state)
+TEST(test_open_lane)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -852,9 +829,8 @@ static void test_open_lane(void **state)
 }
 
 /* B waits for A and C waits for B: so C is ordered after A although it never waited for A itself. */
-static void test_ordered_through_a_third_stream(void **state)
+TEST(test_ordered_through_a_third_stream)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -867,9 +843,8 @@ static void test_ordered_through_a_third_stream(void **state)
 }
 
 /* C waited for an event of B from before B waited for A: that is no order between A and C. */
-static void test_an_older_event_teaches_only_what_was_before_it(void **state)
+TEST(test_an_older_event_teaches_only_what_was_before_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -881,9 +856,8 @@ static void test_an_older_event_teaches_only_what_was_before_it(void **state)
 }
 
 /* C waits late for an event that B recorded before it waited for A: that is no order between A and C either. */
-static void test_an_event_teaches_nothing_that_came_after_it(void **state)
+TEST(test_an_event_teaches_nothing_that_came_after_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_event *early = new_event(w.sim);
     weir_block *block = get(&w, A, REGION);
@@ -900,9 +874,8 @@ static void test_an_event_teaches_nothing_that_came_after_it(void **state)
     close_world(&w);
 }
 
-static void test_polled(void **state)
+TEST(test_polled)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -913,9 +886,8 @@ static void test_polled(void **state)
     close_world(&w);
 }
 
-static void test_flushed(void **state)
+TEST(test_flushed)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
@@ -928,9 +900,8 @@ static void test_flushed(void **state)
 
 /* Growth flushes the larger cached blocks, which may serve the request once they have merged. Small blocks stay cached:
  * in a pool of 4 GiB those below 8 KiB. */
-static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
+TEST(test_growth_leaves_small_blocks_in_the_front_cache)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = UINT64_C(16) << 30});
     (void)get(&w, A, UINT64_C(4) << 30);
     weir_block *small = get(&w, A, 512);
@@ -944,9 +915,8 @@ static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
     close_world(&w);
 }
 
-static void test_gathered(void **state)
+TEST(test_gathered)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *low = get(&w, A, REGION / 2);
     weir_block *high = get(&w, A, REGION / 2);
@@ -961,9 +931,8 @@ static void test_gathered(void **state)
     close_world(&w);
 }
 
-static void test_waited_or_grown_as_the_policy_says(void **state)
+TEST(test_waited_or_grown_as_the_policy_says)
 {
-    (void)state;
     static const struct {
         weir_growth growth;
         weir_rung rung;
@@ -990,9 +959,8 @@ static void test_waited_or_grown_as_the_policy_says(void **state)
     close_world(&w);
 }
 
-static void test_exchanged(void **state)
+TEST(test_exchanged)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     put(&w, get(&w, A, REGION), A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
@@ -1007,9 +975,8 @@ static void test_exchanged(void **state)
     close_world(&w);
 }
 
-static void test_flushed_all(void **state)
+TEST(test_flushed_all)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = REGION, .no_ordering = true});
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
@@ -1019,9 +986,8 @@ static void test_flushed_all(void **state)
     close_world(&w);
 }
 
-static void test_synced(void **state)
+TEST(test_synced)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
@@ -1037,9 +1003,8 @@ static void test_synced(void **state)
 
 /* --- upkeep --- */
 
-static void test_trim(void **state)
+TEST(test_trim)
 {
-    (void)state;
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     uint64_t released = 0;
     weir_block *idle = get(&w, A, REGION);
@@ -1066,9 +1031,8 @@ static void test_trim(void **state)
     close_world(&w);
 }
 
-static void test_trim_reaches_the_front_caches(void **state)
+TEST(test_trim_reaches_the_front_caches)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     uint64_t released = 0;
     put(&w, get(&w, A, 512), A);
@@ -1080,9 +1044,8 @@ static void test_trim_reaches_the_front_caches(void **state)
 }
 
 /* S5: a new stream with the native handle of a retired stream inherits none of its state. */
-static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **state)
+TEST(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing)
 {
-    (void)state;
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, B, REGION);
     weir_block *mine = get(&w, A, REGION);
@@ -1106,9 +1069,8 @@ static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **
     close_world(&w);
 }
 
-static void test_blocks_outlive_their_stream(void **state)
+TEST(test_blocks_outlive_their_stream)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *one = get(&w, A, 5000);
     weir_block *two = get(&w, A, 5000);
@@ -1127,9 +1089,8 @@ static void test_blocks_outlive_their_stream(void **state)
 }
 
 /* The pool makes no device call for a stream that is known to have ended, and all streams may use its memory. */
-static void test_an_ended_stream_is_not_asked(void **state)
+TEST(test_an_ended_stream_is_not_asked)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *live = get(&w, A, 5000);
     weir_block *block = get(&w, A, 4 * REGION);
@@ -1162,9 +1123,8 @@ static int destroy_in_a_child(weir_pool *pool)
     return status;
 }
 
-static void test_a_held_pool_is_not_destroyed(void **state)
+TEST(test_a_held_pool_is_not_destroyed)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     fails(weir_pool_hold(NULL), WEIR_ERR_INVALID);
     fails(weir_pool_release(NULL), WEIR_ERR_INVALID);
@@ -1183,9 +1143,8 @@ static void test_a_held_pool_is_not_destroyed(void **state)
     close_world(&w);
 }
 
-static void test_a_device_under_a_pool_is_not_destroyed(void **state)
+TEST(test_a_device_under_a_pool_is_not_destroyed)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 5000);
     fails(weir_sim_destroy(w.sim), WEIR_ERR_BUSY);
@@ -1195,9 +1154,8 @@ static void test_a_device_under_a_pool_is_not_destroyed(void **state)
 }
 
 /* S3: the default stream is a stream, not "no stream". */
-static void test_the_null_stream_is_an_ordinary_stream(void **state)
+TEST(test_the_null_stream_is_an_ordinary_stream)
 {
-    (void)state;
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_stream *none = NULL;
     weir_stream *again = NULL;
@@ -1215,9 +1173,8 @@ static void test_the_null_stream_is_an_ordinary_stream(void **state)
     close_world(&w);
 }
 
-static void test_two_pools_on_one_device(void **state)
+TEST(test_two_pools_on_one_device)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 4 * REGION});
     weir_pool *second = pool_over(w.sim, &(struct wish){.limit = 2 * REGION});
     weir_stream *stream = NULL;
@@ -1237,9 +1194,8 @@ static void test_two_pools_on_one_device(void **state)
 }
 
 /* S7: a trim waits for the streams of its own pool's device. */
-static void test_trim_waits_on_its_own_device(void **state)
+TEST(test_trim_waits_on_its_own_device)
 {
-    (void)state;
     struct world one = open_world((struct wish){0});
     struct world two = open_world((struct wish){0});
     weir_stream *stream_of_one = NULL;
@@ -1259,9 +1215,8 @@ static void test_trim_waits_on_its_own_device(void **state)
     close_world(&two);
 }
 
-static void test_a_forked_child_may_destroy(void **state)
+TEST(test_a_forked_child_may_destroy)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 5000);
     run_on(&w, block, A);
@@ -1278,9 +1233,8 @@ static void test_a_forked_child_may_destroy(void **state)
     close_world(&w);
 }
 
-static void test_a_single_threaded_pool_does_the_same(void **state)
+TEST(test_a_single_threaded_pool_does_the_same)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -1296,9 +1250,8 @@ static void test_a_single_threaded_pool_does_the_same(void **state)
 }
 
 /* On a device without ordering, queued work is always complete: all streams may use freed memory at once. */
-static void test_a_synchronous_device(void **state)
+TEST(test_a_synchronous_device)
 {
-    (void)state;
     struct world w = open_world((struct wish){.no_ordering = true});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -1313,9 +1266,8 @@ static void test_a_synchronous_device(void **state)
 
 /* --- statistics and recording --- */
 
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
-    (void)state;
     struct world w = {.sim = device_of(&(struct wish){0})};
     w.device = weir_sim_device(w.sim);
     w.pool = pool_over(w.sim, &(struct wish){0});
@@ -1351,9 +1303,8 @@ static void test_statistics(void **state)
 }
 
 /* X3: every rung has a name of its own, and a number past the last rung has none. */
-static void test_every_rung_has_a_name(void **state)
+TEST(test_every_rung_has_a_name)
 {
-    (void)state;
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         const char *name = weir_rung_name((weir_rung)i);
         assert_non_null(name);
@@ -1382,9 +1333,8 @@ static bool see(void *ctx, const weir_walk_entry *entry)
     return ++seen->visits != seen->stop_after;
 }
 
-static void test_walk_shows_every_state(void **state)
+TEST(test_walk_shows_every_state)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *cached = get(&w, A, 512);
     weir_block *live = get(&w, A, 4096);
@@ -1424,9 +1374,8 @@ static bool keep(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void test_a_recording_pairs_allocs_with_frees(void **state)
+TEST(test_a_recording_pairs_allocs_with_frees)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     struct recording recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
@@ -1472,9 +1421,8 @@ static void test_a_recording_pairs_allocs_with_frees(void **state)
 /* --- bugs of other allocators: reuse across streams --- */
 
 /* S1: a merged range has the tick of the neighbour that was freed later. */
-static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state)
+TEST(test_s1_a_merged_range_is_as_young_as_its_youngest_part)
 {
-    (void)state;
     for (int low_first = 0; low_first < 2; low_first++) {
         struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *halves[2];
@@ -1491,9 +1439,8 @@ static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state
 }
 
 /* S1: the part of a merged range that B does not use is in B's lane with B's current tick, not with an older one. */
-static void test_s1_a_merge_keeps_the_later_tick(void **state)
+TEST(test_s1_a_merge_keeps_the_later_tick)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST});
     weir_block *x = get(&w, A, REGION / 4);
     weir_block *y = get(&w, A, REGION / 4);
@@ -1511,9 +1458,8 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
 }
 
 /* S1: neighbours that two streams have freed do not merge in the lane of either stream. */
-static void test_s1_neighbours_of_two_streams_stay_two(void **state)
+TEST(test_s1_neighbours_of_two_streams_stay_two)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -1530,9 +1476,8 @@ static void test_s1_neighbours_of_two_streams_stay_two(void **state)
 
 /* S1: a stream merges ranges of two lanes, its own and another one, or two lanes of other streams. The unused rest has
  * the stream's current tick. */
-static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
+TEST(test_s1_gathering_leaves_a_rest_as_of_now)
 {
-    (void)state;
     static const int others[] = {B, D};
     for (int i = 0; i < 2; i++) {
         struct world w = open_world((struct wish){.capacity = REGION});
@@ -1558,9 +1503,8 @@ static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 }
 
 /* S2: the rest of a split keeps the donor's lane and tick. */
-static void test_s2_a_split_keeps_the_owner(void **state)
+TEST(test_s2_a_split_keeps_the_owner)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
     tell_order(&w, B, C);
@@ -1575,9 +1519,8 @@ static void test_s2_a_split_keeps_the_owner(void **state)
 }
 
 /* S4: freed memory belongs to the lane of the stream named in the free, not of the allocating stream. */
-static void test_s4_the_freeing_stream_decides(void **state)
+TEST(test_s4_the_freeing_stream_decides)
 {
-    (void)state;
     static const uint64_t sizes[] = {512, REGION}; /* through the front cache, and past it */
     for (int i = 0; i < 2; i++) {
         struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1593,9 +1536,8 @@ static void test_s4_the_freeing_stream_decides(void **state)
 }
 
 /* S8, O3: no region goes back to the device while work on it is queued, even if a request would fail otherwise. */
-static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state)
+TEST(test_s8_regions_go_back_only_after_the_host_saw_the_end)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, B, REGION);
@@ -1614,9 +1556,8 @@ static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state
 
 /* S9: a block has uses on B, C and D, noted in every order, once or twice, also on the freeing stream. Each stream in
  * turn has the longest kernel. */
-static void test_s9_no_use_is_forgotten(void **state)
+TEST(test_s9_no_use_is_forgotten)
 {
-    (void)state;
     static const int orders[6][3] = {{B, C, D}, {B, D, C}, {C, B, D}, {C, D, B}, {D, B, C}, {D, C, B}};
     for (int i = 0; i < 6 * 4 * 2; i++) {
         const int *uses = orders[i % 6];
@@ -1646,9 +1587,8 @@ static void test_s9_no_use_is_forgotten(void **state)
 }
 
 /* S9: if another stream frees the block, the allocating stream may be noted as a user like any other stream. */
-static void test_s9_the_owner_may_be_a_user(void **state)
+TEST(test_s9_the_owner_may_be_a_user)
 {
-    (void)state;
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, A);
@@ -1661,9 +1601,8 @@ static void test_s9_the_owner_may_be_a_user(void **state)
     close_world(&w);
 }
 
-static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
+TEST(test_s9_work_after_the_end_of_a_use_needs_a_new_one)
 {
-    (void)state;
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
@@ -1687,9 +1626,8 @@ static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
 }
 
 /* S9: a free drops the block's tag but not its uses. */
-static void test_s9_a_tagged_block_has_uses_too(void **state)
+TEST(test_s9_a_tagged_block_has_uses_too)
 {
-    (void)state;
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_tag tag = 0;
     weir_block *block = NULL;
@@ -1705,9 +1643,8 @@ static void test_s9_a_tagged_block_has_uses_too(void **state)
 }
 
 /* S10: an event does not count as complete if its query fails. */
-static void test_s10_polling_believes_only_a_yes(void **state)
+TEST(test_s10_polling_believes_only_a_yes)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -1730,9 +1667,8 @@ static void test_s10_polling_believes_only_a_yes(void **state)
 /* --- bugs of other allocators: running out of memory --- */
 
 /* O1, O2: the only memory that fits waits for a use. The first request gets it after a wait, not only the second. */
-static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
+TEST(test_o1_pending_memory_is_searched_after_the_wait)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, A, REGION);
@@ -1749,9 +1685,8 @@ static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
 }
 
 /* O1: work that completes while a request passes through the ladder counts. */
-static void test_o1_what_the_last_poll_saw_is_searched(void **state)
+TEST(test_o1_what_the_last_poll_saw_is_searched)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     config.region_granularity_bytes = REGION;
@@ -1778,9 +1713,8 @@ static void test_o1_what_the_last_poll_saw_is_searched(void **state)
 }
 
 /* O5: idle regions in another lane, in the open lane or held by a front cache are exchanged. */
-static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
+TEST(test_o5_idle_memory_elsewhere_is_no_reason_to_fail)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *blocks[4];
     for (int i = 0; i < 4; i++) {
@@ -1797,9 +1731,8 @@ static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
 }
 
 /* A stream in error keeps only its own memory from being reused, not the memory of other streams. */
-static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
+TEST(test_a_broken_stream_hides_nothing_of_the_others)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 4 * REGION});
     weir_block *most = get(&w, A, 3 * REGION);
     weir_block *rest = get(&w, B, REGION);
@@ -1828,9 +1761,8 @@ static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 
 /* P1: a block is never smaller than the request, also if several sizes share its bin. Up to 63 granules it is exactly
  * as large as the rounded request. */
-static void test_p1_exact_sizes_only(void **state)
+TEST(test_p1_exact_sizes_only)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 64 * REGION});
     for (uint64_t granules = 1; granules <= 80; granules++) {
         weir_block *small = get(&w, A, granules * 512);
@@ -1846,9 +1778,8 @@ static void test_p1_exact_sizes_only(void **state)
 
 /* P1: a request with an alignment is not rounded, so its block may have a size between two bins. Such a block serves
  * requests of the bin below its size, never of the bin above. */
-static void test_p1_a_block_serves_the_bin_below_it(void **state)
+TEST(test_p1_a_block_serves_the_bin_below_it)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 256 * REGION});
     put(&w, get(&w, A, 128 * REGION), A);
     (void)get(&w, A, 512); /* the rest stays in A's lane, so that later requests flush no front cache */
@@ -1865,9 +1796,8 @@ static void test_p1_a_block_serves_the_bin_below_it(void **state)
 }
 
 /* P2: adjacent regions do not merge. */
-static void test_p2_nothing_merges_across_regions(void **state)
+TEST(test_p2_nothing_merges_across_regions)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *low = get(&w, A, REGION);
     weir_block *high = get(&w, A, REGION);
@@ -1883,77 +1813,5 @@ static void test_p2_nothing_merges_across_regions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create_turns_bad_configs_away),
-        cmocka_unit_test(test_configs_of_other_versions),
-        cmocka_unit_test(test_alloc_turns_bad_requests_away),
-        cmocka_unit_test(test_free_turns_foreign_and_freed_blocks_away),
-        cmocka_unit_test(test_the_other_functions_turn_bad_arguments_away),
-        cmocka_unit_test(test_sizes_are_rounded_and_addresses_aligned),
-        cmocka_unit_test(test_a_region_that_is_aligned_anyway_needs_no_room_for_it),
-        cmocka_unit_test(test_find_knows_live_blocks_only),
-        cmocka_unit_test(test_the_limit_is_exact),
-        cmocka_unit_test(test_a_failure_is_explained_and_the_advice_helps),
-        cmocka_unit_test(test_o6_the_advice_is_as_of_the_failure),
-        cmocka_unit_test(test_a_device_that_refuses_is_named),
-        cmocka_unit_test(test_the_callback_may_free_what_is_needed),
-        cmocka_unit_test(test_t5_the_callback_holds_no_lock),
-        cmocka_unit_test(test_the_front_cache_serves_its_own_stream_only),
-        cmocka_unit_test(test_the_front_cache_is_bounded),
-        cmocka_unit_test(test_p3_a_full_front_cache_takes_no_more),
-        cmocka_unit_test(test_an_event_covers_large_frees_before_it),
-        cmocka_unit_test(test_an_event_of_the_pool_covers_large_frees_before_it),
-        cmocka_unit_test(test_an_event_does_not_cover_large_frees_after_it),
-        cmocka_unit_test(test_large_blocks_join_before_a_large_request),
-        cmocka_unit_test(test_own_lane),
-        cmocka_unit_test(test_open_lane),
-        cmocka_unit_test(test_ordered_through_a_third_stream),
-        cmocka_unit_test(test_an_older_event_teaches_only_what_was_before_it),
-        cmocka_unit_test(test_an_event_teaches_nothing_that_came_after_it),
-        cmocka_unit_test(test_polled),
-        cmocka_unit_test(test_flushed),
-        cmocka_unit_test(test_growth_leaves_small_blocks_in_the_front_cache),
-        cmocka_unit_test(test_gathered),
-        cmocka_unit_test(test_waited_or_grown_as_the_policy_says),
-        cmocka_unit_test(test_exchanged),
-        cmocka_unit_test(test_flushed_all),
-        cmocka_unit_test(test_synced),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_trim_reaches_the_front_caches),
-        cmocka_unit_test(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing),
-        cmocka_unit_test(test_blocks_outlive_their_stream),
-        cmocka_unit_test(test_an_ended_stream_is_not_asked),
-        cmocka_unit_test(test_a_held_pool_is_not_destroyed),
-        cmocka_unit_test(test_a_device_under_a_pool_is_not_destroyed),
-        cmocka_unit_test(test_the_null_stream_is_an_ordinary_stream),
-        cmocka_unit_test(test_two_pools_on_one_device),
-        cmocka_unit_test(test_trim_waits_on_its_own_device),
-        cmocka_unit_test(test_a_forked_child_may_destroy),
-        cmocka_unit_test(test_a_single_threaded_pool_does_the_same),
-        cmocka_unit_test(test_a_synchronous_device),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_every_rung_has_a_name),
-        cmocka_unit_test(test_walk_shows_every_state),
-        cmocka_unit_test(test_a_recording_pairs_allocs_with_frees),
-        cmocka_unit_test(test_s1_a_merged_range_is_as_young_as_its_youngest_part),
-        cmocka_unit_test(test_s1_a_merge_keeps_the_later_tick),
-        cmocka_unit_test(test_s1_neighbours_of_two_streams_stay_two),
-        cmocka_unit_test(test_s1_gathering_leaves_a_rest_as_of_now),
-        cmocka_unit_test(test_s2_a_split_keeps_the_owner),
-        cmocka_unit_test(test_s4_the_freeing_stream_decides),
-        cmocka_unit_test(test_s8_regions_go_back_only_after_the_host_saw_the_end),
-        cmocka_unit_test(test_s9_no_use_is_forgotten),
-        cmocka_unit_test(test_s9_the_owner_may_be_a_user),
-        cmocka_unit_test(test_s9_work_after_the_end_of_a_use_needs_a_new_one),
-        cmocka_unit_test(test_s9_a_tagged_block_has_uses_too),
-        cmocka_unit_test(test_s10_polling_believes_only_a_yes),
-        cmocka_unit_test(test_o1_pending_memory_is_searched_after_the_wait),
-        cmocka_unit_test(test_o1_what_the_last_poll_saw_is_searched),
-        cmocka_unit_test(test_o5_idle_memory_elsewhere_is_no_reason_to_fail),
-        cmocka_unit_test(test_a_broken_stream_hides_nothing_of_the_others),
-        cmocka_unit_test(test_p1_exact_sizes_only),
-        cmocka_unit_test(test_p1_a_block_serves_the_bin_below_it),
-        cmocka_unit_test(test_p2_nothing_merges_across_regions),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+    return run_all_tests("pool", NULL, NULL);
 }

@@ -177,9 +177,8 @@ static void checkerboard(struct world *w, int stream, weir_block **blocks, size_
 
 /* --- creation --- */
 
-static void test_create_asks_for_what_it_needs(void **state)
+TEST(test_create_asks_for_what_it_needs)
 {
-    (void)state;
     weir_pool *pool = NULL;
     weir_sim_config without = free_of_charge();
     without.no_virtual_memory = true;
@@ -236,9 +235,8 @@ static bool note_entry(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-static void test_memory_is_mapped_where_it_is_missing(void **state)
+TEST(test_memory_is_mapped_where_it_is_missing)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *first = get_by(&w, A, 1000, WEIR_RUNG_MAPPED);
     assert_int_equal(held(&w), PAGE);
@@ -260,9 +258,8 @@ static void test_memory_is_mapped_where_it_is_missing(void **state)
     close_world(&w);
 }
 
-static void test_large_alignments(void **state)
+TEST(test_large_alignments)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     (void)get(&w, A, 1000);
     for (uint64_t align = 4 * KIB; align <= 16 * PAGE; align *= 4) {
@@ -276,9 +273,8 @@ static void test_large_alignments(void **state)
 }
 
 /* Six free pages lie between live pages, and the device is full: the free pages move. */
-static void test_idle_granules_move_when_the_device_is_full(void **state)
+TEST(test_idle_granules_move_when_the_device_is_full)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 12 * PAGE});
     weir_block *blocks[12];
     checkerboard(&w, A, blocks, 12);
@@ -296,9 +292,8 @@ static void test_idle_granules_move_when_the_device_is_full(void **state)
     close_world(&w);
 }
 
-static void test_idle_granules_move_under_a_limit(void **state)
+TEST(test_idle_granules_move_under_a_limit)
 {
-    (void)state;
     struct world w = open_world((struct wish){.limit = 10 * PAGE + 1000});
     weir_block *blocks[10];
     checkerboard(&w, A, blocks, 10);
@@ -340,9 +335,8 @@ static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *
     close_world(&w);
 }
 
-static void test_little_more_is_taken_than_was_ever_live(void **state)
+TEST(test_little_more_is_taken_than_was_ever_live)
 {
-    (void)state;
     uint64_t peak = 0;
     weir_pool_stats stats;
     rounds_of_two_cuts(0, &peak, &stats);
@@ -367,18 +361,16 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
     return reserved;
 }
 
-static void test_how_much_may_lie_idle_is_configured(void **state)
+TEST(test_how_much_may_lie_idle_is_configured)
 {
-    (void)state;
     assert_int_equal(reserved_with(0, 0), 64);         /* default: 6 MiB may lie idle, so no granule moves */
     assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24 of the live memory, and at least three granules */
     assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
     assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);
 }
 
-static void test_idle_memory_stays_when_it_is_kept(void **state)
+TEST(test_idle_memory_stays_when_it_is_kept)
 {
-    (void)state;
     struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     struct world mover = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *blocks[2][40];
@@ -402,9 +394,8 @@ static void test_idle_memory_stays_when_it_is_kept(void **state)
 /* --- work that is still running --- */
 
 /* The other stream's free granules would serve the request, but its kernels still write them. */
-static void test_nothing_is_taken_away_under_a_kernel(void **state)
+TEST(test_nothing_is_taken_away_under_a_kernel)
 {
-    (void)state;
     for (int asking = A; asking <= B; asking++) {
         struct world w = open_world((struct wish){.capacity = 8 * PAGE});
         weir_block *blocks[8];
@@ -419,9 +410,8 @@ static void test_nothing_is_taken_away_under_a_kernel(void **state)
 }
 
 /* While the device can create memory, no request waits for a kernel. */
-static void test_a_running_kernel_makes_nobody_wait(void **state)
+TEST(test_a_running_kernel_makes_nobody_wait)
 {
-    (void)state;
     struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *block = get(&w, A, 100 * MIB);
     weir_block *pin = get(&w, A, MIB);
@@ -435,9 +425,8 @@ static void test_a_running_kernel_makes_nobody_wait(void **state)
 }
 
 /* A block is freed on one stream while a longer kernel on another stream still uses it. */
-static void test_uses_keep_granules(void **state)
+TEST(test_uses_keep_granules)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 4 * PAGE});
     weir_block *block = get(&w, A, 3 * PAGE);
     run_on(&w, block, A);
@@ -458,9 +447,8 @@ static void test_uses_keep_granules(void **state)
 
 /* --- giving back --- */
 
-static void test_trim_takes_granules_anywhere(void **state)
+TEST(test_trim_takes_granules_anywhere)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *blocks[16];
     uint64_t released = 77;
@@ -486,9 +474,8 @@ static void test_trim_takes_granules_anywhere(void **state)
 }
 
 /* A trim keeps a granule of which one half is in use. */
-static void test_trim_keeps_granules_in_use(void **state)
+TEST(test_trim_keeps_granules_in_use)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *low = get(&w, A, PAGE / 2);
     weir_block *high = get(&w, A, 2 * PAGE);
@@ -506,9 +493,8 @@ static void test_trim_keeps_granules_in_use(void **state)
 /* --- the front cache --- */
 
 /* The front cache takes small blocks. A freed block above an eighth of a granule merges with its neighbours at once. */
-static void test_large_blocks_do_not_wait(void **state)
+TEST(test_large_blocks_do_not_wait)
 {
-    (void)state;
     struct world w = open_world((struct wish){.page = 2 * MIB, .front = true});
     weir_block *large[4];
     for (int i = 0; i < 4; i++) {
@@ -531,9 +517,8 @@ static struct world open_large_world(uint64_t capacity)
     return open_world((struct wish){.capacity = capacity, .handle = 64 * PAGE});
 }
 
-static void test_a_large_request_takes_one_handle(void **state)
+TEST(test_a_large_request_takes_one_handle)
 {
-    (void)state;
     struct world w = open_large_world(0);
     (void)get_by(&w, A, 20 * PAGE, WEIR_RUNG_MAPPED);
     assert_int_equal(figures(&w).vm_creates, 1);
@@ -547,9 +532,8 @@ static void test_a_large_request_takes_one_handle(void **state)
 }
 
 /* A free large handle serves a request of its whole size without a device call, and serves no smaller request. */
-static void test_a_large_handle_is_not_shared(void **state)
+TEST(test_a_large_handle_is_not_shared)
 {
-    (void)state;
     struct world w = open_large_world(0);
     weir_block *block = get(&w, A, 20 * PAGE);
     const uint64_t address = weir_block_address(block);
@@ -564,9 +548,8 @@ static void test_a_large_handle_is_not_shared(void **state)
 }
 
 /* Memory beside an idle large handle serves a request without a device call, although the handle is the better fit. */
-static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
+TEST(test_memory_beside_a_large_handle_is_found_at_once)
 {
-    (void)state;
     struct world w = open_large_world(0);
     weir_block *large = get(&w, A, 8 * PAGE);
     (void)get(&w, A, PAGE);
@@ -589,9 +572,8 @@ static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
 
 /* Once a quarter of the reserved memory has moved, new handles are half as large. A larger handle is then destroyed in
  * place of being moved, and the hole is filled with new handles. */
-static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
+TEST(test_a_large_handle_that_moves_on_is_broken_up)
 {
-    (void)state;
     struct world w = open_world((struct wish){.limit = 33 * PAGE, .handle = 16 * PAGE});
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
@@ -606,9 +588,8 @@ static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
 }
 
 /* One idle handle fills the device. It is destroyed, and requests of other sizes can use all of its memory. */
-static void test_a_large_handle_is_split_when_it_must_be(void **state)
+TEST(test_a_large_handle_is_split_when_it_must_be)
 {
-    (void)state;
     struct world w = open_large_world(24 * PAGE);
     weir_block *block = get(&w, A, 24 * PAGE);
     run_on(&w, block, A);
@@ -623,9 +604,8 @@ static void test_a_large_handle_is_split_when_it_must_be(void **state)
 }
 
 /* The only place for the request within the limit contains a part of an idle handle. */
-static void test_a_large_handle_in_the_way_is_broken_up(void **state)
+TEST(test_a_large_handle_in_the_way_is_broken_up)
 {
-    (void)state;
     struct world w = open_world((struct wish){.limit = 10 * PAGE, .handle = 64 * PAGE});
     weir_block *high = get(&w, A, PAGE / 2);
     weir_block *low = get(&w, A, PAGE / 2);
@@ -643,9 +623,8 @@ static void test_a_large_handle_in_the_way_is_broken_up(void **state)
 }
 
 /* A handle that fits in a hole moves as a whole, in two calls. */
-static void test_a_large_handle_moves_as_a_whole(void **state)
+TEST(test_a_large_handle_moves_as_a_whole)
 {
-    (void)state;
     struct world w = open_world((struct wish){.limit = 32 * PAGE, .handle = 64 * PAGE});
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
@@ -659,9 +638,8 @@ static void test_a_large_handle_moves_as_a_whole(void **state)
 }
 
 /* If the device has less memory than the requested handle, the pool requests handles of half the size. */
-static void test_a_device_with_less_gives_smaller_handles(void **state)
+TEST(test_a_device_with_less_gives_smaller_handles)
 {
-    (void)state;
     struct world w = open_large_world(21 * PAGE);
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
@@ -671,9 +649,8 @@ static void test_a_device_with_less_gives_smaller_handles(void **state)
     close_world(&w);
 }
 
-static void test_trim_gives_back_whole_handles(void **state)
+TEST(test_trim_gives_back_whole_handles)
 {
-    (void)state;
     struct world w = open_large_world(0);
     weir_block *block = get(&w, A, 20 * PAGE);
     (void)get(&w, A, PAGE);
@@ -689,9 +666,8 @@ static void test_trim_gives_back_whole_handles(void **state)
 }
 
 /* A call fails while a handle is destroyed to make room: no memory is lost, and the request is served. */
-static void test_a_split_that_fails_loses_nothing(void **state)
+TEST(test_a_split_that_fails_loses_nothing)
 {
-    (void)state;
     static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_CREATE,
                                              WEIR_CALL_VM_MAP};
     for (size_t c = 0; c < 4; c++) {
@@ -790,9 +766,8 @@ static weir_device *reserves_little(weir_device *device)
     return small_device;
 }
 
-static void test_a_further_range_is_reserved(void **state)
+TEST(test_a_further_range_is_reserved)
 {
-    (void)state;
     most_reserved = 8 * PAGE;
     struct world w = open_world((struct wish){.wrap = reserves_little});
     for (int i = 0; i < 8; i++) {
@@ -811,9 +786,8 @@ static void test_a_further_range_is_reserved(void **state)
     assert_int_equal(weir_device_destroy(small_device), WEIR_OK);
 }
 
-static void test_no_addresses_is_out_of_memory(void **state)
+TEST(test_no_addresses_is_out_of_memory)
 {
-    (void)state;
     most_reserved = 2 * PAGE;
     struct world w = open_world((struct wish){.wrap = reserves_little});
     const weir_oom_record record = refused(&w, A, 3 * PAGE);
@@ -823,9 +797,8 @@ static void test_no_addresses_is_out_of_memory(void **state)
     assert_int_equal(weir_device_destroy(small_device), WEIR_OK);
 }
 
-static void test_absurd_requests(void **state)
+TEST(test_absurd_requests)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = NULL;
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
@@ -837,9 +810,8 @@ static void test_absurd_requests(void **state)
 
 /* --- the explanation of a failure --- */
 
-static void test_the_record_speaks_of_granules(void **state)
+TEST(test_the_record_speaks_of_granules)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 8 * PAGE});
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
@@ -862,9 +834,8 @@ static void test_the_record_speaks_of_granules(void **state)
     close_world(&w);
 }
 
-static void test_the_record_names_the_limit(void **state)
+TEST(test_the_record_names_the_limit)
 {
-    (void)state;
     struct world w = open_world((struct wish){.limit = 4 * PAGE});
     (void)get(&w, A, PAGE);
     const weir_oom_record record = refused(&w, A, 4 * PAGE);
@@ -878,9 +849,8 @@ static void test_the_record_names_the_limit(void **state)
 /* --- failures --- */
 
 /* One call fails while seven idle granules between live blocks are moved together: the state is as before the move. */
-static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
+TEST(test_a_move_that_fails_leaves_everything_as_it_was)
 {
-    (void)state;
     static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_MAP};
     for (size_t c = 0; c < 2; c++) {
         for (uint64_t k = 1; k <= 6; k++) {
@@ -911,9 +881,8 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
 /* From one call on, all calls of the kind fail. Granules that the failed move had unmapped are mapped at their old
  * place again, and granules that it had created are destroyed. Of the seven missing granules, some would be created and
  * the rest moved. */
-static void test_a_move_that_fails_for_good_is_taken_back(void **state)
+TEST(test_a_move_that_fails_for_good_is_taken_back)
 {
-    (void)state;
     enum { missing = 7, more_attempts = 40 };
     for (uint64_t creates = 0; creates < missing; creates += 2) {
         struct world w = open_world((struct wish){.limit = (14 + creates) * PAGE});
@@ -948,9 +917,8 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
 
 /* Every unmap fails: a request that needs a move is refused. The free memory stays as it was and serves other
  * requests. */
-static void test_a_device_that_never_unmaps(void **state)
+TEST(test_a_device_that_never_unmaps)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 8 * PAGE});
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
@@ -974,9 +942,8 @@ static void test_a_device_that_never_unmaps(void **state)
 }
 
 /* A handle that cannot be destroyed is kept, counted as reserved, and used before a new handle is created. */
-static void test_a_spare_handle_is_used_first(void **state)
+TEST(test_a_spare_handle_is_used_first)
 {
-    (void)state;
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 3 * PAGE);
     put(&w, block, A);
@@ -1009,9 +976,8 @@ static void test_a_spare_handle_is_used_first(void **state)
 }
 
 /* Destroy returns all memory although each call fails once, and reports a call that fails every time. */
-static void test_destroy_tries_twice(void **state)
+TEST(test_destroy_tries_twice)
 {
-    (void)state;
     static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_RELEASE};
     for (size_t c = 0; c < 3; c++) {
         struct world w = open_world((struct wish){0});
@@ -1104,9 +1070,8 @@ static void churn_with_contents(const weir_strategy_ops *strategy, uint64_t seed
     close_world(&w);
 }
 
-static void test_live_blocks_keep_their_contents(void **state)
+TEST(test_live_blocks_keep_their_contents)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         churn_with_contents(weir_caching_strategy(), seed);
         churn_with_contents(weir_size_class_strategy(), seed);
@@ -1117,9 +1082,8 @@ static void test_live_blocks_keep_their_contents(void **state)
 
 /* A full device of slots: some slots are free in every granule, and every second granule has only free slots. A large
  * request uses these granules. */
-static void test_slots_are_given_up(void **state)
+TEST(test_slots_are_given_up)
 {
-    (void)state;
     struct world w = open_world((struct wish){.capacity = 8 * PAGE, .strategy = weir_size_class_strategy()});
     weir_block *blocks[256];
     for (int i = 0; i < 256; i++) {
@@ -1162,9 +1126,8 @@ static struct world slots_below_a_kernel(weir_block **slot)
     return w;
 }
 
-static void test_slots_of_several_granules_are_trimmed(void **state)
+TEST(test_slots_of_several_granules_are_trimmed)
 {
-    (void)state;
     const uint64_t page = 64 * KIB;
     weir_block *slot = NULL;
     struct world w = slots_below_a_kernel(&slot);
@@ -1177,9 +1140,8 @@ static void test_slots_of_several_granules_are_trimmed(void **state)
     close_world(&w);
 }
 
-static void test_slots_of_several_granules_are_moved(void **state)
+TEST(test_slots_of_several_granules_are_moved)
 {
-    (void)state;
     const uint64_t page = 64 * KIB;
     weir_block *slot = NULL;
     struct world w = slots_below_a_kernel(&slot);
@@ -1190,45 +1152,5 @@ static void test_slots_of_several_granules_are_moved(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create_asks_for_what_it_needs),
-        cmocka_unit_test(test_memory_is_mapped_where_it_is_missing),
-        cmocka_unit_test(test_large_alignments),
-        cmocka_unit_test(test_idle_granules_move_when_the_device_is_full),
-        cmocka_unit_test(test_idle_granules_move_under_a_limit),
-        cmocka_unit_test(test_little_more_is_taken_than_was_ever_live),
-        cmocka_unit_test(test_how_much_may_lie_idle_is_configured),
-        cmocka_unit_test(test_idle_memory_stays_when_it_is_kept),
-        cmocka_unit_test(test_nothing_is_taken_away_under_a_kernel),
-        cmocka_unit_test(test_a_running_kernel_makes_nobody_wait),
-        cmocka_unit_test(test_uses_keep_granules),
-        cmocka_unit_test(test_trim_takes_granules_anywhere),
-        cmocka_unit_test(test_trim_keeps_granules_in_use),
-        cmocka_unit_test(test_a_large_request_takes_one_handle),
-        cmocka_unit_test(test_a_large_handle_is_not_shared),
-        cmocka_unit_test(test_memory_beside_a_large_handle_is_found_at_once),
-        cmocka_unit_test(test_a_large_handle_that_moves_on_is_broken_up),
-        cmocka_unit_test(test_large_blocks_do_not_wait),
-        cmocka_unit_test(test_a_large_handle_is_split_when_it_must_be),
-        cmocka_unit_test(test_a_large_handle_in_the_way_is_broken_up),
-        cmocka_unit_test(test_a_large_handle_moves_as_a_whole),
-        cmocka_unit_test(test_a_device_with_less_gives_smaller_handles),
-        cmocka_unit_test(test_trim_gives_back_whole_handles),
-        cmocka_unit_test(test_a_split_that_fails_loses_nothing),
-        cmocka_unit_test(test_a_further_range_is_reserved),
-        cmocka_unit_test(test_no_addresses_is_out_of_memory),
-        cmocka_unit_test(test_absurd_requests),
-        cmocka_unit_test(test_the_record_speaks_of_granules),
-        cmocka_unit_test(test_the_record_names_the_limit),
-        cmocka_unit_test(test_a_move_that_fails_leaves_everything_as_it_was),
-        cmocka_unit_test(test_a_move_that_fails_for_good_is_taken_back),
-        cmocka_unit_test(test_a_device_that_never_unmaps),
-        cmocka_unit_test(test_a_spare_handle_is_used_first),
-        cmocka_unit_test(test_destroy_tries_twice),
-        cmocka_unit_test(test_live_blocks_keep_their_contents),
-        cmocka_unit_test(test_slots_are_given_up),
-        cmocka_unit_test(test_slots_of_several_granules_are_trimmed),
-        cmocka_unit_test(test_slots_of_several_granules_are_moved),
-    };
-    return cmocka_run_group_tests_name("pools with virtual memory", tests, NULL, NULL);
+    return run_all_tests("pools with virtual memory", NULL, NULL);
 }

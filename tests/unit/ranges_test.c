@@ -1,12 +1,10 @@
 /* ranges_test.c: the contract of weir/ranges.h, call by call. The contract suite runs random programs on the strategies
  * that use it. */
+#include "../rig/test.h"
+
 #include <weir/ranges.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
-
-#include <cmocka.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
@@ -45,9 +43,8 @@ static weir_range taken(weir_ranges *ranges, unsigned kind, uint64_t size, uint6
     return range;
 }
 
-static void test_a_request_takes_either_end(void **state)
+TEST(test_a_request_takes_either_end)
 {
-    (void)state;
     weir_ranges ranges;
     fill(&ranges);
     const weir_range low = taken(&ranges, 0, 700, 1, WEIR_RANGES_LOW);
@@ -59,9 +56,8 @@ static void test_a_request_takes_either_end(void **state)
     empty(&ranges);
 }
 
-static void test_kinds_stay_apart_until_the_last_resort(void **state)
+TEST(test_kinds_stay_apart_until_the_last_resort)
 {
-    (void)state;
     weir_ranges ranges;
     fill(&ranges);
     assert_int_equal(taken(&ranges, 1, MIB, 1, WEIR_RANGES_LOW).address, 4 * MIB);
@@ -73,9 +69,8 @@ static void test_kinds_stay_apart_until_the_last_resort(void **state)
     empty(&ranges);
 }
 
-static void test_a_gathered_run_serves_the_next_request(void **state)
+TEST(test_a_gathered_run_serves_the_next_request)
 {
-    (void)state;
     weir_ranges ranges;
     fill(&ranges);
     const weir_range block = taken(&ranges, 0, 512 * KIB, 1, WEIR_RANGES_LOW);
@@ -90,9 +85,8 @@ static void test_a_gathered_run_serves_the_next_request(void **state)
     empty(&ranges);
 }
 
-static void test_find_leaves_small_ranges_alone(void **state)
+TEST(test_find_leaves_small_ranges_alone)
 {
-    (void)state;
     weir_ranges ranges;
     fill(&ranges);
     const weir_range small = taken(&ranges, 0, 4 * KIB, 1, WEIR_RANGES_LOW);
@@ -103,9 +97,8 @@ static void test_find_leaves_small_ranges_alone(void **state)
     empty(&ranges);
 }
 
-static void test_next_visits_every_range_once(void **state)
+TEST(test_next_visits_every_range_once)
 {
-    (void)state;
     weir_ranges ranges;
     fill(&ranges);
     (void)taken(&ranges, 0, 4 * KIB, 1, WEIR_RANGES_LOW);
@@ -122,9 +115,8 @@ static void test_next_visits_every_range_once(void **state)
     empty(&ranges);
 }
 
-static void test_a_range_serves_its_lane_from_its_tick_on(void **state)
+TEST(test_a_range_serves_its_lane_from_its_tick_on)
 {
-    (void)state;
     weir_ranges ranges;
     fill(&ranges);
     const weir_range block = taken(&ranges, 1, MIB, 1, WEIR_RANGES_LOW);
@@ -140,13 +132,5 @@ static void test_a_range_serves_its_lane_from_its_tick_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_request_takes_either_end),
-        cmocka_unit_test(test_kinds_stay_apart_until_the_last_resort),
-        cmocka_unit_test(test_a_gathered_run_serves_the_next_request),
-        cmocka_unit_test(test_find_leaves_small_ranges_alone),
-        cmocka_unit_test(test_next_visits_every_range_once),
-        cmocka_unit_test(test_a_range_serves_its_lane_from_its_tick_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

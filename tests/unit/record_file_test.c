@@ -4,15 +4,11 @@
 #define _GNU_SOURCE /* RLIMIT_FSIZE's signal, mkdtemp */
 #endif
 
+#include "../rig/test.h"
 #include "fake_device.h"
 #include "shared/recorder.h"
 
 #include <weir/caching.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,12 +87,11 @@ static void *feed(void *recorder)
     return NULL;
 }
 
-static void test_more_events_than_rings_hold(void **state)
+TEST(test_more_events_than_rings_hold)
 {
     weir_recorder *recorder = NULL;
     pthread_t feeders[threads];
     uint64_t lost = 1;
-    (void)state;
     assert_int_equal(weir_recorder_create_file(path, "three threads", &recorder), WEIR_OK);
     for (int i = 0; i < threads; i++) {
         assert_int_equal(pthread_create(&feeders[i], NULL, feed, recorder), 0);
@@ -116,12 +111,11 @@ static void test_more_events_than_rings_hold(void **state)
 }
 
 /* The recorder's thread writes by itself, so that a process that is killed leaves its trace. */
-static void test_it_is_written_meanwhile(void **state)
+TEST(test_it_is_written_meanwhile)
 {
     weir_recorder *recorder = NULL;
     const struct timespec moment = {.tv_nsec = 5000000};
     size_t seen = 0;
-    (void)state;
     assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
     note(recorder, WEIR_TRACE_ALLOC, 1);
     for (int i = 0; i < 2000 && seen == 0; i++) {
@@ -135,10 +129,9 @@ static void test_it_is_written_meanwhile(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void test_an_old_file_is_replaced(void **state)
+TEST(test_an_old_file_is_replaced)
 {
     weir_recorder *recorder = NULL;
-    (void)state;
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (int i = 0; i < 1000; i++) {
@@ -155,11 +148,10 @@ static void test_an_old_file_is_replaced(void **state)
 
 /* --- files that cannot be written --- */
 
-static void test_no_such_folder(void **state)
+TEST(test_no_such_folder)
 {
     weir_recorder *recorder = NULL;
     char nowhere[sizeof(path) + 16];
-    (void)state;
     (void)snprintf(nowhere, sizeof(nowhere), "%s/no/run.wtr", folder);
     errno = 0;
     assert_int_equal(weir_recorder_create_file(nowhere, NULL, &recorder), WEIR_ERR_DEVICE);
@@ -170,21 +162,19 @@ static void test_no_such_folder(void **state)
     assert_null(recorder);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
     weir_recorder *recorder = NULL;
-    (void)state;
     assert_int_equal(weir_recorder_create_file(NULL, NULL, &recorder), WEIR_ERR_INVALID);
     assert_int_equal(weir_recorder_create_file(path, NULL, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_recorder_start_file(NULL, path, NULL, &recorder), WEIR_ERR_INVALID);
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
     weir_recorder *recorder = NULL;
     uint64_t lost = 0;
-    (void)state;
     if (access("/dev/full", W_OK) != 0) {
         skip();
     }
@@ -210,13 +200,12 @@ static void meet_signal(int number)
 
 /* The limit lies within a piece, so the last write is a short one; the file ends with a whole line. The recorder's
  * thread writes, and when a ring is full this thread does. */
-static void test_disk_that_fills_up(void **state)
+TEST(test_disk_that_fills_up)
 {
     const struct rlimit little = {.rlim_cur = 100001, .rlim_max = RLIM_INFINITY};
     struct rlimit before;
     weir_recorder *recorder = NULL;
     uint64_t lost = 0;
-    (void)state;
     (void)signal(SIGXFSZ, meet_signal);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     if (before.rlim_max != RLIM_INFINITY) {
@@ -257,11 +246,10 @@ static bool fails_to_record(void)
 
 /* A process with RLIMIT_FSIZE 0 is not ended by SIGXFSZ. A SIGXFSZ that was pending in the thread before is still
  * pending afterwards. */
-static void test_a_file_that_cannot_grow(void **state)
+TEST(test_a_file_that_cannot_grow)
 {
     const struct rlimit none = {0, 0};
     int status = 0;
-    (void)state;
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -285,11 +273,10 @@ static void test_a_file_that_cannot_grow(void **state)
 }
 
 /* The program at the other end of a pipe has ended. */
-static void test_a_pipe_without_a_reader(void **state)
+TEST(test_a_pipe_without_a_reader)
 {
     weir_recorder *recorder = NULL;
     char pipe_path[sizeof(path) + 8];
-    (void)state;
     (void)snprintf(pipe_path, sizeof(pipe_path), "%s.pipe", path);
     (void)signal(SIGPIPE, meet_signal);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
@@ -310,11 +297,10 @@ static void test_a_pipe_without_a_reader(void **state)
 
 /* --- processes --- */
 
-static void test_fork(void **state)
+TEST(test_fork)
 {
     weir_recorder *recorder = NULL;
     int status = 0;
-    (void)state;
     assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
     note(recorder, WEIR_TRACE_ALLOC, 1);
     const pid_t child = fork();
@@ -347,10 +333,9 @@ static void count_and_end(weir_recorder *recorder, const char *name, size_t allo
     assert_int_equal(unlink(name), 0);
 }
 
-static void test_asked_for_by_the_environment(void **state)
+TEST(test_asked_for_by_the_environment)
 {
     char second_path[sizeof(path) + 4];
-    (void)state;
     (void)snprintf(second_path, sizeof(second_path), "%s.2", path);
     (void)unsetenv("WEIR_RECORD");
     assert_null(weir__recorder_from_environment("heap"));
@@ -394,7 +379,7 @@ static void alloc_and_free(weir_pool *pool, int times)
     }
 }
 
-static void test_pool(void **state)
+TEST(test_pool)
 {
     fake_device fake;
     weir_device *device = NULL;
@@ -404,7 +389,6 @@ static void test_pool(void **state)
     weir_recorder *recorder = NULL;
     weir_recorder *other = NULL;
     uint64_t lost = 1;
-    (void)state;
     assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
     assert_int_equal(weir_pool_alloc(pool, stream, 512, 0, &block), WEIR_OK);
     assert_int_equal(weir_recorder_start_file(pool, path, "a pool", &recorder), WEIR_OK);
@@ -428,19 +412,5 @@ static void test_pool(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_more_events_than_rings_hold),
-        cmocka_unit_test(test_it_is_written_meanwhile),
-        cmocka_unit_test(test_an_old_file_is_replaced),
-        cmocka_unit_test(test_no_such_folder),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_disk_that_fills_up),
-        cmocka_unit_test(test_a_file_that_cannot_grow),
-        cmocka_unit_test(test_a_pipe_without_a_reader),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_asked_for_by_the_environment),
-        cmocka_unit_test(test_pool),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return run_all_tests("tests", make_folder, remove_folder);
 }

@@ -1,15 +1,13 @@
 /* tests/unit/record_memory_test.c: a recorder of which the n-th request for host memory fails, for every n. */
+#include "../rig/test.h"
+
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 #include <weir/trace.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,14 +32,13 @@ static void refuse(unsigned request)
 
 /* --- creation --- */
 
-static void test_a_file_that_is_there_stays(void **state)
+TEST(test_a_file_that_is_there_stays)
 {
     char path[] = "/tmp/weir_record_XXXXXX";
     char text[16] = "";
     weir_recorder *recorder = NULL;
     const int fd = mkstemp(path);
     unsigned failures = 0;
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "old", 3), 3);
     for (unsigned n = 1; recorder == NULL; n++) {
@@ -132,12 +129,11 @@ static void check_lives(const lines *kept)
     }
 }
 
-static void test_events_are_lost_and_counted(void **state)
+TEST(test_events_are_lost_and_counted)
 {
     static lines kept;
     bool refused_one = true;
     unsigned losses = 0;
-    (void)state;
     for (unsigned n = 1; refused_one; n++) {
         weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
         weir_recorder *recorder = NULL;
@@ -173,7 +169,7 @@ static uint64_t priors_in(const lines *kept)
 }
 
 /* A block that cannot be listed when the recording begins is a lost event. */
-static void test_blocks_of_before_are_lost_and_counted(void **state)
+TEST(test_blocks_of_before_are_lost_and_counted)
 {
     static lines kept;
     enum { blocks = 200 };
@@ -183,7 +179,6 @@ static void test_blocks_of_before_are_lost_and_counted(void **state)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     bool refused_one = true;
     unsigned losses = 0;
-    (void)state;
     assert_int_equal(weir_sim_create(NULL, &sim), WEIR_OK);
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -221,10 +216,5 @@ static void test_blocks_of_before_are_lost_and_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_file_that_is_there_stays),
-        cmocka_unit_test(test_events_are_lost_and_counted),
-        cmocka_unit_test(test_blocks_of_before_are_lost_and_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,12 +1,10 @@
 /* tests/unit/record_note_test.c: a recorder that is fed by hand: reused names, reallocs, losses, threads. */
+#include "../rig/test.h"
+
 #include <weir/trace.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -97,21 +95,19 @@ static void note_realloc(weir_recorder *recorder, char half, uint64_t old_id, ui
 
 /* --- one thread --- */
 
-static void test_header(void **state)
+TEST(test_header)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
     assert_string_equal(out.text, "#wtr 1\n#src weir recorder\n#clock ns\n");
     free(out.text);
 }
 
-static void test_every_kind(void **state)
+TEST(test_every_kind)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x1000, .size = 64, .stream = 7, .address = 0x1000, .device = 1);
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 0x2000, .size = 4096, .stream = 9, .extra = 64, .device = 2,
          .address = 0x2000);
@@ -145,11 +141,10 @@ static void test_every_kind(void **state)
 }
 
 /* An event of a kind that has no line, or with a missing field, is left out and does not count as lost. */
-static void test_what_is_ignored(void **state)
+TEST(test_what_is_ignored)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     NOTE(recorder, .kind = WEIR_TRACE_MARK, .mode = 'I', .name = "here");
     NOTE(recorder, .kind = WEIR_TRACE_POOL, .mode = '+');
     NOTE(recorder, .kind = (weir_trace_kind)'!');
@@ -160,11 +155,10 @@ static void test_what_is_ignored(void **state)
     stop_and_expect(recorder, &out, 0, "");
 }
 
-static void test_names_come_again(void **state)
+TEST(test_names_come_again)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0x10, 1);
     note_free(recorder, 0x10);
     note_alloc(recorder, 0x10, 2);
@@ -174,22 +168,20 @@ static void test_names_come_again(void **state)
     stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nf 0 0 0\na 1 2 0 0\na 2 3 0 0\nf 1 0 0\nf 2 0 0\n");
 }
 
-static void test_the_name_zero(void **state)
+TEST(test_the_name_zero)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0, 1);
     note_free(recorder, 0);
     note_free(recorder, 0);
     stop_and_expect(recorder, &out, 1, "a 0 1 0 0\nf 0 0 0\n");
 }
 
-static void test_a_free_that_was_lost(void **state)
+TEST(test_a_free_that_was_lost)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0x10, 1);
     note_alloc(recorder, 0x10, 2);
     note_free(recorder, 0x10);
@@ -199,11 +191,10 @@ static void test_a_free_that_was_lost(void **state)
 }
 
 /* A prior event is ignored if the block's alloc is recorded or the block is known as prior already. */
-static void test_prior_blocks(void **state)
+TEST(test_prior_blocks)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0x10, 1);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x10, .size = 1, .stream = 7);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x20, .size = 2, .stream = 7);
@@ -214,11 +205,10 @@ static void test_prior_blocks(void **state)
 
 /* --- realloc --- */
 
-static void test_realloc_moves_and_stays(void **state)
+TEST(test_realloc_moves_and_stays)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
     note_realloc(recorder, 0, 0x20, 0x20, 3);
@@ -242,11 +232,10 @@ static void alloc_in_another_thread(weir_recorder *recorder)
 }
 
 /* The allocator gives the old memory to another thread before realloc returns. */
-static void test_realloc_in_two_halves(void **state)
+TEST(test_realloc_in_two_halves)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
     alloc_in_another_thread(recorder);
@@ -256,11 +245,10 @@ static void test_realloc_in_two_halves(void **state)
     stop_and_expect(recorder, &out, 0, "a 0 1 0 0\na 1 9 0 1\nr 0 2 2 0\nf 1 0 0\nf 2 0 0\n");
 }
 
-static void test_realloc_that_failed(void **state)
+TEST(test_realloc_that_failed)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
     note_realloc(recorder, 'E', 0x10, 0, 0);
@@ -270,11 +258,10 @@ static void test_realloc_that_failed(void **state)
     stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nr 0 1 5 0\nf 1 0 0\n");
 }
 
-static void test_realloc_of_an_unknown_block(void **state)
+TEST(test_realloc_of_an_unknown_block)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
-    (void)state;
     note_realloc(recorder, 0, 0x10, 0x20, 2);
     note_realloc(recorder, 'B', 0x30, 0, 0);
     note_realloc(recorder, 'E', 0x30, 0x40, 4);
@@ -285,12 +272,11 @@ static void test_realloc_of_an_unknown_block(void **state)
 
 /* --- losses --- */
 
-static void test_full_ring(void **state)
+TEST(test_full_ring)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 4);
     uint64_t lost = 0;
-    (void)state;
     for (uint64_t id = 1; id <= 6; id++) {
         note_alloc(recorder, id, id);
     }
@@ -311,12 +297,11 @@ static bool refuse(void *ctx, const char *text, size_t length)
     return false;
 }
 
-static void test_sink_that_refuses(void **state)
+TEST(test_sink_that_refuses)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     uint64_t lost = 0;
-    (void)state;
     config.sink = refuse;
     assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_OK);
     note_alloc(recorder, 1, 1);
@@ -327,11 +312,10 @@ static void test_sink_that_refuses(void **state)
     assert_int_equal(lost, 2);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
-    (void)state;
     assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_ERR_INVALID);
     assert_int_equal(weir_recorder_create(NULL, &recorder), WEIR_ERR_INVALID);
     config.sink = refuse;
@@ -424,14 +408,13 @@ static void check_lives(const output *out)
     assert_true(next > rounds / 10);
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     output out = {NULL, 0};
     shared all = {.recorder = create(&out, 1u << 17)};
     pthread_t feeders[threads];
     pthread_t drainer;
     uint64_t lost = 1;
-    (void)state;
     assert_int_equal(pthread_create(&drainer, NULL, keep_draining, &all), 0);
     for (int i = 0; i < threads; i++) {
         assert_int_equal(pthread_create(&feeders[i], NULL, feed, &all), 0);
@@ -448,12 +431,11 @@ static void test_threads(void **state)
 }
 
 /* The recorder does not record the child's events, and the child can release it. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
     output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     int status = 0;
-    (void)state;
     note_alloc(recorder, 1, 1);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -471,23 +453,5 @@ static void test_fork(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_every_kind),
-        cmocka_unit_test(test_what_is_ignored),
-        cmocka_unit_test(test_names_come_again),
-        cmocka_unit_test(test_the_name_zero),
-        cmocka_unit_test(test_a_free_that_was_lost),
-        cmocka_unit_test(test_prior_blocks),
-        cmocka_unit_test(test_realloc_moves_and_stays),
-        cmocka_unit_test(test_realloc_in_two_halves),
-        cmocka_unit_test(test_realloc_that_failed),
-        cmocka_unit_test(test_realloc_of_an_unknown_block),
-        cmocka_unit_test(test_full_ring),
-        cmocka_unit_test(test_sink_that_refuses),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_fork),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -3,12 +3,8 @@
  * No caller can stop a hook at that moment. So this test uses the recorder's private functions in place of such a
  * thread: it takes a number, records events of other threads, drains the recorder, and publishes its own event late.
  */
+#include "../rig/test.h"
 #include "services/record_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -73,9 +69,8 @@ static void run_other_thread(weir_recorder *recorder)
     pthread_join(thread, NULL);
 }
 
-static void test_drain_waits_for_a_number_under_way(void **state)
+TEST(test_drain_waits_for_a_number_under_way)
 {
-    (void)state;
     seen out = {.text = ""};
     weir_recorder *const recorder = start(&out);
     note(recorder, WEIR_TRACE_ALLOC, 9);
@@ -95,9 +90,8 @@ static void test_drain_waits_for_a_number_under_way(void **state)
 }
 
 /* A number that is never published (its thread was killed) does not hold back the end. */
-static void test_stop_passes_over_a_gap(void **state)
+TEST(test_stop_passes_over_a_gap)
 {
-    (void)state;
     seen out = {.text = ""};
     weir_recorder *const recorder = start(&out);
     (void)atomic_fetch_add(&recorder->rings.sequence, 1);
@@ -114,9 +108,5 @@ static void test_stop_passes_over_a_gap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drain_waits_for_a_number_under_way),
-        cmocka_unit_test(test_stop_passes_over_a_gap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

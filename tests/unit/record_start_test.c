@@ -1,15 +1,11 @@
 /* tests/unit/record_start_test.c: a recording that begins while a thread frees sees each block end before its memory
  * begins another. */
+#include "../rig/test.h"
 #include "fake_device.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/trace.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdatomic.h>
 
@@ -51,9 +47,8 @@ static bool weigh(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void test_no_free_is_missed_at_the_start(void **state)
+TEST(test_no_free_is_missed_at_the_start)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     weir_device *device = NULL;
@@ -90,8 +85,5 @@ static void test_no_free_is_missed_at_the_start(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_free_is_missed_at_the_start),
-    };
-    return cmocka_run_group_tests_name("the start of a recording", tests, NULL, NULL);
+    return run_all_tests("the start of a recording", NULL, NULL);
 }

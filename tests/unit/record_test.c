@@ -7,16 +7,12 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #endif
 
+#include "../rig/test.h"
 #include "fake_device.h"
 
 #include <weir/budget.h>
 #include <weir/observer.h>
 #include <weir/trace.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <inttypes.h>
 #if defined(__GLIBC__)
@@ -230,9 +226,8 @@ static void assert_body(const output *out, const char *expected)
 
 /* --- one thread --- */
 
-static void test_header_comes_first(void **state)
+TEST(test_header_comes_first)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
@@ -245,9 +240,8 @@ static void test_header_comes_first(void **state)
     free(out.text);
 }
 
-static void test_source_stays_on_its_line(void **state)
+TEST(test_source_stays_on_its_line)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
@@ -267,9 +261,8 @@ static void test_source_stays_on_its_line(void **state)
     free(out.text);
 }
 
-static void test_every_kind_of_line(void **state)
+TEST(test_every_kind_of_line)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
@@ -304,9 +297,8 @@ static void test_every_kind_of_line(void **state)
 }
 
 /* Tags are numbered as they appear too, and have a line of their own before. */
-static void test_tags_are_named_once(void **state)
+TEST(test_tags_are_named_once)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
@@ -331,9 +323,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static void test_times_count_from_the_start(void **state)
+TEST(test_times_count_from_the_start)
 {
-    (void)state;
     const uint64_t before = now_ns();
     weir_pool pool = pool_new();
     output out = output_new();
@@ -359,9 +350,8 @@ static void test_times_count_from_the_start(void **state)
     free(out.text);
 }
 
-static void test_prior_blocks_in_address_order(void **state)
+TEST(test_prior_blocks_in_address_order)
 {
-    (void)state;
     static const live_block live[] = {
         {.size = 30, .stream = 7, .address = 0x3000},
         {.size = 10, .stream = 8, .address = 0x1000},
@@ -383,9 +373,8 @@ static void test_prior_blocks_in_address_order(void **state)
     free(out.text);
 }
 
-static void test_many_prior_blocks(void **state)
+TEST(test_many_prior_blocks)
 {
-    (void)state;
     enum { COUNT = 5000 };
     live_block *const live = calloc(COUNT, sizeof(*live));
     assert_non_null(live);
@@ -408,9 +397,8 @@ static void test_many_prior_blocks(void **state)
 }
 
 /* An address names one block after another. If a free is lost, the next block at the address ends the one before. */
-static void test_each_life_at_an_address_has_a_number(void **state)
+TEST(test_each_life_at_an_address_has_a_number)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 4);
@@ -433,9 +421,8 @@ static void test_each_life_at_an_address_has_a_number(void **state)
 
 /* --- losses --- */
 
-static void test_full_ring_drops_and_counts(void **state)
+TEST(test_full_ring_drops_and_counts)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 3); /* rounded up to 4 */
@@ -460,9 +447,8 @@ static void test_full_ring_drops_and_counts(void **state)
     free(out.text);
 }
 
-static void test_ring_is_used_again_and_again(void **state)
+TEST(test_ring_is_used_again_and_again)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 4);
@@ -478,9 +464,8 @@ static void test_ring_is_used_again_and_again(void **state)
     free(out.text);
 }
 
-static void test_sink_that_fails(void **state)
+TEST(test_sink_that_fails)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     out.refuse_after = 1;
@@ -505,9 +490,8 @@ static void test_sink_that_fails(void **state)
     free(out.text);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
@@ -560,9 +544,8 @@ static void *record_one(void *ctx)
     return NULL;
 }
 
-static void test_order_across_threads(void **state)
+TEST(test_order_across_threads)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
@@ -595,9 +578,8 @@ static size_t bytes_in_use(void)
 }
 
 /* Rings of ended threads are drained first and freed then: many threads in turn need few rings. */
-static void test_threads_come_and_go(void **state)
+TEST(test_threads_come_and_go)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 1u << 16);
@@ -672,9 +654,8 @@ static void stepper_end(stepper *self, pthread_t thread)
     pthread_mutex_destroy(&self->lock);
 }
 
-static void test_recorders_come_and_go(void **state)
+TEST(test_recorders_come_and_go)
 {
-    (void)state;
     stepper other = {.recorder = NULL};
     pthread_t thread;
     stepper_start(&other, &thread);
@@ -694,9 +675,8 @@ static void test_recorders_come_and_go(void **state)
 }
 
 /* A thread frees its rings of ended recorders when it meets the next recorder. */
-static void test_ended_recorders_leave_nothing_behind(void **state)
+TEST(test_ended_recorders_leave_nothing_behind)
 {
-    (void)state;
     weir_pool pool = pool_new();
     output out = {.refuse_after = 0};
     size_t before = 0;
@@ -709,9 +689,8 @@ static void test_ended_recorders_leave_nothing_behind(void **state)
     assert_true(bytes_in_use() < before + 100000);
 }
 
-static void test_two_pools_at_once(void **state)
+TEST(test_two_pools_at_once)
 {
-    (void)state;
     stepper other = {.recorder = NULL};
     pthread_t thread;
     stepper_start(&other, &thread);
@@ -839,40 +818,17 @@ static void run_crowd(uint32_t ring_events, bool may_lose)
     free(out.text);
 }
 
-static void test_crowd_without_losses(void **state)
+TEST(test_crowd_without_losses)
 {
-    (void)state;
     run_crowd(1u << 16, false);
 }
 
-static void test_crowd_with_losses(void **state)
+TEST(test_crowd_with_losses)
 {
-    (void)state;
     run_crowd(16, true);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header_comes_first),
-        cmocka_unit_test(test_source_stays_on_its_line),
-        cmocka_unit_test(test_every_kind_of_line),
-        cmocka_unit_test(test_tags_are_named_once),
-        cmocka_unit_test(test_times_count_from_the_start),
-        cmocka_unit_test(test_prior_blocks_in_address_order),
-        cmocka_unit_test(test_many_prior_blocks),
-        cmocka_unit_test(test_each_life_at_an_address_has_a_number),
-        cmocka_unit_test(test_full_ring_drops_and_counts),
-        cmocka_unit_test(test_ring_is_used_again_and_again),
-        cmocka_unit_test(test_sink_that_fails),
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_order_across_threads),
-        cmocka_unit_test(test_threads_come_and_go),
-        cmocka_unit_test(test_recorders_come_and_go),
-        cmocka_unit_test(test_ended_recorders_leave_nothing_behind),
-        cmocka_unit_test(test_two_pools_at_once),
-        cmocka_unit_test(test_crowd_without_losses),
-        cmocka_unit_test(test_crowd_with_losses),
-    };
-    return cmocka_run_group_tests(tests, make_device, end_device);
+    return run_all_tests("tests", make_device, end_device);
 }

@@ -2,13 +2,11 @@
 #ifndef REFUSAL_H
 #define REFUSAL_H
 
+#include "../rig/test.h"
+
 #include <weir/base.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
-
-#include <cmocka.h>
 
 #include <string.h>
 

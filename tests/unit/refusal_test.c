@@ -50,9 +50,8 @@ static weir_status odd_facts(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     struct world w = open_world();
     weir_device_info facts = {.region_granularity_bytes = 3, .region_alignment_bytes = 64};
     weir_device_ops ops = {.struct_size = sizeof(ops)};
@@ -117,9 +116,8 @@ static void test_devices(void **state)
     close_world(&w);
 }
 
-static void test_adaptors(void **state)
+TEST(test_adaptors)
 {
-    (void)state;
     struct world w = open_world();
     weir_device *made = NULL;
     uint64_t calls[WEIR_CALL_COUNT];
@@ -138,9 +136,8 @@ static void test_adaptors(void **state)
     close_world(&w);
 }
 
-static void test_pools(void **state)
+TEST(test_pools)
 {
-    (void)state;
     struct world w = open_world();
     weir_pool *pool = NULL;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -185,9 +182,8 @@ static void test_pools(void **state)
     close_world(&w);
 }
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
     struct world w = open_world(), other = open_world();
     weir_block *block = NULL;
     refused(weir_pool_alloc(NULL, w.stream, 100, 0, &block), WEIR_ERR_INVALID, "pool is NULL");
@@ -217,9 +213,8 @@ static void test_blocks(void **state)
     close_world(&w);
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     struct world w = open_world();
     struct world other = open_world();
     const uint64_t sizes[] = {512, 0, UINT64_MAX};
@@ -243,9 +238,8 @@ static void test_groups(void **state)
     close_world(&w);
 }
 
-static void test_streams_and_tags(void **state)
+TEST(test_streams_and_tags)
 {
-    (void)state;
     struct world w = open_world();
     const int event = 0;
     weir_tick mark = 0;
@@ -274,9 +268,5 @@ static void test_streams_and_tags(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_adaptors), cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_groups),   cmocka_unit_test(test_streams_and_tags),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

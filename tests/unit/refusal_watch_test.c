@@ -47,9 +47,8 @@ static bool take_all(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static void test_recorders(void **state)
+TEST(test_recorders)
 {
-    (void)state;
     struct world w = open_world();
     char path[] = "/tmp/weir-refusal-XXXXXX";
     const int file = mkstemp(path);
@@ -92,9 +91,8 @@ static void test_recorders(void **state)
     close_world(&w);
 }
 
-static void test_observers(void **state)
+TEST(test_observers)
 {
-    (void)state;
     struct world w = open_world();
     const weir_observer_ops ops = {.struct_size = sizeof(ops)};
     const weir_observer_ops sizeless = {0};
@@ -110,9 +108,8 @@ static void test_observers(void **state)
     close_world(&w);
 }
 
-static void test_arenas(void **state)
+TEST(test_arenas)
 {
-    (void)state;
     struct world w = open_world();
     weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
     weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
@@ -167,10 +164,5 @@ static void test_arenas(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorders),
-        cmocka_unit_test(test_observers),
-        cmocka_unit_test(test_arenas),
-    };
-    return cmocka_run_group_tests_name("refusals of recorders, observers and arenas", tests, NULL, NULL);
+    return run_all_tests("refusals of recorders, observers and arenas", NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* tests/unit/region_mark_test.c: the pool exchanges regions only where it would otherwise reserve more than ever
  * before. */
+#include "../rig/test.h"
 #include "fake_device.h"
 
 #include <weir/budget.h>
@@ -7,11 +8,6 @@
 #include <weir/pool.h>
 
 #include "memory/mark.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -70,9 +66,8 @@ static uint64_t region_calls(struct world *w)
 
 /* 400 MiB were reserved once, and 280 MiB were live at most. After a larger request has sent them back, the pool grows
  * in new sizes beside idle regions, until it holds as much again. */
-static void test_no_exchange_below_the_mark(void **state)
+TEST(test_no_exchange_below_the_mark)
 {
-    (void)state;
     struct world w;
     weir_block *blocks[4];
     open_world(&w);
@@ -94,9 +89,8 @@ static void test_no_exchange_below_the_mark(void **state)
     close_world(&w);
 }
 
-static void test_all_that_is_idle_goes_back_at_the_mark(void **state)
+TEST(test_all_that_is_idle_goes_back_at_the_mark)
 {
-    (void)state;
     struct world w;
     weir_block *blocks[5];
     open_world(&w);
@@ -118,9 +112,8 @@ static void test_all_that_is_idle_goes_back_at_the_mark(void **state)
 }
 
 /* After a trim, the mark is the memory that the trim has left. */
-static void test_a_trim_sets_the_mark(void **state)
+TEST(test_a_trim_sets_the_mark)
 {
-    (void)state;
     struct world w;
     open_world(&w);
     put(&w, get(&w, 400 * MIB));
@@ -134,9 +127,8 @@ static void test_a_trim_sets_the_mark(void **state)
 
 /* A small block would leave the rest of an idle region of 80 MiB in use. That region goes back, and the one of 100 MiB
  * stays whole for a large block. */
-static void test_a_much_larger_idle_region_is_left_whole(void **state)
+TEST(test_a_much_larger_idle_region_is_left_whole)
 {
-    (void)state;
     struct world w;
     open_world(&w);
     weir_block *first = get(&w, 100 * MIB);
@@ -155,9 +147,8 @@ static void test_a_much_larger_idle_region_is_left_whole(void **state)
 
 /* If the limit leaves no room beside the idle region, the idle region goes back and the block gets a region of its own
  * size. */
-static void test_a_much_larger_idle_region_makes_room(void **state)
+TEST(test_a_much_larger_idle_region_makes_room)
 {
-    (void)state;
     struct world w;
     open_world(&w);
     assert_int_equal(weir_pool_set_limits(w.pool, 0, 60 * MIB), WEIR_OK);
@@ -171,9 +162,8 @@ static void test_a_much_larger_idle_region_makes_room(void **state)
 }
 
 /* A block of a quarter of the region and more takes a part of it. */
-static void test_a_region_less_than_four_times_as_large_is_broken(void **state)
+TEST(test_a_region_less_than_four_times_as_large_is_broken)
 {
-    (void)state;
     struct world w;
     open_world(&w);
     put(&w, get(&w, 40 * MIB));
@@ -184,9 +174,8 @@ static void test_a_region_less_than_four_times_as_large_is_broken(void **state)
 }
 
 /* Small and large blocks alternate: to keep regions whole costs a few device calls at first and none later. */
-static void test_sparing_ends(void **state)
+TEST(test_sparing_ends)
 {
-    (void)state;
     struct world w;
     open_world(&w);
     uint64_t calls = 0;
@@ -203,9 +192,8 @@ static void test_sparing_ends(void **state)
 }
 
 /* Many pieces of large requests become one region. */
-static void test_many_regions_become_one(void **state)
+TEST(test_many_regions_become_one)
 {
-    (void)state;
     struct world w;
     weir_block *blocks[16];
     open_world(&w);
@@ -249,9 +237,8 @@ static void play_step(struct world *w, uint64_t length)
     }
 }
 
-static void test_the_debt_bounds_calls_for_changing_lengths(void **state)
+TEST(test_the_debt_bounds_calls_for_changing_lengths)
 {
-    (void)state;
     enum { steps = 6000 };
     struct world w;
     uint64_t seed = 1;
@@ -273,9 +260,8 @@ static void test_the_debt_bounds_calls_for_changing_lengths(void **state)
 }
 
 /* Without a debt each phase would send the regions of the other one back, for ever. */
-static void test_the_debt_ends_the_exchange_of_alternating_phases(void **state)
+TEST(test_the_debt_ends_the_exchange_of_alternating_phases)
 {
-    (void)state;
     enum { cycles = 8000 };
     struct world w;
     weir_block *blocks[64];
@@ -301,9 +287,8 @@ static void test_the_debt_ends_the_exchange_of_alternating_phases(void **state)
 
 /* --- the arithmetic --- */
 
-static void test_memory_below_the_mark_is_free_of_charge(void **state)
+TEST(test_memory_below_the_mark_is_free_of_charge)
 {
-    (void)state;
     const struct high_mark mark = {.reserved = 1000, .live = 640};
     assert_int_equal(weir__mark_excess(&mark, 1000), 0);
     assert_int_equal(weir__mark_excess(&mark, 1007), 7);
@@ -312,9 +297,8 @@ static void test_memory_below_the_mark_is_free_of_charge(void **state)
     assert_int_equal(weir__mark_excess(&full, 646), 1);
 }
 
-static void test_exchanges_are_paid_by_rises(void **state)
+TEST(test_exchanges_are_paid_by_rises)
 {
-    (void)state;
     struct high_mark mark = {.reserved = 1000000, .live = 1000000};
     assert_true(weir__mark_affords(&mark, 1000, 12, 10)); /* 1/1000 of all is worth 20 calls */
     assert_false(weir__mark_affords(&mark, 1000, 9, 10));
@@ -329,19 +313,5 @@ static void test_exchanges_are_paid_by_rises(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_exchange_below_the_mark),
-        cmocka_unit_test(test_all_that_is_idle_goes_back_at_the_mark),
-        cmocka_unit_test(test_a_trim_sets_the_mark),
-        cmocka_unit_test(test_many_regions_become_one),
-        cmocka_unit_test(test_a_much_larger_idle_region_is_left_whole),
-        cmocka_unit_test(test_a_much_larger_idle_region_makes_room),
-        cmocka_unit_test(test_a_region_less_than_four_times_as_large_is_broken),
-        cmocka_unit_test(test_sparing_ends),
-        cmocka_unit_test(test_the_debt_bounds_calls_for_changing_lengths),
-        cmocka_unit_test(test_the_debt_ends_the_exchange_of_alternating_phases),
-        cmocka_unit_test(test_memory_below_the_mark_is_free_of_charge),
-        cmocka_unit_test(test_exchanges_are_paid_by_rises),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

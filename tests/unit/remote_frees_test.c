@@ -175,9 +175,8 @@ static bool among(const struct world *w, const weir_block *block, unsigned first
     return false;
 }
 
-static void test_blocks_come_back_without_the_strategy(void **state)
+TEST(test_blocks_come_back_without_the_strategy)
 {
-    (void)state;
     enum { count = 100 };
     if (WEIR_CHECKS >= 3) {
         skip(); /* a check after every call empties the remote free list */
@@ -215,9 +214,8 @@ static void *look_often(void *ctx)
 
 /* A thread inspects the stream so often that the lock becomes shared. After that the feeding thread gets its bias back,
  * although another thread continues to free: a remote free needs no lock. */
-static void test_frees_do_not_keep_the_lock_shared(void **state)
+TEST(test_frees_do_not_keep_the_lock_shared)
 {
-    (void)state;
     enum { times = 20, between = 200 };
     struct world w = open_world(free_of_charge());
     pthread_t thread;
@@ -241,9 +239,8 @@ static void test_frees_do_not_keep_the_lock_shared(void **state)
 }
 
 /* Blocks of other sizes fill the front cache; blocks that do not fit there go back to the strategy. */
-static void test_other_sizes_go_on(void **state)
+TEST(test_other_sizes_go_on)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, 1, 4 * KIB);
@@ -258,9 +255,8 @@ static void test_other_sizes_go_on(void **state)
     close_world(&w, 22);
 }
 
-static void test_a_pile_is_bounded_in_bytes(void **state)
+TEST(test_a_pile_is_bounded_in_bytes)
 {
-    (void)state;
     enum { count = 30, most = 8 };
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
@@ -274,9 +270,8 @@ static void test_a_pile_is_bounded_in_bytes(void **state)
     close_world(&w, count);
 }
 
-static void test_a_block_freed_by_another_thread_is_freed(void **state)
+TEST(test_a_block_freed_by_another_thread_is_freed)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     weir_block *found = NULL;
     get_some(&w, 0, 2, 512);
@@ -304,9 +299,8 @@ static bool count_states(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-static void test_what_looks_empties_the_remote_frees(void **state)
+TEST(test_what_looks_empties_the_remote_frees)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     for (int way = 0; way < 4; way++) {
@@ -342,9 +336,8 @@ static void test_what_looks_empties_the_remote_frees(void **state)
 /* --- order --- */
 
 /* A block that another stream uses too is freed under the lock, and its memory waits for that stream. */
-static void test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees(void **state)
+TEST(test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, 2, 32 * KIB);
@@ -365,9 +358,8 @@ static void test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees(void *
 }
 
 /* Another thread freed memory while a kernel was writing it. Another stream gets the memory only after a wait. */
-static void test_another_stream_waits(void **state)
+TEST(test_another_stream_waits)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
@@ -389,9 +381,8 @@ static void test_another_stream_waits(void **state)
 
 /* An event record, or a wait of the host, covers earlier frees by every thread. The blocks are larger than a front
  * cache of this pool keeps, so they are in the stream's lane. */
-static void test_hints_cover_the_frees_before_them(void **state)
+TEST(test_hints_cover_the_frees_before_them)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
@@ -435,9 +426,8 @@ static uint64_t events(const struct world *w)
 
 /* The pool's own event also covers the blocks that another thread freed before it: their memory needs no second
  * event. */
-static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
+TEST(test_an_event_of_the_pool_covers_the_frees_before_it)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
@@ -463,9 +453,8 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
 /* --- memory in a remote free list serves every stream --- */
 
 /* After its work has completed, a block in the remote free list serves another stream before the pool grows. */
-static void test_a_poll_finds_what_came_in(void **state)
+TEST(test_a_poll_finds_what_came_in)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
@@ -476,9 +465,8 @@ static void test_a_poll_finds_what_came_in(void **state)
 }
 
 /* The part of the pile that the feeding thread has taken and not used counts too. */
-static void test_a_poll_finds_what_was_left_over(void **state)
+TEST(test_a_poll_finds_what_was_left_over)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     get_some(&w, 0, 7, 32 * KIB);
     get_some(&w, 7, 1, 16 * KIB);
@@ -495,9 +483,8 @@ static void test_a_poll_finds_what_was_left_over(void **state)
 }
 
 /* On a device without streams a freed block is open to every stream at once. */
-static void test_a_device_without_order(void **state)
+TEST(test_a_device_without_order)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.no_ordering = true;
     struct world w = open_world(config);
@@ -525,9 +512,8 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
 
 /* Blocks freed while the stream is being waited for are free for all streams afterwards, and can go
  * back to the device. */
-static void test_retiring_takes_what_came_in_meanwhile(void **state)
+TEST(test_retiring_takes_what_came_in_meanwhile)
 {
-    (void)state;
     fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = sync_while_another_frees;
@@ -559,9 +545,8 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
 /* A free that passed its checks before the stream was retired may leave the block in the remote free list afterwards.
  * All work of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it
  * cannot hold a thread at that point. */
-static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
+TEST(test_what_comes_in_after_the_end_is_free_for_all)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
@@ -599,9 +584,8 @@ static bool enter(void *ctx, const char *text, size_t length)
 
 /* A recorder starts while another thread frees: each block that is not known to be free is listed, and each listed
  * block ends once. More streams make the start longer. */
-static void test_a_recorder_misses_no_free(void **state)
+TEST(test_a_recorder_misses_no_free)
 {
-    (void)state;
     enum { rounds = 40, more_streams = 60, count = 3000 };
     struct world w = open_world(free_of_charge());
     weir_stream *other = NULL;
@@ -638,9 +622,8 @@ static void test_a_recorder_misses_no_free(void **state)
 /* --- many at once --- */
 
 /* Two threads free the same blocks: each block is freed once. */
-static void test_of_two_frees_one_succeeds(void **state)
+TEST(test_of_two_frees_one_succeeds)
 {
-    (void)state;
     enum { count = 2000 };
     struct world w = open_world(free_of_charge());
     get_some(&w, 0, count, 512);
@@ -664,9 +647,8 @@ static void test_of_two_frees_one_succeeds(void **state)
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
-static void test_a_pool_goes_with_a_full_remote_frees(void **state)
+TEST(test_a_pool_goes_with_a_full_remote_frees)
 {
-    (void)state;
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     weir_sim_stats device = WEIR_SIM_STATS_INIT;
@@ -683,25 +665,5 @@ static void test_a_pool_goes_with_a_full_remote_frees(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_come_back_without_the_strategy),
-        cmocka_unit_test(test_frees_do_not_keep_the_lock_shared),
-        cmocka_unit_test(test_other_sizes_go_on),
-        cmocka_unit_test(test_a_pile_is_bounded_in_bytes),
-        cmocka_unit_test(test_a_block_freed_by_another_thread_is_freed),
-        cmocka_unit_test(test_what_looks_empties_the_remote_frees),
-        cmocka_unit_test(test_another_stream_waits),
-        cmocka_unit_test(test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees),
-        cmocka_unit_test(test_hints_cover_the_frees_before_them),
-        cmocka_unit_test(test_an_event_of_the_pool_covers_the_frees_before_it),
-        cmocka_unit_test(test_a_poll_finds_what_came_in),
-        cmocka_unit_test(test_a_poll_finds_what_was_left_over),
-        cmocka_unit_test(test_a_device_without_order),
-        cmocka_unit_test(test_retiring_takes_what_came_in_meanwhile),
-        cmocka_unit_test(test_what_comes_in_after_the_end_is_free_for_all),
-        cmocka_unit_test(test_a_recorder_misses_no_free),
-        cmocka_unit_test(test_of_two_frees_one_succeeds),
-        cmocka_unit_test(test_a_pool_goes_with_a_full_remote_frees),
-    };
-    return cmocka_run_group_tests_name("the remote free list", tests, NULL, NULL);
+    return run_all_tests("the remote free list", NULL, NULL);
 }

@@ -72,9 +72,8 @@ static bool lies_in(const weir_range *range, uint64_t region)
     return range->address - region < REGION;
 }
 
-static void size_decides_up_to_the_threshold(void **state)
+TEST(size_decides_up_to_the_threshold)
 {
-    (void)state;
     const uint64_t thresholds[] = {0, 4 * MIB, 700};
     for (size_t i = 0; i < 3; i++) {
         const weir_routing_config config = {.struct_size = sizeof(config), .threshold_bytes = thresholds[i]};
@@ -101,9 +100,8 @@ static void size_decides_up_to_the_threshold(void **state)
 
 /* Each half: the other half's memory is refused by alloc and by an ordinary gather, serves as a last resort, and
  * returns to its half when freed. */
-static void the_other_half_is_the_last_resort(void **state)
+TEST(the_other_half_is_the_last_resort)
 {
-    (void)state;
     const uint64_t sizes[2] = {8 * GRANULE, REGION / 2 + GRANULE};
     for (int i = 0; i < 2; i++) {
         struct rig rig;
@@ -124,9 +122,8 @@ static void the_other_half_is_the_last_resort(void **state)
 }
 
 /* Memory that a gather has found must not serve a request in between, for which it may be too small. */
-static void what_was_found_is_for_that_request(void **state)
+TEST(what_was_found_is_for_that_request)
 {
-    (void)state;
     struct rig rig;
     weir_range range;
     start(&rig, NULL);
@@ -155,9 +152,8 @@ static bool stop_at_third(void *ctx, const weir_range_info *range)
     return ++*(int *)ctx < 3;
 }
 
-static void a_walk_ends_where_the_visitor_says(void **state)
+TEST(a_walk_ends_where_the_visitor_says)
 {
-    (void)state;
     struct rig rig;
     weir_range range;
     int seen = 0;
@@ -211,9 +207,8 @@ static void refused(const weir_strategy_ops *strategy)
     assert_int_equal(try(&config), WEIR_ERR_INVALID);
 }
 
-static void what_cannot_be_routed_to_is_refused(void **state)
+TEST(what_cannot_be_routed_to_is_refused)
 {
-    (void)state;
     const uint32_t flags[] = {
         WEIR_STRATEGY_PRIVATE_LANES,
         WEIR_STRATEGY_RETURNS_REGIONS,
@@ -243,9 +238,8 @@ static void what_cannot_be_routed_to_is_refused(void **state)
     ok(try(&config));
 }
 
-static void a_half_that_refuses_its_config_refuses_all(void **state)
+TEST(a_half_that_refuses_its_config_refuses_all)
 {
-    (void)state;
     const size_t too_short = 1;
     weir_strategy_ops counting = *weir_caching_strategy();
     counting.init = counting_init;
@@ -269,9 +263,8 @@ static void a_half_that_refuses_its_config_refuses_all(void **state)
     assert_true(inits == 3 && finis == 3);
 }
 
-static void halves_get_their_configs(void **state)
+TEST(halves_get_their_configs)
 {
-    (void)state;
     const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = 7 * REGION};
     const weir_caching_config large = {.struct_size = sizeof(large), .large_region_bytes = 3 * REGION};
     const weir_routing_config config = {
@@ -338,9 +331,8 @@ static void close_world(struct world *w)
     assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
-static void an_idle_region_is_exchanged(void **state)
+TEST(an_idle_region_is_exchanged)
 {
-    (void)state;
     const uint64_t sizes[2] = {100 * KIB, 3 * MIB / 2};
     for (int i = 0; i < 2; i++) {
         struct world w = open_world(REGION, 0);
@@ -355,9 +347,8 @@ static void an_idle_region_is_exchanged(void **state)
 }
 
 /* The other half's region cannot be removed, because a block lives in it, or because the pool keeps regions. */
-static void a_region_that_stays_serves_both(void **state)
+TEST(a_region_that_stays_serves_both)
 {
-    (void)state;
     const uint64_t small = 256 * KIB;
     const uint64_t large = 5 * MIB / 4;
     for (int i = 0; i < 2; i++) {
@@ -389,16 +380,5 @@ static void a_region_that_stays_serves_both(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(size_decides_up_to_the_threshold),
-        cmocka_unit_test(the_other_half_is_the_last_resort),
-        cmocka_unit_test(what_was_found_is_for_that_request),
-        cmocka_unit_test(a_walk_ends_where_the_visitor_says),
-        cmocka_unit_test(what_cannot_be_routed_to_is_refused),
-        cmocka_unit_test(a_half_that_refuses_its_config_refuses_all),
-        cmocka_unit_test(halves_get_their_configs),
-        cmocka_unit_test(an_idle_region_is_exchanged),
-        cmocka_unit_test(a_region_that_stays_serves_both),
-    };
-    return cmocka_run_group_tests_name("routing", tests, NULL, NULL);
+    return run_all_tests("routing", NULL, NULL);
 }

@@ -10,9 +10,8 @@ static bench set_up(void)
 
 /* --- outside a block --- */
 
-static void test_outside_block(void **state)
+TEST(test_outside_block)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "weights");
     writes(t.sim, t.a, t.region + 4 * MIB, KIB, "stray");
@@ -25,9 +24,8 @@ static void test_outside_block(void **state)
     tear_down(&t);
 }
 
-static void test_past_the_end_of_a_block(void **state)
+TEST(test_past_the_end_of_a_block)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "weights");
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "neighbour");
@@ -37,9 +35,8 @@ static void test_past_the_end_of_a_block(void **state)
     tear_down(&t);
 }
 
-static void test_just_past_the_end(void **state)
+TEST(test_just_past_the_end)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "weights");
     reads(t.sim, t.a, t.region + MIB, 4, "off by one");
@@ -47,9 +44,8 @@ static void test_just_past_the_end(void **state)
     tear_down(&t);
 }
 
-static void test_inside_blocks_is_clean(void **state)
+TEST(test_inside_blocks_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "weights");
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "neighbour");
@@ -63,9 +59,8 @@ static void test_inside_blocks_is_clean(void **state)
 
 /* --- use after free --- */
 
-static void test_use_after_free(void **state)
+TEST(test_use_after_free)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     weir_sim_block_free(t.sim, t.region, t.a, "del x");
@@ -77,9 +72,8 @@ static void test_use_after_free(void **state)
     tear_down(&t);
 }
 
-static void test_use_before_free_is_clean(void **state)
+TEST(test_use_before_free_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     reads(t.sim, t.a, t.region + 100, 4, "reader");
@@ -92,9 +86,8 @@ static void test_use_before_free_is_clean(void **state)
 
 /* --- unordered --- */
 
-static void test_unordered_write_write(void **state)
+TEST(test_unordered_write_write)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
     busy(t.sim, t.b, 10); /* so that ticks differ */
@@ -112,9 +105,8 @@ static void test_unordered_write_write(void **state)
     tear_down(&t);
 }
 
-static void test_order_counts_and_luck_does_not(void **state)
+TEST(test_order_counts_and_luck_does_not)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
     writes(t.sim, t.a, t.region, MIB, "first");
@@ -126,9 +118,8 @@ static void test_order_counts_and_luck_does_not(void **state)
     tear_down(&t);
 }
 
-static void test_unordered_read_write(void **state)
+TEST(test_unordered_read_write)
 {
-    (void)state;
     for (int write_first = 0; write_first < 2; write_first++) {
         bench t = set_up();
         weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
@@ -141,9 +132,8 @@ static void test_unordered_read_write(void **state)
     }
 }
 
-static void test_every_reader_counts(void **state)
+TEST(test_every_reader_counts)
 {
-    (void)state;
     for (int missing = 0; missing < 3; missing++) {
         static const char *const tags[] = {"reader 0", "reader 1", "reader 2"};
         bench t = set_up();
@@ -164,9 +154,8 @@ static void test_every_reader_counts(void **state)
     }
 }
 
-static void test_all_ways_to_order(void **state)
+TEST(test_all_ways_to_order)
 {
-    (void)state;
     for (int way = 0; way < 7; way++) {
         bench t = set_up();
         weir_device *device = weir_sim_device(t.sim);
@@ -209,9 +198,8 @@ static void test_all_ways_to_order(void **state)
     }
 }
 
-static void test_what_is_no_order(void **state)
+TEST(test_what_is_no_order)
 {
-    (void)state;
     for (int way = 0; way < 7; way++) {
         bench t = set_up();
         weir_device *device = weir_sim_device(t.sim);
@@ -262,9 +250,8 @@ static void test_what_is_no_order(void **state)
     }
 }
 
-static void test_halves_of_a_block_do_not_meet(void **state)
+TEST(test_halves_of_a_block_do_not_meet)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
     for (int i = 0; i < 10; i++) {
@@ -279,9 +266,8 @@ static void test_halves_of_a_block_do_not_meet(void **state)
     tear_down(&t);
 }
 
-static void test_one_pair_is_said_once(void **state)
+TEST(test_one_pair_is_said_once)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_access accesses[] = {{.address = t.region, .size = 10, .write = true},
                                   {.address = t.region + 20, .size = 10, .write = true}};
@@ -299,9 +285,8 @@ static void test_one_pair_is_said_once(void **state)
 
 /* Memory that was idle when it was handed out may be used by every stream; other memory only by the
  * stream that got it. */
-static void test_block_used_on_another_stream(void **state)
+TEST(test_block_used_on_another_stream)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "fresh");
     busy(t.sim, t.a, LONG_NS);
@@ -319,9 +304,8 @@ static void test_block_used_on_another_stream(void **state)
 }
 
 /* A reported write replaces the accesses that it overwrote: a later access in order causes no second finding. */
-static void test_a_reported_write_takes_the_place_of_others(void **state)
+TEST(test_a_reported_write_takes_the_place_of_others)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "x");
     writes(t.sim, t.a, t.region, MIB, "writer on a");
@@ -334,9 +318,8 @@ static void test_a_reported_write_takes_the_place_of_others(void **state)
 
 /* --- early reuse --- */
 
-static void test_early_reuse(void **state)
+TEST(test_early_reuse)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "old");
     writes(t.sim, t.a, t.region, MIB, "long kernel");
@@ -350,9 +333,8 @@ static void test_early_reuse(void **state)
     tear_down(&t);
 }
 
-static void test_early_reuse_without_touches(void **state)
+TEST(test_early_reuse_without_touches)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "old");
     busy(t.sim, t.a, LONG_NS); /* a trace records that the stream worked, but not on which memory */
@@ -363,9 +345,8 @@ static void test_early_reuse_without_touches(void **state)
     tear_down(&t);
 }
 
-static void test_early_reuse_to_the_host(void **state)
+TEST(test_early_reuse_to_the_host)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "old");
     writes(t.sim, t.a, t.region, MIB, "long kernel");
@@ -375,9 +356,8 @@ static void test_early_reuse_to_the_host(void **state)
     tear_down(&t);
 }
 
-static void test_reuse_is_clean_when_ordered(void **state)
+TEST(test_reuse_is_clean_when_ordered)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         bench t = set_up();
         weir_sim_stream *taker = way == 0 ? t.a : way == 3 ? NULL : t.b;
@@ -397,9 +377,8 @@ static void test_reuse_is_clean_when_ordered(void **state)
 }
 
 /* The host knew that the stream was idle before the free: the free itself touches nothing, so no wait is needed. */
-static void test_free_after_sync_needs_no_second_sync(void **state)
+TEST(test_free_after_sync_needs_no_second_sync)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "old");
     writes(t.sim, t.a, t.region, MIB, "kernel");
@@ -410,9 +389,8 @@ static void test_free_after_sync_needs_no_second_sync(void **state)
     tear_down(&t);
 }
 
-static void test_early_reuse_once_for_each_earlier_block(void **state)
+TEST(test_early_reuse_once_for_each_earlier_block)
 {
-    (void)state;
     bench t = set_up();
     for (uint64_t i = 0; i < 3; i++) {
         weir_sim_block_alloc(t.sim, t.region + i * MIB, MIB, t.a, "old");
@@ -427,9 +405,8 @@ static void test_early_reuse_once_for_each_earlier_block(void **state)
 }
 
 /* Handing out a part of a freed block does not change the history of the rest. */
-static void test_rest_of_a_split_block_keeps_its_past(void **state)
+TEST(test_rest_of_a_split_block_keeps_its_past)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, 3 * MIB, t.a, "old");
     writes(t.sim, t.a, t.region, 3 * MIB, "long kernel");
@@ -445,9 +422,8 @@ static void test_rest_of_a_split_block_keeps_its_past(void **state)
 
 /* --- overlap --- */
 
-static void test_overlap(void **state)
+TEST(test_overlap)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "first");
     weir_sim_block_alloc(t.sim, t.region + MIB / 2, MIB, t.a, "second");
@@ -461,9 +437,8 @@ static void test_overlap(void **state)
 }
 
 /* The same address is handed out twice: each owner frees once, and that is not a double free. */
-static void test_overlap_at_the_same_address(void **state)
+TEST(test_overlap_at_the_same_address)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, 2 * MIB, t.a, "first");
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "second");
@@ -476,9 +451,8 @@ static void test_overlap_at_the_same_address(void **state)
 }
 
 /* Work on both of two overlapping blocks, in pieces of all kinds, keeps the shadow consistent. */
-static void test_work_on_overlapping_blocks(void **state)
+TEST(test_work_on_overlapping_blocks)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, 4 * MIB, t.a, "outer");
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "inner");
@@ -494,9 +468,8 @@ static void test_work_on_overlapping_blocks(void **state)
     tear_down(&t);
 }
 
-static void test_touching_blocks_do_not_overlap(void **state)
+TEST(test_touching_blocks_do_not_overlap)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "middle");
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "below");
@@ -507,9 +480,8 @@ static void test_touching_blocks_do_not_overlap(void **state)
 
 /* --- frees --- */
 
-static void test_double_free(void **state)
+TEST(test_double_free)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     weir_sim_block_free(t.sim, t.region, t.a, "one");
@@ -518,9 +490,8 @@ static void test_double_free(void **state)
     tear_down(&t);
 }
 
-static void test_free_of_each_owner_is_clean(void **state)
+TEST(test_free_of_each_owner_is_clean)
 {
-    (void)state;
     bench t = set_up();
     for (int i = 0; i < 3; i++) {
         weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
@@ -530,9 +501,8 @@ static void test_free_of_each_owner_is_clean(void **state)
     tear_down(&t);
 }
 
-static void test_foreign_free(void **state)
+TEST(test_foreign_free)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_free(t.sim, t.region + 5 * MIB, t.a, "never");
     only_finding(t.sim, WEIR_SIM_FOREIGN_FREE, NULL, "never");
@@ -547,9 +517,8 @@ static void test_foreign_free(void **state)
     tear_down(&t);
 }
 
-static void test_free_pending(void **state)
+TEST(test_free_pending)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region, MIB, "long kernel");
@@ -562,9 +531,8 @@ static void test_free_pending(void **state)
 
 /* The host claims that a block is idle while work still reads it: one finding, at the free and not at
  * the next alloc. */
-static void test_free_pending_read(void **state)
+TEST(test_free_pending_read)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     reads(t.sim, t.a, t.region, MIB, "long read");
@@ -575,9 +543,8 @@ static void test_free_pending_read(void **state)
     tear_down(&t);
 }
 
-static void test_host_free_after_sync_is_clean(void **state)
+TEST(test_host_free_after_sync_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region, MIB, "long kernel");
@@ -592,9 +559,8 @@ static void test_host_free_after_sync_is_clean(void **state)
 
 /* --- regions --- */
 
-static void test_outside_region(void **state)
+TEST(test_outside_region)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region + 2 * REGION, MIB, t.a, "nowhere");
     only_finding(t.sim, WEIR_SIM_OUTSIDE_REGION, NULL, "nowhere");
@@ -606,9 +572,8 @@ static void test_outside_region(void **state)
     tear_down(&t);
 }
 
-static void test_block_in_a_returned_region(void **state)
+TEST(test_block_in_a_returned_region)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     weir_sim_block_free(t.sim, t.region, t.a, "del x");
@@ -619,9 +584,8 @@ static void test_block_in_a_returned_region(void **state)
 }
 
 /* A block may not cross from one region into an adjacent one. */
-static void test_block_across_two_regions(void **state)
+TEST(test_block_across_two_regions)
 {
-    (void)state;
     bench t = set_up();
     uint64_t second = new_region(t.sim, REGION);
     assert_int_equal(second, t.region + REGION);
@@ -635,9 +599,8 @@ static void test_block_across_two_regions(void **state)
     tear_down(&t);
 }
 
-static void test_block_across_two_mappings_is_clean(void **state)
+TEST(test_block_across_two_mappings_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_device *device = weir_sim_device(t.sim);
     uint64_t base = 0;
@@ -656,9 +619,8 @@ static void test_block_across_two_mappings_is_clean(void **state)
     tear_down(&t);
 }
 
-static void test_region_pending(void **state)
+TEST(test_region_pending)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region, MIB, "long kernel");
@@ -671,9 +633,8 @@ static void test_region_pending(void **state)
     tear_down(&t);
 }
 
-static void test_region_live(void **state)
+TEST(test_region_live)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     give_region(t.sim, t.region, REGION);
@@ -686,9 +647,8 @@ static void test_region_live(void **state)
     tear_down(&t);
 }
 
-static void test_work_on_a_block_whose_region_is_gone(void **state)
+TEST(test_work_on_a_block_whose_region_is_gone)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     give_region(t.sim, t.region, REGION);
@@ -698,9 +658,8 @@ static void test_work_on_a_block_whose_region_is_gone(void **state)
     tear_down(&t);
 }
 
-static void test_region_returned_properly_is_clean(void **state)
+TEST(test_region_returned_properly_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region, MIB, "long kernel");
@@ -713,9 +672,8 @@ static void test_region_returned_properly_is_clean(void **state)
 
 /* --- leaks --- */
 
-static void test_leak(void **state)
+TEST(test_leak)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region, KIB, "in pieces");
@@ -735,9 +693,8 @@ static void test_leak(void **state)
     tear_down(&t);
 }
 
-static void test_leak_of_virtual_memory(void **state)
+TEST(test_leak_of_virtual_memory)
 {
-    (void)state;
     bench t = set_up();
     weir_device *device = weir_sim_device(t.sim);
     uint64_t base = 0;
@@ -753,9 +710,8 @@ static void test_leak_of_virtual_memory(void **state)
     tear_down(&t);
 }
 
-static void test_nothing_leaked_is_clean(void **state)
+TEST(test_nothing_leaked_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_device *device = weir_sim_device(t.sim);
     uint64_t base = 0;
@@ -776,9 +732,8 @@ static void test_nothing_leaked_is_clean(void **state)
 
 /* --- the rest --- */
 
-static void test_findings_are_counted_beyond_what_is_kept(void **state)
+TEST(test_findings_are_counted_beyond_what_is_kept)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.max_findings = 3;
     weir_sim *sim = new_sim(config);
@@ -792,9 +747,8 @@ static void test_findings_are_counted_beyond_what_is_kept(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_no_audit(void **state)
+TEST(test_no_audit)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.no_audit = true;
     weir_sim *sim = new_sim(config);
@@ -807,9 +761,8 @@ static void test_no_audit(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_synchronous_device(void **state)
+TEST(test_synchronous_device)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.no_ordering = true;
     weir_sim *sim = new_sim(config);
@@ -828,9 +781,8 @@ static void test_synchronous_device(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     assert_string_equal(weir_sim_finding_name(WEIR_SIM_EARLY_REUSE), "early_reuse");
     assert_string_equal(weir_sim_finding_name(WEIR_SIM_FINDING_KINDS), "unknown");
     for (int i = 0; i < WEIR_SIM_FINDING_KINDS; i++) {
@@ -847,9 +799,8 @@ static void do_nothing(void *ctx)
 }
 
 /* Work with a host function has the name of the operation that it stands for, and is audited and timed the same. */
-static void test_what_work_is_called(void **state)
+TEST(test_what_work_is_called)
 {
-    (void)state;
     for (int kernel = 0; kernel < 2; kernel++) {
         bench t = set_up();
         weir_sim_access access = {.address = t.region, .size = KIB, .write = true};
@@ -870,9 +821,8 @@ static void test_what_work_is_called(void **state)
     }
 }
 
-static void test_long_tags_are_cut(void **state)
+TEST(test_long_tags_are_cut)
 {
-    (void)state;
     bench t = set_up();
     char tag[200];
     memset(tag, 'x', sizeof(tag) - 1);
@@ -889,57 +839,5 @@ static void test_long_tags_are_cut(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outside_block),
-        cmocka_unit_test(test_past_the_end_of_a_block),
-        cmocka_unit_test(test_just_past_the_end),
-        cmocka_unit_test(test_inside_blocks_is_clean),
-        cmocka_unit_test(test_use_after_free),
-        cmocka_unit_test(test_use_before_free_is_clean),
-        cmocka_unit_test(test_unordered_write_write),
-        cmocka_unit_test(test_order_counts_and_luck_does_not),
-        cmocka_unit_test(test_unordered_read_write),
-        cmocka_unit_test(test_every_reader_counts),
-        cmocka_unit_test(test_all_ways_to_order),
-        cmocka_unit_test(test_what_is_no_order),
-        cmocka_unit_test(test_halves_of_a_block_do_not_meet),
-        cmocka_unit_test(test_one_pair_is_said_once),
-        cmocka_unit_test(test_block_used_on_another_stream),
-        cmocka_unit_test(test_a_reported_write_takes_the_place_of_others),
-        cmocka_unit_test(test_early_reuse),
-        cmocka_unit_test(test_early_reuse_without_touches),
-        cmocka_unit_test(test_early_reuse_to_the_host),
-        cmocka_unit_test(test_reuse_is_clean_when_ordered),
-        cmocka_unit_test(test_free_after_sync_needs_no_second_sync),
-        cmocka_unit_test(test_early_reuse_once_for_each_earlier_block),
-        cmocka_unit_test(test_rest_of_a_split_block_keeps_its_past),
-        cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_overlap_at_the_same_address),
-        cmocka_unit_test(test_work_on_overlapping_blocks),
-        cmocka_unit_test(test_touching_blocks_do_not_overlap),
-        cmocka_unit_test(test_double_free),
-        cmocka_unit_test(test_free_of_each_owner_is_clean),
-        cmocka_unit_test(test_foreign_free),
-        cmocka_unit_test(test_free_pending),
-        cmocka_unit_test(test_free_pending_read),
-        cmocka_unit_test(test_host_free_after_sync_is_clean),
-        cmocka_unit_test(test_outside_region),
-        cmocka_unit_test(test_block_in_a_returned_region),
-        cmocka_unit_test(test_block_across_two_regions),
-        cmocka_unit_test(test_block_across_two_mappings_is_clean),
-        cmocka_unit_test(test_region_pending),
-        cmocka_unit_test(test_region_live),
-        cmocka_unit_test(test_work_on_a_block_whose_region_is_gone),
-        cmocka_unit_test(test_region_returned_properly_is_clean),
-        cmocka_unit_test(test_leak),
-        cmocka_unit_test(test_leak_of_virtual_memory),
-        cmocka_unit_test(test_nothing_leaked_is_clean),
-        cmocka_unit_test(test_findings_are_counted_beyond_what_is_kept),
-        cmocka_unit_test(test_no_audit),
-        cmocka_unit_test(test_synchronous_device),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_what_work_is_called),
-        cmocka_unit_test(test_long_tags_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

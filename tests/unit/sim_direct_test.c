@@ -13,9 +13,8 @@ static bench set_up(void)
 
 /* --- the flag --- */
 
-static void test_a_caller_who_does_not_know_it(void **state)
+TEST(test_a_caller_who_does_not_know_it)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.direct_access = true;
     config.struct_size = offsetof(weir_sim_config, direct_access);
@@ -28,9 +27,8 @@ static void test_a_caller_who_does_not_know_it(void **state)
 
 /* --- order among direct accesses --- */
 
-static void test_direct_access_is_clean(void **state)
+TEST(test_direct_access_is_clean)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region, REGION, "whole");
     writes(t.sim, t.a, t.region + MIB, 1, "a byte");
@@ -43,9 +41,8 @@ static void test_direct_access_is_clean(void **state)
     tear_down(&t);
 }
 
-static void test_unordered(void **state)
+TEST(test_unordered)
 {
-    (void)state;
     for (int writers = 1; writers < 4; writers++) {
         bench t = set_up();
         touch(t.sim, t.a, t.region, MIB, writers & 1, LONG_NS, "first");
@@ -58,9 +55,8 @@ static void test_unordered(void **state)
     }
 }
 
-static void test_readers_need_no_order(void **state)
+TEST(test_readers_need_no_order)
 {
-    (void)state;
     bench t = set_up();
     reads(t.sim, t.a, t.region, MIB, "reader on a");
     reads(t.sim, t.b, t.region + KIB, 3 * MIB, "reader on b");
@@ -71,9 +67,8 @@ static void test_readers_need_no_order(void **state)
     tear_down(&t);
 }
 
-static void test_all_ways_to_order(void **state)
+TEST(test_all_ways_to_order)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         bench t = set_up();
         weir_event *event = new_event(t.sim);
@@ -98,9 +93,8 @@ static void test_all_ways_to_order(void **state)
 }
 
 /* Gaps between earlier accesses do not matter, and one write over the whole range replaces them all. */
-static void test_write_over_pieces_and_gaps(void **state)
+TEST(test_write_over_pieces_and_gaps)
 {
-    (void)state;
     bench t = set_up();
     for (uint64_t i = 0; i < 8; i++) {
         reads(t.sim, t.a, t.region + 2 * i * MIB, KIB, "piece");
@@ -117,9 +111,8 @@ static void test_write_over_pieces_and_gaps(void **state)
 
 /* --- after a free --- */
 
-static void test_write_after_a_free(void **state)
+TEST(test_write_after_a_free)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region, KIB, "kernel");
@@ -131,9 +124,8 @@ static void test_write_after_a_free(void **state)
     tear_down(&t);
 }
 
-static void test_unordered_after_a_free(void **state)
+TEST(test_unordered_after_a_free)
 {
-    (void)state;
     for (int write = 0; write < 2; write++) {
         bench t = set_up();
         weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
@@ -146,9 +138,8 @@ static void test_unordered_after_a_free(void **state)
 }
 
 /* After a trace the auditor knows that the stream worked, but not on which memory. */
-static void test_unordered_after_a_free_without_touches(void **state)
+TEST(test_unordered_after_a_free_without_touches)
 {
-    (void)state;
     for (int write = 0; write < 2; write++) {
         bench t = set_up();
         weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
@@ -161,9 +152,8 @@ static void test_unordered_after_a_free_without_touches(void **state)
     }
 }
 
-static void test_reader_of_another_stream_before_the_free(void **state)
+TEST(test_reader_of_another_stream_before_the_free)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     reads(t.sim, t.b, t.region, MIB, "reader on b");
@@ -177,9 +167,8 @@ static void test_reader_of_another_stream_before_the_free(void **state)
 }
 
 /* After a read the free is still visible; a write that came after the free replaces it. */
-static void test_the_free_counts_until_a_write(void **state)
+TEST(test_the_free_counts_until_a_write)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     busy(t.sim, t.a, LONG_NS);
@@ -201,9 +190,8 @@ static void test_the_free_counts_until_a_write(void **state)
 
 /* --- hand-outs --- */
 
-static void test_early_reuse(void **state)
+TEST(test_early_reuse)
 {
-    (void)state;
     for (int way = 0; way < 3; way++) {
         bench t = set_up();
         touch(t.sim, t.a, t.region + KIB, KIB, way != 1, LONG_NS, "direct");
@@ -216,9 +204,8 @@ static void test_early_reuse(void **state)
     }
 }
 
-static void test_reuse_is_clean_when_ordered(void **state)
+TEST(test_reuse_is_clean_when_ordered)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         bench t = set_up();
         weir_sim_stream *taker = way == 0 ? t.a : way == 3 ? NULL : t.b;
@@ -241,9 +228,8 @@ static void test_reuse_is_clean_when_ordered(void **state)
     }
 }
 
-static void test_early_reuse_is_said_once_for_all_that_is_direct(void **state)
+TEST(test_early_reuse_is_said_once_for_all_that_is_direct)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region, KIB, "one");
     writes(t.sim, t.b, t.region + MIB, KIB, "two");
@@ -254,9 +240,8 @@ static void test_early_reuse_is_said_once_for_all_that_is_direct(void **state)
 
 /* --- where nothing is --- */
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region + REGION + MIB, KIB, "nowhere");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "nowhere");
@@ -265,9 +250,8 @@ static void test_no_memory(void **state)
     tear_down(&t);
 }
 
-static void test_just_past_the_memory(void **state)
+TEST(test_just_past_the_memory)
 {
-    (void)state;
     for (int touched = 0; touched < 2; touched++) {
         bench t = set_up();
         writes(t.sim, t.a, t.region, touched ? REGION : KIB, "all");
@@ -278,9 +262,8 @@ static void test_just_past_the_memory(void **state)
     }
 }
 
-static void test_over_the_end_of_the_memory(void **state)
+TEST(test_over_the_end_of_the_memory)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region + REGION - KIB, KIB + 32, "overrun");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "overrun");
@@ -291,9 +274,8 @@ static void test_over_the_end_of_the_memory(void **state)
 }
 
 /* Two adjacent regions are still two. */
-static void test_across_two_regions(void **state)
+TEST(test_across_two_regions)
 {
-    (void)state;
     bench t = set_up();
     uint64_t second = new_region(t.sim, REGION);
     assert_int_equal(second, t.region + REGION);
@@ -305,9 +287,8 @@ static void test_across_two_regions(void **state)
     tear_down(&t);
 }
 
-static void test_one_memory_at_two_addresses(void **state)
+TEST(test_one_memory_at_two_addresses)
 {
-    (void)state;
     bench t = set_up();
     uint64_t base = 0;
     weir_vm_handle handle = 0;
@@ -328,9 +309,8 @@ static void test_one_memory_at_two_addresses(void **state)
     tear_down(&t);
 }
 
-static void test_across_mappings(void **state)
+TEST(test_across_mappings)
 {
-    (void)state;
     bench t = set_up();
     uint64_t base = 0;
     weir_vm_handle first = 0;
@@ -357,9 +337,8 @@ static void test_across_mappings(void **state)
 
 /* --- edges of live blocks --- */
 
-static void test_out_of_a_block(void **state)
+TEST(test_out_of_a_block)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     writes(t.sim, t.a, t.region + KIB, MIB, "overrun");
@@ -371,9 +350,8 @@ static void test_out_of_a_block(void **state)
     tear_down(&t);
 }
 
-static void test_into_a_block(void **state)
+TEST(test_into_a_block)
 {
-    (void)state;
     for (int write = 0; write < 2; write++) {
         bench t = set_up();
         weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
@@ -394,9 +372,8 @@ static void test_into_a_block(void **state)
     }
 }
 
-static void test_from_block_to_block(void **state)
+TEST(test_from_block_to_block)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "y");
@@ -410,9 +387,8 @@ static void test_from_block_to_block(void **state)
     tear_down(&t);
 }
 
-static void test_beside_blocks_is_clean(void **state)
+TEST(test_beside_blocks_is_clean)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
     writes(t.sim, t.b, t.region, MIB, "up to it");
@@ -424,9 +400,8 @@ static void test_beside_blocks_is_clean(void **state)
 
 /* --- memory that goes back --- */
 
-static void test_region_pending(void **state)
+TEST(test_region_pending)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region + MIB, KIB, "direct");
     give_region(t.sim, t.region, REGION);
@@ -440,9 +415,8 @@ static void test_region_pending(void **state)
     tear_down(&t);
 }
 
-static void test_unmap_pending(void **state)
+TEST(test_unmap_pending)
 {
-    (void)state;
     bench t = set_up();
     uint64_t base = 0;
     weir_vm_handle handle = 0;
@@ -459,9 +433,8 @@ static void test_unmap_pending(void **state)
     tear_down(&t);
 }
 
-static void test_region_returned_properly_is_clean(void **state)
+TEST(test_region_returned_properly_is_clean)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region + MIB, KIB, "direct");
     reads(t.sim, t.b, t.region, KIB, "direct");
@@ -474,9 +447,8 @@ static void test_region_returned_properly_is_clean(void **state)
 
 /* A block that outlived its region lies under new memory: the new memory may be touched, and the block must still be
  * freed. */
-static void test_memory_over_a_block_without_a_region(void **state)
+TEST(test_memory_over_a_block_without_a_region)
 {
-    (void)state;
     for (int write = 0; write < 2; write++) {
         bench t = set_up();
         weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
@@ -495,9 +467,8 @@ static void test_memory_over_a_block_without_a_region(void **state)
 }
 
 /* As above, without a touch of the first byte. */
-static void test_memory_over_a_part_of_such_a_block(void **state)
+TEST(test_memory_over_a_part_of_such_a_block)
 {
-    (void)state;
     bench t = set_up();
     weir_sim_block_alloc(t.sim, t.region, 4 * MIB, t.a, "x");
     writes(t.sim, t.a, t.region, 4 * MIB, "pending");
@@ -513,9 +484,8 @@ static void test_memory_over_a_part_of_such_a_block(void **state)
 
 /* --- leaks --- */
 
-static void test_leaks(void **state)
+TEST(test_leaks)
 {
-    (void)state;
     bench t = set_up();
     writes(t.sim, t.a, t.region, REGION, "direct");
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
@@ -531,37 +501,5 @@ static void test_leaks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_caller_who_does_not_know_it),
-        cmocka_unit_test(test_direct_access_is_clean),
-        cmocka_unit_test(test_unordered),
-        cmocka_unit_test(test_readers_need_no_order),
-        cmocka_unit_test(test_all_ways_to_order),
-        cmocka_unit_test(test_write_over_pieces_and_gaps),
-        cmocka_unit_test(test_write_after_a_free),
-        cmocka_unit_test(test_unordered_after_a_free),
-        cmocka_unit_test(test_unordered_after_a_free_without_touches),
-        cmocka_unit_test(test_reader_of_another_stream_before_the_free),
-        cmocka_unit_test(test_the_free_counts_until_a_write),
-        cmocka_unit_test(test_early_reuse),
-        cmocka_unit_test(test_reuse_is_clean_when_ordered),
-        cmocka_unit_test(test_early_reuse_is_said_once_for_all_that_is_direct),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_just_past_the_memory),
-        cmocka_unit_test(test_over_the_end_of_the_memory),
-        cmocka_unit_test(test_across_two_regions),
-        cmocka_unit_test(test_one_memory_at_two_addresses),
-        cmocka_unit_test(test_across_mappings),
-        cmocka_unit_test(test_out_of_a_block),
-        cmocka_unit_test(test_into_a_block),
-        cmocka_unit_test(test_from_block_to_block),
-        cmocka_unit_test(test_beside_blocks_is_clean),
-        cmocka_unit_test(test_region_pending),
-        cmocka_unit_test(test_unmap_pending),
-        cmocka_unit_test(test_region_returned_properly_is_clean),
-        cmocka_unit_test(test_memory_over_a_block_without_a_region),
-        cmocka_unit_test(test_memory_over_a_part_of_such_a_block),
-        cmocka_unit_test(test_leaks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

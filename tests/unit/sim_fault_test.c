@@ -85,9 +85,8 @@ static void arm(weir_sim *sim, weir_device_call call, uint64_t nth, weir_status 
     ok(weir_sim_fault_arm(sim, &fault));
 }
 
-static void test_every_call_can_fail_and_changes_nothing(void **state)
+TEST(test_every_call_can_fail_and_changes_nothing)
 {
-    (void)state;
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         weir_device_call call = (weir_device_call)i;
         bool memory = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE || call == WEIR_CALL_VM_CREATE ||
@@ -109,9 +108,8 @@ static void test_every_call_can_fail_and_changes_nothing(void **state)
     }
 }
 
-static void test_a_failed_sync_orders_nothing(void **state)
+TEST(test_a_failed_sync_orders_nothing)
 {
-    (void)state;
     props p = set_up();
     weir_sim_stream *other = new_stream(p.sim);
     weir_sim_block_alloc(p.sim, p.region, PAGE, p.stream, "x");
@@ -124,9 +122,8 @@ static void test_a_failed_sync_orders_nothing(void **state)
     assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
-static void test_nth_and_repeat_and_clear(void **state)
+TEST(test_nth_and_repeat_and_clear)
 {
-    (void)state;
     props p = set_up();
     arm(p.sim, WEIR_CALL_EVENT_RECORD, 3, WEIR_ERR_LIMIT);
     ok(make(&p, WEIR_CALL_EVENT_RECORD));
@@ -156,9 +153,8 @@ static void test_nth_and_repeat_and_clear(void **state)
     assert_int_equal(weir_sim_destroy(p.sim), WEIR_OK);
 }
 
-static void test_slow_calls(void **state)
+TEST(test_slow_calls)
 {
-    (void)state;
     props p = set_up();
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     fault.call = WEIR_CALL_REGION_ALLOC;
@@ -178,9 +174,8 @@ static void test_slow_calls(void **state)
 }
 
 /* The k-th map of several fails; earlier mappings stay, and can be undone. */
-static void test_half_way_through_a_map_of_many_parts(void **state)
+TEST(test_half_way_through_a_map_of_many_parts)
 {
-    (void)state;
     for (uint64_t k = 1; k <= 4; k++) {
         weir_sim *sim = new_sim(free_of_charge());
         weir_device *device = weir_sim_device(sim);
@@ -210,9 +205,8 @@ static void test_half_way_through_a_map_of_many_parts(void **state)
     }
 }
 
-static void test_broken_stream(void **state)
+TEST(test_broken_stream)
 {
-    (void)state;
     props p = set_up();
     weir_sim_stream *other = new_stream(p.sim);
     weir_event *early = new_event(p.sim);
@@ -252,9 +246,8 @@ static void count_up(void *ctx)
     (*(int *)ctx)++;
 }
 
-static void test_broken_stream_drops_what_was_queued(void **state)
+TEST(test_broken_stream_drops_what_was_queued)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_sim_stream *streams[3] = {new_stream(sim), new_stream(sim), new_stream(sim)};
     int calls[3] = {0};
@@ -328,9 +321,8 @@ static void queue(fates *all, weir_sim_stream *stream, char letter, uint64_t dur
     ok(weir_sim_launch(all->sim, stream, &work));
 }
 
-static void test_dropped_when_a_stream_breaks(void **state)
+TEST(test_dropped_when_a_stream_breaks)
 {
-    (void)state;
     fates all = {.sim = new_sim(free_of_charge())};
     weir_sim_stream *a = new_stream(all.sim);
     weir_sim_stream *b = new_stream(all.sim);
@@ -352,9 +344,8 @@ static void test_dropped_when_a_stream_breaks(void **state)
 }
 
 /* A copy finds its memory gone; its stream may have been destroyed before. */
-static void test_dropped_after_a_copy_that_faults(void **state)
+TEST(test_dropped_after_a_copy_that_faults)
 {
-    (void)state;
     for (int destroyed = 0; destroyed < 2; destroyed++) {
         weir_sim_config config = free_of_charge();
         config.mode = WEIR_SIM_BACKED;
@@ -382,9 +373,8 @@ static void test_dropped_after_a_copy_that_faults(void **state)
     }
 }
 
-static void test_dropped_by_destroy(void **state)
+TEST(test_dropped_by_destroy)
 {
-    (void)state;
     fates all = {.sim = new_sim(free_of_charge())};
     weir_sim_stream *a = new_stream(all.sim);
     queue(&all, a, 'A', 300);
@@ -420,9 +410,8 @@ static void meddle(void *ctx)
     }
 }
 
-static void test_dropped_may_use_the_simulator(void **state)
+TEST(test_dropped_may_use_the_simulator)
 {
-    (void)state;
     for (int destroy = 0; destroy < 2; destroy++) {
         meddler m = {.all = {.sim = new_sim(free_of_charge())}};
         m.other = new_stream(m.all.sim);
@@ -443,9 +432,8 @@ static void test_dropped_may_use_the_simulator(void **state)
     }
 }
 
-static void test_dropped_and_older_callers(void **state)
+TEST(test_dropped_and_older_callers)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     int calls[2] = {0};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
@@ -466,19 +454,5 @@ static void test_dropped_and_older_callers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_can_fail_and_changes_nothing),
-        cmocka_unit_test(test_a_failed_sync_orders_nothing),
-        cmocka_unit_test(test_nth_and_repeat_and_clear),
-        cmocka_unit_test(test_slow_calls),
-        cmocka_unit_test(test_half_way_through_a_map_of_many_parts),
-        cmocka_unit_test(test_broken_stream),
-        cmocka_unit_test(test_broken_stream_drops_what_was_queued),
-        cmocka_unit_test(test_dropped_when_a_stream_breaks),
-        cmocka_unit_test(test_dropped_after_a_copy_that_faults),
-        cmocka_unit_test(test_dropped_by_destroy),
-        cmocka_unit_test(test_dropped_may_use_the_simulator),
-        cmocka_unit_test(test_dropped_and_older_callers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

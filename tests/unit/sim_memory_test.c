@@ -49,9 +49,8 @@ static bool faults(const void *address, bool write)
 
 /* --- addresses and capacity --- */
 
-static void test_first_fit_by_address(void **state)
+TEST(test_first_fit_by_address)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_ACCOUNTING, GIB);
     uint64_t r[4];
     for (int i = 0; i < 4; i++) {
@@ -68,9 +67,8 @@ static void test_first_fit_by_address(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_capacity_is_exact(void **state)
+TEST(test_capacity_is_exact)
 {
-    (void)state;
     for (int mode = 0; mode < 2; mode++) {
         weir_sim *sim = small_sim((weir_sim_mode)mode, 16 * PAGE);
         weir_device *device = weir_sim_device(sim);
@@ -97,9 +95,8 @@ static void test_capacity_is_exact(void **state)
     }
 }
 
-static void test_capacity_may_shrink(void **state)
+TEST(test_capacity_may_shrink)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_ACCOUNTING, 16 * PAGE);
     weir_device *device = weir_sim_device(sim);
     uint64_t first = new_region(sim, 8 * PAGE);
@@ -116,9 +113,8 @@ static void test_capacity_may_shrink(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_region_free_must_match(void **state)
+TEST(test_region_free_must_match)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_ACCOUNTING, GIB);
     weir_device *device = weir_sim_device(sim);
     uint64_t region = new_region(sim, 4 * PAGE);
@@ -132,9 +128,8 @@ static void test_region_free_must_match(void **state)
 }
 
 /* Random regions against a plain list: no overlap, inside the window, and every byte comes back. */
-static void test_many_regions(void **state)
+TEST(test_many_regions)
 {
-    (void)state;
     enum { COUNT = 300, STEPS = 20000 };
     static uint64_t start[COUNT];
     static uint64_t size[COUNT];
@@ -171,9 +166,8 @@ static void test_many_regions(void **state)
 
 /* --- virtual memory --- */
 
-static void test_vm_rules(void **state)
+TEST(test_vm_rules)
 {
-    (void)state;
     for (int mode = 0; mode < 2; mode++) {
         weir_sim *sim = small_sim((weir_sim_mode)mode, 64 * PAGE);
         weir_device *device = weir_sim_device(sim);
@@ -217,9 +211,8 @@ static void test_vm_rules(void **state)
     }
 }
 
-static void test_reservations_cost_no_memory(void **state)
+TEST(test_reservations_cost_no_memory)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE);
     uint64_t base = 0;
     ok(weir_device_vm_reserve(weir_sim_device(sim), 64 * PAGE, &base));
@@ -228,9 +221,8 @@ static void test_reservations_cost_no_memory(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_device_without_groups(void **state)
+TEST(test_device_without_groups)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.no_virtual_memory = true;
     config.no_ordering = true;
@@ -249,9 +241,8 @@ static void test_device_without_groups(void **state)
 
 /* --- real bytes --- */
 
-static void test_region_bytes(void **state)
+TEST(test_region_bytes)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE);
     uint64_t region = new_region(sim, 3 * PAGE);
     unsigned char *bytes = weir_sim_bytes(sim, region, 3 * PAGE);
@@ -273,9 +264,8 @@ static void test_region_bytes(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_accounting_has_no_bytes(void **state)
+TEST(test_accounting_has_no_bytes)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_ACCOUNTING, 80 * GIB);
     uint64_t region = new_region(sim, 80 * GIB);
     assert_null(weir_sim_bytes(sim, region, 1));
@@ -284,9 +274,8 @@ static void test_accounting_has_no_bytes(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_remap_keeps_contents(void **state)
+TEST(test_remap_keeps_contents)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_BACKED, 64 * PAGE);
     weir_device *device = weir_sim_device(sim);
     uint64_t base = 0;
@@ -320,9 +309,8 @@ static void test_remap_keeps_contents(void **state)
 }
 
 /* Live contents survive any number of remaps of other handles. */
-static void test_remap_churn(void **state)
+TEST(test_remap_churn)
 {
-    (void)state;
     enum { PIECES = 24, SLOTS = 64, STEPS = 3000 };
     weir_sim_config config = free_of_charge();
     config.mode = WEIR_SIM_BACKED;
@@ -370,9 +358,8 @@ static void test_remap_churn(void **state)
 
 /* --- work on real bytes --- */
 
-static void test_copies_happen_when_their_time_comes(void **state)
+TEST(test_copies_happen_when_their_time_comes)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE);
     weir_sim_stream *a = new_stream(sim);
     uint64_t region = new_region(sim, PAGE);
@@ -403,9 +390,8 @@ static void test_copies_happen_when_their_time_comes(void **state)
 }
 
 /* Two streams without an order: the data shows the later write in time, not in the program. */
-static void test_race_shows_in_the_data(void **state)
+TEST(test_race_shows_in_the_data)
 {
-    (void)state;
     for (int ordered = 0; ordered < 2; ordered++) {
         weir_sim *sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE);
         weir_sim_stream *a = new_stream(sim);
@@ -426,9 +412,8 @@ static void test_race_shows_in_the_data(void **state)
     }
 }
 
-static void test_work_on_memory_that_is_gone_breaks_the_stream(void **state)
+TEST(test_work_on_memory_that_is_gone_breaks_the_stream)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE);
     weir_sim_stream *a = new_stream(sim);
     weir_sim_stream *b = new_stream(sim);
@@ -445,9 +430,8 @@ static void test_work_on_memory_that_is_gone_breaks_the_stream(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_large_region_is_committed_lazily(void **state)
+TEST(test_large_region_is_committed_lazily)
 {
-    (void)state;
     weir_sim *sim = small_sim(WEIR_SIM_BACKED, 8 * GIB);
     uint64_t region = new_region(sim, 8 * GIB);
     unsigned char *bytes = weir_sim_bytes(sim, region, 8 * GIB);
@@ -460,23 +444,5 @@ static void test_large_region_is_committed_lazily(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_fit_by_address),
-        cmocka_unit_test(test_capacity_is_exact),
-        cmocka_unit_test(test_capacity_may_shrink),
-        cmocka_unit_test(test_region_free_must_match),
-        cmocka_unit_test(test_many_regions),
-        cmocka_unit_test(test_vm_rules),
-        cmocka_unit_test(test_reservations_cost_no_memory),
-        cmocka_unit_test(test_device_without_groups),
-        cmocka_unit_test(test_region_bytes),
-        cmocka_unit_test(test_accounting_has_no_bytes),
-        cmocka_unit_test(test_remap_keeps_contents),
-        cmocka_unit_test(test_remap_churn),
-        cmocka_unit_test(test_copies_happen_when_their_time_comes),
-        cmocka_unit_test(test_race_shows_in_the_data),
-        cmocka_unit_test(test_work_on_memory_that_is_gone_breaks_the_stream),
-        cmocka_unit_test(test_large_region_is_committed_lazily),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -514,23 +514,17 @@ static void run_programs(bool direct)
     }
 }
 
-static void test_first_finding_of_random_programs(void **state)
+TEST(test_first_finding_of_random_programs)
 {
-    (void)state;
     run_programs(false);
 }
 
-static void test_first_finding_with_direct_access(void **state)
+TEST(test_first_finding_with_direct_access)
 {
-    (void)state;
     run_programs(true);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_finding_of_random_programs),
-        cmocka_unit_test(test_first_finding_with_direct_access),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,10 +1,8 @@
 /* sim_prices_test.c: price tables in files: the reader and its refusals, the writer, WEIR_SIM_PRICES. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +24,8 @@ static void write_file(const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void test_reads_a_table(void **state)
+TEST(test_reads_a_table)
 {
-    (void)state;
     weir_sim_costs costs;
     write_file("# measured\n\nregion_alloc_ns 5000 # a comment\n  "
                "region_alloc_ns_per_mib\t7\r\nvm_map_ns 0\nfill_ns_per_mib 9");
@@ -41,9 +38,8 @@ static void test_reads_a_table(void **state)
     assert_int_equal(weir_sim_costs_assumed(&costs), WEIR_CALL_COUNT + 8 - 4);
 }
 
-static void test_refuses_what_is_no_table(void **state)
+TEST(test_refuses_what_is_no_table)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *part;
@@ -86,9 +82,8 @@ static void test_refuses_what_is_no_table(void **state)
 }
 
 /* Every price has a line of its own, and is read back. */
-static void test_writes_what_it_reads(void **state)
+TEST(test_writes_what_it_reads)
 {
-    (void)state;
     weir_sim_costs all;
     weir_sim_costs back;
     uint64_t values[sizeof(all) / sizeof(uint64_t)];
@@ -127,9 +122,8 @@ static uint64_t price_of_a_region(const weir_sim_config *config)
     return ns;
 }
 
-static void test_the_environment(void **state)
+TEST(test_the_environment)
 {
-    (void)state;
     weir_sim *sim = NULL;
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
     assert_int_equal(price_of_a_region(NULL), 100000 + 2 * 1000);
@@ -152,18 +146,12 @@ static void test_the_environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_table),
-        cmocka_unit_test(test_refuses_what_is_no_table),
-        cmocka_unit_test(test_writes_what_it_reads),
-        cmocka_unit_test(test_the_environment),
-    };
     const int file = mkstemp(path);
     if (file < 0) {
         return 1;
     }
     (void)close(file);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_all_tests("tests", NULL, NULL);
     (void)unlink(path);
     return failed;
 }

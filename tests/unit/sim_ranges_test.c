@@ -1,12 +1,8 @@
 /* tests/unit/sim_ranges_test.c: compares the simulator's ordered set of ranges and its slab with the simplest possible
  * implementations. */
+#include "../rig/test.h"
 #include "sim_internal.h" /* its ranges.h, not that of the strategies */
 #include "slab.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdint.h>
 #include <string.h>
@@ -56,9 +52,8 @@ static void own(weir__sim_range *range, uint64_t start, uint64_t end)
     }
 }
 
-static void test_against_an_array(void **state)
+TEST(test_against_an_array)
 {
-    (void)state;
     weir__sim_ranges set = {.root = NULL};
     static weir__sim_range nodes[SPACE];
     memset(owner, 0, sizeof(owner));
@@ -94,9 +89,8 @@ static void test_against_an_array(void **state)
     }
 }
 
-static void test_slab(void **state)
+TEST(test_slab)
 {
-    (void)state;
     weir__sim_slab slab;
     weir__sim_slab_init(&slab, 40, 4);
     void *objects[100];
@@ -121,9 +115,5 @@ static void test_slab(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_an_array),
-        cmocka_unit_test(test_slab),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

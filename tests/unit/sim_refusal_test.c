@@ -1,10 +1,8 @@
 /* sim_refusal_test.c: the refusals of the simulator: each sentence names the function and the argument or state. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <string.h>
 #include <weir/adaptor.h>
@@ -31,9 +29,8 @@ static void nothing(void *ctx)
     (void)ctx;
 }
 
-static void test_configs(void **state)
+TEST(test_configs)
 {
-    (void)state;
     weir_sim *sim = NULL;
     static const struct {
         weir_sim_config config;
@@ -55,9 +52,8 @@ static void test_configs(void **state)
     assert_null(sim);
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     weir_sim *sim = NULL;
     weir_sim_stream *gone = NULL;
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
@@ -100,9 +96,8 @@ static void test_arguments(void **state)
 }
 
 /* The device of a simulator: sentences of the functions that pools and device tests call. */
-static void test_device(void **state)
+TEST(test_device)
 {
-    (void)state;
     weir_sim *sim = NULL;
     weir_sim_stream *gone = NULL;
     weir_event *event = NULL;
@@ -147,9 +142,8 @@ static void test_device(void **state)
 }
 
 /* A pool refuses a stream of another simulator, directly or through an adaptor, and does not remember it. */
-static void test_stream_of_another_simulator(void **state)
+TEST(test_stream_of_another_simulator)
 {
-    (void)state;
     weir_sim *sims[2] = {NULL, NULL};
     weir_sim_stream *streams[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
@@ -179,11 +173,5 @@ static void test_stream_of_another_simulator(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_configs),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_device),
-        cmocka_unit_test(test_stream_of_another_simulator),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

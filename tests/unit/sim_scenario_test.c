@@ -33,9 +33,8 @@ static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char 
 
 /* a frees neighbours x and y behind a long kernel. b, ordered after a, takes most of both, so they merge and a rest
  * stays with b. c is ordered after an older point of b only, and is given the rest. */
-static void test_merge(void **state)
+TEST(test_merge)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         weir_event *older = new_event(t.sim);
@@ -59,9 +58,8 @@ static void test_merge(void **state)
 }
 
 /* a frees 4 MiB behind a long kernel; b correctly takes 2 MiB of it; c gets the other 2 MiB as if they were b's. */
-static void test_remainder(void **state)
+TEST(test_remainder)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         weir_event *older = new_event(t.sim);
@@ -82,9 +80,8 @@ static void test_remainder(void **state)
 }
 
 /* A block of a: b waits for a and runs a long kernel on it; the block is freed on b, but handed out on a again. */
-static void test_side_free(void **state)
+TEST(test_side_free)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
@@ -98,9 +95,8 @@ static void test_side_free(void **state)
 }
 
 /* A block is freed behind a long kernel; its stream is destroyed without a wait; a new stream has the same handle. */
-static void test_handle(void **state)
+TEST(test_handle)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         weir_event *last = new_event(t.sim);
@@ -121,9 +117,8 @@ static void test_handle(void **state)
 }
 
 /* A trim synchronises a stream, but not the one that works on the region. */
-static void test_trim(void **state)
+TEST(test_trim)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         weir_sim_stream *standard = weir_sim_default_stream(t.sim);
@@ -137,9 +132,8 @@ static void test_trim(void **state)
 }
 
 /* The host unmaps memory. The stream has waited for the kernel, but the host has not. */
-static void test_unmap(void **state)
+TEST(test_unmap)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         uint64_t base = 0;
@@ -166,9 +160,8 @@ static void test_unmap(void **state)
 }
 
 /* A block is used on two more streams than its own; the finding names the stream that was forgotten. */
-static void test_uses(void **state)
+TEST(test_uses)
 {
-    (void)state;
     static const char *const tags[] = {"own kernel", "use on b", "use on c"};
     for (int forgotten = 0; forgotten <= 3; forgotten++) {
         for (int freed_on = 0; freed_on < 3; freed_on++) {
@@ -200,9 +193,8 @@ static void test_uses(void **state)
 }
 
 /* The first of two pending uses completes, and the block is promoted. */
-static void test_uses_promoted_at_the_first_completion(void **state)
+TEST(test_uses_promoted_at_the_first_completion)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         bench t = set_up();
         weir_event *events[2] = {new_event(t.sim), new_event(t.sim)};
@@ -224,9 +216,8 @@ static void test_uses_promoted_at_the_first_completion(void **state)
 }
 
 /* Reuse without a query, and reuse after a query that answered "not yet" or failed. */
-static void test_polling(void **state)
+TEST(test_polling)
 {
-    (void)state;
     for (int way = 0; way < 4; way++) {
         bool right = way == 3;
         bench t = set_up();
@@ -257,12 +248,5 @@ static void test_polling(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merge),     cmocka_unit_test(test_remainder),
-        cmocka_unit_test(test_side_free), cmocka_unit_test(test_handle),
-        cmocka_unit_test(test_trim),      cmocka_unit_test(test_unmap),
-        cmocka_unit_test(test_uses),      cmocka_unit_test(test_uses_promoted_at_the_first_completion),
-        cmocka_unit_test(test_polling),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -2,12 +2,9 @@
 #ifndef SIM_TEST_H
 #define SIM_TEST_H
 
+#include "../rig/test.h"
+
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -53,9 +53,8 @@ static void *work_on_a_stream(void *ctx)
     return NULL;
 }
 
-static void test_threads_share_a_simulator(void **state)
+TEST(test_threads_share_a_simulator)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     pthread_t threads[THREADS];
     worker workers[THREADS];
@@ -100,9 +99,8 @@ static void next_link(void *ctx)
     }
 }
 
-static void test_host_function_calls_back(void **state)
+TEST(test_host_function_calls_back)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     chain c = {.sim = sim, .stream = new_stream(sim), .left = 20};
     next_link(&c);
@@ -153,9 +151,8 @@ static void *feed_until_it_breaks(void *ctx)
     return NULL;
 }
 
-static void test_every_work_has_one_fate(void **state)
+TEST(test_every_work_has_one_fate)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     pthread_t threads[THREADS];
     feeder feeders[THREADS];
@@ -205,9 +202,8 @@ static void *advance(void *ctx)
 }
 
 /* An event is complete after the host functions before it have returned, whichever thread runs them. */
-static void test_query_while_a_host_function_runs(void **state)
+TEST(test_query_while_a_host_function_runs)
 {
-    (void)state;
     struct slow slow = {.sim = new_sim(free_of_charge())};
     weir_device *device = weir_sim_device(slow.sim);
     weir_event *event = new_event(slow.sim);
@@ -236,11 +232,5 @@ static void test_query_while_a_host_function_runs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_share_a_simulator),
-        cmocka_unit_test(test_query_while_a_host_function_runs),
-        cmocka_unit_test(test_host_function_calls_back),
-        cmocka_unit_test(test_every_work_has_one_fate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* tests/unit/sim_time_test.c: virtual time, streams, events, prices and determinism. */
 #include "sim_test.h"
 
-static void test_work_runs_in_stream_order(void **state)
+TEST(test_work_runs_in_stream_order)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_sim_stream *a = new_stream(sim);
     weir_sim_stream *b = new_stream(sim);
@@ -25,9 +24,8 @@ static void test_work_runs_in_stream_order(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_wait_orders_streams(void **state)
+TEST(test_wait_orders_streams)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_device *device = weir_sim_device(sim);
     weir_sim_stream *a = new_stream(sim);
@@ -48,9 +46,8 @@ static void test_wait_orders_streams(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_event_query_and_sync(void **state)
+TEST(test_event_query_and_sync)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_device *device = weir_sim_device(sim);
     weir_sim_stream *a = new_stream(sim);
@@ -75,9 +72,8 @@ static void test_event_query_and_sync(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_event_never_recorded(void **state)
+TEST(test_event_never_recorded)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_device *device = weir_sim_device(sim);
     weir_sim_stream *a = new_stream(sim);
@@ -99,9 +95,8 @@ static void test_event_never_recorded(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_default_stream(void **state)
+TEST(test_default_stream)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_sim_stream *standard = weir_sim_default_stream(sim);
     assert_int_equal(weir_sim_stream_number(standard), 0);
@@ -115,9 +110,8 @@ static void test_default_stream(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_destroyed_stream(void **state)
+TEST(test_destroyed_stream)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_device *device = weir_sim_device(sim);
     weir_sim_stream *a = new_stream(sim);
@@ -143,9 +137,8 @@ static void test_destroyed_stream(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_foreign_handles(void **state)
+TEST(test_foreign_handles)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_sim *other = new_sim(free_of_charge());
     weir_device *device = weir_sim_device(sim);
@@ -168,9 +161,8 @@ static void test_foreign_handles(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     weir_sim *sim = NULL;
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
     fails(weir_sim_create(&config, NULL), WEIR_ERR_INVALID);
@@ -202,9 +194,8 @@ static void test_arguments(void **state)
     assert_int_equal(weir_sim_destroy(NULL), WEIR_OK);
 }
 
-static void test_calls_cost_what_the_table_says(void **state)
+TEST(test_calls_cost_what_the_table_says)
 {
-    (void)state;
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
     config.costs.call_ns[WEIR_CALL_REGION_ALLOC] = 1000;
     config.costs.region_alloc_ns_per_mib = 10;
@@ -236,9 +227,8 @@ static void test_calls_cost_what_the_table_says(void **state)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-static void test_time_stops_at_its_end(void **state)
+TEST(test_time_stops_at_its_end)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     busy(sim, NULL, UINT64_MAX - 5);
     busy(sim, NULL, 100);
@@ -279,9 +269,8 @@ static uint64_t run(uint64_t seed, uint64_t *tails)
     return result;
 }
 
-static void test_same_seed_same_result(void **state)
+TEST(test_same_seed_same_result)
 {
-    (void)state;
     uint64_t tails[4];
     uint64_t first = run(7, &tails[0]);
     assert_int_equal(run(7, &tails[1]), first);
@@ -292,9 +281,8 @@ static void test_same_seed_same_result(void **state)
     assert_int_not_equal(tails[0], tails[3]);
 }
 
-static void test_jitter_stays_in_its_bounds(void **state)
+TEST(test_jitter_stays_in_its_bounds)
 {
-    (void)state;
     weir_sim_config config = free_of_charge();
     config.seed = 1;
     weir_sim *sim = new_sim(config);
@@ -315,9 +303,8 @@ static void count_up(void *ctx)
     (*(int *)ctx)++;
 }
 
-static void test_host_functions_run_when_their_time_comes(void **state)
+TEST(test_host_functions_run_when_their_time_comes)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     weir_sim_stream *a = new_stream(sim);
     int calls = 0;
@@ -362,9 +349,8 @@ static void write_note(void *ctx)
     n->log->times[n->log->count++] = weir_sim_now(n->log->sim); /* a host function may call the simulator */
 }
 
-static void test_host_functions_run_in_the_order_of_time(void **state)
+TEST(test_host_functions_run_in_the_order_of_time)
 {
-    (void)state;
     weir_sim *sim = new_sim(free_of_charge());
     order_log log = {.sim = sim};
     note notes[4] = {{&log, 'a'}, {&log, 'b'}, {&log, 'c'}, {&log, 'd'}};
@@ -386,21 +372,5 @@ static void test_host_functions_run_in_the_order_of_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_work_runs_in_stream_order),
-        cmocka_unit_test(test_wait_orders_streams),
-        cmocka_unit_test(test_event_query_and_sync),
-        cmocka_unit_test(test_event_never_recorded),
-        cmocka_unit_test(test_default_stream),
-        cmocka_unit_test(test_destroyed_stream),
-        cmocka_unit_test(test_foreign_handles),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_calls_cost_what_the_table_says),
-        cmocka_unit_test(test_time_stops_at_its_end),
-        cmocka_unit_test(test_same_seed_same_result),
-        cmocka_unit_test(test_jitter_stays_in_its_bounds),
-        cmocka_unit_test(test_host_functions_run_when_their_time_comes),
-        cmocka_unit_test(test_host_functions_run_in_the_order_of_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /* size_class_test.c: promises of size_class beyond the contract: the classes, slabs that are reused and given back,
  * slots in other lanes, slots as a last resort. check runs after every call. */
+#include "../rig/test.h"
+
 #include <weir/size_class.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define GRANULE UINT64_C(512)
 #define KIB UINT64_C(1024)
@@ -123,9 +121,8 @@ static uint64_t smallest_class_above(uint64_t granules)
 
 /* Tests every size up to the largest class with slabs, and then larger ones up to the end of small requests, which get
  * ranges of their own without waste. */
-static void every_size_has_its_class(void **state)
+TEST(every_size_has_its_class)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     uint64_t worst = 0;
@@ -148,9 +145,8 @@ static void every_size_has_its_class(void **state)
 }
 
 /* A class holds several sizes: a reused slot is never smaller than the request, whichever size it was made for. */
-static void a_class_is_not_a_size(void **state)
+TEST(a_class_is_not_a_size)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     for (uint64_t granules = 17; granules <= 512; granules += 1 + granules / 30) {
@@ -168,9 +164,8 @@ static void a_class_is_not_a_size(void **state)
 }
 
 /* For every number of slots around the largest number in a slab: all slots of a region are handed out, twice. */
-static void slabs_fill_and_refill(void **state)
+TEST(slabs_fill_and_refill)
 {
-    (void)state;
     static weir_range taken[200];
     const weir_size_class_config config = {.struct_size = sizeof(config), .slab_region_bytes = 128 * KIB};
     for (uint64_t slots = 1; slots <= 132; slots += slots < 10 || slots > 60 ? 1 : 9) {
@@ -196,9 +191,8 @@ static void slabs_fill_and_refill(void **state)
 /* --- slabs --- */
 
 /* A size of 8 KiB, which has slabs of eight slots by default. */
-static void an_empty_slab_is_kept_and_others_go_back(void **state)
+TEST(an_empty_slab_is_kept_and_others_go_back)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_region(&rig, REGION, 1);
@@ -229,9 +223,8 @@ static void an_empty_slab_is_kept_and_others_go_back(void **state)
     stop(&rig);
 }
 
-static void regions_of_empty_slabs_can_be_removed(void **state)
+TEST(regions_of_empty_slabs_can_be_removed)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     void *region = add_region(&rig, REGION, 1);
@@ -250,9 +243,8 @@ static void regions_of_empty_slabs_can_be_removed(void **state)
 }
 
 /* A slab that has just been full is filled again before one that may become empty. */
-static void fuller_slabs_are_used_first(void **state)
+TEST(fuller_slabs_are_used_first)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_region(&rig, REGION, 1);
@@ -273,9 +265,8 @@ static void fuller_slabs_are_used_first(void **state)
 /* --- lanes and ticks --- */
 
 /* Each slot keeps the lane and the tick of its own free, whichever lane created the slab. */
-static void slots_keep_their_lane_and_tick(void **state)
+TEST(slots_keep_their_lane_and_tick)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_region(&rig, 64 * KIB, 1);
@@ -302,9 +293,8 @@ static void slots_keep_their_lane_and_tick(void **state)
 }
 
 /* Slots merge when their slab is given back: the whole range waits for the slot that was freed last. */
-static void a_slab_given_back_keeps_the_latest_tick(void **state)
+TEST(a_slab_given_back_keeps_the_latest_tick)
 {
-    (void)state;
     for (size_t late = 0; late < 8; late++) {
         struct rig rig;
         start(&rig, NULL);
@@ -328,9 +318,8 @@ static void a_slab_given_back_keeps_the_latest_tick(void **state)
 }
 
 /* The slab that is kept while a lane is promoted does not hold its own slots back. */
-static void promote_moves_slot_by_slot(void **state)
+TEST(promote_moves_slot_by_slot)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_region(&rig, 128 * KIB, 1);
@@ -353,9 +342,8 @@ static void promote_moves_slot_by_slot(void **state)
 }
 
 /* The lanes are added after the slabs: free must not need host memory for any of them. */
-static void slots_of_one_slab_in_many_lanes(void **state)
+TEST(slots_of_one_slab_in_many_lanes)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_region(&rig, REGION, 1);
@@ -383,9 +371,8 @@ static void slots_of_one_slab_in_many_lanes(void **state)
 
 /* Four adjacent free slots in a slab that is in use serve a larger request if no other memory can; the slab stays
  * usable with its other slots. */
-static void slots_serve_others_as_a_last_resort(void **state)
+TEST(slots_serve_others_as_a_last_resort)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     void *region = add_region(&rig, 64 * KIB, 1);
@@ -421,9 +408,8 @@ static void slots_serve_others_as_a_last_resort(void **state)
 }
 
 /* An unused slab is gathered at once, also from several lanes. */
-static void an_unused_slab_is_gathered(void **state)
+TEST(an_unused_slab_is_gathered)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     add_region(&rig, 64 * KIB, 1);
@@ -445,9 +431,8 @@ static void an_unused_slab_is_gathered(void **state)
 
 /* --- alignment and config --- */
 
-static void aligned_requests_use_slots_that_are(void **state)
+TEST(aligned_requests_use_slots_that_are)
 {
-    (void)state;
     struct rig rig;
     start(&rig, NULL);
     rig.next_address += GRANULE;
@@ -466,9 +451,8 @@ static void aligned_requests_use_slots_that_are(void **state)
     stop(&rig);
 }
 
-static void configs(void **state)
+TEST(configs)
 {
-    (void)state;
     const weir_strategy_ops *ops = weir_size_class_strategy();
     void *memory = calloc(1, ops->state_size(NULL));
     assert_non_null(memory);
@@ -500,21 +484,5 @@ static void configs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_has_its_class),
-        cmocka_unit_test(a_class_is_not_a_size),
-        cmocka_unit_test(slabs_fill_and_refill),
-        cmocka_unit_test(an_empty_slab_is_kept_and_others_go_back),
-        cmocka_unit_test(regions_of_empty_slabs_can_be_removed),
-        cmocka_unit_test(fuller_slabs_are_used_first),
-        cmocka_unit_test(slots_keep_their_lane_and_tick),
-        cmocka_unit_test(a_slab_given_back_keeps_the_latest_tick),
-        cmocka_unit_test(promote_moves_slot_by_slot),
-        cmocka_unit_test(slots_of_one_slab_in_many_lanes),
-        cmocka_unit_test(slots_serve_others_as_a_last_resort),
-        cmocka_unit_test(an_unused_slab_is_gathered),
-        cmocka_unit_test(aligned_requests_use_slots_that_are),
-        cmocka_unit_test(configs),
-    };
-    return cmocka_run_group_tests_name("size_class", tests, NULL, NULL);
+    return run_all_tests("size_class", NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, through
  * every strategy that has one. config_test.c has the rule itself. */
+#include "../rig/test.h"
 #include "refusal.h"
 
 #include <weir/bump.h>
@@ -9,13 +10,9 @@
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- the strategies --- */
 
@@ -31,9 +28,8 @@ static weir_status try(const weir_strategy_ops *ops, const void *config)
     return status;
 }
 
-static void every_strategy_reads_by_size(void **state)
+TEST(every_strategy_reads_by_size)
 {
-    (void)state;
     const struct {
         const weir_strategy_ops *ops;
         size_t size;
@@ -66,9 +62,8 @@ static void every_strategy_reads_by_size(void **state)
 
 /* --- sentences --- */
 
-static void refusals_reach_the_caller_of_the_pool(void **state)
+TEST(refusals_reach_the_caller_of_the_pool)
 {
-    (void)state;
     weir_strategy_ops coarse = *weir_caching_strategy();
     coarse.granule_bytes = 4096;
     weir_strategy_ops odd = *weir_caching_strategy();
@@ -124,9 +119,5 @@ static void refusals_reach_the_caller_of_the_pool(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_strategy_reads_by_size),
-        cmocka_unit_test(refusals_reach_the_caller_of_the_pool),
-    };
-    return cmocka_run_group_tests_name("configs of strategies", tests, NULL, NULL);
+    return run_all_tests("configs of strategies", NULL, NULL);
 }

@@ -19,9 +19,8 @@ static weir_block *get(struct world *w, int stream)
 
 /* B is ordered after A's free. An event is recorded on B, and then again on C, which is not ordered after A: the event
  * does not cover A. */
-static void test_a_second_record_replaces_the_first(void **state)
+TEST(test_a_second_record_replaces_the_first)
 {
-    (void)state;
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
     weir_event *event = new_event(w.sim);
@@ -41,9 +40,8 @@ static void test_a_second_record_replaces_the_first(void **state)
 
 /* The host has waited for an event of B, which had waited for A: both are complete, and no event of the pool is
  * needed. */
-static void test_a_wait_of_the_host_counts_for_what_came_before(void **state)
+TEST(test_a_wait_of_the_host_counts_for_what_came_before)
 {
-    (void)state;
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
     weir_event *event = new_event(w.sim);
@@ -63,9 +61,8 @@ static void test_a_wait_of_the_host_counts_for_what_came_before(void **state)
 }
 
 /* A wait of the host for stream B covers the work that B had waited for. */
-static void test_a_wait_for_a_stream_counts_for_what_came_before(void **state)
+TEST(test_a_wait_for_a_stream_counts_for_what_came_before)
 {
-    (void)state;
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
     put(&w, get(&w, A), A);
@@ -83,10 +80,5 @@ static void test_a_wait_for_a_stream_counts_for_what_came_before(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_second_record_replaces_the_first),
-        cmocka_unit_test(test_a_wait_of_the_host_counts_for_what_came_before),
-        cmocka_unit_test(test_a_wait_for_a_stream_counts_for_what_came_before),
-    };
-    return cmocka_run_group_tests_name("events of the caller", tests, NULL, NULL);
+    return run_all_tests("events of the caller", NULL, NULL);
 }

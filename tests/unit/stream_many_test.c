@@ -101,9 +101,8 @@ static unsigned to_poll(void)
 
 /* Every stream has used memory once, and all of its work is complete and known to be. Requests of one stream find no
  * memory on other streams: each costs a few searches and a few device calls, independent of the number of streams. */
-static void test_a_request_asks_no_idle_stream(void **state)
+TEST(test_a_request_asks_no_idle_stream)
 {
-    (void)state;
     open_world(many);
     for (int i = 0; i < many; i++) {
         use_once(i, 3 * MIB);
@@ -127,9 +126,8 @@ static void test_a_request_asks_no_idle_stream(void **state)
 
 /* Two streams hand one block's memory to each other, again and again: each free is found, although a poll has found the
  * stream empty before. */
-static void test_a_poll_finds_each_new_free(void **state)
+TEST(test_a_poll_finds_each_new_free)
 {
-    (void)state;
     static const uint64_t sizes[] = {3 * MIB, MIB / 2, 40 * MIB};
     for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
         open_world(2);
@@ -145,9 +143,8 @@ static void test_a_poll_finds_each_new_free(void **state)
 }
 
 /* Each handle leads to its stream, before and after other streams have ended. */
-static void test_handles_lead_to_their_streams(void **state)
+TEST(test_handles_lead_to_their_streams)
 {
-    (void)state;
     open_world(many);
     for (int i = 0; i < many; i += 3) {
         ok(weir_stream_retire(w.pool, w.stream[i]));
@@ -169,10 +166,5 @@ static void test_handles_lead_to_their_streams(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_request_asks_no_idle_stream),
-        cmocka_unit_test(test_a_poll_finds_each_new_free),
-        cmocka_unit_test(test_handles_lead_to_their_streams),
-    };
-    return cmocka_run_group_tests_name("many streams", tests, NULL, NULL);
+    return run_all_tests("many streams", NULL, NULL);
 }

@@ -66,9 +66,8 @@ static uint64_t events(struct world *w)
     return stats.events_recorded;
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     struct world w = open_world(false);
     struct world other = open_world(false);
     weir_tick tick = 77;
@@ -87,9 +86,8 @@ static void test_bad_arguments(void **state)
     close_world(&w);
 }
 
-static void test_a_mark_covers_what_was_queued(void **state)
+TEST(test_a_mark_covers_what_was_queued)
 {
-    (void)state;
     struct world w = open_world(false);
     work(&w, 0, 1000);
     const weir_tick first = mark(&w, 0);
@@ -106,9 +104,8 @@ static void test_a_mark_covers_what_was_queued(void **state)
     close_world(&w);
 }
 
-static void test_one_event_for_many_marks(void **state)
+TEST(test_one_event_for_many_marks)
 {
-    (void)state;
     struct world w = open_world(false);
     weir_tick last = 0;
     for (int i = 0; i < 100; i++) {
@@ -126,9 +123,8 @@ static void test_one_event_for_many_marks(void **state)
 }
 
 /* The pool neither queries nor waits for another stream's work. */
-static void test_only_its_stream(void **state)
+TEST(test_only_its_stream)
 {
-    (void)state;
     struct world w = open_world(false);
     work(&w, 0, 1000);
     work(&w, 1, 1000000);
@@ -146,9 +142,8 @@ static void test_only_its_stream(void **state)
     close_world(&w);
 }
 
-static void test_synced_and_retired(void **state)
+TEST(test_synced_and_retired)
 {
-    (void)state;
     struct world w = open_world(false);
     work(&w, 0, 1000);
     const weir_tick first = mark(&w, 0);
@@ -173,9 +168,8 @@ static void test_synced_and_retired(void **state)
     close_world(&w);
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     struct world w = open_world(false);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     work(&w, 0, 1000);
@@ -199,9 +193,8 @@ static void test_failures(void **state)
     close_world(&w);
 }
 
-static void test_a_synchronous_device(void **state)
+TEST(test_a_synchronous_device)
 {
-    (void)state;
     struct world w = open_world(true);
     const weir_tick first = mark(&w, 0);
     assert_true(reached(&w, 0, first));
@@ -232,9 +225,8 @@ static void *mark_and_ask(void *ctx)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     struct world w = open_world(false);
     struct player players[4];
     pthread_t threads[4];
@@ -251,15 +243,5 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_a_mark_covers_what_was_queued),
-        cmocka_unit_test(test_one_event_for_many_marks),
-        cmocka_unit_test(test_only_its_stream),
-        cmocka_unit_test(test_synced_and_retired),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_a_synchronous_device),
-        cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -43,9 +43,8 @@ static void succeed(struct world *w, int stream)
 
 /* Stream A waits for B, and breaks before B has come that far: the device drops the wait with the rest of A's work. So
  * A has ended and B's work has not. The next stream in A's place is not ordered after B's work. */
-static void test_no_clock(void **state)
+TEST(test_no_clock)
 {
-    (void)state;
     struct world w = open_world(0);
     weir_block *block = get(&w, B, SIZE);
     run_on(&w, block, B);
@@ -63,9 +62,8 @@ static void test_no_clock(void **state)
 
 /* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. There
  * is no other memory for the last request. */
-static void test_no_tick(void **state)
+TEST(test_no_tick)
 {
-    (void)state;
     struct world w = open_world(SIZE);
     put(&w, get(&w, A, SIZE), A);
     ok(weir_stream_retire(w.pool, w.stream[A]));
@@ -78,9 +76,8 @@ static void test_no_tick(void **state)
 }
 
 /* A tag that was set for a stream ends with it. */
-static void test_no_tag(void **state)
+TEST(test_no_tag)
 {
-    (void)state;
     struct world w = open_world(0);
     weir_tag weights = 0;
     ok(weir_pool_tag(w.pool, "weights", &weights));
@@ -94,9 +91,8 @@ static void test_no_tag(void **state)
 
 /* The front cache of a stream that has ended holds nothing: its blocks serve other streams, or go back to the
  * device. */
-static void test_no_cached_block(void **state)
+TEST(test_no_cached_block)
 {
-    (void)state;
     struct world w = open_world(4 * SIZE);
     put(&w, get(&w, A, 4 * SIZE), A); /* reserves enough memory that the front cache takes the next block */
     weir_block *block = get(&w, A, 1 * KIB);
@@ -115,9 +111,8 @@ static void test_no_cached_block(void **state)
 }
 
 /* A block that waited only for the ended stream waits for no stream any more. */
-static void test_no_pending_block(void **state)
+TEST(test_no_pending_block)
 {
-    (void)state;
     struct world w = open_world(0);
     weir_block *block = get(&w, A, SIZE);
     ok(weir_pool_use(w.pool, block, w.stream[B]));
@@ -137,9 +132,5 @@ static void test_no_pending_block(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_clock),        cmocka_unit_test(test_no_tick),          cmocka_unit_test(test_no_tag),
-        cmocka_unit_test(test_no_cached_block), cmocka_unit_test(test_no_pending_block),
-    };
-    return cmocka_run_group_tests_name("the end of a stream", tests, NULL, NULL);
+    return run_all_tests("the end of a stream", NULL, NULL);
 }

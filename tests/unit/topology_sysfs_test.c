@@ -4,12 +4,8 @@
  * Linked so that weir's requests for host memory go through the test's own.
  */
 #define _XOPEN_SOURCE 700 /* nftw */
+#include "../rig/test.h"
 #include "topology_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <ftw.h>
 #include <stdio.h>
@@ -127,9 +123,8 @@ static int32_t nearest(const weir_topology *t, const char *bus_id)
     return node;
 }
 
-static void test_machine(void **state)
+TEST(test_machine)
 {
-    (void)state;
     static const weir_node_info expected[] = {
         {.node = 0, .is_allowed = true, .is_host_memory = true, .cpus = 4, .memory_bytes = 1ull << 30},
         {.node = 1, .is_allowed = false, .is_host_memory = true, .cpus = 2, .memory_bytes = 1ull << 30},
@@ -159,9 +154,8 @@ static void test_machine(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     static const char *const accelerators[] = {"0000:01:00.0", "0000:02:00.0", "0000:04:00.0", "0000:c1:00.0"};
     put_machine();
     weir_topology *t = read_root();
@@ -180,9 +174,8 @@ static void test_devices(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_kernel_without_nodes(void **state)
+TEST(test_kernel_without_nodes)
 {
-    (void)state;
     weir_topology *t = NULL;
     assert_int_equal(weir__topology_read_sysfs(root, &t), WEIR_ERR_UNSUPPORTED); /* an empty tree */
     put("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree:         1000 kB\n");
@@ -201,9 +194,8 @@ static void test_kernel_without_nodes(void **state)
 }
 
 /* Invalid files are ignored, and the reader still works. */
-static void test_nonsense(void **state)
+TEST(test_nonsense)
 {
-    (void)state;
     static const char *const lists[] = {"x", "0-", "1-0,0", "0,,1", "-1", "99999999999999999999", "0 1", "0-1;"};
     put_node(0, 1048576, "0-4294967295\n", "ten\n");
     put_node(1, 1048576, "1-\n", "10\n");
@@ -219,9 +211,8 @@ static void test_nonsense(void **state)
     }
 }
 
-static void test_out_of_host_memory(void **state)
+TEST(test_out_of_host_memory)
 {
-    (void)state;
     weir_status status = WEIR_ERR_NO_MEMORY;
     unsigned at = 0;
     put_machine();
@@ -240,12 +231,5 @@ static void test_out_of_host_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_machine, new_root, remove_root),
-        cmocka_unit_test_setup_teardown(test_devices, new_root, remove_root),
-        cmocka_unit_test_setup_teardown(test_kernel_without_nodes, new_root, remove_root),
-        cmocka_unit_test_setup_teardown(test_nonsense, new_root, remove_root),
-        cmocka_unit_test_setup_teardown(test_out_of_host_memory, new_root, remove_root),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_each_test("tests", new_root, remove_root);
 }

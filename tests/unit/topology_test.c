@@ -3,13 +3,9 @@
  *
  * Linked so that weir's requests for host memory go through the test's own functions.
  */
+#include "../rig/test.h"
 #include "topology_internal.h"
 #include "xml_machine.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <time.h>
 #include <unistd.h>
@@ -114,9 +110,8 @@ static void check_this_machine(const weir_topology *t)
     assert_true(found);
 }
 
-static void test_this_machine(void **state)
+TEST(test_this_machine)
 {
-    (void)state;
     weir_topology *t = NULL;
     assert_int_equal(weir_topology_create(NULL, &t), WEIR_OK);
     check_this_machine(t);
@@ -125,9 +120,8 @@ static void test_this_machine(void **state)
 }
 
 /* hwloc and sysfs report the same machine, node by node and device by device. */
-static void test_readers_agree(void **state)
+TEST(test_readers_agree)
 {
-    (void)state;
     if (access("/sys/devices/system/cpu", F_OK) != 0) {
         print_message("skipped: there is no sysfs here, and hwloc sees nothing\n");
         skip();
@@ -174,9 +168,8 @@ static void test_readers_agree(void **state)
 }
 
 /* The environment does not change the machine. */
-static void test_environment_is_ignored(void **state)
+TEST(test_environment_is_ignored)
 {
-    (void)state;
     static const char *const settings[][2] = {{"HWLOC_SYNTHETIC", "numa:7 pu:3"}, {"HWLOC_XMLFILE", "/nowhere"}};
     for (size_t i = 0; i < 2; i++) {
         for (unsigned lies = 0; lies < 2; lies++) {
@@ -198,9 +191,8 @@ static void test_environment_is_ignored(void **state)
 
 /* --- other machines --- */
 
-static void test_synthetic(void **state)
+TEST(test_synthetic)
 {
-    (void)state;
     weir_topology *t = synthetic("pack:2 [numa(memory=4294967296)] core:4 pu:1");
     assert_int_equal(weir_topology_node_count(t), 2);
     for (size_t i = 0; i < 2; i++) {
@@ -218,9 +210,8 @@ static void test_synthetic(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_ascend_devices(void **state)
+TEST(test_ascend_devices)
 {
-    (void)state;
     static const struct {
         const char *bus_id;
         int32_t node;
@@ -244,9 +235,8 @@ static void test_ascend_devices(void **state)
     weir_topology_destroy(t);
 }
 
-static void test_bus_ids(void **state)
+TEST(test_bus_ids)
 {
-    (void)state;
     static const char *const bad[] = {"",
                                       "c1",
                                       "c1:00",
@@ -288,9 +278,8 @@ static void test_bus_ids(void **state)
 /* A device of a whole package is equally near to both nodes of the package: the node nearer to the caller's is chosen,
  * and in a tie the lower number. A device of the whole machine has no affinity; weir_topology_slice divides such
  * devices among the nodes. */
-static void test_affinity_of_several_nodes(void **state)
+TEST(test_affinity_of_several_nodes)
 {
-    (void)state;
     weir_topology *t = from_xml(&kunpeng);
     for (unsigned i = 0; i < 16; i++) {
         assert_int_equal(weir_topology_distance(t, (int32_t)i / 4, (int32_t)i % 4), kunpeng_distances[i]);
@@ -318,9 +307,8 @@ static void test_affinity_of_several_nodes(void **state)
 }
 
 /* High-bandwidth memory beside a node, a device's memory without processors, and numbers with gaps. */
-static void test_special_memory(void **state)
+TEST(test_special_memory)
 {
-    (void)state;
     static const struct xml_machine m = {
         .nodes = {{0, 0, 4, NULL, 64 * GIB},
                   {1, 0, 0, "HBM", 16 * GIB},
@@ -351,9 +339,8 @@ static void test_special_memory(void **state)
 }
 
 /* If a machine's only memory is of the special kind, that is its host memory. */
-static void test_only_special_memory(void **state)
+TEST(test_only_special_memory)
 {
-    (void)state;
     static const struct xml_machine m = {
         .nodes = {{0, 0, 4, "HBM", 16 * GIB}, {1, 1, 4, "HBM", 16 * GIB}, {2, 1, 0, "HBM", 0}},
         .node_count = 3,
@@ -366,9 +353,8 @@ static void test_only_special_memory(void **state)
 }
 
 /* The nearest node of a device has no usable memory: the least distant usable node is chosen. */
-static void test_forbidden_and_empty_nodes(void **state)
+TEST(test_forbidden_and_empty_nodes)
 {
-    (void)state;
     struct xml_machine m = kunpeng;
     m.forbidden_nodes = 1 << 0 | 1 << 3;
     m.devices[0].node = 3;
@@ -407,9 +393,8 @@ static void test_forbidden_and_empty_nodes(void **state)
 
 /* --- bad input --- */
 
-static void test_bad_configs(void **state)
+TEST(test_bad_configs)
 {
-    (void)state;
     char path[] = "/tmp/weir-topology-XXXXXX";
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
     weir_topology *t = NULL;
@@ -444,9 +429,8 @@ static void test_bad_configs(void **state)
     assert_false(weir_topology_is_this_machine(NULL));
 }
 
-static void test_out_of_host_memory(void **state)
+TEST(test_out_of_host_memory)
 {
-    (void)state;
     char path[] = "/tmp/weir-topology-XXXXXX";
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
     assert_true(xml_file(path, &ascend));
@@ -480,19 +464,5 @@ int main(void)
         return 77;
     }
     weir_topology_destroy(t);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_this_machine),
-        cmocka_unit_test(test_readers_agree),
-        cmocka_unit_test(test_environment_is_ignored),
-        cmocka_unit_test(test_synthetic),
-        cmocka_unit_test(test_ascend_devices),
-        cmocka_unit_test(test_bus_ids),
-        cmocka_unit_test(test_affinity_of_several_nodes),
-        cmocka_unit_test(test_special_memory),
-        cmocka_unit_test(test_only_special_memory),
-        cmocka_unit_test(test_forbidden_and_empty_nodes),
-        cmocka_unit_test(test_bad_configs),
-        cmocka_unit_test(test_out_of_host_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,16 +1,14 @@
 /* tests/unit/trace_heap_test.c: recorded traffic of inference engines through a heap of ordinary memory: it holds at
  * most 1.15 times the peak of requested live bytes, in every round, and at the end no block is live. */
+#include "../rig/test.h"
+
 #include <weir/heap.h>
 
 #include "trace/trace.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { ROUNDS = 2 };
 
@@ -94,9 +92,8 @@ static void play_file(const char *name)
     trace_free(trace);
 }
 
-static void test_holds_little_more_than_lives(void **state)
+TEST(test_holds_little_more_than_lives)
 {
-    (void)state;
     static const char *const names[] = {"ort_mobilenetv2_dyn_batch_res",
                                         "ort_mobilenetv2_dyn_nopattern",
                                         "ort_unet_dyn_res",
@@ -115,6 +112,5 @@ static void test_holds_little_more_than_lives(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_holds_little_more_than_lives)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

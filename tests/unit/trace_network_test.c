@@ -1,13 +1,9 @@
 /* trace_network_test.c: compares the networks of ncnn with the shapes in their files and with recordings: every
  * allocation and every free of five networks for 160 images, in order.
  */
+#include "../rig/test.h"
 #include "network.h"
 #include "trace.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,10 +35,9 @@ static bool comparable(const acl__network *n, uint32_t blob)
     return n->blobs[blob].hint.rank > 0 && n->layers[n->blobs[blob].producer].kind != ACL__LAYER_YOLO_DETECTION;
 }
 
-static void shapes_are_those_of_the_hints(void **state)
+TEST(shapes_are_those_of_the_hints)
 {
     uint32_t compared = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof(NETWORKS) / sizeof(NETWORKS[0]); i++) {
         char file[64];
         acl__model_error error;
@@ -184,9 +179,8 @@ static void follow(const char *name, const acl__network *n, const struct trace *
     acl__plan_free(plan);
 }
 
-static void traffic_is_what_was_recorded(void **state)
+TEST(traffic_is_what_was_recorded)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(NETWORKS) / sizeof(NETWORKS[0]); i++) {
         char file[64], path[1024];
         struct trace *trace = NULL;
@@ -211,13 +205,12 @@ static void traffic_is_what_was_recorded(void **state)
 /* --- a decoder --- */
 
 /* Decodes one token after `before` earlier tokens: keys and values grow by one entry. */
-static void a_decoder_grows_its_cache(void **state)
+TEST(a_decoder_grows_its_cache)
 {
     acl__network *n = read_shared("qwen3_0.6b_decoder.ncnn.param");
     acl__shape *inputs = calloc(n->input_count, sizeof(*inputs)), *shapes = calloc(n->blob_count, sizeof(*shapes));
     acl__model_error error;
     acl__plan *plan = acl__plan_create(n);
-    (void)state;
     assert_true(inputs != NULL && shapes != NULL && plan != NULL);
     assert_int_equal(n->input_count, 60);
     assert_int_equal(n->output_count, 57);
@@ -257,10 +250,5 @@ static void a_decoder_grows_its_cache(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_are_those_of_the_hints),
-        cmocka_unit_test(traffic_is_what_was_recorded),
-        cmocka_unit_test(a_decoder_grows_its_cache),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -4,12 +4,10 @@
 #define _GNU_SOURCE /* mkdtemp */
 #endif
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -83,10 +81,9 @@ static mode_t mode_of(const char *path)
     return facts.st_mode;
 }
 
-static void test_new_file(void **state)
+TEST(test_new_file)
 {
     struct out_file file;
-    (void)state;
     const mode_t before = umask(027);
     begin(&file, "a");
     assert_int_equal(access("a", F_OK), -1);
@@ -98,10 +95,9 @@ static void test_new_file(void **state)
     assert_int_equal(unlink("a"), 0);
 }
 
-static void test_old_file(void **state)
+TEST(test_old_file)
 {
     struct out_file file;
-    (void)state;
     put("a", "old");
     put("a.plain", "precious");
     assert_int_equal(chmod("a", 0604), 0);
@@ -119,10 +115,9 @@ static void test_old_file(void **state)
     assert_int_equal(unlink("a") + unlink("a.plain"), 0);
 }
 
-static void test_links(void **state)
+TEST(test_links)
 {
     struct out_file file;
-    (void)state;
     assert_int_equal(mkdir("far", 0700), 0);
     put("far/a", "old");
     assert_int_equal(symlink("far/a", "link"), 0);
@@ -139,11 +134,10 @@ static void test_links(void **state)
 }
 
 /* Two writers of one target do not disturb each other; the file of the last to finish stays. */
-static void test_two_at_once(void **state)
+TEST(test_two_at_once)
 {
     struct out_file one;
     struct out_file other;
-    (void)state;
     begin(&one, "a");
     begin(&other, "a");
     assert_string_not_equal(out_file_path(&one), out_file_path(&other));
@@ -155,11 +149,10 @@ static void test_two_at_once(void **state)
     assert_int_equal(unlink("a"), 0);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     struct out_file file = {.fd = 77};
     char name[300];
-    (void)state;
     assert_false(out_file_open(&file, "nowhere/a"));
     assert_int_equal(errno, ENOENT);
     assert_false(out_file_open(&file, "."));
@@ -185,11 +178,10 @@ static void test_refused(void **state)
 }
 
 /* A pipe is written directly and never removed. */
-static void test_pipe(void **state)
+TEST(test_pipe)
 {
     struct out_file file;
     char text[8] = "";
-    (void)state;
     assert_int_equal(mkfifo("pipe", 0600), 0);
     const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
@@ -211,10 +203,9 @@ static void test_pipe(void **state)
     assert_int_equal(unlink("pipe"), 0);
 }
 
-static void test_device(void **state)
+TEST(test_device)
 {
     struct out_file file;
-    (void)state;
     if (mknod("full", S_IFCHR | 0600, makedev(1, 7)) != 0) {
         skip(); /* only root makes a device */
     }
@@ -229,10 +220,9 @@ static void test_device(void **state)
 }
 
 /* Standard output may be a regular file: printed bytes and bytes written through its name share one position. */
-static void test_standard_output(void **state)
+TEST(test_standard_output)
 {
     struct out_file file;
-    (void)state;
     (void)fflush(stdout);
     const int before = dup(STDOUT_FILENO);
     const int here = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -250,10 +240,9 @@ static void test_standard_output(void **state)
     assert_int_equal(unlink("out"), 0);
 }
 
-static void test_aim(void **state)
+TEST(test_aim)
 {
     struct out_file file;
-    (void)state;
     put("b", "old");
     begin(&file, "a");
     assert_true(out_file_aim(&file, "nowhere/b"));
@@ -273,10 +262,9 @@ static void test_aim(void **state)
 }
 
 /* If a folder takes the target's name before the file is finished, the bytes stay in the temporary file. */
-static void test_cannot_finish(void **state)
+TEST(test_cannot_finish)
 {
     struct out_file file;
-    (void)state;
     begin(&file, "a");
     assert_int_equal(mkdir("a", 0700), 0);
     assert_false(out_file_finish(&file));
@@ -305,10 +293,9 @@ static int end_by(int number, bool ignored)
     return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
 }
 
-static void test_signals(void **state)
+TEST(test_signals)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    (void)state;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         const int status = end_by(numbers[i], false);
         assert_true(WIFSIGNALED(status));
@@ -320,11 +307,5 @@ static void test_signals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new_file),      cmocka_unit_test(test_old_file),        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_two_at_once),   cmocka_unit_test(test_refused),         cmocka_unit_test(test_pipe),
-        cmocka_unit_test(test_device),        cmocka_unit_test(test_standard_output), cmocka_unit_test(test_aim),
-        cmocka_unit_test(test_cannot_finish), cmocka_unit_test(test_signals),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+    return run_all_tests("tests", enter_folder, leave_folder);
 }

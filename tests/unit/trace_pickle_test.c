@@ -1,11 +1,9 @@
 /* trace_pickle_test.c: the reader accepts the opcodes of plain data in every form. It refuses all other opcodes with
  * their name and offset, without a crash and without much memory. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,9 +62,8 @@ static void check_text(const char *bytes, size_t size, enum pickle_kind kind, co
 
 /* --- accepted pickles --- */
 
-static void test_constants(void **state)
+TEST(test_constants)
 {
-    (void)state;
     assert_int_equal(value_of(BYTES("N."))->kind, PICKLE_NONE);
     assert_true(value_of(BYTES("\x80\x02\x88."))->as.boolean);
     assert_false(value_of(BYTES("\x80\x05\x89."))->as.boolean);
@@ -75,9 +72,8 @@ static void test_constants(void **state)
     assert_false(value_of(BYTES("I00\n."))->as.boolean);
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
-    (void)state;
     check_int(BYTES("K\xff."), 255);
     check_int(BYTES("M\xff\xff."), 65535);
     check_int(BYTES("J\xff\xff\xff\x7f."), INT32_MAX);
@@ -100,16 +96,14 @@ static void test_integers(void **state)
     assert_true(value->as.unsigned_integer == UINT64_MAX);
 }
 
-static void test_floats(void **state)
+TEST(test_floats)
 {
-    (void)state;
     assert_true(value_of(BYTES("G\x3f\xf8\0\0\0\0\0\0."))->as.real == 1.5);
     assert_true(value_of(BYTES("F-2.5e3\n."))->as.real == -2500);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     check_text(BYTES("\x8c\x02hi."), PICKLE_STR, "hi", 2);
     check_text(BYTES("X\x02\0\0\0hi."), PICKLE_STR, "hi", 2);
     check_text(BYTES("\x8d\x02\0\0\0\0\0\0\0hi."), PICKLE_STR, "hi", 2);
@@ -124,9 +118,8 @@ static void test_texts(void **state)
     check_text(BYTES("Va\\u00e9\\U0001f600\\n\n."), PICKLE_STR, "a\xc3\xa9\xf0\x9f\x98\x80\\n", 9);
 }
 
-static void test_containers(void **state)
+TEST(test_containers)
 {
-    (void)state;
     const struct pickle_value *value = value_of(BYTES("](K\1K\2eK\3a."));
     assert_int_equal(value->kind, PICKLE_LIST);
     assert_int_equal(value->count, 3);
@@ -147,9 +140,8 @@ static void test_containers(void **state)
     assert_int_equal(pickle_get(value_of(BYTES("(S'k'\nI5\nd.")), "k")->as.integer, 5);
 }
 
-static void test_stack(void **state)
+TEST(test_stack)
 {
-    (void)state;
     check_int(BYTES("K\1K\2"
                     "0."),
               1);
@@ -164,9 +156,8 @@ static void test_stack(void **state)
 }
 
 /* An object that is fetched twice is the same object. */
-static void test_memo(void **state)
+TEST(test_memo)
 {
-    (void)state;
     static const char *const pickles[] = {
         "](]q\1h\1e.",
         "](]\x94h\0e.",
@@ -183,18 +174,16 @@ static void test_memo(void **state)
 }
 
 /* A list that contains itself is a list of one item, and reading it ends. */
-static void test_self_reference(void **state)
+TEST(test_self_reference)
 {
-    (void)state;
     const struct pickle_value *value = value_of(BYTES("]\x94h\0a."));
     assert_int_equal(value->count, 1);
     assert_ptr_equal(value->as.items[0], value);
 }
 
 /* A million nested lists: neither parsing nor freeing recurses. */
-static void test_depth(void **state)
+TEST(test_depth)
 {
-    (void)state;
     enum { DEPTH = 1000000 };
     char *bytes = malloc(2 * DEPTH + 1);
     assert_non_null(bytes);
@@ -207,9 +196,8 @@ static void test_depth(void **state)
 }
 
 /* A list that is doubled sixty times ("billion laughs"): 2^60 items if every path is walked, but only sixty nodes. */
-static void test_laughs(void **state)
+TEST(test_laughs)
 {
-    (void)state;
     struct pickle_writer writer;
     pw_begin(&writer);
     pw_raw(&writer, "]\x94", 2);
@@ -228,9 +216,8 @@ static void test_laughs(void **state)
     pw_free(&writer);
 }
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
-    (void)state;
     check_int(BYTES("\x80\x04\x95\x03\0\0\0\0\0\0\0K\7."), 7);
     bad(BYTES("\x80\x04\x95\x04\0\0\0\0\0\0\0K\7."), WEIR_ERR_INVALID,
         "t.pickle: byte 14: the pickle ends in the middle (FRAME)");
@@ -238,9 +225,8 @@ static void test_frames(void **state)
 
 /* --- refused pickles --- */
 
-static void test_refused_opcodes(void **state)
+TEST(test_refused_opcodes)
 {
-    (void)state;
     static const struct {
         unsigned opcode;
         const char *name;
@@ -265,9 +251,8 @@ static void test_refused_opcodes(void **state)
     bad(BYTES("\x80\x06N."), WEIR_ERR_UNSUPPORTED, "t.pickle: byte 0: pickle protocol 6 is not known; 0 to 5 are");
 }
 
-static void test_bad_stack(void **state)
+TEST(test_bad_stack)
 {
-    (void)state;
     bad(BYTES("."), WEIR_ERR_INVALID, "t.pickle: byte 0: STOP finds no value on the stack");
     bad(BYTES("N.x"), WEIR_ERR_INVALID, "t.pickle: byte 2: 1 bytes follow the end of the pickle");
     bad(BYTES("N\x86."), WEIR_ERR_INVALID, "t.pickle: byte 1: TUPLE2 finds too few values on the stack");
@@ -285,9 +270,8 @@ static void test_bad_stack(void **state)
     bad(BYTES("2."), WEIR_ERR_INVALID, "t.pickle: byte 0: DUP finds too few values on the stack");
 }
 
-static void test_bad_memo(void **state)
+TEST(test_bad_memo)
 {
-    (void)state;
     bad(BYTES("h\0."), WEIR_ERR_INVALID, "t.pickle: byte 0: BINGET with memo index 0, which nothing has set");
     bad(BYTES("Nq\1h\2."), WEIR_ERR_INVALID, "t.pickle: byte 3: BINGET with memo index 2, which nothing has set");
     bad(BYTES("q\0."), WEIR_ERR_INVALID, "t.pickle: byte 0: BINPUT finds too few values on the stack");
@@ -297,9 +281,8 @@ static void test_bad_memo(void **state)
     bad(BYTES("Np-1\n."), WEIR_ERR_INVALID, "t.pickle: byte 1: PUT with an index that is no number");
 }
 
-static void test_bad_values(void **state)
+TEST(test_bad_values)
 {
-    (void)state;
     bad(BYTES("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\1."), WEIR_ERR_LIMIT,
         "t.pickle: byte 0: LONG1 of 9 bytes does not fit in 64 bits");
     bad(BYTES("\x8a\x09\0\0\0\0\0\0\0\0\xff."), WEIR_ERR_LIMIT,
@@ -316,9 +299,8 @@ static void test_bad_values(void **state)
     bad(BYTES("V\\u12\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: UNICODE with an escape that is none");
 }
 
-static void test_truncated_values(void **state)
+TEST(test_truncated_values)
 {
-    (void)state;
     bad(BYTES(""), WEIR_ERR_INVALID, "t.pickle: byte 0: the pickle ends in the middle (no STOP)");
     bad(BYTES("\x80"), WEIR_ERR_INVALID, "t.pickle: byte 1: the pickle ends in the middle (PROTO)");
     bad(BYTES("N"), WEIR_ERR_INVALID, "t.pickle: byte 1: the pickle ends in the middle (NONE)");
@@ -330,15 +312,5 @@ static void test_truncated_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constants),  cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_floats),     cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_containers), cmocka_unit_test(test_stack),
-        cmocka_unit_test(test_memo),       cmocka_unit_test(test_self_reference),
-        cmocka_unit_test(test_depth),      cmocka_unit_test(test_laughs),
-        cmocka_unit_test(test_frames),     cmocka_unit_test(test_refused_opcodes),
-        cmocka_unit_test(test_bad_stack),  cmocka_unit_test(test_bad_memo),
-        cmocka_unit_test(test_bad_values), cmocka_unit_test(test_truncated_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, forget);
+    return run_all_tests("tests", NULL, forget);
 }

@@ -1,11 +1,9 @@
 /* trace_snapshot_test.c: the import of PyTorch and torch_npu snapshots, on pickles that the test makes itself. Each
  * test has its expected trace as text. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,9 +106,8 @@ static void make_ordinary(struct pickle_writer *w)
     pw_snapshot_end(w);
 }
 
-static void test_ordinary(void **state)
+TEST(test_ordinary)
 {
-    (void)state;
     struct pickle_writer w;
     make_ordinary(&w);
     struct trace *trace = import(&w);
@@ -136,9 +133,8 @@ static void test_ordinary(void **state)
 }
 
 /* A pickle that is cut at any point is an error with an offset, never a crash and never a trace. */
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
-    (void)state;
     struct pickle_writer w;
     make_ordinary(&w);
     for (size_t size = 0; size < w.size; size++) {
@@ -162,9 +158,8 @@ static void test_truncated(void **state)
 
 /* --- variations --- */
 
-static void test_two_devices(void **state)
+TEST(test_two_devices)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
@@ -212,9 +207,8 @@ static void test_two_devices(void **state)
 }
 
 /* The ring lost its beginning and there is no map: a block freed without an alloc existed at the start. */
-static void test_lost_start(void **state)
+TEST(test_lost_start)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_histories(&w);
@@ -244,9 +238,8 @@ static void test_lost_start(void **state)
 }
 
 /* The block lives until free_completed; without it the block stays. */
-static void test_late_completion(void **state)
+TEST(test_late_completion)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
@@ -274,9 +267,8 @@ static void test_late_completion(void **state)
 }
 
 /* torch_npu: no clock, 32 bytes added before rounding, expandable segments, a workspace entry of its own. */
-static void test_npu(void **state)
+TEST(test_npu)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 77, 1);
@@ -310,9 +302,8 @@ static void test_npu(void **state)
 }
 
 /* The import goes backwards over an unmap in the middle of a range and over one that overlaps its end. */
-static void test_mapped_pieces(void **state)
+TEST(test_mapped_pieces)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 6 * MIB, 0, 1);
@@ -343,9 +334,8 @@ static void test_mapped_pieces(void **state)
 }
 
 /* Adjacent mapped ranges of two streams stay two segments. */
-static void test_mapped_neighbours_of_two_streams(void **state)
+TEST(test_mapped_neighbours_of_two_streams)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 7, 1);
@@ -369,9 +359,8 @@ static void test_mapped_neighbours_of_two_streams(void **state)
 
 /* The events of two devices are merged by time; within a device the order of the list decides, even if
  * its times fall. */
-static void test_falling_times_of_two_devices(void **state)
+TEST(test_falling_times_of_two_devices)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_histories(&w);
@@ -391,9 +380,8 @@ static void test_falling_times_of_two_devices(void **state)
     trace_free(trace);
 }
 
-static void test_unknown_actions(void **state)
+TEST(test_unknown_actions)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_histories(&w);
@@ -412,9 +400,8 @@ static void test_unknown_actions(void **state)
 }
 
 /* Entries without their fields, with fields of other types, and with impossible sizes. */
-static void test_malformed_entries(void **state)
+TEST(test_malformed_entries)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_op(&w, 'N');
@@ -445,9 +432,8 @@ static void test_malformed_entries(void **state)
 }
 
 /* Frees and allocs that contradict each other still give a trace that obeys the rules. */
-static void test_contradictions(void **state)
+TEST(test_contradictions)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
@@ -488,9 +474,8 @@ static void test_contradictions(void **state)
 }
 
 /* A block that lies outside of every segment at the start. */
-static void test_misplaced(void **state)
+TEST(test_misplaced)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
@@ -509,9 +494,8 @@ static void test_misplaced(void **state)
 }
 
 /* Old maps: no block addresses, no flags, no pools; the snapshot may be the list of segments alone. */
-static void test_old_map(void **state)
+TEST(test_old_map)
 {
-    (void)state;
     struct pickle_writer w;
     pw_begin(&w);
     pw_list(&w);
@@ -533,9 +517,8 @@ static void test_old_map(void **state)
 }
 
 /* The pool of a block is named by its entry, otherwise by the segment around its address. */
-static void test_pools(void **state)
+TEST(test_pools)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_dict(&w);
@@ -568,9 +551,8 @@ static void test_pools(void **state)
 }
 
 /* The segments of the final map may be in any order of addresses. */
-static void test_pools_of_unsorted_segments(void **state)
+TEST(test_pools_of_unsorted_segments)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     for (unsigned i = 8; i-- > 0;) {
@@ -595,9 +577,8 @@ static void test_pools_of_unsorted_segments(void **state)
     trace_free(trace);
 }
 
-static void test_tags(void **state)
+TEST(test_tags)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_histories(&w);
@@ -642,9 +623,8 @@ static void test_tags(void **state)
 
 /* --- refused snapshots --- */
 
-static void test_not_a_snapshot(void **state)
+TEST(test_not_a_snapshot)
 {
-    (void)state;
     static const char dict[] = "s.pickle: byte 0: the pickle holds a dict that is no PyTorch memory snapshot; expected "
                                "a dict with \"segments\" or \"device_traces\"";
     struct pickle_writer w;
@@ -669,9 +649,8 @@ static void test_not_a_snapshot(void **state)
         "dict with \"segments\" or \"device_traces\"");
 }
 
-static void test_code(void **state)
+TEST(test_code)
 {
-    (void)state;
     struct pickle_writer w;
     pw_begin(&w);
     pw_raw(&w, "cos\nsystem\n", 11);
@@ -684,9 +663,8 @@ static void test_code(void **state)
 }
 
 /* A history that contains one entry a million times is short in the file but long to walk. */
-static void test_repeated_objects(void **state)
+TEST(test_repeated_objects)
 {
-    (void)state;
     struct pickle_writer w;
     pw_snapshot(&w);
     pw_histories(&w);
@@ -702,9 +680,8 @@ static void test_repeated_objects(void **state)
 }
 
 /* "segments" and "device_traces" may even be the list that holds them. */
-static void test_self_reference(void **state)
+TEST(test_self_reference)
 {
-    (void)state;
     struct pickle_writer w;
     pw_begin(&w);
     pw_dict(&w);
@@ -721,28 +698,5 @@ static void test_self_reference(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ordinary),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_two_devices),
-        cmocka_unit_test(test_lost_start),
-        cmocka_unit_test(test_late_completion),
-        cmocka_unit_test(test_npu),
-        cmocka_unit_test(test_mapped_pieces),
-        cmocka_unit_test(test_mapped_neighbours_of_two_streams),
-        cmocka_unit_test(test_falling_times_of_two_devices),
-        cmocka_unit_test(test_unknown_actions),
-        cmocka_unit_test(test_malformed_entries),
-        cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_misplaced),
-        cmocka_unit_test(test_old_map),
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_pools_of_unsorted_segments),
-        cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_not_a_snapshot),
-        cmocka_unit_test(test_code),
-        cmocka_unit_test(test_repeated_objects),
-        cmocka_unit_test(test_self_reference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

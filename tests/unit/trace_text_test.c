@@ -1,10 +1,8 @@
 /* tests/unit/trace_text_test.c: foreign text becomes one line of UTF-8, and texts that differ still differ. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,9 +51,8 @@ static const struct text_case cases[] = {
 
 enum { case_count = sizeof(cases) / sizeof(*cases) };
 
-static void test_cases(void **state)
+TEST(test_cases)
 {
-    (void)state;
     for (size_t i = 0; i < case_count; i++) {
         char *const clean = clean_copy(cases[i].text, cases[i].length);
         assert_non_null(clean);
@@ -68,9 +65,8 @@ static void test_cases(void **state)
 }
 
 /* For every size of the buffer: whole characters, a NUL, nothing behind it, and the length of the whole. */
-static void test_room(void **state)
+TEST(test_room)
 {
-    (void)state;
     for (size_t i = 0; i < case_count; i++) {
         const size_t whole = strlen(cases[i].clean);
         for (size_t size = 0; size <= whole + 2; size++) {
@@ -89,9 +85,8 @@ static void test_room(void **state)
     }
 }
 
-static void test_print(void **state)
+TEST(test_print)
 {
-    (void)state;
     for (size_t i = 0; i < case_count; i++) {
         char text[64] = "";
         FILE *const out = fmemopen(text, sizeof(text), "w");
@@ -103,7 +98,7 @@ static void test_print(void **state)
 }
 
 /* Every text of a trace is clean, and so is the text that is written from it. */
-static void test_trace(void **state)
+TEST(test_trace)
 {
     static const char text[] =
         "#wtr 1\n#src \xb6\xd4\n#dev 0 name=\"\xb6\"\n#note \xc2\x9b\n@0 \xb6\xd4.py:f\n@1 \xb4\xed.py:f\n"
@@ -112,7 +107,6 @@ static void test_trace(void **state)
     struct trace_error error;
     char *written = NULL;
     size_t size = 0;
-    (void)state;
     assert_int_equal(trace_read_memory("\xb6.wtr", text, sizeof(text) - 1, NULL, &trace, &error), WEIR_OK);
     assert_string_equal(trace->path, "\\xb6.wtr");
     assert_string_equal(trace->source, "\\xb6\\xd4");
@@ -131,11 +125,5 @@ static void test_trace(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_room),
-        cmocka_unit_test(test_print),
-        cmocka_unit_test(test_trace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

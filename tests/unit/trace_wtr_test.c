@@ -1,11 +1,9 @@
 /* trace_wtr_test.c: the reader and the writer of `.wtr`. For each rule of the reader the tests have a line that breaks
  * it, with the whole error message. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../rig/test.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <lzma.h>
 #include <stdio.h>
@@ -117,9 +115,8 @@ static const char every_kind[] = "#wtr 1\n"
 
 /* --- accepted traces --- */
 
-static void test_every_kind(void **state)
+TEST(test_every_kind)
 {
-    (void)state;
     struct trace *trace = good(every_kind);
     assert_int_equal(trace->event_count, 37);
     assert_int_equal(trace->block_count, 8);
@@ -173,9 +170,8 @@ static void test_every_kind(void **state)
     trace_free(trace);
 }
 
-static void test_loose_text(void **state)
+TEST(test_loose_text)
 {
-    (void)state;
     struct trace *trace = good("#wtr 1  \r\n"
                                "\r\n"
                                "# any comment\n"
@@ -197,9 +193,8 @@ static void test_loose_text(void **state)
     trace_free(trace);
 }
 
-static void test_no_events(void **state)
+TEST(test_no_events)
 {
-    (void)state;
     struct trace *trace = good("#wtr 1");
     assert_int_equal(trace->event_count, 0);
     assert_int_equal(trace->device_count, 1);
@@ -211,9 +206,8 @@ static void test_no_events(void **state)
 }
 
 /* Adjacent blocks show whether 32 bytes were added before rounding to 512. */
-static void test_pad(void **state)
+TEST(test_pad)
 {
-    (void)state;
     struct trace *trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, 0);
     assert_true(trace->has_addresses);
@@ -237,9 +231,8 @@ static void test_pad(void **state)
     trace_free(trace);
 }
 
-static void test_mixed_devices(void **state)
+TEST(test_mixed_devices)
 {
-    (void)state;
     struct trace *trace = good("#wtr 1\na 0 0 1 0 0 d=1\na 0 1 1 0 0\n");
     assert_true(trace->streams_mix_devices);
     assert_int_equal(trace->stream_device[0], 1);
@@ -248,9 +241,8 @@ static void test_mixed_devices(void **state)
 }
 
 /* Many ids, far apart, in falling order: the index stays dense and correct. */
-static void test_sparse_ids(void **state)
+TEST(test_sparse_ids)
 {
-    (void)state;
     enum { COUNT = 20000 };
     char *text = malloc(COUNT * 64 + 16);
     assert_non_null(text);
@@ -275,9 +267,8 @@ static void test_sparse_ids(void **state)
 
 /* --- refused traces --- */
 
-static void test_header(void **state)
+TEST(test_header)
 {
-    (void)state;
     bad_bytes("", 0, WEIR_ERR_INVALID, "t.wtr: is empty");
     bad_bytes("hello", 5, WEIR_ERR_INVALID,
               "t.wtr: is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
@@ -300,9 +291,8 @@ static void test_header(void **state)
     bad("#dev 0 name=\"x", "t.wtr:2: #dev: expected name= and a text in double quotes");
 }
 
-static void test_other_formats(void **state)
+TEST(test_other_formats)
 {
-    (void)state;
     bad_bytes("PK\3\4....", 8, WEIR_ERR_UNSUPPORTED,
               "t.wtr: is a zip archive; a snapshot is read from the pickle that "
               "torch.cuda.memory._dump_snapshot writes");
@@ -313,9 +303,8 @@ static void test_other_formats(void **state)
               "t.wtr: is packed with zstd; xz, gzip and plain are read");
 }
 
-static void test_fields(void **state)
+TEST(test_fields)
 {
-    (void)state;
     bad("k 0", "t.wtr:2: field 1: \"k\" is no kind of line; expected one of p a f r u w e x y c l "
                "m q s z o v @ #");
     bad(" a 0", "t.wtr:2: field 1: expected one letter and a blank, got \" a 0\"");
@@ -361,9 +350,8 @@ static void test_fields(void **state)
     bad("w 0 0 5 @0", "t.wtr:2: field 5 (@N): tag @0 is used before a line defines it");
 }
 
-static void test_options(void **state)
+TEST(test_options)
 {
-    (void)state;
     bad("a 0 1 1 0 0 x=1", "t.wtr:2: field 7: \"x=1\" is no option; " A_SYNTAX);
     bad("a 0 1 1 0 0 al=3", "t.wtr:2: field 7 (al): expected al= and a power of two, got \"al=3\"");
     bad("a 0 1 1 0 0 al=0", "t.wtr:2: field 7 (al): expected al= and a power of two, got \"al=0\"");
@@ -382,9 +370,8 @@ static void test_options(void **state)
     bad("@1 a\n@1 b", "t.wtr:3: field 1 (@N): tag @1 is defined already");
 }
 
-static void test_lives(void **state)
+TEST(test_lives)
 {
-    (void)state;
     bad("a 0 1 1 0 0\na 0 1 1 0 0", "t.wtr:3: field 3 (ID): block 1 is live since line 2; an id is used once");
     bad("p 1 1 0\nf 0 1 0 0\na 0 1 1 0 0", "t.wtr:4: field 3 (ID): block 1 was born on line 2 and "
                                            "freed on line 3; an id is used once");
@@ -397,9 +384,8 @@ static void test_lives(void **state)
     bad("u 0 1 2", "t.wtr:2: field 3 (ID): block 1 is not known; no p, a or r line gave it");
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     struct trace *trace = NULL;
     struct trace_error error;
     struct trace_limits limits = {.max_events = 2};
@@ -410,9 +396,8 @@ static void test_limits(void **state)
 }
 
 /* A message names the end of a long path and keeps to one line. */
-static void test_long_path(void **state)
+TEST(test_long_path)
 {
-    (void)state;
     char path[1000];
     struct trace *trace = NULL;
     struct trace_error error;
@@ -478,9 +463,8 @@ static void same_text(const struct trace *trace, const char *expected)
     free(text);
 }
 
-static void test_round_trip_memory(void **state)
+TEST(test_round_trip_memory)
 {
-    (void)state;
     struct trace *trace = good(every_kind);
     char *text = NULL;
     size_t size = 0;
@@ -497,9 +481,8 @@ static void test_round_trip_memory(void **state)
     free(text);
 }
 
-static void test_round_trip_files(void **state)
+TEST(test_round_trip_files)
 {
-    (void)state;
     static const char *const names[] = {"t.wtr", "t.wtr.gz", "t.wtr.xz"};
     static const enum trace_format formats[] = {TRACE_FORMAT_WTR, TRACE_FORMAT_GZIP, TRACE_FORMAT_XZ};
     struct trace *trace = good(every_kind);
@@ -521,9 +504,8 @@ static void test_round_trip_files(void **state)
 }
 
 /* A name longer than the writer's line buffer, and more text than its output buffer. */
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
-    (void)state;
     char *text = malloc(300000);
     assert_non_null(text);
     size_t used = (size_t)sprintf(text, "#wtr 1\n#clock ns\n");
@@ -540,9 +522,8 @@ static void test_long_lines(void **state)
     free(text);
 }
 
-static void test_cannot_open(void **state)
+TEST(test_cannot_open)
 {
-    (void)state;
     struct trace *trace = NULL;
     struct trace_error error;
     char expected[300];
@@ -566,9 +547,8 @@ static void test_cannot_open(void **state)
 }
 
 /* The writer reports a failed write to a device file, and does not remove the device file. */
-static void test_cannot_write(void **state)
+TEST(test_cannot_write)
 {
-    (void)state;
     struct stat facts;
     struct trace_error error;
     if (stat("/dev/full", &facts) != 0) {
@@ -594,9 +574,8 @@ static unsigned char *packed_trace(const char *name, size_t *size)
 }
 
 /* A packed file is refused if it is cut at any byte, or has one more byte at its end. */
-static void test_damaged_packing(void **state)
+TEST(test_damaged_packing)
 {
-    (void)state;
     static const char *const names[] = {"t.xz", "t.gz"};
     static const char *const early[] = {"the xz data end too early", "the gzip data end too early"};
     for (size_t i = 0; i < 2; i++) {
@@ -622,9 +601,8 @@ static void test_damaged_packing(void **state)
 }
 
 /* Two members one after the other are one file, as gzip and xz also read it. */
-static void test_two_members(void **state)
+TEST(test_two_members)
 {
-    (void)state;
     unsigned char packed[1000];
     size_t size = 0;
     static const char *const parts[] = {"#wtr 1\nc 0\n", "c 1\n"};
@@ -653,9 +631,8 @@ static void test_two_members(void **state)
 }
 
 /* A few kilobytes that unpack to 64 MiB stop at the limit. */
-static void test_bomb(void **state)
+TEST(test_bomb)
 {
-    (void)state;
     static char zeros[1 << 16];
     gzFile file = gzopen(in_folder("bomb.gz"), "wb9");
     assert_non_null(file);
@@ -679,9 +656,8 @@ static void test_bomb(void **state)
     unlink(in_folder("bomb.gz"));
 }
 
-static void test_packed_twice(void **state)
+TEST(test_packed_twice)
 {
-    (void)state;
     size_t size;
     unsigned char *bytes = packed_trace("t.gz", &size);
     unsigned char twice[4096];
@@ -694,9 +670,8 @@ static void test_packed_twice(void **state)
 
 /* --- weir_trace_format --- */
 
-static void test_format(void **state)
+TEST(test_format)
 {
-    (void)state;
     weir_trace_event event = {
         .kind = WEIR_TRACE_ALLOC,
         .time_ns = UINT64_MAX,
@@ -734,30 +709,5 @@ static void test_format(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind),
-        cmocka_unit_test(test_loose_text),
-        cmocka_unit_test(test_no_events),
-        cmocka_unit_test(test_pad),
-        cmocka_unit_test(test_mixed_devices),
-        cmocka_unit_test(test_sparse_ids),
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_other_formats),
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_long_path),
-        cmocka_unit_test(test_round_trip_memory),
-        cmocka_unit_test(test_round_trip_files),
-        cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_cannot_open),
-        cmocka_unit_test(test_cannot_write),
-        cmocka_unit_test(test_damaged_packing),
-        cmocka_unit_test(test_two_members),
-        cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_packed_twice),
-        cmocka_unit_test(test_format),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return run_all_tests("tests", make_folder, remove_folder);
 }

@@ -1,11 +1,7 @@
 /* tests/unit/tree_test.c: the ordered tree against a plain array, with nodes that have equal keys, and with changing
  * weights. */
+#include "../rig/test.h"
 #include "shared/tree.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 enum { NODES = 120, KEYS = 60, WEIGHTS = 40, STEPS = 20000 };
 
@@ -68,9 +64,8 @@ static void compare(const weir__tree *tree, size_t count, uint64_t weight)
     assert_null(weir__tree_check(tree));
 }
 
-static void test_agrees_with_an_array(void **state)
+TEST(test_agrees_with_an_array)
 {
-    (void)state;
     weir__tree tree = {.root = NULL};
     size_t count = 0;
     for (int step = 0; step < STEPS; step++) {
@@ -98,9 +93,8 @@ static void test_agrees_with_an_array(void **state)
     }
 }
 
-static void test_equal_nodes_stand_in_the_order_of_their_insertion(void **state)
+TEST(test_equal_nodes_stand_in_the_order_of_their_insertion)
 {
-    (void)state;
     static weir__tree_node equal[50];
     weir__tree tree = {.root = NULL};
     for (int i = 0; i < 50; i++) {
@@ -120,9 +114,8 @@ static void test_equal_nodes_stand_in_the_order_of_their_insertion(void **state)
     assert_null(tree.root);
 }
 
-static void test_sorted_input_stays_shallow(void **state)
+TEST(test_sorted_input_stays_shallow)
 {
-    (void)state;
     enum { COUNT = 100000 };
     static weir__tree_node many[COUNT];
     weir__tree tree = {.root = NULL};
@@ -141,9 +134,8 @@ static void test_sorted_input_stays_shallow(void **state)
     assert_in_range(deepest, 17, 60); /* 17 is perfect */
 }
 
-static void test_the_check_finds_flaws(void **state)
+TEST(test_the_check_finds_flaws)
 {
-    (void)state;
     weir__tree_node three[3] = {{.key = 1, .weight = 1}, {.key = 2, .weight = 2}, {.key = 3, .weight = 3}};
     weir__tree tree = {.root = NULL};
     for (int i = 0; i < 3; i++) {
@@ -163,11 +155,5 @@ static void test_the_check_finds_flaws(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agrees_with_an_array),
-        cmocka_unit_test(test_equal_nodes_stand_in_the_order_of_their_insertion),
-        cmocka_unit_test(test_sorted_input_stays_shallow),
-        cmocka_unit_test(test_the_check_finds_flaws),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

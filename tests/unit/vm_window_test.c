@@ -4,12 +4,8 @@
  * The strategy is a list of ranges written by hand. Results for random lists are compared with a trial of every
  * possible place.
  */
+#include "../rig/test.h"
 #include "memory/vm_window.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -148,9 +144,8 @@ static void require(const struct list *list, uint64_t size, uint64_t offset, uin
 
 /* --- windows --- */
 
-static void test_an_empty_region_is_used_from_below(void **state)
+TEST(test_an_empty_region_is_used_from_below)
 {
-    (void)state;
     const struct list list = LIST({'H', 10 * GRANULE});
     require(&list, 1, 0, 1);
     require(&list, 8, 0, 1);
@@ -159,9 +154,8 @@ static void test_an_empty_region_is_used_from_below(void **state)
     assert_int_equal(find(&list, all_limits, 81, 1, false).need, 77);
 }
 
-static void test_a_free_run_is_extended(void **state)
+TEST(test_a_free_run_is_extended)
 {
-    (void)state;
     const struct list up = LIST({'T', 6}, {'F', 10}, {'H', 40});
     require(&up, 20, 6, 2); /* 6 .. 26: granules 16 and 24 are missing */
     const struct list down = LIST({'H', 40}, {'F', 10}, {'T', 6});
@@ -173,9 +167,8 @@ static void test_a_free_run_is_extended(void **state)
 }
 
 /* Among equal places, the smallest run is used, so that a larger run stays free for a large request. */
-static void test_the_smaller_run_is_extended(void **state)
+TEST(test_the_smaller_run_is_extended)
 {
-    (void)state;
     const struct list list = LIST({'F', 16}, {'H', 16}, {'T', 12}, {'F', 12}, {'H', 24});
     require(&list, 24, 0, 1); /* one granule is less than two */
     require(&list, 26, 44, 2);
@@ -183,9 +176,8 @@ static void test_the_smaller_run_is_extended(void **state)
 }
 
 /* Among equal places, the one with the fewest handles is used: a request that begins at a granule takes one handle. */
-static void test_a_request_takes_few_handles(void **state)
+TEST(test_a_request_takes_few_handles)
 {
-    (void)state;
     const struct list list = LIST({'T', 4}, {'F', 4}, {'H', 40});
     require(&list, 16, 8, 2); /* 4 .. 20 needs two granules as well, but in two handles */
     assert_int_equal(find(&list, all_limits, 16, 1, false).handles, 1);
@@ -194,18 +186,16 @@ static void test_a_request_takes_few_handles(void **state)
     assert_int_equal(find(&list, all_limits, 26, 1, false).handles, 2);
 }
 
-static void test_several_holes_are_filled_when_that_is_cheaper(void **state)
+TEST(test_several_holes_are_filled_when_that_is_cheaper)
 {
-    (void)state;
     const struct list list = LIST({'T', 8}, {'F', 24}, {'H', 8}, {'F', 24}, {'H', 8}, {'F', 16}, {'T', 8}, {'H', 800});
     require(&list, 80, 8, 2);
     require(&list, 50, 8, 1);
     require(&list, 200, 96, 25);
 }
 
-static void test_memory_that_may_not_be_had_is_in_the_way(void **state)
+TEST(test_memory_that_may_not_be_had_is_in_the_way)
 {
-    (void)state;
     const struct list list = LIST({'F', 8}, {'O', 8}, {'H', 8}, {'S', 8}, {'H', 8});
     assert_int_equal(find(&list, all_limits, 24, 1, false).need, 1);
     assert_int_equal(find(&list, first_limits, 24, 1, false).need, 77); /* lane 2 still works, slots stay unused */
@@ -213,17 +203,15 @@ static void test_memory_that_may_not_be_had_is_in_the_way(void **state)
     assert_int_equal(find(&list, all_limits, 40, 1, true).need, 2); /* as a last resort slots are used */
 }
 
-static void test_nothing_reaches_across_regions(void **state)
+TEST(test_nothing_reaches_across_regions)
 {
-    (void)state;
     const struct list list = LIST({'H', 16}, {'|', 0}, {'H', 16}, {'|', 64}, {'H', 24});
     require(&list, 17, 96, 3);
     assert_int_equal(find(&list, all_limits, 25, 1, false).need, 77);
 }
 
-static void test_alignments(void **state)
+TEST(test_alignments)
 {
-    (void)state;
     const struct list list = LIST({'T', 2}, {'F', 14}, {'H', 240});
     for (uint64_t align = 1; align <= 128; align *= 2) {
         const struct vm_window window = find(&list, all_limits, 30, align, false);
@@ -236,9 +224,8 @@ static void test_alignments(void **state)
 }
 
 /* A large handle is in the window as a whole, or not at all. */
-static void test_large_handles_are_taken_as_a_whole(void **state)
+TEST(test_large_handles_are_taken_as_a_whole)
 {
-    (void)state;
     const struct list list = LIST({'T', 4}, {'F', 4 + 32 + 8}, {'H', 24}, {'T', 8});
     one_handle(8, 40);
     require(&list, 20, 40, 2); /* beside the handle */
@@ -285,9 +272,8 @@ static uint64_t idle_of(struct vm_scratch *scratch, const struct list *list, con
     return granules;
 }
 
-static void test_only_whole_granules_are_idle(void **state)
+TEST(test_only_whole_granules_are_idle)
 {
-    (void)state;
     struct vm_scratch scratch = {0};
     const struct list list =
         LIST({'T', 4}, {'F', 28}, {'T', 1}, {'F', 14}, {'T', 1}, {'F', 4}, {'O', 4}, {'H', 8}, {'F', 16});
@@ -305,9 +291,8 @@ static void test_only_whole_granules_are_idle(void **state)
     weir__vm_scratch_fini(&scratch);
 }
 
-static void test_a_window_keeps_what_it_has(void **state)
+TEST(test_a_window_keeps_what_it_has)
 {
-    (void)state;
     struct vm_scratch scratch = {0};
     const struct list list = LIST({'F', 80}, {'H', 80});
     const struct vm_window window = {.address = BASE + 17, .first = BASE + 16, .end = BASE + 40, .need = 1};
@@ -320,9 +305,8 @@ static void test_a_window_keeps_what_it_has(void **state)
 
 /* Large handles that fit the window come first, the largest of them first; then single granules; then handles that are
  * too large. */
-static void test_large_handles_are_idle_as_a_whole(void **state)
+TEST(test_large_handles_are_idle_as_a_whole)
 {
-    (void)state;
     struct vm_scratch scratch = {0};
     const struct list list = LIST({'H', 8}, {'F', 16 + 8 + 24}, {'T', 8}, {'F', 40}, {'T', 8}, {'F', 8}, {'H', 80});
     one_handle(8, 24);   /* free */
@@ -507,9 +491,8 @@ static int by_address(const void *left, const void *right)
 }
 
 /* If the strategy shows only its free memory, the same granules are idle, and a window without holes is found. */
-static void test_free_memory_by_size_is_enough(void **state)
+TEST(test_free_memory_by_size_is_enough)
 {
-    (void)state;
     uint64_t windows = 0;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         random_state = seed;
@@ -587,9 +570,8 @@ static void require_the_best(uint64_t seed, bool with_handles, uint64_t *found)
     }
 }
 
-static void test_no_place_is_cheaper(void **state)
+TEST(test_no_place_is_cheaper)
 {
-    (void)state;
     uint64_t found = 0;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         require_the_best(seed, false, &found);
@@ -597,9 +579,8 @@ static void test_no_place_is_cheaper(void **state)
     assert_true(found > 1000);
 }
 
-static void test_no_place_between_large_handles_is_cheaper(void **state)
+TEST(test_no_place_between_large_handles_is_cheaper)
 {
-    (void)state;
     uint64_t found = 0;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         require_the_best(seed, true, &found);
@@ -610,22 +591,5 @@ static void test_no_place_between_large_handles_is_cheaper(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_empty_region_is_used_from_below),
-        cmocka_unit_test(test_a_free_run_is_extended),
-        cmocka_unit_test(test_the_smaller_run_is_extended),
-        cmocka_unit_test(test_a_request_takes_few_handles),
-        cmocka_unit_test(test_several_holes_are_filled_when_that_is_cheaper),
-        cmocka_unit_test(test_memory_that_may_not_be_had_is_in_the_way),
-        cmocka_unit_test(test_nothing_reaches_across_regions),
-        cmocka_unit_test(test_alignments),
-        cmocka_unit_test(test_large_handles_are_taken_as_a_whole),
-        cmocka_unit_test(test_only_whole_granules_are_idle),
-        cmocka_unit_test(test_a_window_keeps_what_it_has),
-        cmocka_unit_test(test_large_handles_are_idle_as_a_whole),
-        cmocka_unit_test(test_no_place_is_cheaper),
-        cmocka_unit_test(test_no_place_between_large_handles_is_cheaper),
-        cmocka_unit_test(test_free_memory_by_size_is_enough),
-    };
-    return cmocka_run_group_tests_name("windows and idle granules", tests, NULL, NULL);
+    return run_all_tests("windows and idle granules", NULL, NULL);
 }
