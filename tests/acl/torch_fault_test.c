@@ -106,23 +106,6 @@ static int scenario(void)
     return given_up ? REFUSED : DONE;
 }
 
-TEST(test_each_call_fails_once)
-{
-    fail_each_call();
-}
-
-TEST(test_each_function_fails_for_good)
-{
-    static const char *const functions[] = {
-        "aclrtSetDevice", "aclrtResetDevice", "aclrtGetDevice", "aclrtGetCurrentContext", "aclrtSetCurrentContext",
-        "aclrtCtxGetCurrentDefaultStream", "aclrtGetMemInfo", "aclrtMallocAlign32", "aclrtFree", "aclrtStreamGetId",
-        "aclrtCreateEventExWithFlag", "aclrtDestroyEvent", "aclrtRecordEvent", "aclrtQueryEventStatus",
-        "aclrtSynchronizeEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeStream", "aclrtCreateStream",
-        "aclrtDestroyStream", "aclrtRegStreamStateCallback",
-    };
-    fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
-}
-
 /* Runs in this process; requests of the runtime itself do not fail. */
 TEST(test_each_request_for_host_memory_fails_once)
 {
@@ -139,6 +122,23 @@ TEST(test_each_request_for_host_memory_fails_once)
     } while (asked >= n);
     assert_true(n > 10);
     print_message("%u requests, each failed once\n", n - 1);
+}
+
+TEST(test_each_call_fails_once)
+{
+    fail_each_call();
+}
+
+TEST(test_each_function_fails_for_good)
+{
+    static const char *const functions[] = {
+        "aclrtSetDevice", "aclrtResetDevice", "aclrtGetDevice", "aclrtGetCurrentContext", "aclrtSetCurrentContext",
+        "aclrtCtxGetCurrentDefaultStream", "aclrtGetMemInfo", "aclrtMallocAlign32", "aclrtFree", "aclrtStreamGetId",
+        "aclrtCreateEventExWithFlag", "aclrtDestroyEvent", "aclrtRecordEvent", "aclrtQueryEventStatus",
+        "aclrtSynchronizeEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeStream", "aclrtCreateStream",
+        "aclrtDestroyStream", "aclrtRegStreamStateCallback",
+    };
+    fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
 }
 
 int main(int argc, char **argv)
