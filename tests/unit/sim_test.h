@@ -3,15 +3,12 @@
 #define SIM_TEST_H
 
 #include "../rig/test.h"
+#include "../rig/units.h"
 
 #include <weir/sim.h>
 
 #include <stdio.h>
 #include <string.h>
-
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
 #define fails(call, status) assert_int_equal((call), (status))
