@@ -6,7 +6,7 @@
  *
  * The tests run in checked builds too: there the arena checks its own books after each release.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/arena.h>
 #include <weir/caching.h>

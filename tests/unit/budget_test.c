@@ -2,7 +2,7 @@
  *
  * tests/stress/budget_random.c tries the promises on random programs; here are the edges. A region is 64 KiB.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/budget.h>
 #include <weir/caching.h>

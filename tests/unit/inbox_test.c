@@ -9,7 +9,7 @@
  */
 #include "fake_device.h"
 #include "pool/pool_internal.h"
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/caching.h>
 #include <weir/trace.h>

@@ -5,7 +5,7 @@
  * wrong), with the simulator's auditor as judge: kernels are still running when the next step is taken, and nothing
  * costs host time, so only an order makes a reuse right.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/budget.h>
 #include <weir/caching.h>

@@ -4,7 +4,7 @@
  * behind. The simulator's auditor judges as in pool_test.c: kernels are still running when the next step is taken, and
  * nothing costs host time, so a granule that is taken away too early is found out.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>

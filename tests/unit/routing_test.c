@@ -1,7 +1,7 @@
 /* tests/unit/routing_test.c: promises of routing beyond the contract: the half that serves a request, strategies that
  * cannot be a half, and that no request fails if the other half has the memory. */
 #include "../rig/strategy.h"
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>

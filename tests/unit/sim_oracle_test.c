@@ -7,7 +7,7 @@
  * fail. A seed determines a program; a failure prints it, and WEIR_TEST_SEED runs that one alone. All programs run with
  * direct access and without.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* tests/unit/stream_mark_test.c: points in a stream's order, without a block. */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>

@@ -4,7 +4,7 @@
 #ifndef STREAM_WORLD_H
 #define STREAM_WORLD_H
 
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>

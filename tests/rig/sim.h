@@ -1,9 +1,9 @@
-/* tests/unit/sim_test.h: short helper functions for tests of the simulator. */
-#ifndef SIM_TEST_H
-#define SIM_TEST_H
+/* tests/rig/sim.h: short helper functions for tests of the simulator. */
+#ifndef WEIR_RIG_SIM_H
+#define WEIR_RIG_SIM_H
 
-#include "../rig/test.h"
-#include "../rig/units.h"
+#include "test.h"
+#include "units.h"
 
 #include <weir/sim.h>
 
