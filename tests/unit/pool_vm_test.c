@@ -4,26 +4,16 @@
  * behind. The simulator's auditor judges as in pool_test.c: kernels are still running when the next step is taken, and
  * nothing costs host time, so a granule that is taken away too early is found out.
  */
-#include "../rig/sim.h"
+enum { A, B, streams };
 
-#include <weir/caching.h>
-#include <weir/pool.h>
+#include "../rig/pool.h"
+
 #include <weir/size_class.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define PAGE (128 * KIB)
-
-enum { A, B, streams };
-
-struct world {
-    weir_sim *sim;
-    weir_device *device;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-};
 
 /* What differs from test to test; zero: 64 pages of 128 KiB and the pool's defaults. */
 struct wish {
@@ -42,124 +32,19 @@ struct wish {
 
 static struct world open_world(struct wish wish)
 {
-    struct world w;
-    weir_sim_config sim = free_of_charge();
-    sim.mode = wish.mode;
-    sim.page_bytes = wish.page != 0 ? wish.page : PAGE;
-    sim.region_granularity_bytes = sim.page_bytes;
-    sim.capacity_bytes = wish.capacity != 0 ? wish.capacity : 64 * sim.page_bytes;
-    w.sim = new_sim(sim);
-    w.device = weir_sim_device(w.sim);
+    const uint64_t page = wish.page != 0 ? wish.page : PAGE;
+    weir_sim_config device = device_of_units(page, wish.capacity != 0 ? wish.capacity : 64 * page);
+    device.mode = wish.mode;
+    weir_sim *sim = new_sim(device);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.device = wish.wrap != NULL ? wish.wrap(w.device) : w.device;
-    config.strategy = wish.strategy != NULL ? wish.strategy : weir_caching_strategy();
+    config.device = wish.wrap != NULL ? wish.wrap(weir_sim_device(sim)) : NULL;
+    config.strategy = wish.strategy;
     config.flags = WEIR_POOL_VIRTUAL_MEMORY | (wish.front ? 0 : WEIR_POOL_NO_FRONT_CACHE) | wish.flags;
     config.limit_bytes = wish.limit;
     config.vm_handle_bytes = wish.handle;
     config.vm_spare_share = wish.spare_share;
     config.vm_spare_bytes = wish.spare_bytes;
-    ok(weir_pool_create(&config, &w.pool));
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
-}
-
-static uint64_t held(const struct world *w)
-{
-    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-    ok(weir_sim_get_stats(w->sim, &stats));
-    return stats.held_bytes;
-}
-
-static void check(const struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-    is_clean(w->sim);
-}
-
-static weir_stats figures(const struct world *w)
-{
-    weir_stats stats = WEIR_STATS_INIT;
-    check(w);
-    ok(weir_pool_stats(w->pool, &stats));
-    assert_int_equal(stats.reserved_bytes, held(w));
-    return stats;
-}
-
-static bool announce(void *ctx, const weir_walk_entry *entry)
-{
-    const struct world *w = ctx;
-    if (entry->state == WEIR_WALK_LIVE) {
-        weir_sim_block_free(w->sim, entry->address, w->native[entry->stream - 1], "end");
-    }
-    return true;
-}
-
-static void close_world(struct world *w)
-{
-    check(w);
-    ok(weir_pool_walk(w->pool, announce, w));
-    ok(weir_pool_destroy(w->pool));
-    assert_int_equal(held(w), 0);
-    ok(weir_sim_sync(w->sim));
-    weir_sim_audit_leaks(w->sim);
-    is_clean(w->sim);
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
-}
-
-static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
-{
-    weir_block *block = NULL;
-    ok(weir_pool_alloc(w->pool, w->stream[stream], size, align, &block));
-    weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
-    return block;
-}
-
-static weir_block *get(struct world *w, int stream, uint64_t size)
-{
-    return get_aligned(w, stream, size, 0);
-}
-
-static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
-{
-    const weir_stats before = figures(w);
-    weir_block *block = get(w, stream, size);
-    const weir_stats after = figures(w);
-    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
-        if (after.served[i] != before.served[i] && i != (int)rung) {
-            print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
-        }
-    }
-    assert_int_equal(after.served[rung], before.served[rung] + 1);
-    return block;
-}
-
-static weir_oom_record refused(struct world *w, int stream, uint64_t size)
-{
-    weir_block *block = NULL;
-    weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
-    assert_null(block);
-    check(w);
-    ok(weir_pool_oom(w->pool, &record));
-    return record;
-}
-
-static void put(struct world *w, weir_block *block, int stream)
-{
-    weir_sim_block_free(w->sim, weir_block_address(block), w->native[stream], "free");
-    ok(weir_pool_free(w->pool, block, w->stream[stream]));
-}
-
-static void run_on(struct world *w, const weir_block *block, int stream)
-{
-    writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
+    return world_over(sim, config);
 }
 
 /* Blocks of one page each, one after the other; frees every second one, from the first. */
