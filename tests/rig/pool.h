@@ -144,10 +144,9 @@ static inline void close_world(struct world *w)
 
 /* --- blocks --- */
 
-static inline weir_block *get_as(struct world *w, int stream, uint64_t size, uint64_t align, weir_tag tag)
+/* Fails with the pool's record of the request if there is no block. */
+static inline weir_block *announced(struct world *w, int stream, weir_status status, weir_block *block)
 {
-    weir_block *block = NULL;
-    const weir_status status = weir_pool_alloc_tagged(w->pool, w->stream[stream], size, align, tag, &block);
     if (status != WEIR_OK) {
         weir_oom_record record = WEIR_OOM_RECORD_INIT;
         ok(weir_pool_oom(w->pool, &record));
@@ -160,12 +159,21 @@ static inline weir_block *get_as(struct world *w, int stream, uint64_t size, uin
 
 static inline weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
 {
-    return get_as(w, stream, size, align, 0);
+    weir_block *block = NULL;
+    const weir_status status = weir_pool_alloc(w->pool, w->stream[stream], size, align, &block);
+    return announced(w, stream, status, block);
 }
 
 static inline weir_block *get(struct world *w, int stream, uint64_t size)
 {
     return get_aligned(w, stream, size, 0);
+}
+
+static inline weir_block *get_tagged(struct world *w, int stream, uint64_t size, weir_tag tag)
+{
+    weir_block *block = NULL;
+    const weir_status status = weir_pool_alloc_tagged(w->pool, w->stream[stream], size, 0, tag, &block);
+    return announced(w, stream, status, block);
 }
 
 /* As get; this rung of the ladder must serve the request. */
