@@ -16,7 +16,7 @@
 static void *alloc(size_t size, aclrtStream stream)
 {
     void *block = NULL;
-    for (int i = 0; i < TRIES && block == NULL; i++) {
+    for (int i = 0; i < tries && block == NULL; i++) {
         block = weir_torch_alloc(size, 0, stream);
     }
     given_up |= block == NULL;
@@ -95,7 +95,7 @@ static int scenario(void)
     TRY_ACL(aclrtSetDevice(0));
     TRY(weir_torch_configure("report:0"));
     life();
-    for (int i = 0; i < TRIES && weir_torch_shutdown() != WEIR_OK; i++) {
+    for (int i = 0; i < tries && weir_torch_shutdown() != WEIR_OK; i++) {
         ended_badly = true; /* pools are destroyed even if the device does not take all memory back */
     }
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
