@@ -3,7 +3,7 @@
  * With IDLE_TIME=0: otherwise the runtime's own thread, which callbacks need, would end that work while this thread
  * waits for a processor.
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 

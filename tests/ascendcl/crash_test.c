@@ -1,6 +1,6 @@
 /* crash_test.c: a program whose own signal handler jumped out of an ACL call after a bad pointer still
  * ends normally. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <signal.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* scenario.h: runs bodies, each in a process of its own with a simulated machine of its own, and keeps the runtime's
- * report of the end. Include acl_check.h first. */
+ * report of the end. Include rig/acl.h first. */
 #ifndef WEIR_ACL_SCENARIO_H
 #define WEIR_ACL_SCENARIO_H
 

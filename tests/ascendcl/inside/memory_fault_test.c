@@ -1,7 +1,7 @@
 /* memory_fault_test.c: the simulator below the runtime fails at every call in turn, and host memory runs out at every
  * request: for virtual memory, pools and host memory. A call may fail then, with a code that reports it. Afterwards all
  * memory can be freed, nothing is missing, and the same calls work. */
-#include "../acl_check.h"
+#include "../../rig/acl.h"
 
 #include "../../fault/failing_host.h"
 
@@ -22,13 +22,6 @@ static bool good(aclError error)
     assert_true(known);
     errors += error != ACL_SUCCESS;
     return error == ACL_SUCCESS;
-}
-
-static size_t left(void)
-{
-    size_t free_bytes = 0, total = 0;
-    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
-    return free_bytes;
 }
 
 static aclrtStream streams[2];
