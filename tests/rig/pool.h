@@ -20,7 +20,7 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* The config of a device whose pages and whose granularity of regions are `unit` bytes. capacity 0: the usual one. */
+/* The config of a device with pages of `unit` bytes, and regions in multiples of it. capacity 0: the usual one. */
 static inline weir_sim_config device_of_units(uint64_t unit, uint64_t capacity)
 {
     weir_sim_config config = free_of_charge();
@@ -109,7 +109,7 @@ static inline weir_stats figures(const struct world *w)
 
 /* --- the end --- */
 
-/* Destroys a pool whose blocks the auditor does not know. */
+/* Destroys a pool. The auditor need not know its blocks. */
 static inline void end_world(struct world *w)
 {
     check_pool(w);

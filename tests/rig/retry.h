@@ -1,7 +1,7 @@
 /* tests/rig/retry.h: for programs in which the calls below weir fail: each call is tried again, and must fail with a
- * status that the device or the host may cause. The including file says what a wrong status means:
+ * status that the device or the host may cause. The including file has a function that reports any other status:
  *
- *     static void wrong(const char *what, int result);
+ *     static void wrong(const char *call, int status);
  */
 #ifndef WEIR_RIG_RETRY_H
 #define WEIR_RIG_RETRY_H

@@ -1,5 +1,4 @@
-/* tests/unit/stream_world.h: a pool each of whose regions holds one block of SIZE, and streams whose events the pool is
- * told of. The including file names its streams first: enum { A, B, streams };
+/* tests/unit/stream_world.h: a pool with regions for one block of SIZE, and streams; the pool is told of their events. The including file names its streams first: enum { A, B, streams };
  */
 #ifndef STREAM_WORLD_H
 #define STREAM_WORLD_H

@@ -47,7 +47,7 @@ CASE(gather_finds_a_single_range, GATHERS)
     }
 }
 
-/* gather for a lane whose own neighbour was freed later than all other ranges: the joined range must keep that tick. */
+/* gather for a lane whose own neighbour was freed last: the joined range must keep that tick. */
 CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
 {
     uint64_t granule = rig->ops->granule_bytes;
@@ -65,7 +65,7 @@ CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
     assert_false(remove_region(rig, region, limits, LANES));
 }
 
-/* A last resort without an earlier alloc finds what alloc would find, in the lane itself and between neighbours. */
+/* A last resort without an earlier alloc finds the ranges that alloc would find, in the lane itself and between neighbours. */
 CASE(last_resort_needs_no_refusal, GATHERS)
 {
     uint64_t granule = rig->ops->granule_bytes;

@@ -220,7 +220,7 @@ static void step_lane_add(struct program *program, struct rig *rig)
     }
 }
 
-/* Does what a pool with virtual memory does: maps a part of a hole, or unmaps the memory of a free piece. */
+/* Acts as a pool with virtual memory: maps a part of a hole, or unmaps the memory of a free piece. */
 static void step_claim(struct program *program, struct rig *rig)
 {
     const struct piece *piece = &rig->book.at[below(&program->random, rig->book.count)];

@@ -302,7 +302,7 @@ static void require_tiling(const struct rig *rig)
     REQUIRE(rig, next == rig->seen.count, "regions are not in the order in which they were added");
 }
 
-/* True if both ticks agree. A free range of the open lane is reusable whatever its tick is. */
+/* True if both ticks agree. A free range of the open lane is reusable at any tick. */
 static bool same_tick(const struct piece *expected, const struct piece *seen)
 {
     return expected->lane == WEIR_LANE_OPEN || expected->tick == seen->tick;
