@@ -1,4 +1,5 @@
-/* tests/unit/stream_world.h: a pool with regions for one block of SIZE, and streams; the pool is told of their events. The including file names its streams first: enum { A, B, streams };
+/* tests/unit/stream_world.h: a pool with regions for one block of SIZE, and streams; the pool is told of their events.
+ * The including file names its streams first: enum { A, B, streams };
  */
 #ifndef STREAM_WORLD_H
 #define STREAM_WORLD_H

@@ -1,4 +1,5 @@
-/* strategy/calls.h: each call of a strategy, made by hand in the reference as well and compared; the frame of the cases. */
+/* strategy/calls.h: each call of a strategy, made by hand in the reference as well and compared; the frame of the
+ * cases. */
 #ifndef WEIR_CONTRACT_STRATEGY_CALLS_H
 #define WEIR_CONTRACT_STRATEGY_CALLS_H
 

@@ -195,9 +195,9 @@ CASE(claim_takes_memory_set_apart, CLAIMS)
 }
 
 /* A block of eight granules is freed early and its large neighbour of the same lane late. Some strategies set the block
- * apart for requests of its size; the other strategies merge both. The test claims four granules inside each eight as four
- * ranges. A strategy that merged the ranges refuses as a whole, because of the later tick. The rest of the block joins
- * the neighbour after the claim, not during it. */
+ * apart for requests of its size; the other strategies merge both. The test claims four granules inside each eight as
+ * four ranges. A strategy that merged the ranges refuses as a whole, because of the later tick. The rest of the block
+ * joins the neighbour after the claim, not during it. */
 CASE(claim_takes_neighbours_in_one_call, CLAIMS)
 {
     const uint64_t granule = rig->ops->granule_bytes;

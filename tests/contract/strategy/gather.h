@@ -65,7 +65,8 @@ CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
     assert_false(remove_region(rig, region, limits, LANES));
 }
 
-/* A last resort without an earlier alloc finds the ranges that alloc would find, in the lane itself and between neighbours. */
+/* A last resort without an earlier alloc finds the ranges that alloc would find, in the lane itself and between
+ * neighbours. */
 CASE(last_resort_needs_no_refusal, GATHERS)
 {
     uint64_t granule = rig->ops->granule_bytes;
@@ -99,7 +100,8 @@ CASE(gather_keeps_a_later_tick_of_its_own_lane, GATHERS)
                 "gather found nothing although eligible neighbours fit");
         set_limits(limits, 8);
         REQUIRE(rig, rig->ops->alloc(rig->state, 1, 8, 2 * granule, 1, &range) != WEIR_OK &&
-                          rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, LANES) == WEIR_ERR_BUSY,
+                          rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, LANES) ==
+                              WEIR_ERR_BUSY,
                 "gather lost a tick");
         set_limits(limits, 9);
         REQUIRE(rig, rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, LANES) == WEIR_OK,
