@@ -67,6 +67,7 @@ static uint64_t device_calls(const struct world *w)
 /* Checks that no block is live after the arenas are destroyed, and that every byte goes back. */
 static void close_empty(struct world *w)
 {
+    is_clean(w->sim);
     assert_int_equal(figures(w).live_bytes, 0);
     end_world(w);
 }
