@@ -66,7 +66,7 @@ TEST(test_bad_configs)
     struct {
         weir_acl_device_config known;
         uint64_t newer;
-    } longer = { .known = WEIR_ACL_DEVICE_CONFIG_INIT };
+    } longer = {.known = WEIR_ACL_DEVICE_CONFIG_INIT};
     longer.known.struct_size = sizeof(longer);
     longer.newer = 1;
     fails(weir_acl_device_create(&longer.known, &device), WEIR_ERR_UNSUPPORTED);
@@ -79,7 +79,7 @@ TEST(test_bad_configs)
 TEST(test_regions_take_what_they_say)
 {
     acl_ok(aclrtSetDevice(0));
-    static const weir_acl_pages pages[] = { WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL };
+    static const weir_acl_pages pages[] = {WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL};
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
         config.pages = pages[i];
@@ -158,7 +158,7 @@ TEST(test_events)
 struct job {
     weir_device *device;
     void *stream;
-    int32_t current;     /* the device that is current at the start; -1: none */
+    int32_t current; /* the device that is current at the start; -1: none */
     weir_status status;
     int32_t device_after;
     bool same_context;
@@ -195,7 +195,8 @@ static void *do_job(void *argument)
     struct job *job = argument;
     aclrtContext before = NULL;
     aclrtContext after = NULL;
-    if (job->current >= 0 && (aclrtSetDevice(job->current) != ACL_SUCCESS || aclrtGetCurrentContext(&before) != ACL_SUCCESS)) {
+    if (job->current >= 0 &&
+        (aclrtSetDevice(job->current) != ACL_SUCCESS || aclrtGetCurrentContext(&before) != ACL_SUCCESS)) {
         return NULL;
     }
     job->status = use_everything(job->device, job->stream);
@@ -217,8 +218,8 @@ TEST(test_any_thread_may_call)
     acl_ok(aclrtCreateStream(&stream));
     for (int32_t current = -1; current <= 1; current++) {
         for (int i = 0; i < 2; i++) {
-            struct job job = { .device = device, .stream = i == 0 ? stream : NULL, .current = current,
-                               .status = WEIR_ERR_INTERNAL };
+            struct job job = {
+                .device = device, .stream = i == 0 ? stream : NULL, .current = current, .status = WEIR_ERR_INTERNAL};
             pthread_t thread;
             assert_int_equal(pthread_create(&thread, NULL, do_job, &job), 0);
             assert_int_equal(pthread_join(thread, NULL), 0);
@@ -297,7 +298,8 @@ static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
 
 /* These functions precede the runtime's and call them, in builds with shared libraries too. */
-__attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
+__attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size,
+                                                                   aclrtMemMallocPolicy policy)
 {
     aclError (*call)(void **, size_t, aclrtMemMallocPolicy) = NULL;
     *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocAlign32");
@@ -314,7 +316,8 @@ __attribute__((visibility("default"))) aclError aclrtMallocPhysical(aclrtDrvMemH
     return call(handle, size, prop, flags);
 }
 
-static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrtMemMallocPolicy policy, aclrtMemAttr attribute)
+static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrtMemMallocPolicy policy,
+                                     aclrtMemAttr attribute)
 {
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     config.pages = pages;
@@ -332,7 +335,8 @@ static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrt
         assert_int_equal(asked_prop.memAttr, attribute);
         assert_int_equal(asked_prop.handleType, ACL_MEM_HANDLE_TYPE_NONE);
         uint64_t shareable = 0;
-        acl_ok(aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &shareable));
+        acl_ok(aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)handle, ACL_MEM_HANDLE_TYPE_NONE, 0,
+                                               &shareable));
         ok(weir_device_vm_destroy(device, handle));
     }
     assert_int_equal(weir_device_destroy(device), WEIR_OK);

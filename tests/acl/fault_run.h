@@ -36,7 +36,7 @@ static char report[64];
 /* Returns the exit code, or -1 if a signal ended the scenario. */
 static int run(const char *faults)
 {
-    char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"scenario", NULL };
+    char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "scenario", NULL};
     pid_t child = 0;
     int status = 0;
     (void)setenv("WEIR_ASCENDCL_FAULTS", faults, 1);

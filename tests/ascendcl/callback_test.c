@@ -13,7 +13,6 @@ enum { MOST = 256, SIZE = 1 << 20, KERNEL_NS = 100000 };
 
 #include "two_streams.h"
 
-
 /* The events, in order. */
 static struct {
     pthread_mutex_t lock;
@@ -114,7 +113,7 @@ static void *work(void *argument)
 
 static void start(worker *w, aclError (*process)(int32_t timeout))
 {
-    memset(w, 0, sizeof *w);
+    memset(w, 0, sizeof(*w));
     w->process = process;
     assert_int_equal(pthread_create(&w->thread, NULL, work, w), 0);
 }
@@ -659,7 +658,7 @@ static void write_memory(void *unused)
 
 TEST(later_work_comes_after_what_a_blocking_one_did)
 {
-    memset(host, 7, sizeof host);
+    memset(host, 7, sizeof(host));
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtMemsetAsync(memory, SIZE, 1, SIZE, a));
     acl_ok(aclrtLaunchCallback(write_memory, NULL, ACL_CALLBACK_BLOCK, a));

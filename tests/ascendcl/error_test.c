@@ -320,7 +320,7 @@ static aclError break_memory(void *unused)
 TEST(a_device_tells_of_its_memory_faults)
 {
     static aclrtErrorInfo info; /* static: it has some kilobytes */
-    memset(&info, 0x55, sizeof info);
+    memset(&info, 0x55, sizeof(info));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetErrorVerbose(0, NULL));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetErrorVerbose(2, &info));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetErrorVerbose(-1, &info));

@@ -89,7 +89,7 @@ TEST(set_aside_options_are_refused)
 TEST(pools_are_strict_too)
 {
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 8 * MIB;
     aclrtMemPool pool = NULL;
@@ -112,7 +112,7 @@ TEST(pools_are_strict_too)
 TEST(without_reuse_memory_waits_to_be_trimmed)
 {
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 8 * MIB;
     aclrtMemPool pool = NULL;

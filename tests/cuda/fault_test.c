@@ -52,7 +52,7 @@ static void use_pool(weir_device *device, uint32_t flags)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
-    CUstream native[2] = { NULL, NULL };
+    CUstream native[2] = {NULL, NULL};
     const char *why = "";
     config.device = device;
     config.strategy = weir_caching_strategy();
@@ -165,7 +165,7 @@ static void test_each_function_fails_for_good(void **state)
 {
     (void)state;
 #define NAME(name, suffix, parameters) #name,
-    static const char *const functions[] = { WEIR_CUDA_DRIVER_LIST(NAME) };
+    static const char *const functions[] = {WEIR_CUDA_DRIVER_LIST(NAME)};
 #undef NAME
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         for (unsigned from = 1; from <= 9; from += 4) {

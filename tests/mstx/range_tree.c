@@ -51,7 +51,7 @@ TEST(agrees_with_a_list)
 
         const uint64_t start = below(space);
         const uint64_t end = start + 1 + below(50);
-        struct visit wanted = { 0 };
+        struct visit wanted = {0};
         bool starts = false;
         for (size_t k = 0; k < most; k++) {
             if (in[k] && nodes[k].start < end && nodes[k].end > start) {
@@ -60,14 +60,14 @@ TEST(agrees_with_a_list)
             }
             starts |= in[k] && nodes[k].start == start;
         }
-        struct visit seen = { 0 };
+        struct visit seen = {0};
         assert_true(weir__range_each(root, start, end, see, &seen));
         assert_int_equal(seen.count, wanted.count);
         assert_int_equal(seen.sum, wanted.sum);
         const struct range *at = weir__range_at(root, start);
         assert_true(starts ? at != NULL && at->start == start : at == NULL);
         if (wanted.count > 1) {
-            struct visit first = { .stop_after = 1 };
+            struct visit first = {.stop_after = 1};
             assert_false(weir__range_each(root, start, end, see, &first));
             assert_int_equal(first.count, 1);
         }

@@ -51,7 +51,7 @@ static inline void add_streams(struct world *w)
 /* Opens a pool on `sim`. Without another device or strategy in the config: the device of `sim`, and `caching`. */
 static inline struct world world_over(weir_sim *sim, weir_pool_config config)
 {
-    struct world w = { .sim = sim, .device = weir_sim_device(sim) };
+    struct world w = {.sim = sim, .device = weir_sim_device(sim)};
     config.device = config.device != NULL ? config.device : w.device;
     config.strategy = config.strategy != NULL ? config.strategy : weir_caching_strategy();
     ok(weir_pool_create(&config, &w.pool));
@@ -90,10 +90,10 @@ static inline uint64_t held(const struct world *w)
 
 /* The statistics of the pool, which must agree with each other and with the device. Does not call weir_pool_check,
  * which empties caches: a test sees the pool as its calls left it. */
-static inline weir_stats figures(const struct world *w)
+static inline weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     assert_int_equal(stats.reserved_bytes, held(w));
     if (stats.vm_creates == 0) { /* a spare handle is in none of the parts */
         assert_int_equal(stats.reserved_bytes,
@@ -149,7 +149,7 @@ static inline weir_block *announced(struct world *w, int stream, weir_status sta
 {
     if (status != WEIR_OK) {
         weir_oom_record record = WEIR_OOM_RECORD_INIT;
-        ok(weir_pool_oom(w->pool, &record));
+        ok(weir_pool_get_oom(w->pool, &record));
         print_error("refused: %s\n", record.text);
     }
     ok(status);
@@ -179,10 +179,10 @@ static inline weir_block *get_tagged(struct world *w, int stream, uint64_t size,
 /* As get; this rung of the ladder must serve the request. */
 static inline weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
-    const weir_stats before = figures(w);
+    const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
     is_clean(w->sim); /* a finding of the auditor is the better message */
-    const weir_stats after = figures(w);
+    const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
             print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
@@ -199,7 +199,7 @@ static inline weir_oom_record refused(struct world *w, int stream, uint64_t size
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
     assert_null(block);
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 

@@ -19,26 +19,26 @@ static inline bool may_fail_with(weir_status status)
            status == WEIR_ERR_BUSY;
 }
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        weir_status status_ = (call);                                                              \
-        for (int i_ = 1; i_ < tries && status_ != WEIR_OK; i_++) {                                 \
-            if (!may_fail_with(status_)) {                                                         \
-                wrong(#call, status_);                                                             \
-            }                                                                                      \
-            status_ = (call);                                                                      \
-        }                                                                                          \
-        given_up |= status_ != WEIR_OK;                                                            \
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        weir_status status_ = (call);                                                                                  \
+        for (int i_ = 1; i_ < tries && status_ != WEIR_OK; i_++) {                                                     \
+            if (!may_fail_with(status_)) {                                                                             \
+                wrong(#call, status_);                                                                                 \
+            }                                                                                                          \
+            status_ = (call);                                                                                          \
+        }                                                                                                              \
+        given_up |= status_ != WEIR_OK;                                                                                \
     } while (0)
 
 /* A call of the vendor's runtime, which returns 0 for success. */
-#define TRY_NATIVE(call)                                                                           \
-    do {                                                                                           \
-        int code_ = (int)(call);                                                                   \
-        for (int i_ = 1; i_ < tries && code_ != 0; i_++) {                                         \
-            code_ = (int)(call);                                                                   \
-        }                                                                                          \
-        given_up |= code_ != 0;                                                                    \
+#define TRY_NATIVE(call)                                                                                               \
+    do {                                                                                                               \
+        int code_ = (int)(call);                                                                                       \
+        for (int i_ = 1; i_ < tries && code_ != 0; i_++) {                                                             \
+            code_ = (int)(call);                                                                                       \
+        }                                                                                                              \
+        given_up |= code_ != 0;                                                                                        \
     } while (0)
 
 #endif

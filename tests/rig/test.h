@@ -42,18 +42,18 @@ static bool test_passed;
 #define TEST(name) TEST_BETWEEN(name, NULL, NULL)
 
 /* A test with functions that run before and after it. */
-#define TEST_BETWEEN(name, before, after)                                                                          \
-    static void name(void **test_state);                                                                           \
-    static void run_##name(void **test_state)                                                                      \
-    {                                                                                                              \
-        test_passed = false;                                                                                       \
-        name(test_state);                                                                                          \
-        test_passed = true;                                                                                        \
-    }                                                                                                              \
-    __attribute__((constructor)) static void list_##name(void)                                                     \
-    {                                                                                                              \
-        list_test(__LINE__, (struct CMUnitTest){ #name, run_##name, before, after, NULL });                        \
-    }                                                                                                              \
+#define TEST_BETWEEN(name, before, after)                                                                              \
+    static void name(void **test_state);                                                                               \
+    static void run_##name(void **test_state)                                                                          \
+    {                                                                                                                  \
+        test_passed = false;                                                                                           \
+        name(test_state);                                                                                              \
+        test_passed = true;                                                                                            \
+    }                                                                                                                  \
+    __attribute__((constructor)) static void list_##name(void)                                                         \
+    {                                                                                                                  \
+        list_test(__LINE__, (struct CMUnitTest){#name, run_##name, before, after, NULL});                              \
+    }                                                                                                                  \
     static void name(__attribute__((unused)) void **test_state)
 
 /* Constructors run before main, in any order. The list is sorted by line. */

@@ -215,12 +215,9 @@ TEST(test_functions_know_their_own_kind)
     for (int kind = -1; kind < KINDS; kind++) {
         weir_device *const device = kind < 0 ? inner : wrap(kind, inner);
         assert_int_equal(weir_limit_held(device, &number), kind == 0 ? WEIR_OK : WEIR_ERR_INVALID);
-        assert_int_equal(weir_fault_state(device, &number, NULL),
-                         kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
-        assert_int_equal(weir_fault_arm(device, WEIR_CALL_ANY, 0, WEIR_OK),
-                         kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
-        assert_int_equal(weir_count_get(device, calls, NULL),
-                         kind == 2 ? WEIR_OK : WEIR_ERR_INVALID);
+        assert_int_equal(weir_fault_state(device, &number, NULL), kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
+        assert_int_equal(weir_fault_arm(device, WEIR_CALL_ANY, 0, WEIR_OK), kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
+        assert_int_equal(weir_count_get(device, calls, NULL), kind == 2 ? WEIR_OK : WEIR_ERR_INVALID);
         if (kind >= 0) {
             assert_int_equal(weir_device_destroy(device), WEIR_OK);
         }
@@ -264,8 +261,7 @@ TEST(test_fault_strikes_the_nth_call_of_each_kind)
             const uint64_t before = fake.calls[kind];
             for (uint64_t call = 1; call <= 4; call++) {
                 bool struck = false;
-                assert_int_equal(fake_make_call(faulty, kind),
-                                 call == n ? WEIR_ERR_DEVICE : WEIR_OK);
+                assert_int_equal(fake_make_call(faulty, kind), call == n ? WEIR_ERR_DEVICE : WEIR_OK);
                 assert_int_equal(fake_make_call(faulty, other), WEIR_OK);
                 assert_int_equal(weir_fault_state(faulty, NULL, &struck), WEIR_OK);
                 assert_int_equal(struck, call >= n);
@@ -284,8 +280,7 @@ TEST(test_fault_of_any_kind)
     weir_device *const faulty = wrap(1, inner);
     assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_ANY, 4, WEIR_ERR_NO_MEMORY), WEIR_OK);
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
-        assert_int_equal(fake_make_call(faulty, (weir_device_call)i),
-                         i == 3 ? WEIR_ERR_NO_MEMORY : WEIR_OK);
+        assert_int_equal(fake_make_call(faulty, (weir_device_call)i), i == 3 ? WEIR_ERR_NO_MEMORY : WEIR_OK);
     }
     assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
 }
@@ -345,7 +340,7 @@ typedef struct last_line {
 static void keep_line(void *ctx, const char *line)
 {
     last_line *const last = ctx;
-    snprintf(last->text, sizeof last->text, "%s", line);
+    snprintf(last->text, sizeof(last->text), "%s", line);
     last->lines++;
 }
 
@@ -472,7 +467,7 @@ TEST(test_limit_lowers_the_capacity)
         {1u << 30, UINT64_MAX, 1u << 30},
         {0, 1u << 20, 1u << 20},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         close_inner();
         fake_init(&fake);
         fake.info.capacity_bytes = cases[i][0];
@@ -583,8 +578,7 @@ static void *ask(void *ctx)
     return NULL;
 }
 
-static void check_small_beside_large(weir_status large_verdict, weir_status small_expected,
-                                     uint64_t held_expected)
+static void check_small_beside_large(weir_status large_verdict, weir_status small_expected, uint64_t held_expected)
 {
     gate g = {.verdict = large_verdict};
     pthread_mutex_init(&g.lock, NULL);

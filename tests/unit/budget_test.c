@@ -40,7 +40,7 @@ static weir_tag tag(struct world *w, const char *name)
 static weir_tag_stats tagged(struct world *w, weir_tag number)
 {
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
-    ok(weir_pool_tag_stats(w->pool, number, &stats));
+    ok(weir_pool_get_tag_stats(w->pool, number, &stats));
     return stats;
 }
 
@@ -97,11 +97,11 @@ TEST(test_tags_are_checked)
     fails(weir_stream_set_tag(w.pool, other.stream[A], kv), WEIR_ERR_INVALID);
     fails(weir_stream_set_tag(w.pool, NULL, kv), WEIR_ERR_INVALID);
     fails(weir_stream_set_tag(NULL, w.stream[A], kv), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
     stats.struct_size = 4;
-    fails(weir_pool_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
     assert_null(block);
     close_world(&other);
     close_world(&w);
@@ -152,7 +152,7 @@ TEST(test_one_stream_has_exact_peaks)
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
-    weir_stream *stream[2] = { NULL, NULL };
+    weir_stream *stream[2] = {NULL, NULL};
     weir_tag kv = 0;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -165,7 +165,7 @@ TEST(test_one_stream_has_exact_peaks)
     ok(weir_pool_alloc_tagged(pool, stream[0], MIB, 0, kv, &block)); /* no slow path at the peak */
     ok(weir_pool_stream(pool, new_stream(sim), &stream[1]));         /* a second stream does not make it forget */
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
-    ok(weir_pool_tag_stats(pool, kv, &stats));
+    ok(weir_pool_get_tag_stats(pool, kv, &stats));
     assert_int_equal(stats.peak_requested_bytes, 4 * MIB);
     assert_int_equal(stats.requested_bytes, MIB);
     ok(weir_pool_destroy(pool));
@@ -219,7 +219,7 @@ static bool keep(void *ctx, const char *text, size_t length)
 TEST(test_a_recording_names_tags)
 {
     struct world w = plain_world(16 * REGION, 0);
-    struct recording recording = { .length = 0 };
+    struct recording recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     config.sink = keep;
@@ -343,17 +343,17 @@ TEST(test_above_the_soft_limit_no_more_is_taken_than_needed)
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
     weir_block *block = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     config.soft_limit_bytes = 100 * MIB;
     ok(weir_pool_create(&config, &pool));
     ok(weir_pool_stream(pool, new_stream(sim), &stream));
     ok(weir_pool_alloc(pool, stream, 99 * MIB, 0, &block));
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     const uint64_t before = stats.reserved_bytes;
     ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would like an eighth of what is reserved */
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
     ok(weir_pool_destroy(pool));
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
@@ -373,7 +373,7 @@ static void idle_region_serves(uint64_t align, uint64_t limit)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
-    weir_block *large[2] = { NULL, NULL };
+    weir_block *large[2] = {NULL, NULL};
     weir_block *small = NULL;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -441,7 +441,7 @@ static struct world pressed_world(struct relief *relief, uint64_t soft)
 
 TEST(test_pressure_is_told_once_per_crossing)
 {
-    struct relief relief = { .calls = 0 };
+    struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
     weir_block *blocks[5];
@@ -476,7 +476,7 @@ TEST(test_pressure_is_told_once_per_crossing)
 
 TEST(test_pressure_may_be_relieved)
 {
-    struct relief relief = { .calls = 0 };
+    struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
     relief.victim = get_tagged(&w, A, REGION, 0);
@@ -498,7 +498,7 @@ TEST(test_pressure_may_be_relieved)
 
 TEST(test_pressure_may_call_the_pool)
 {
-    struct relief relief = { .allocates = true };
+    struct relief relief = {.allocates = true};
     struct world w = pressed_world(&relief, REGION);
     relief.w = &w;
     (void)get_tagged(&w, A, REGION, 0);
@@ -531,14 +531,14 @@ TEST(test_all_or_none)
 {
     struct world w = plain_world(16 * REGION, 3 * REGION);
     const weir_tag kv = tag(&w, "kv cache");
-    const uint64_t sizes[] = { REGION, 512, 2 * REGION };
-    weir_block *blocks[3] = { NULL, NULL, NULL };
+    const uint64_t sizes[] = {REGION, 512, 2 * REGION};
+    weir_block *blocks[3] = {NULL, NULL, NULL};
     fails(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 3, kv, blocks), WEIR_ERR_NO_MEMORY);
     assert_null(blocks[0]);
     assert_int_equal(figures(&w).live_bytes, 0);
     assert_int_equal(tagged(&w, kv).blocks, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w.pool, &record));
+    ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * REGION);
     assert_int_equal(record.live_bytes, REGION + 512); /* while the other blocks were held */
     ok(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 2, kv, blocks));
@@ -549,7 +549,7 @@ TEST(test_all_or_none)
     put(&w, blocks[0], A);
     put(&w, blocks[1], A);
     ok(weir_pool_alloc_many(w.pool, w.stream[A], NULL, 0, 0, NULL));
-    const uint64_t bad[] = { 512, 0 };
+    const uint64_t bad[] = {512, 0};
     fails(weir_pool_alloc_many(w.pool, w.stream[A], bad, 2, 0, blocks), WEIR_ERR_INVALID);
     assert_int_equal(figures(&w).live_bytes, 0);
     fails(weir_pool_alloc_many(NULL, w.stream[A], sizes, 1, 0, blocks), WEIR_ERR_INVALID);
@@ -564,7 +564,7 @@ TEST(test_the_question_is_checked)
 {
     struct world w = plain_world(16 * REGION, 0);
     struct world other = plain_world(16 * REGION, 0);
-    const uint64_t sizes[] = { 512, 0, UINT64_MAX };
+    const uint64_t sizes[] = {512, 0, UINT64_MAX};
     bool fits = true;
     fails(weir_pool_would_fit(NULL, w.stream[A], sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_would_fit(w.pool, NULL, sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
@@ -610,11 +610,11 @@ TEST(test_different_sizes_take_a_region_each)
 {
     uint64_t missing = 0;
     struct world w = plain_world(64 * REGION, 16 * REGION);
-    const uint64_t sizes[] = { 6 * REGION, 4 * REGION, 3 * REGION, 700, 9000, 700, 700 };
+    const uint64_t sizes[] = {6 * REGION, 4 * REGION, 3 * REGION, 700, 9000, 700, 700};
     assert_true(would_fit(&w, sizes, 6, &missing));
     assert_false(would_fit(&w, sizes, 7, &missing));
     assert_int_equal(missing, REGION);
-    const uint64_t too_many[] = { 6 * REGION, 6 * REGION, 4 * REGION, 512 };
+    const uint64_t too_many[] = {6 * REGION, 6 * REGION, 4 * REGION, 512};
     assert_false(would_fit(&w, too_many, 4, &missing));
     assert_true(missing >= REGION);
     ok(weir_pool_set_limits(w.pool, 0, 16 * REGION + missing));
@@ -698,7 +698,7 @@ TEST(test_idle_granules_are_room)
     config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     config.limit_bytes = 4 * REGION;
     struct world w = open_world(16 * REGION, config);
-    const uint64_t two[] = { REGION, REGION };
+    const uint64_t two[] = {REGION, REGION};
     uint64_t missing = 0;
     bool fits = false;
     put(&w, get_tagged(&w, A, 4 * REGION, 0), A);
@@ -719,7 +719,7 @@ TEST(test_idle_granules_are_room)
 static weir_oom_record reason(struct world *w)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -737,12 +737,12 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
  * arrival. */
 TEST(test_the_record_holds_the_largest_holders)
 {
-    static const uint64_t parts[] = { 3, 8, 1, 6, 2, 7, 5, 4 };
-    enum { holders = sizeof parts / sizeof parts[0] };
+    static const uint64_t parts[] = {3, 8, 1, 6, 2, 7, 5, 4};
+    enum { holders = sizeof(parts) / sizeof(parts[0]) };
     struct world w = plain_world(REGION, 0);
     char name[16];
     for (unsigned i = 0; i < holders; i++) {
-        (void)snprintf(name, sizeof name, "holder %u", (unsigned)parts[i]);
+        (void)snprintf(name, sizeof(name), "holder %u", (unsigned)parts[i]);
         (void)get_tagged(&w, A, parts[i] * KIB, tag(&w, name));
     }
     refused(&w, A, REGION);
@@ -751,7 +751,7 @@ TEST(test_the_record_holds_the_largest_holders)
         fail_msg("the record lists %u holders of %u", record.holder_count, (unsigned)holders);
     }
     for (unsigned i = 0; i < WEIR_OOM_ENTRIES; i++) {
-        (void)snprintf(name, sizeof name, "holder %u", holders - i);
+        (void)snprintf(name, sizeof(name), "holder %u", holders - i);
         assert_string_equal(record.holders[i].name, name);
         assert_int_equal(record.holders[i].requested_bytes, (holders - i) * KIB);
         assert_int_equal(record.holders[i].blocks, 1);
@@ -800,15 +800,15 @@ TEST(test_the_record_says_who_holds_what_and_where)
     assert_int_equal(advice_of(&record, WEIR_ADVICE_ASK_LESS)->bytes, REGION / 4);
 
     char report[2048];
-    const size_t length = weir_oom_format(&record, report, sizeof(report));
+    const size_t length = weir_oom_explain(&record, report, sizeof(report));
     assert_int_equal(length, strlen(report));
     assert_non_null(strstr(report, "out of memory: 32.00 KiB asked on stream 2 for kv cache\n"));
     assert_non_null(strstr(report, "held by   48.00 KiB in 1 block: weights\n"));
     assert_non_null(strstr(report, "raise the limit to 196608 bytes"));
     char little[32];
-    assert_int_equal(weir_oom_format(&record, little, sizeof(little)), length);
+    assert_int_equal(weir_oom_explain(&record, little, sizeof(little)), length);
     assert_int_equal(strlen(little), sizeof(little) - 1);
-    assert_int_equal(weir_oom_format(&record, NULL, 0), length);
+    assert_int_equal(weir_oom_explain(&record, NULL, 0), length);
     put(&w, small, A);
     put(&w, large, A);
     close_world(&w);
@@ -819,10 +819,10 @@ TEST(test_a_pool_that_never_failed_has_little_to_say)
     struct world w = plain_world(16 * REGION, 0);
     char report[64];
     weir_oom_record record = reason(&w);
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_string_equal(report, "no request has failed\n");
     record.struct_size = 1;
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_string_equal(report, "no request has failed\n");
     close_world(&w);
 }
@@ -830,7 +830,7 @@ TEST(test_a_pool_that_never_failed_has_little_to_say)
 /* The device offers weir no wait; the program itself can wait. */
 TEST(test_waiting_is_advised_when_weir_could_not)
 {
-    static const weir_device_call calls[] = { WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT };
+    static const weir_device_call calls[] = {WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT};
     struct world w = plain_world(2 * REGION, 0);
     weir_block *block = get_tagged(&w, A, 2 * REGION, 0);
     busy(w.sim, w.native[A], LONG_NS);
@@ -855,7 +855,7 @@ TEST(test_waiting_is_advised_when_weir_could_not)
     assert_int_equal(record.lanes[0].stream, 1);
     assert_true(record.lanes[0].waits_for > 0);
     char report[2048];
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_non_null(strstr(report, "synchronise stream 1 and say so, or retire it"));
     assert_non_null(strstr(report, "waits for tick"));
     weir_sim_fault_clear(w.sim);

@@ -44,7 +44,7 @@ static uint64_t next(uint64_t *seed)
 
 TEST(test_tally_is_exact)
 {
-    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
     uint64_t seed = 4711;
@@ -71,7 +71,7 @@ TEST(test_tally_is_exact)
 /* Cells return their shares, and a thread may give back bytes that another thread took. */
 TEST(test_tally_of_cells)
 {
-    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
     uint64_t seed = 1147;
@@ -109,7 +109,7 @@ static void *add_and_remove(void *argument)
 
 TEST(test_tally_of_threads)
 {
-    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
     pthread_t threads[TALLY_THREADS];
@@ -136,7 +136,7 @@ typedef struct text {
 static bool keep_text(void *ctx, const char *bytes, size_t length)
 {
     text *t = ctx;
-    if (t->length + length >= sizeof t->bytes) {
+    if (t->length + length >= sizeof(t->bytes)) {
         return false;
     }
     memcpy(t->bytes + t->length, bytes, length);
@@ -189,7 +189,8 @@ static void record_all(weir_heap *heap, bool can_move)
     void *priors[PRIORS];
     void *gone[10];
     for (size_t i = 0; i < PRIORS; i++) {
-        priors[i] = i % 4 == 0 ? weir_heap_alloc_long_lived(heap, 100000, 64) : weir_heap_alloc(heap, i % 2 == 0 ? 100 : 70000);
+        priors[i] =
+            i % 4 == 0 ? weir_heap_alloc_long_lived(heap, 100000, 64) : weir_heap_alloc(heap, i % 2 == 0 ? 100 : 70000);
         assert_non_null(priors[i]);
     }
     for (size_t i = 0; i < 10; i++) {
@@ -616,7 +617,8 @@ __attribute__((destructor(101))) static void use_in_destructor(void)
 {
     if (late_heap != NULL) {
         void *block = weir_heap_alloc(late_heap, 5000);
-        if (block == NULL || weir_heap_free(late_heap, block) != WEIR_OK || weir_heap_free(late_heap, late_block) != WEIR_OK) {
+        if (block == NULL || weir_heap_free(late_heap, block) != WEIR_OK ||
+            weir_heap_free(late_heap, late_block) != WEIR_OK) {
             _exit(98);
         }
         _exit(43);
@@ -773,7 +775,7 @@ static uint64_t advised(weir_heap *heap)
 {
     char why[1000];
     const char *words = "raise limit_bytes by ";
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     const char *at = strstr(why, words);
     return at != NULL ? strtoull(at + strlen(words), NULL, 10) : 0;
 }
@@ -789,8 +791,8 @@ static void acts_on_advice(weir_heap *heap, size_t size, bool is_long_lived)
         assert_int_equal(weir_heap_set_limit(heap, raised < 64 * KIB ? 64 * KIB : raised), WEIR_OK);
         void *block = is_long_lived ? weir_heap_alloc_long_lived(heap, size, 0) : weir_heap_alloc(heap, size);
         if ((block != NULL) != enough) {
-            fail_msg("limit %llu, advice %llu, %zu bytes: %s", (unsigned long long)limit, (unsigned long long)advice, size,
-                     enough ? "not enough" : "a granule less is enough");
+            fail_msg("limit %llu, advice %llu, %zu bytes: %s", (unsigned long long)limit, (unsigned long long)advice,
+                     size, enough ? "not enough" : "a granule less is enough");
         }
     }
 }
@@ -847,7 +849,7 @@ TEST(test_refill_at_the_limit)
 {
     enum { MOST = 4096 };
     static const size_t sizes[] = {64, 700, 4096, 9000};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
         weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
         weir_heap *heap = NULL;
         void *blocks[MOST];
@@ -880,7 +882,7 @@ TEST(test_one_limit)
     assert_non_null(stays);
     assert_null(weir_heap_alloc(heap, 6 * MIB));
     char why[1000];
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "a configured limit forbids it"));
     assert_non_null(strstr(why, "raise limit_bytes"));
     assert_int_equal(weir_heap_free(heap, stays), WEIR_OK);
@@ -961,14 +963,14 @@ TEST(test_more_than_there_is)
     char why[1000];
     assert_true(machine > MIB);
     assert_null(weir_heap_alloc(heap, machine + MIB));
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "reserving addresses"));
     assert_null(weir_heap_alloc(heap, (size_t)1 << 45));
     assert_null(weir_heap_alloc_long_lived(heap, (size_t)1 << 43, 64));
     void *some = weir_heap_alloc(heap, MIB);
     assert_non_null(some);
     assert_null(weir_heap_alloc(heap, machine - MIB / 2));
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "more than the machine has"));
     assert_true(stats_of(heap).held_bytes <= 2 * MIB);
     assert_int_equal(weir_heap_free(heap, some), WEIR_OK);
@@ -1029,7 +1031,7 @@ static int limited_process(void)
     CHECK(block != NULL && stays != NULL && others != MAP_FAILED);
     CHECK(weir_heap_alloc(heap, 200 * MIB) == NULL); /* a refused request changes nothing */
     char why[1000];
-    CHECK(weir_heap_explain(heap, why, sizeof why) > 0 && strstr(why, "making addresses memory") != NULL);
+    CHECK(weir_heap_explain(heap, why, sizeof(why)) > 0 && strstr(why, "making addresses memory") != NULL);
     CHECK(munmap(others, 160 * MIB) == 0);
     void *large = weir_heap_alloc(heap, 200 * MIB);
     CHECK(large != NULL && weir_heap_check(heap, NULL) == WEIR_OK);

@@ -50,7 +50,7 @@ static int memlock(void)
     CHECK(weir_host_alloc(pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &second) == WEIR_ERR_NO_MEMORY);
     CHECK(second == untouched);
     char text[2048];
-    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text) > 0);
+    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text)) > 0);
     CHECK(strstr(text, "RLIMIT_MEMLOCK is 6 MiB") != NULL && strstr(text, "ulimit -l") != NULL);
     weir_host_stats stats = WEIR_HOST_STATS_INIT;
     CHECK(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
@@ -119,7 +119,7 @@ static int without_affinity_and_files(void)
 static int without_mlock(void)
 {
     static const unsigned calls[] = {SYS_mlock, SYS_mlock2, SYS_mlockall};
-    if (!deny(calls, sizeof calls / sizeof *calls)) {
+    if (!deny(calls, sizeof(calls) / sizeof(*calls))) {
         return NO_FILTERS;
     }
     weir_host_pool *pool = pool_of(LOCKED, 0);
@@ -128,7 +128,7 @@ static int without_mlock(void)
     CHECK(weir_host_alloc(pool, 100, WEIR_HOST_THREAD_NODE, &ptr) == WEIR_ERR_NO_MEMORY);
     CHECK(ptr == NULL);
     char text[2048];
-    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text) > 0 && strstr(text, "locked: ") != NULL);
+    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text)) > 0 && strstr(text, "locked: ") != NULL);
     CHECK(weir_host_pool_destroy(pool) == WEIR_OK);
     return serve(pool_of(LOCKED | UNPINNED, WEIR_HOST_ALLOW_UNPINNED));
 }
@@ -169,7 +169,7 @@ TEST(test_forbidden_calls)
 {
     int (*const bodies[])(void) = {without_numa_calls, without_madvise, without_affinity_and_files, without_mlock,
                                    without_mmap};
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
         const int failed = in_child(bodies[i]);
         if (failed == NO_FILTERS) {
             print_message("this kernel cannot forbid system calls\n");
@@ -312,7 +312,7 @@ TEST(test_a_child_has_no_chunks)
         skip();
     }
     static const weir_host_runtime_ops ops = {
-        .struct_size = sizeof ops, .pinned_alloc = count_alloc_call, .pinned_free = count_free_call};
+        .struct_size = sizeof(ops), .pinned_alloc = count_alloc_call, .pinned_free = count_free_call};
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     runtime.ops = &ops;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -362,7 +362,7 @@ static int load_use_unload(void)
         }
         void *symbol = dlsym(library, "plugin_use");
         CHECK(symbol != NULL);
-        memcpy(&use_in_library, &symbol, sizeof symbol);
+        memcpy(&use_in_library, &symbol, sizeof(symbol));
         for (int i = 0; i < 3; i++) {
             CHECK(pthread_create(&threads[i], NULL, use_and_stay, NULL) == 0);
         }
@@ -371,7 +371,7 @@ static int load_use_unload(void)
         }
         symbol = dlsym(library, "plugin_end");
         int (*end)(void);
-        memcpy(&end, &symbol, sizeof symbol);
+        memcpy(&end, &symbol, sizeof(symbol));
         CHECK(round == 1 || end() == 0); /* in one round the pool is not destroyed */
         CHECK(dlclose(library) == 0);
         atomic_store(&unloaded, true);
@@ -400,12 +400,12 @@ static int unload_while_recorded(void)
     CHECK(library != NULL);
     void *symbol = dlsym(library, "plugin_leave_heap");
     int (*leave_heap)(void);
-    memcpy(&leave_heap, &symbol, sizeof symbol);
+    memcpy(&leave_heap, &symbol, sizeof(symbol));
     CHECK(leave_heap() == 0);
     CHECK(dlclose(library) == 0);
     (void)usleep(100000);
     FILE *file = fopen(path, "r");
-    CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0);
+    CHECK(file != NULL && fread(text, 1, sizeof(text) - 1, file) > 0);
     (void)fclose(file);
     (void)unlink(path);
     CHECK(strstr(text, " 12345 ") != NULL);

@@ -58,7 +58,7 @@ static weir_pool *pool_over(weir_sim *sim, const struct wish *wish)
 
 static struct world open_world(struct wish wish)
 {
-    struct world w = { .sim = device_of(&wish) };
+    struct world w = {.sim = device_of(&wish)};
     w.device = weir_sim_device(w.sim);
     w.pool = pool_over(w.sim, &wish);
     add_streams(&w);
@@ -69,7 +69,7 @@ static struct world open_world(struct wish wish)
 
 TEST(test_create_turns_bad_configs_away)
 {
-    weir_sim *sim = device_of(&(struct wish){ 0 });
+    weir_sim *sim = device_of(&(struct wish){0});
     weir_pool *pool = NULL;
     weir_pool_config good = WEIR_POOL_CONFIG_INIT;
     good.device = weir_sim_device(sim);
@@ -105,8 +105,8 @@ TEST(test_configs_of_other_versions)
     struct {
         weir_pool_config known;
         uint64_t later;
-    } longer = { .known = { .struct_size = sizeof(longer) } };
-    weir_sim *sim = device_of(&(struct wish){ 0 });
+    } longer = {.known = {.struct_size = sizeof(longer)}};
+    weir_sim *sim = device_of(&(struct wish){0});
     weir_pool *pool = NULL;
     longer.known.device = weir_sim_device(sim);
     longer.known.strategy = weir_caching_strategy();
@@ -122,44 +122,43 @@ TEST(test_configs_of_other_versions)
     ok(weir_pool_stream(pool, NULL, &stream));
     ok(weir_pool_alloc(pool, stream, 1, 0, &block));
     struct {
-        weir_stats known;
+        weir_pool_stats known;
         uint64_t later;
-    } stats = { .known = { .struct_size = sizeof(stats) }, .later = 7 };
-    ok(weir_pool_stats(pool, &stats.known));
+    } stats = {.known = {.struct_size = sizeof(stats)}, .later = 7};
+    ok(weir_pool_get_stats(pool, &stats.known));
     assert_int_equal(stats.known.allocs, 1);
-    weir_stats shorter = { .struct_size = offsetof(weir_stats, frees), .frees = 99 };
-    ok(weir_pool_stats(pool, &shorter));
+    weir_pool_stats shorter = {.struct_size = offsetof(weir_pool_stats, frees), .frees = 99};
+    ok(weir_pool_get_stats(pool, &shorter));
     assert_int_equal(shorter.allocs, 1);
     assert_int_equal(shorter.frees, 99);
-    weir_stats empty = { .struct_size = 1 };
-    fails(weir_pool_stats(pool, &empty), WEIR_ERR_INVALID);
+    weir_pool_stats empty = {.struct_size = 1};
+    fails(weir_pool_get_stats(pool, &empty), WEIR_ERR_INVALID);
     ok(weir_pool_destroy(pool));
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
 TEST(test_alloc_turns_bad_requests_away)
 {
-    struct world w = open_world((struct wish){ 0 });
-    struct world other = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
+    struct world other = open_world((struct wish){0});
     weir_block *block = NULL;
     fails(weir_pool_alloc(NULL, w.stream[A], 1, 0, &block), WEIR_ERR_INVALID);
     fails(weir_pool_alloc(w.pool, NULL, 1, 0, &block), WEIR_ERR_INVALID);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, 0, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_alloc(w.pool, other.stream[A], 1, 0, &block), WEIR_ERR_INVALID);
-    static const uint64_t sizes[] = { 0, UINT64_C(1) << 47, (UINT64_C(1) << 47) + 1, UINT64_C(1) << 63, UINT64_MAX - 511,
-                                      UINT64_MAX };
+    static const uint64_t sizes[] = {
+        0, UINT64_C(1) << 47, (UINT64_C(1) << 47) + 1, UINT64_C(1) << 63, UINT64_MAX - 511, UINT64_MAX};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         fails(weir_pool_alloc(w.pool, w.stream[A], sizes[i], 0, &block), WEIR_ERR_INVALID);
     }
-    static const uint64_t alignments[] = { 3, 511, 513, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 47 };
+    static const uint64_t alignments[] = {3, 511, 513, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 47};
     for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
         fails(weir_pool_alloc(w.pool, w.stream[A], 1, alignments[i], &block), WEIR_ERR_INVALID);
     }
     /* Absurd but well formed: out of memory, not undefined. */
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
-    fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, UINT64_C(1) << 46, &block),
-          WEIR_ERR_NO_MEMORY);
+    fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
     assert_null(block);
     assert_int_equal(figures(&w).allocs, 0);
     close_world(&w);
@@ -169,8 +168,8 @@ TEST(test_alloc_turns_bad_requests_away)
 TEST(test_free_turns_foreign_and_freed_blocks_away)
 {
     for (uint32_t flags = 0; flags <= WEIR_POOL_NO_FRONT_CACHE; flags += WEIR_POOL_NO_FRONT_CACHE) {
-        struct world w = open_world((struct wish){ .flags = flags });
-        struct world other = open_world((struct wish){ 0 });
+        struct world w = open_world((struct wish){.flags = flags});
+        struct world other = open_world((struct wish){0});
         weir_block *below = get(&w, A, 1000);
         weir_block *block = get(&w, A, 1000);
         fails(weir_pool_free(NULL, block, w.stream[A]), WEIR_ERR_INVALID);
@@ -197,8 +196,8 @@ TEST(test_free_turns_foreign_and_freed_blocks_away)
 
 TEST(test_the_other_functions_turn_bad_arguments_away)
 {
-    struct world w = open_world((struct wish){ 0 });
-    struct world other = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
+    struct world other = open_world((struct wish){0});
     weir_block *block = get(&w, A, 1000);
     weir_block *found = NULL;
     weir_stream *stream = NULL;
@@ -235,10 +234,10 @@ TEST(test_the_other_functions_turn_bad_arguments_away)
     fails(weir_pool_walk(NULL, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID);
-    fails(weir_pool_stats(NULL, &(weir_stats)WEIR_STATS_INIT), WEIR_ERR_INVALID);
-    fails(weir_pool_stats(w.pool, NULL), WEIR_ERR_INVALID);
-    fails(weir_pool_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
-    fails(weir_pool_oom(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_stats(NULL, &(weir_pool_stats)WEIR_POOL_STATS_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_get_stats(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_get_oom(w.pool, NULL), WEIR_ERR_INVALID);
     assert_string_equal(weir_rung_name((weir_rung)99), "unknown rung");
     /* Hints about events that nobody reported teach nothing and harm nothing. */
     ok(weir_stream_waited(w.pool, w.stream[A], &event));
@@ -253,10 +252,10 @@ TEST(test_the_other_functions_turn_bad_arguments_away)
 
 TEST(test_sizes_are_rounded_and_addresses_aligned)
 {
-    static const uint64_t sizes[] = { 1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000 };
-    static const uint64_t alignments[] = { 0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION };
+    static const uint64_t sizes[] = {1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000};
+    static const uint64_t alignments[] = {0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION};
     for (size_t a = 0; a < sizeof(alignments) / sizeof(alignments[0]); a++) {
-        struct world w = open_world((struct wish){ .capacity = 32 * REGION });
+        struct world w = open_world((struct wish){.capacity = 32 * REGION});
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
             const weir_block *block = get_aligned(&w, A, sizes[s], alignments[a]);
             assert_int_equal(weir_block_size(block), sizes[s]);
@@ -270,7 +269,7 @@ TEST(test_sizes_are_rounded_and_addresses_aligned)
 
 TEST(test_a_region_that_is_aligned_anyway_needs_no_room_for_it)
 {
-    struct world w = open_world((struct wish){ .capacity = REGION });
+    struct world w = open_world((struct wish){.capacity = REGION});
     const weir_block *block = get_aligned(&w, A, REGION, REGION);
     assert_int_equal(weir_block_address(block) % REGION, 0);
     close_world(&w);
@@ -278,7 +277,7 @@ TEST(test_a_region_that_is_aligned_anyway_needs_no_room_for_it)
 
 TEST(test_find_knows_live_blocks_only)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 1000);
     weir_block *found = NULL;
     const uint64_t address = weir_block_address(block);
@@ -297,7 +296,7 @@ TEST(test_find_knows_live_blocks_only)
 
 TEST(test_the_limit_is_exact)
 {
-    struct world w = open_world((struct wish){ .limit = 3 * REGION + 1 });
+    struct world w = open_world((struct wish){.limit = 3 * REGION + 1});
     weir_block *blocks[3];
     for (int i = 0; i < 3; i++) {
         blocks[i] = get(&w, A, REGION);
@@ -311,7 +310,7 @@ TEST(test_the_limit_is_exact)
     assert_int_equal(figures(&w).peak_reserved_bytes, 3 * REGION);
     close_world(&w);
 
-    w = open_world((struct wish){ .limit = REGION - 1 });
+    w = open_world((struct wish){.limit = REGION - 1});
     refused(&w, A, 1);
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(w.sim, &stats));
@@ -322,7 +321,7 @@ TEST(test_the_limit_is_exact)
 static weir_oom_record reason(const struct world *w)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -344,7 +343,7 @@ static void fill_badly(struct world *w, unsigned regions)
 
 TEST(test_a_failure_is_explained_and_the_advice_helps)
 {
-    const struct wish tight = { .limit = 2 * REGION + 100 };
+    const struct wish tight = {.limit = 2 * REGION + 100};
     struct world w = open_world(tight);
     assert_int_equal(reason(&w).failure, 0);
     fill_badly(&w, 2);
@@ -366,11 +365,11 @@ TEST(test_a_failure_is_explained_and_the_advice_helps)
 
     /* The same with the limit that the advice names; a byte less does not do. */
     const uint64_t more = promised(&record);
-    w = open_world((struct wish){ .limit = tight.limit + more });
+    w = open_world((struct wish){.limit = tight.limit + more});
     fill_badly(&w, 2);
     (void)get(&w, B, REGION - 512);
     close_world(&w);
-    w = open_world((struct wish){ .limit = tight.limit + more - 1 });
+    w = open_world((struct wish){.limit = tight.limit + more - 1});
     fill_badly(&w, 2);
     refused(&w, B, REGION - 512);
     close_world(&w);
@@ -383,9 +382,9 @@ TEST(test_o6_the_advice_is_as_of_the_failure)
     uint64_t more = 0;
     for (int turn = 0; turn < 3; turn++) { /* refused; with what the advice names; with a byte less */
         const uint64_t allowed = limit + more - (turn == 2);
-        struct world w = open_world((struct wish){ .limit = allowed, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+        struct world w = open_world((struct wish){.limit = allowed, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
         (void)get(&w, A, REGION);
-        weir_block *idle[2] = { get(&w, B, REGION), get(&w, B, REGION) };
+        weir_block *idle[2] = {get(&w, B, REGION), get(&w, B, REGION)};
         put(&w, idle[0], B);
         put(&w, idle[1], B);
         if (turn == 1) {
@@ -403,7 +402,7 @@ TEST(test_o6_the_advice_is_as_of_the_failure)
 
 TEST(test_a_device_that_refuses_is_named)
 {
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION});
     fill_badly(&w, 2);
     refused(&w, B, 2 * REGION);
     const weir_oom_record record = reason(&w);
@@ -425,12 +424,12 @@ struct helper {
 static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *record)
 {
     struct helper *helper = ctx;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_block *block = NULL;
     helper->calls++;
     assert_true(record->size > 0);
     /* No lock is held: everything may be called. */
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     ok(weir_pool_check(pool, NULL));
     ok(weir_pool_trim(pool, UINT64_MAX, 0, NULL));
     ok(weir_pool_find(pool, weir_block_address(helper->victim), &block));
@@ -443,8 +442,8 @@ static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *r
 
 TEST(test_the_callback_may_free_what_is_needed)
 {
-    struct helper helper = { .give_up = false };
-    struct world w = open_world((struct wish){ .capacity = REGION, .callback = free_the_victim, .ctx = &helper });
+    struct helper helper = {.give_up = false};
+    struct world w = open_world((struct wish){.capacity = REGION, .callback = free_the_victim, .ctx = &helper});
     helper.w = &w;
     helper.victim = get(&w, A, REGION);
     weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_CALLBACK);
@@ -502,8 +501,8 @@ static bool wait_for_a_bystander(void *ctx, weir_pool *pool, const weir_oom_reco
 
 TEST(test_t5_the_callback_holds_no_lock)
 {
-    struct bystander other = { .mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER };
-    struct world w = open_world((struct wish){ .capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other });
+    struct bystander other = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER};
+    struct world w = open_world((struct wish){.capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other});
     other.stream = w.stream[B];
     (void)get(&w, A, 512);
     refused(&w, A, 2 * REGION);
@@ -519,7 +518,7 @@ TEST(test_t5_the_callback_holds_no_lock)
 
 TEST(test_the_front_cache_serves_its_own_stream_only)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get_by(&w, A, 1000, WEIR_RUNG_GROWN);
     const uint64_t address = weir_block_address(block);
     run_on(&w, block, A);
@@ -539,7 +538,7 @@ TEST(test_the_front_cache_serves_its_own_stream_only)
 
 TEST(test_the_front_cache_is_bounded)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[100];
     for (int i = 0; i < 100; i++) {
         blocks[i] = get(&w, A, 512);
@@ -547,11 +546,11 @@ TEST(test_the_front_cache_is_bounded)
     for (int i = 0; i < 100; i++) {
         put(&w, blocks[i], A);
     }
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_true(stats.cached_bytes > 0 && stats.cached_bytes <= stats.reserved_bytes / 32);
     close_world(&w);
 
-    w = open_world((struct wish){ .flags = WEIR_POOL_NO_FRONT_CACHE });
+    w = open_world((struct wish){.flags = WEIR_POOL_NO_FRONT_CACHE});
     put(&w, get(&w, A, 512), A);
     assert_int_equal(figures(&w).cached_bytes, 0);
     (void)get_by(&w, A, 512, WEIR_RUNG_LANE);
@@ -562,7 +561,7 @@ TEST(test_the_front_cache_is_bounded)
 TEST(test_p3_a_full_front_cache_takes_no_more)
 {
     enum { sizes = 40, blocks_each = 10 };
-    struct world w = open_world((struct wish){ .capacity = 4096 * REGION });
+    struct world w = open_world((struct wish){.capacity = 4096 * REGION});
     weir_block *blocks[sizes][blocks_each];
     (void)get(&w, A, 2048 * REGION); /* what is cached in all may be a share of what is reserved */
     for (unsigned i = 0; i < sizes * blocks_each; i++) {
@@ -593,7 +592,7 @@ static void get_two_large(struct world *w, weir_block *blocks[2])
 
 TEST(test_an_event_covers_large_frees_before_it)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     get_two_large(&w, blocks);
     put(&w, blocks[0], A);
@@ -608,7 +607,7 @@ TEST(test_an_event_covers_large_frees_before_it)
 
 TEST(test_an_event_of_the_pool_covers_large_frees_before_it)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     weir_tick mark = 0;
     bool reached = false;
@@ -627,7 +626,7 @@ TEST(test_an_event_of_the_pool_covers_large_frees_before_it)
 
 TEST(test_an_event_does_not_cover_large_frees_after_it)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     get_two_large(&w, blocks);
     tell_order(&w, A, B);
@@ -644,7 +643,7 @@ TEST(test_an_event_does_not_cover_large_frees_after_it)
 /* Their memory serves without a question to the device. */
 TEST(test_large_blocks_join_before_a_large_request)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
     weir_block *high = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -662,7 +661,7 @@ TEST(test_large_blocks_join_before_a_large_request)
 
 TEST(test_own_lane)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_GROWN);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -673,7 +672,7 @@ TEST(test_own_lane)
 
 TEST(test_open_lane)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -682,7 +681,7 @@ TEST(test_open_lane)
     (void)get_by(&w, B, REGION, WEIR_RUNG_OPEN);
     close_world(&w);
 
-    w = open_world((struct wish){ 0 });
+    w = open_world((struct wish){0});
     block = get(&w, A, REGION);
     weir_sim_block_free(w.sim, weir_block_address(block), NULL, "free");
     ok(weir_pool_free_idle(w.pool, block));
@@ -693,7 +692,7 @@ TEST(test_open_lane)
 /* A to B to C: C is ordered after A although it never waited for A itself. */
 TEST(test_ordered_through_a_third_stream)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -707,7 +706,7 @@ TEST(test_ordered_through_a_third_stream)
 /* C learnt of B before B waited for A: that is no order between A and C. */
 TEST(test_an_older_event_teaches_only_what_was_before_it)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -720,7 +719,7 @@ TEST(test_an_older_event_teaches_only_what_was_before_it)
 /* The same from the other end: C waits late for an early event. */
 TEST(test_an_event_teaches_nothing_that_came_after_it)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_event *early = new_event(w.sim);
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -738,7 +737,7 @@ TEST(test_an_event_teaches_nothing_that_came_after_it)
 
 TEST(test_polled)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -750,7 +749,7 @@ TEST(test_polled)
 
 TEST(test_flushed)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
     put(&w, small, A);
@@ -763,7 +762,7 @@ TEST(test_flushed)
 /* In a pool of 4 GiB: blocks of 8 KiB and more may hold a request once they have joined, smaller ones stay. */
 TEST(test_growth_leaves_small_blocks_in_the_front_cache)
 {
-    struct world w = open_world((struct wish){ .capacity = UINT64_C(16) << 30 });
+    struct world w = open_world((struct wish){.capacity = UINT64_C(16) << 30});
     (void)get(&w, A, UINT64_C(4) << 30);
     weir_block *small = get(&w, A, 512);
     weir_block *larger = get(&w, A, 64 << 10);
@@ -778,7 +777,7 @@ TEST(test_growth_leaves_small_blocks_in_the_front_cache)
 
 TEST(test_gathered)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *low = get(&w, A, REGION / 2);
     weir_block *high = get(&w, A, REGION / 2);
     run_on(&w, low, A);
@@ -798,12 +797,12 @@ TEST(test_waited_or_grown_as_the_policy_says)
         weir_growth growth;
         weir_rung rung;
     } cases[] = {
-        { WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED },
-        { WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN },
-        { WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN }, /* less than half of the device is reserved */
+        {WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED},
+        {WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN},
+        {WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN}, /* less than half of the device is reserved */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct world w = open_world((struct wish){ .growth = cases[i].growth });
+        struct world w = open_world((struct wish){.growth = cases[i].growth});
         weir_block *block = get(&w, A, REGION);
         run_on(&w, block, A);
         put(&w, block, A);
@@ -812,7 +811,7 @@ TEST(test_waited_or_grown_as_the_policy_says)
         assert_int_equal(figures(&w).syncs, 0);
         close_world(&w);
     }
-    struct world w = open_world((struct wish){ .capacity = 3 * REGION });
+    struct world w = open_world((struct wish){.capacity = 3 * REGION});
     weir_block *block = get(&w, A, 2 * REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -822,14 +821,14 @@ TEST(test_waited_or_grown_as_the_policy_says)
 
 TEST(test_exchanged)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     put(&w, get(&w, A, REGION), A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
     assert_int_equal(figures(&w).region_frees, 1);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     close_world(&w);
 
-    w = open_world((struct wish){ .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    w = open_world((struct wish){.flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     put(&w, get(&w, A, REGION), A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_GROWN);
     assert_int_equal(figures(&w).region_frees, 0);
@@ -838,7 +837,7 @@ TEST(test_exchanged)
 
 TEST(test_flushed_all)
 {
-    struct world w = open_world((struct wish){ .capacity = REGION, .no_ordering = true });
+    struct world w = open_world((struct wish){.capacity = REGION, .no_ordering = true});
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
     put(&w, small, B);
@@ -849,7 +848,7 @@ TEST(test_flushed_all)
 
 TEST(test_synced)
 {
-    struct world w = open_world((struct wish){ .capacity = REGION });
+    struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
     run_on(&w, block, A);
@@ -866,7 +865,7 @@ TEST(test_synced)
 
 TEST(test_trim)
 {
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     uint64_t released = 0;
     weir_block *idle = get(&w, A, REGION);
     weir_block *busy_block = get(&w, B, REGION);
@@ -894,7 +893,7 @@ TEST(test_trim)
 
 TEST(test_trim_reaches_the_front_caches)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     uint64_t released = 0;
     put(&w, get(&w, A, 512), A);
     put(&w, get(&w, B, 512), B);
@@ -907,7 +906,7 @@ TEST(test_trim_reaches_the_front_caches)
 /* S5: the vendor's handle comes again, and with it nothing of the stream that had it. */
 TEST(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing)
 {
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, B, REGION);
     weir_block *mine = get(&w, A, REGION);
     run_on(&w, block, B);
@@ -932,7 +931,7 @@ TEST(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing)
 
 TEST(test_blocks_outlive_their_stream)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *one = get(&w, A, 5000);
     weir_block *two = get(&w, A, 5000);
     run_on(&w, one, A);
@@ -952,7 +951,7 @@ TEST(test_blocks_outlive_their_stream)
 /* Nothing is asked of a stream that is known to be over, and its memory is everybody's. */
 TEST(test_an_ended_stream_is_not_asked)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *live = get(&w, A, 5000);
     weir_block *block = get(&w, A, 4 * REGION);
     assert_ptr_equal(weir_block_stream(block), w.stream[A]);
@@ -964,7 +963,7 @@ TEST(test_an_ended_stream_is_not_asked)
     fails(weir_stream_ended(NULL, w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_stream_ended(w.pool, NULL), WEIR_ERR_INVALID);
     (void)get_by(&w, B, 4 * REGION, WEIR_RUNG_OPEN);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
     put(&w, live, B);
     check(&w);
@@ -986,7 +985,7 @@ static int destroy_in_a_child(weir_pool *pool)
 
 TEST(test_a_held_pool_is_not_destroyed)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     fails(weir_pool_hold(NULL), WEIR_ERR_INVALID);
     fails(weir_pool_release(NULL), WEIR_ERR_INVALID);
     fails(weir_pool_release(w.pool), WEIR_ERR_INVALID);
@@ -1006,7 +1005,7 @@ TEST(test_a_held_pool_is_not_destroyed)
 
 TEST(test_a_device_under_a_pool_is_not_destroyed)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 5000);
     fails(weir_sim_destroy(w.sim), WEIR_ERR_BUSY);
     fails(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY);
@@ -1017,7 +1016,7 @@ TEST(test_a_device_under_a_pool_is_not_destroyed)
 /* S3: the default stream is a stream, not "no stream". */
 TEST(test_the_null_stream_is_an_ordinary_stream)
 {
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_stream *none = NULL;
     weir_stream *again = NULL;
     weir_block *block = NULL;
@@ -1036,8 +1035,8 @@ TEST(test_the_null_stream_is_an_ordinary_stream)
 
 TEST(test_two_pools_on_one_device)
 {
-    struct world w = open_world((struct wish){ .capacity = 4 * REGION });
-    weir_pool *second = pool_over(w.sim, &(struct wish){ .limit = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 4 * REGION});
+    weir_pool *second = pool_over(w.sim, &(struct wish){.limit = 2 * REGION});
     weir_stream *stream = NULL;
     weir_block *block = NULL;
     weir_block *more = NULL;
@@ -1057,8 +1056,8 @@ TEST(test_two_pools_on_one_device)
 /* S7: a trim waits for the streams of its own pool's device. */
 TEST(test_trim_waits_on_its_own_device)
 {
-    struct world one = open_world((struct wish){ 0 });
-    struct world two = open_world((struct wish){ 0 });
+    struct world one = open_world((struct wish){0});
+    struct world two = open_world((struct wish){0});
     weir_stream *stream_of_one = NULL;
     weir_stream *stream_of_two = NULL;
     weir_block *block = NULL;
@@ -1078,7 +1077,7 @@ TEST(test_trim_waits_on_its_own_device)
 
 TEST(test_a_forked_child_may_destroy)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 5000);
     run_on(&w, block, A);
     put(&w, get(&w, B, 512), B);
@@ -1096,7 +1095,7 @@ TEST(test_a_forked_child_may_destroy)
 
 TEST(test_a_single_threaded_pool_does_the_same)
 {
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     use(&w, block, B);
@@ -1113,14 +1112,14 @@ TEST(test_a_single_threaded_pool_does_the_same)
 /* Without ordering whatever was queued is complete: everything freed is everybody's at once. */
 TEST(test_a_synchronous_device)
 {
-    struct world w = open_world((struct wish){ .no_ordering = true });
+    struct world w = open_world((struct wish){.no_ordering = true});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     use(&w, block, B);
     put(&w, block, A);
     (void)get_by(&w, C, REGION, WEIR_RUNG_OPEN);
     ok(weir_stream_retire(w.pool, w.stream[A]));
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
     close_world(&w);
 }
@@ -1129,15 +1128,15 @@ TEST(test_a_synchronous_device)
 
 TEST(test_statistics)
 {
-    struct world w = { .sim = device_of(&(struct wish){ 0 }) };
+    struct world w = {.sim = device_of(&(struct wish){0})};
     w.device = weir_sim_device(w.sim);
-    w.pool = pool_over(w.sim, &(struct wish){ 0 });
+    w.pool = pool_over(w.sim, &(struct wish){0});
     w.native[A] = new_stream(w.sim);
     ok(weir_pool_stream(w.pool, w.native[A], &w.stream[A]));
     weir_block *block = get(&w, A, 3 * REGION);
     put(&w, block, A);
     block = get(&w, A, 1000);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.allocs, 2);
     assert_int_equal(stats.frees, 1);
     assert_int_equal(stats.requested_bytes, 1000);
@@ -1196,7 +1195,7 @@ static bool see(void *ctx, const weir_walk_entry *entry)
 
 TEST(test_walk_shows_every_state)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *cached = get(&w, A, 512);
     weir_block *live = get(&w, A, 4096);
     weir_block *pending = get(&w, A, 8192);
@@ -1204,13 +1203,13 @@ TEST(test_walk_shows_every_state)
     use(&w, pending, B);
     put(&w, pending, C);
     put(&w, cached, A);
-    struct seen seen = { .stop_after = 0 };
+    struct seen seen = {.stop_after = 0};
     ok(weir_pool_walk(w.pool, see, &seen));
     assert_int_equal(seen.states[WEIR_WALK_FREE], 1);
     assert_int_equal(seen.states[WEIR_WALK_LIVE], 1);
     assert_int_equal(seen.states[WEIR_WALK_CACHED], 1);
     assert_int_equal(seen.states[WEIR_WALK_PENDING], 1);
-    seen = (struct seen){ .stop_after = 2 };
+    seen = (struct seen){.stop_after = 2};
     ok(weir_pool_walk(w.pool, see, &seen));
     assert_int_equal(seen.visits, 2);
     put(&w, live, A);
@@ -1237,8 +1236,8 @@ static bool keep(void *ctx, const char *text, size_t length)
 
 TEST(test_a_recording_pairs_allocs_with_frees)
 {
-    struct world w = open_world((struct wish){ 0 });
-    struct recording recording = { .length = 0 };
+    struct world w = open_world((struct wish){0});
+    struct recording recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = keep;
     config.sink_ctx = &recording;
@@ -1256,7 +1255,7 @@ TEST(test_a_recording_pairs_allocs_with_frees)
     uint64_t lost = 7;
     ok(weir_recorder_stop(recorder, &lost));
     assert_int_equal(lost, 0);
-    uint64_t live[16] = { 0 };
+    uint64_t live[16] = {0};
     unsigned allocs = 0;
     unsigned frees = 0;
     for (char *line = strtok(recording.text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -1285,7 +1284,7 @@ TEST(test_a_recording_pairs_allocs_with_frees)
 TEST(test_s1_a_merged_range_is_as_young_as_its_youngest_part)
 {
     for (int low_first = 0; low_first < 2; low_first++) {
-        struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+        struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *halves[2];
         halves[0] = get(&w, A, REGION / 2);
         halves[1] = get(&w, A, REGION / 2);
@@ -1302,7 +1301,7 @@ TEST(test_s1_a_merged_range_is_as_young_as_its_youngest_part)
 /* S1: what B merges and does not use is B's as of now, not as of an older event of B. */
 TEST(test_s1_a_merge_keeps_the_later_tick)
 {
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST});
     weir_block *x = get(&w, A, REGION / 4);
     weir_block *y = get(&w, A, REGION / 4);
     (void)get(&w, A, REGION / 2);
@@ -1321,7 +1320,7 @@ TEST(test_s1_a_merge_keeps_the_later_tick)
 /* Neighbours that two streams have freed do not join in the lane of either. */
 TEST(test_s1_neighbours_of_two_streams_stay_two)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
     weir_block *high = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -1338,9 +1337,9 @@ TEST(test_s1_neighbours_of_two_streams_stay_two)
 /* S1 again, where the taker joins ranges of two lanes: its own and another's, or two others'. */
 TEST(test_s1_gathering_leaves_a_rest_as_of_now)
 {
-    static const int others[] = { B, D };
+    static const int others[] = {B, D};
     for (int i = 0; i < 2; i++) {
-        struct world w = open_world((struct wish){ .capacity = REGION });
+        struct world w = open_world((struct wish){.capacity = REGION});
         weir_block *x = get(&w, A, REGION / 2);
         weir_block *y = get(&w, others[i], REGION / 2);
         for (int events = 0; events < 5; events++) { /* the ticks of B run ahead of the donors' */
@@ -1365,7 +1364,7 @@ TEST(test_s1_gathering_leaves_a_rest_as_of_now)
 /* S2: the rest of a split keeps the donor's lane and tick. */
 TEST(test_s2_a_split_keeps_the_owner)
 {
-    struct world w = open_world((struct wish){ .capacity = REGION });
+    struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
     tell_order(&w, B, C);
     run_on(&w, block, A);
@@ -1381,9 +1380,9 @@ TEST(test_s2_a_split_keeps_the_owner)
 /* S4: a free belongs to the stream it names, not to the one that allocated. */
 TEST(test_s4_the_freeing_stream_decides)
 {
-    static const uint64_t sizes[] = { 512, REGION }; /* through the front cache, and past it */
+    static const uint64_t sizes[] = {512, REGION}; /* through the front cache, and past it */
     for (int i = 0; i < 2; i++) {
-        struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+        struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *block = get(&w, A, sizes[i]);
         run_on(&w, block, A);
         order(w.sim, w.native[A], w.native[B]);
@@ -1398,7 +1397,7 @@ TEST(test_s4_the_freeing_stream_decides)
 /* S8 and O3: no region goes back while work on it is queued, however urgent. */
 TEST(test_s8_regions_go_back_only_after_the_host_saw_the_end)
 {
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, B, REGION);
     run_on(&w, one, A);
@@ -1418,11 +1417,11 @@ TEST(test_s8_regions_go_back_only_after_the_host_saw_the_end)
  * kernel. */
 TEST(test_s9_no_use_is_forgotten)
 {
-    static const int orders[6][3] = { { B, C, D }, { B, D, C }, { C, B, D }, { C, D, B }, { D, B, C }, { D, C, B } };
+    static const int orders[6][3] = {{B, C, D}, {B, D, C}, {C, B, D}, {C, D, B}, {D, B, C}, {D, C, B}};
     for (int i = 0; i < 6 * 4 * 2; i++) {
         const int *uses = orders[i % 6];
         const int slow = i / 6 % 4; /* A: none of the users */
-        struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_GROW_FIRST });
+        struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *block = get(&w, A, REGION);
         for (int k = 0; k < 3; k++) {
             use(&w, block, uses[k]);
@@ -1449,7 +1448,7 @@ TEST(test_s9_no_use_is_forgotten)
 /* The allocating stream is a user like any other when another one frees. */
 TEST(test_s9_the_owner_may_be_a_user)
 {
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, A);
     run_on(&w, block, A);
@@ -1463,7 +1462,7 @@ TEST(test_s9_the_owner_may_be_a_user)
 
 TEST(test_s9_work_after_the_end_of_a_use_needs_a_new_one)
 {
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
     order(w.sim, w.native[A], w.native[B]);
@@ -1488,7 +1487,7 @@ TEST(test_s9_work_after_the_end_of_a_use_needs_a_new_one)
 /* The tag goes with the free, the uses do not. */
 TEST(test_s9_a_tagged_block_has_uses_too)
 {
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_tag tag = 0;
     weir_block *block = NULL;
     ok(weir_pool_tag(w.pool, "weights", &tag));
@@ -1505,7 +1504,7 @@ TEST(test_s9_a_tagged_block_has_uses_too)
 /* S10: polling asks, and a question that fails is no yes. */
 TEST(test_s10_polling_believes_only_a_yes)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -1529,7 +1528,7 @@ TEST(test_s10_polling_believes_only_a_yes)
 /* O1 and O2: the only fitting memory waits behind a use; one request, not two, gets it. */
 TEST(test_o1_pending_memory_is_searched_after_the_wait)
 {
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, A, REGION);
     use(&w, one, B);
@@ -1552,9 +1551,9 @@ TEST(test_o1_what_the_last_poll_saw_is_searched)
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
     config.costs.call_ns[WEIR_CALL_EVENT_QUERY] = 10; /* the first polls come too early, the last does not */
-    struct world w = { .sim = new_sim(config) };
+    struct world w = {.sim = new_sim(config)};
     w.device = weir_sim_device(w.sim);
-    w.pool = pool_over(w.sim, &(struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    w.pool = pool_over(w.sim, &(struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     for (int i = 0; i < streams; i++) {
         w.native[i] = new_stream(w.sim);
         ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
@@ -1575,7 +1574,7 @@ TEST(test_o1_what_the_last_poll_saw_is_searched)
 /* O5: idle regions in another lane, in the open lane or held by a front cache are exchanged. */
 TEST(test_o5_idle_memory_elsewhere_is_no_reason_to_fail)
 {
-    struct world w = open_world((struct wish){ .capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = get(&w, i, i == 3 ? 512 : REGION);
@@ -1593,7 +1592,7 @@ TEST(test_o5_idle_memory_elsewhere_is_no_reason_to_fail)
 /* A stream in error keeps its own memory from being used, not that of others. */
 TEST(test_a_broken_stream_hides_nothing_of_the_others)
 {
-    struct world w = open_world((struct wish){ .capacity = 4 * REGION });
+    struct world w = open_world((struct wish){.capacity = 4 * REGION});
     weir_block *most = get(&w, A, 3 * REGION);
     weir_block *rest = get(&w, B, REGION);
     use(&w, rest, C);
@@ -1623,7 +1622,7 @@ TEST(test_a_broken_stream_hides_nothing_of_the_others)
  * needs. */
 TEST(test_p1_exact_sizes_only)
 {
-    struct world w = open_world((struct wish){ .capacity = 64 * REGION });
+    struct world w = open_world((struct wish){.capacity = 64 * REGION});
     for (uint64_t granules = 1; granules <= 80; granules++) {
         weir_block *small = get(&w, A, granules * 512);
         put(&w, small, A);
@@ -1640,7 +1639,7 @@ TEST(test_p1_exact_sizes_only)
  * size serves requests of the bin below it, never those of the next one above. */
 TEST(test_p1_a_block_serves_the_bin_below_it)
 {
-    struct world w = open_world((struct wish){ .capacity = 256 * REGION });
+    struct world w = open_world((struct wish){.capacity = 256 * REGION});
     put(&w, get(&w, A, 128 * REGION), A);
     (void)get(&w, A, 512); /* the rest stays in A's lane, so that later requests flush no front cache */
     for (uint64_t granules = 65; granules < 128; granules += 2) {
@@ -1658,7 +1657,7 @@ TEST(test_p1_a_block_serves_the_bin_below_it)
 /* P2: neighbouring regions stay two. */
 TEST(test_p2_nothing_merges_across_regions)
 {
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *low = get(&w, A, REGION);
     weir_block *high = get(&w, A, REGION);
     assert_int_equal(weir_block_address(low) + REGION, weir_block_address(high));

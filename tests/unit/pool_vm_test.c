@@ -48,7 +48,7 @@ static struct world open_world(struct wish wish)
 }
 
 /* The statistics, get_by and refused, with a check of the pool. */
-static weir_stats checked(const struct world *w)
+static weir_pool_stats checked(const struct world *w)
 {
     check(w);
     return figures(w);
@@ -144,19 +144,19 @@ static bool note_entry(void *ctx, const weir_walk_entry *entry)
 
 TEST(test_memory_is_mapped_where_it_is_missing)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *first = get_checked(&w, A, 1000, WEIR_RUNG_MAPPED);
     assert_int_equal(held(&w), PAGE);
     weir_block *second = get_checked(&w, A, PAGE, WEIR_RUNG_MAPPED); /* goes on where the first page ends */
     assert_int_equal(held(&w), 2 * PAGE);
     assert_int_equal(weir_block_address(second), weir_block_address(first) + 1024);
     (void)get_checked(&w, A, PAGE - 1024, WEIR_RUNG_LANE);
-    struct seen seen = { .at = 0 };
+    struct seen seen = {.at = 0};
     ok(weir_pool_walk(w.pool, note_entry, &seen));
     assert_int_equal(seen.bytes[WEIR_WALK_LIVE], 2 * PAGE);
     assert_int_equal(seen.bytes[WEIR_WALK_FREE], 0);
     assert_true(seen.bytes[WEIR_WALK_UNMAPPED] >= 62 * PAGE);
-    const weir_stats stats = checked(&w);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_creates, 2);
     assert_int_equal(stats.vm_maps, 2);
     assert_int_equal(stats.vm_unmaps + stats.vm_destroys + stats.vm_moved_bytes + stats.region_allocs, 0);
@@ -167,7 +167,7 @@ TEST(test_memory_is_mapped_where_it_is_missing)
 
 TEST(test_large_alignments)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     (void)get(&w, A, 1000);
     for (uint64_t align = 4 * KIB; align <= 16 * PAGE; align *= 4) {
         const uint64_t before = held(&w);
@@ -182,12 +182,12 @@ TEST(test_large_alignments)
 /* Six free pages lie between live ones; a device that is full gives no more. */
 TEST(test_idle_granules_move_when_the_device_is_full)
 {
-    struct world w = open_world((struct wish){ .capacity = 12 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 12 * PAGE});
     weir_block *blocks[12];
     checkerboard(&w, A, blocks, 12);
     sync_stream(w.sim, w.native[A]);
     (void)get_checked(&w, A, 6 * PAGE, WEIR_RUNG_REMAPPED);
-    weir_stats stats = checked(&w);
+    weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.reserved_bytes, 12 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     assert_int_equal(stats.vm_creates, 12);
@@ -201,7 +201,7 @@ TEST(test_idle_granules_move_when_the_device_is_full)
 
 TEST(test_idle_granules_move_under_a_limit)
 {
-    struct world w = open_world((struct wish){ .limit = 10 * PAGE + 1000 });
+    struct world w = open_world((struct wish){.limit = 10 * PAGE + 1000});
     weir_block *blocks[10];
     checkerboard(&w, A, blocks, 10);
     (void)must_refuse(&w, A, 6 * PAGE);
@@ -216,9 +216,9 @@ TEST(test_idle_granules_move_under_a_limit)
 
 /* Live blocks of 30 MiB, then as much again in another cut: the second time round idle granules are used, although the
  * device has plenty. */
-static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_stats *stats)
+static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *stats)
 {
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB, .flags = flags });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = flags});
     weir_block *blocks[60];
     for (int round = 0; round < 6; round++) {
         const uint64_t size = round % 2 == 0 ? 3 * MIB : 7 * MIB;
@@ -245,7 +245,7 @@ static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_stats *stats
 TEST(test_little_more_is_taken_than_was_ever_live)
 {
     uint64_t peak = 0;
-    weir_stats stats;
+    weir_pool_stats stats;
     rounds_of_two_cuts(0, &peak, &stats);
     assert_true(stats.peak_reserved_bytes <= peak + peak / 20 + 8 * MIB);
 }
@@ -253,7 +253,7 @@ TEST(test_little_more_is_taken_than_was_ever_live)
 /* 40 granules of 128 KiB, every second one idle, and a request that needs them all. */
 static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 {
-    struct world w = open_world((struct wish){ .capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes });
+    struct world w = open_world((struct wish){.capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes});
     weir_block *blocks[40];
     for (int i = 0; i < 40; i++) {
         blocks[i] = get(&w, A, PAGE);
@@ -269,7 +269,7 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 
 TEST(test_how_much_may_lie_idle_is_configured)
 {
-    assert_int_equal(reserved_with(0, 0), 64);       /* 6 MiB more than lives: nothing moves */
+    assert_int_equal(reserved_with(0, 0), 64);         /* 6 MiB more than lives: nothing moves */
     assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24, and three granules at least */
     assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
     assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);
@@ -277,8 +277,8 @@ TEST(test_how_much_may_lie_idle_is_configured)
 
 TEST(test_idle_memory_stays_when_it_is_kept)
 {
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
-    struct world mover = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
+    struct world mover = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *blocks[2][40];
     for (int i = 0; i < 40; i++) {
         blocks[0][i] = get(&w, A, 2 * MIB);
@@ -303,7 +303,7 @@ TEST(test_idle_memory_stays_when_it_is_kept)
 TEST(test_nothing_is_taken_away_under_a_kernel)
 {
     for (int asking = A; asking <= B; asking++) {
-        struct world w = open_world((struct wish){ .capacity = 8 * PAGE });
+        struct world w = open_world((struct wish){.capacity = 8 * PAGE});
         weir_block *blocks[8];
         checkerboard(&w, A, blocks, 8);
         const uint64_t before = weir_sim_now(w.sim);
@@ -318,7 +318,7 @@ TEST(test_nothing_is_taken_away_under_a_kernel)
 /* While memory can be created nobody waits for a kernel. */
 TEST(test_a_running_kernel_makes_nobody_wait)
 {
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *block = get(&w, A, 100 * MIB);
     weir_block *pin = get(&w, A, MIB);
     run_on(&w, block, A);
@@ -333,7 +333,7 @@ TEST(test_a_running_kernel_makes_nobody_wait)
 /* Freed on one stream, used by another whose kernel runs longest. */
 TEST(test_uses_keep_granules)
 {
-    struct world w = open_world((struct wish){ .capacity = 4 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 4 * PAGE});
     weir_block *block = get(&w, A, 3 * PAGE);
     run_on(&w, block, A);
     ok(weir_pool_use(w.pool, block, w.stream[B]));
@@ -355,7 +355,7 @@ TEST(test_uses_keep_granules)
 
 TEST(test_trim_takes_granules_anywhere)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[16];
     uint64_t released = 77;
     checkerboard(&w, A, blocks, 16);
@@ -382,7 +382,7 @@ TEST(test_trim_takes_granules_anywhere)
 /* Half of a granule is in use: it stays. */
 TEST(test_trim_keeps_granules_in_use)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *low = get(&w, A, PAGE / 2);
     weir_block *high = get(&w, A, 2 * PAGE);
     put(&w, high, A);
@@ -401,7 +401,7 @@ TEST(test_trim_keeps_granules_in_use)
 /* Small blocks wait in the front cache; a block above an eighth of a granule joins its neighbours at once. */
 TEST(test_large_blocks_do_not_wait)
 {
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .front = true });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .front = true});
     weir_block *large[4];
     for (int i = 0; i < 4; i++) {
         large[i] = get(&w, A, 300 * KIB);
@@ -420,7 +420,7 @@ TEST(test_large_blocks_do_not_wait)
 
 static struct world open_large_world(uint64_t capacity)
 {
-    return open_world((struct wish){ .capacity = capacity, .handle = 64 * PAGE });
+    return open_world((struct wish){.capacity = capacity, .handle = 64 * PAGE});
 }
 
 TEST(test_a_large_request_takes_one_handle)
@@ -430,7 +430,7 @@ TEST(test_a_large_request_takes_one_handle)
     assert_int_equal(checked(&w).vm_creates, 1);
     (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is shared */
     (void)get(&w, A, PAGE / 2);
-    const weir_stats stats = checked(&w);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_creates, 3);
     assert_int_equal(stats.vm_maps, 3);
     assert_int_equal(stats.reserved_bytes, 31 * PAGE);
@@ -469,9 +469,9 @@ TEST(test_memory_beside_a_large_handle_is_found_at_once)
     for (int i = 0; i < 12; i++) {
         put(&w, single[i], A);
     }
-    const weir_stats before = checked(&w);
+    const weir_pool_stats before = checked(&w);
     (void)get(&w, A, 2 * PAGE);
-    const weir_stats after = checked(&w);
+    const weir_pool_stats after = checked(&w);
     assert_int_equal(after.events_recorded, before.events_recorded);
     assert_int_equal(after.vm_creates, before.vm_creates);
     close_world(&w);
@@ -481,12 +481,12 @@ TEST(test_memory_beside_a_large_handle_is_found_at_once)
  * move on: it is destroyed, and the hole is filled with handles of that size. */
 TEST(test_a_large_handle_that_moves_on_is_broken_up)
 {
-    struct world w = open_world((struct wish){ .limit = 33 * PAGE, .handle = 16 * PAGE });
+    struct world w = open_world((struct wish){.limit = 33 * PAGE, .handle = 16 * PAGE});
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
     put(&w, low, A);
     weir_block *high = get_checked(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_stats stats = checked(&w);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
     assert_int_equal(stats.vm_moved_bytes, 0);
     assert_int_equal(stats.reserved_bytes, 29 * PAGE);
@@ -513,7 +513,7 @@ TEST(test_a_large_handle_is_split_when_it_must_be)
 /* The only place for the request within the limit has a part of an idle handle. */
 TEST(test_a_large_handle_in_the_way_is_broken_up)
 {
-    struct world w = open_world((struct wish){ .limit = 10 * PAGE, .handle = 64 * PAGE });
+    struct world w = open_world((struct wish){.limit = 10 * PAGE, .handle = 64 * PAGE});
     weir_block *high = get(&w, A, PAGE / 2);
     weir_block *low = get(&w, A, PAGE / 2);
     const uint64_t start = weir_block_address(low);
@@ -532,12 +532,12 @@ TEST(test_a_large_handle_in_the_way_is_broken_up)
 /* A handle that a hole can take as it is moves as a whole, in two calls. */
 TEST(test_a_large_handle_moves_as_a_whole)
 {
-    struct world w = open_world((struct wish){ .limit = 32 * PAGE, .handle = 64 * PAGE });
+    struct world w = open_world((struct wish){.limit = 32 * PAGE, .handle = 64 * PAGE});
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
     put(&w, low, A);
     (void)get_checked(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_stats stats = checked(&w);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_unmaps, 1);
     assert_int_equal(stats.vm_destroys, 0);
     assert_int_equal(stats.vm_moved_bytes, 16 * PAGE);
@@ -576,7 +576,8 @@ TEST(test_trim_gives_back_whole_handles)
  * served. */
 TEST(test_a_split_that_fails_loses_nothing)
 {
-    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_CREATE, WEIR_CALL_VM_MAP };
+    static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_CREATE,
+                                             WEIR_CALL_VM_MAP};
     for (size_t c = 0; c < 4; c++) {
         struct world w = open_large_world(24 * PAGE);
         weir_block *block = get(&w, A, 24 * PAGE);
@@ -676,11 +677,11 @@ static weir_device *reserves_little(weir_device *device)
 TEST(test_a_further_range_is_reserved)
 {
     most_reserved = 8 * PAGE;
-    struct world w = open_world((struct wish){ .wrap = reserves_little });
+    struct world w = open_world((struct wish){.wrap = reserves_little});
     for (int i = 0; i < 8; i++) {
         (void)get(&w, A, 5 * PAGE); /* one in each range */
     }
-    weir_stats stats = checked(&w);
+    weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 40 * PAGE);
     for (int i = 0; i < 8; i++) {
@@ -696,7 +697,7 @@ TEST(test_a_further_range_is_reserved)
 TEST(test_no_addresses_is_out_of_memory)
 {
     most_reserved = 2 * PAGE;
-    struct world w = open_world((struct wish){ .wrap = reserves_little });
+    struct world w = open_world((struct wish){.wrap = reserves_little});
     const weir_oom_record record = must_refuse(&w, A, 3 * PAGE);
     assert_int_equal(record.device_status, WEIR_ERR_NO_MEMORY);
     (void)get(&w, A, 2 * PAGE);
@@ -706,7 +707,7 @@ TEST(test_no_addresses_is_out_of_memory)
 
 TEST(test_absurd_requests)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = NULL;
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
@@ -719,7 +720,7 @@ TEST(test_absurd_requests)
 
 TEST(test_the_record_speaks_of_granules)
 {
-    struct world w = open_world((struct wish){ .capacity = 8 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 8 * PAGE});
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
     for (size_t i = 1; i < 8; i += 2) {
@@ -743,7 +744,7 @@ TEST(test_the_record_speaks_of_granules)
 
 TEST(test_the_record_names_the_limit)
 {
-    struct world w = open_world((struct wish){ .limit = 4 * PAGE });
+    struct world w = open_world((struct wish){.limit = 4 * PAGE});
     (void)get(&w, A, PAGE);
     const weir_oom_record record = must_refuse(&w, A, 4 * PAGE);
     assert_non_null(strstr(record.text, "the pool's limit of 512.00 KiB"));
@@ -758,15 +759,15 @@ TEST(test_the_record_names_the_limit)
 /* The k-th call of a kind fails while seven granules are gathered from between live blocks: everything is as before. */
 TEST(test_a_move_that_fails_leaves_everything_as_it_was)
 {
-    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_MAP };
+    static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_MAP};
     for (size_t c = 0; c < 2; c++) {
         for (uint64_t k = 1; k <= 6; k++) {
-            struct world w = open_world((struct wish){ .limit = 14 * PAGE });
+            struct world w = open_world((struct wish){.limit = 14 * PAGE});
             weir_block *blocks[14];
             checkerboard(&w, A, blocks, 14);
             sync_stream(w.sim, w.native[A]);
             ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* sees that it is idle */
-            const weir_stats before = checked(&w);
+            const weir_pool_stats before = checked(&w);
             weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
             fault.call = calls[c];
             fault.nth = k;
@@ -775,7 +776,7 @@ TEST(test_a_move_that_fails_leaves_everything_as_it_was)
             /* The ladder tries again: a failure that passes costs nothing but time. */
             weir_block *block = get(&w, A, 7 * PAGE);
             assert_true(weir_block_size(block) == 7 * PAGE);
-            const weir_stats after = checked(&w);
+            const weir_pool_stats after = checked(&w);
             assert_int_equal(after.device_failures, before.device_failures + 1);
             assert_int_equal(after.reserved_bytes, before.reserved_bytes);
             assert_int_equal(after.free_bytes, 0);
@@ -791,12 +792,12 @@ TEST(test_a_move_that_fails_for_good_is_taken_back)
 {
     enum { missing = 7, more_attempts = 40 };
     for (uint64_t creates = 0; creates < missing; creates += 2) {
-        struct world w = open_world((struct wish){ .limit = (14 + creates) * PAGE });
+        struct world w = open_world((struct wish){.limit = (14 + creates) * PAGE});
         weir_block *blocks[14];
         checkerboard(&w, A, blocks, 14);
         sync_stream(w.sim, w.native[A]);
         ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL));
-        const weir_stats before = checked(&w);
+        const weir_pool_stats before = checked(&w);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = WEIR_CALL_VM_MAP;
         fault.nth = 1;
@@ -810,7 +811,7 @@ TEST(test_a_move_that_fails_for_good_is_taken_back)
         weir_block *block = NULL;
         fails(weir_pool_alloc(w.pool, w.stream[A], 7 * PAGE, 0, &block), WEIR_ERR_DEVICE);
         weir_sim_fault_clear(w.sim);
-        const weir_stats after = checked(&w);
+        const weir_pool_stats after = checked(&w);
         assert_int_equal(after.reserved_bytes, before.reserved_bytes);
         assert_int_equal(after.free_bytes, before.free_bytes);
         assert_int_equal(after.vm_creates - before.vm_creates, after.vm_destroys - before.vm_destroys);
@@ -825,7 +826,7 @@ TEST(test_a_move_that_fails_for_good_is_taken_back)
  * can. */
 TEST(test_a_device_that_never_unmaps)
 {
-    struct world w = open_world((struct wish){ .capacity = 8 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 8 * PAGE});
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
@@ -850,7 +851,7 @@ TEST(test_a_device_that_never_unmaps)
 /* A handle that cannot be destroyed is kept, counted, and used before anything is created. */
 TEST(test_a_spare_handle_is_used_first)
 {
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 3 * PAGE);
     put(&w, block, A);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
@@ -860,7 +861,7 @@ TEST(test_a_spare_handle_is_used_first)
     uint64_t released = 0;
     fails(weir_pool_trim(w.pool, 0, 0, &released), WEIR_ERR_DEVICE);
     assert_int_equal(released, PAGE);
-    weir_stats stats = checked(&w);
+    weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.reserved_bytes, 2 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     (void)get(&w, A, 3 * PAGE);
@@ -869,7 +870,7 @@ TEST(test_a_spare_handle_is_used_first)
     assert_int_equal(stats.vm_creates, 4);
     /* And again, but now the next trim gets rid of it. */
     close_world(&w);
-    w = open_world((struct wish){ 0 });
+    w = open_world((struct wish){0});
     block = get(&w, A, 2 * PAGE);
     put(&w, block, A);
     fault.nth = 1;
@@ -884,9 +885,9 @@ TEST(test_a_spare_handle_is_used_first)
 /* Destroy gives everything back when each call fails once, and says so when one fails for good. */
 TEST(test_destroy_tries_twice)
 {
-    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_RELEASE };
+    static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_RELEASE};
     for (size_t c = 0; c < 3; c++) {
-        struct world w = open_world((struct wish){ 0 });
+        struct world w = open_world((struct wish){0});
         put(&w, get(&w, A, 3 * PAGE), A);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = calls[c];
@@ -896,7 +897,7 @@ TEST(test_destroy_tries_twice)
         assert_int_equal(held(&w), 0);
         assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
     }
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     (void)get(&w, A, 3 * PAGE);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     fault.call = WEIR_CALL_VM_DESTROY;
@@ -944,8 +945,8 @@ static void churn_with_contents(const weir_strategy_ops *strategy, uint64_t seed
 {
     enum { most = 24 };
     const uint64_t page = 16 * KIB;
-    struct world w = open_world(
-        (struct wish){ .page = page, .capacity = 40 * page, .mode = WEIR_SIM_BACKED, .strategy = strategy });
+    struct world w =
+        open_world((struct wish){.page = page, .capacity = 40 * page, .mode = WEIR_SIM_BACKED, .strategy = strategy});
     weir_block *blocks[most];
     uint8_t values[most];
     size_t count = 0;
@@ -989,7 +990,7 @@ TEST(test_live_blocks_keep_their_contents)
 /* Every granule has a free slot or two of a slab in use; and one is made of free slots only. */
 TEST(test_slots_are_given_up)
 {
-    struct world w = open_world((struct wish){ .capacity = 8 * PAGE, .strategy = weir_size_class_strategy() });
+    struct world w = open_world((struct wish){.capacity = 8 * PAGE, .strategy = weir_size_class_strategy()});
     weir_block *blocks[256];
     for (int i = 0; i < 256; i++) {
         blocks[i] = get(&w, A, 4 * KIB);
@@ -1015,8 +1016,8 @@ TEST(test_slots_are_given_up)
 static struct world slots_below_a_kernel(weir_block **slot)
 {
     const uint64_t page = 64 * KIB;
-    struct world w = open_world(
-        (struct wish){ .page = page, .capacity = 96 * page, .limit = 69 * page, .handle = 1, .strategy = weir_size_class_strategy() });
+    struct world w = open_world((struct wish){
+        .page = page, .capacity = 96 * page, .limit = 69 * page, .handle = 1, .strategy = weir_size_class_strategy()});
     weir_block *low = get(&w, A, 16 * page);
     weir_block *high = get(&w, A, 24 * page);
     assert_int_equal(weir_block_address(high), weir_block_address(low) + 16 * page);

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/weir_record_XXXXXX";
-static char path[sizeof folder + 32];
+static char path[sizeof(folder) + 32];
 
 static int make_folder(void **state)
 {
@@ -33,7 +33,7 @@ static int make_folder(void **state)
     if (mkdtemp(folder) == NULL) {
         return -1;
     }
-    (void)snprintf(path, sizeof path, "%s/run.wtr", folder);
+    (void)snprintf(path, sizeof(path), "%s/run.wtr", folder);
     return 0;
 }
 
@@ -69,7 +69,7 @@ static size_t count_lines(const char *text, char kind)
 
 static void note(weir_recorder *recorder, weir_trace_kind kind, uint64_t id)
 {
-    weir_recorder_note(recorder, &(weir_trace_event){ .kind = kind, .id = id, .size = 8, .stream = 0 });
+    weir_recorder_note(recorder, &(weir_trace_event){.kind = kind, .id = id, .size = 8, .stream = 0});
 }
 
 /* --- nothing is lost --- */
@@ -114,7 +114,7 @@ TEST(test_more_events_than_rings_hold)
 TEST(test_it_is_written_meanwhile)
 {
     weir_recorder *recorder = NULL;
-    const struct timespec moment = { .tv_nsec = 5000000 };
+    const struct timespec moment = {.tv_nsec = 5000000};
     size_t seen = 0;
     assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
     note(recorder, WEIR_TRACE_ALLOC, 1);
@@ -151,8 +151,8 @@ TEST(test_an_old_file_is_replaced)
 TEST(test_no_such_folder)
 {
     weir_recorder *recorder = NULL;
-    char nowhere[sizeof path + 16];
-    (void)snprintf(nowhere, sizeof nowhere, "%s/no/run.wtr", folder);
+    char nowhere[sizeof(path) + 16];
+    (void)snprintf(nowhere, sizeof(nowhere), "%s/no/run.wtr", folder);
     errno = 0;
     assert_int_equal(weir_recorder_create_file(nowhere, NULL, &recorder), WEIR_ERR_DEVICE);
     assert_int_equal(errno, ENOENT);
@@ -202,7 +202,7 @@ static void meet_signal(int number)
  * thread writes, and when a ring is full this thread does. */
 TEST(test_disk_that_fills_up)
 {
-    const struct rlimit little = { .rlim_cur = 100001, .rlim_max = RLIM_INFINITY };
+    const struct rlimit little = {.rlim_cur = 100001, .rlim_max = RLIM_INFINITY};
     struct rlimit before;
     weir_recorder *recorder = NULL;
     uint64_t lost = 0;
@@ -248,7 +248,7 @@ static bool fails_to_record(void)
  * pending afterwards. */
 TEST(test_a_file_that_cannot_grow)
 {
-    const struct rlimit none = { 0, 0 };
+    const struct rlimit none = {0, 0};
     int status = 0;
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -276,8 +276,8 @@ TEST(test_a_file_that_cannot_grow)
 TEST(test_a_pipe_without_a_reader)
 {
     weir_recorder *recorder = NULL;
-    char pipe_path[sizeof path + 8];
-    (void)snprintf(pipe_path, sizeof pipe_path, "%s.pipe", path);
+    char pipe_path[sizeof(path) + 8];
+    (void)snprintf(pipe_path, sizeof(pipe_path), "%s.pipe", path);
     (void)signal(SIGPIPE, meet_signal);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
     const int reader = open(pipe_path, O_RDONLY | O_NONBLOCK);
@@ -335,8 +335,8 @@ static void count_and_end(weir_recorder *recorder, const char *name, size_t allo
 
 TEST(test_asked_for_by_the_environment)
 {
-    char second_path[sizeof path + 4];
-    (void)snprintf(second_path, sizeof second_path, "%s.2", path);
+    char second_path[sizeof(path) + 4];
+    (void)snprintf(second_path, sizeof(second_path), "%s.2", path);
     (void)unsetenv("WEIR_RECORD");
     assert_null(weir__recorder_from_environment("heap"));
     assert_int_equal(setenv("WEIR_RECORD", "", 1), 0);

@@ -55,7 +55,7 @@ static void assert_events(const output *out, const char *expected)
         const char *const end = strchr(line, '\n') + 1;
         const char *const from = *line == 'p' ? line + 1 : line + 2 + strspn(line + 2, "0123456789");
         if (*line != '#') {
-            assert_true(length + (size_t)(end - from) + 2 < sizeof body);
+            assert_true(length + (size_t)(end - from) + 2 < sizeof(body));
             body[length++] = *line;
             memcpy(body + length, from, (size_t)(end - from));
             length += (size_t)(end - from);
@@ -76,7 +76,7 @@ static void stop_and_expect(weir_recorder *recorder, output *out, uint64_t lost,
 
 /* --- shorthand for events --- */
 
-#define NOTE(recorder, ...) weir_recorder_note(recorder, &(weir_trace_event){ __VA_ARGS__ })
+#define NOTE(recorder, ...) weir_recorder_note(recorder, &(weir_trace_event){__VA_ARGS__})
 
 static void note_alloc(weir_recorder *recorder, uint64_t id, uint64_t size)
 {
@@ -97,7 +97,7 @@ static void note_realloc(weir_recorder *recorder, char half, uint64_t old_id, ui
 
 TEST(test_header)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
     assert_string_equal(out.text, "#wtr 1\n#src weir recorder\n#clock ns\n");
@@ -106,7 +106,7 @@ TEST(test_header)
 
 TEST(test_every_kind)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x1000, .size = 64, .stream = 7, .address = 0x1000, .device = 1);
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 0x2000, .size = 4096, .stream = 9, .extra = 64, .device = 2,
@@ -143,7 +143,7 @@ TEST(test_every_kind)
 /* An event without a line, or with an incomplete one, is left out and does not count as lost. */
 TEST(test_what_is_ignored)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     NOTE(recorder, .kind = WEIR_TRACE_MARK, .mode = 'I', .name = "here");
     NOTE(recorder, .kind = WEIR_TRACE_POOL, .mode = '+');
@@ -151,13 +151,13 @@ TEST(test_what_is_ignored)
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 1, .size = 1, .stream = WEIR_TRACE_NONE);
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 1, .size = 1, .device = 4096);
     weir_recorder_note(recorder, NULL);
-    weir_recorder_note(NULL, &(weir_trace_event){ .kind = WEIR_TRACE_TRIM });
+    weir_recorder_note(NULL, &(weir_trace_event){.kind = WEIR_TRACE_TRIM});
     stop_and_expect(recorder, &out, 0, "");
 }
 
 TEST(test_names_come_again)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_free(recorder, 0x10);
@@ -170,7 +170,7 @@ TEST(test_names_come_again)
 
 TEST(test_the_name_zero)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0, 1);
     note_free(recorder, 0);
@@ -180,7 +180,7 @@ TEST(test_the_name_zero)
 
 TEST(test_a_free_that_was_lost)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_alloc(recorder, 0x10, 2);
@@ -193,7 +193,7 @@ TEST(test_a_free_that_was_lost)
 /* A block whose alloc is recorded is not prior to the recording, and a prior block has no second beginning. */
 TEST(test_prior_blocks)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x10, .size = 1, .stream = 7);
@@ -207,7 +207,7 @@ TEST(test_prior_blocks)
 
 TEST(test_realloc_moves_and_stays)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
@@ -234,7 +234,7 @@ static void alloc_in_another_thread(weir_recorder *recorder)
 /* The allocator gives the old memory to another thread before realloc returns. */
 TEST(test_realloc_in_two_halves)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
@@ -247,7 +247,7 @@ TEST(test_realloc_in_two_halves)
 
 TEST(test_realloc_that_failed)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
@@ -260,7 +260,7 @@ TEST(test_realloc_that_failed)
 
 TEST(test_realloc_of_an_unknown_block)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
     note_realloc(recorder, 'B', 0x30, 0, 0);
@@ -274,7 +274,7 @@ TEST(test_realloc_of_an_unknown_block)
 
 TEST(test_full_ring)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 4);
     uint64_t lost = 0;
     for (uint64_t id = 1; id <= 6; id++) {
@@ -388,7 +388,7 @@ static void check_lives(const output *out)
         char stream = 0;
         char short_line[64]; /* sscanf reads all the text that it is given */
         next_line = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
-        (void)snprintf(short_line, sizeof short_line, "%.*s", (int)(next_line - line), line);
+        (void)snprintf(short_line, sizeof(short_line), "%.*s", (int)(next_line - line), line);
         if (*line == 'a') {
             assert_int_equal(sscanf(short_line, "a %*u %llu", &first), 1);
             assert_true(first == next);
@@ -410,8 +410,8 @@ static void check_lives(const output *out)
 
 TEST(test_threads)
 {
-    output out = { NULL, 0 };
-    shared all = { .recorder = create(&out, 1u << 17) };
+    output out = {NULL, 0};
+    shared all = {.recorder = create(&out, 1u << 17)};
     pthread_t feeders[threads];
     pthread_t drainer;
     uint64_t lost = 1;
@@ -433,7 +433,7 @@ TEST(test_threads)
 /* The recorder does not record the child's events, and the child can release it. */
 TEST(test_fork)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     int status = 0;
     note_alloc(recorder, 1, 1);

@@ -1,7 +1,7 @@
 /* tests/unit/routing_test.c: promises of routing beyond the contract: the half that serves a request, strategies that
  * cannot be a half, and that no request fails if the other half has the memory. */
-#include "../rig/strategy.h"
 #include "../rig/sim.h"
+#include "../rig/strategy.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>
@@ -21,7 +21,7 @@ static uint64_t region_for(uint64_t hint, uint64_t size)
 
 static bool gather_for(uint64_t size, bool last_resort)
 {
-    const weir_tick limits[lanes] = { WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX };
+    const weir_tick limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
     return gather(1, 0, limits, size, last_resort);
 }
 
@@ -34,8 +34,7 @@ TEST(size_decides_up_to_the_threshold)
 {
     const uint64_t thresholds[] = {0, 4 * MIB, 700};
     for (size_t i = 0; i < 3; i++) {
-        const weir_routing_config config = {.struct_size = sizeof(config),
-                                            .threshold_bytes = thresholds[i]};
+        const weir_routing_config config = {.struct_size = sizeof(config), .threshold_bytes = thresholds[i]};
         const uint64_t threshold = thresholds[i] != 0 ? thresholds[i] : MIB;
         renew(&config);
         const uint64_t region = 8 * MIB;
@@ -49,8 +48,7 @@ TEST(size_decides_up_to_the_threshold)
         give(&one, 1, 0);
         weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
         rig.ops->stats(rig.state, &stats);
-        assert_true(stats.regions == 2 && stats.region_bytes == 2 * region &&
-                    stats.taken_ranges == 0);
+        assert_true(stats.regions == 2 && stats.region_bytes == 2 * region && stats.taken_ranges == 0);
     }
 }
 
@@ -144,7 +142,10 @@ static void refused(const weir_strategy_ops *strategy)
 TEST(what_cannot_be_routed_to_is_refused)
 {
     const uint32_t flags[] = {
-        WEIR_STRATEGY_PRIVATE_LANES, WEIR_STRATEGY_RETURNS_REGIONS, WEIR_STRATEGY_NO_FRONT_CACHE, WEIR_STRATEGY_ROUTES,
+        WEIR_STRATEGY_PRIVATE_LANES,
+        WEIR_STRATEGY_RETURNS_REGIONS,
+        WEIR_STRATEGY_NO_FRONT_CACHE,
+        WEIR_STRATEGY_ROUTES,
         1u << 31,
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
@@ -196,10 +197,8 @@ TEST(a_half_that_refuses_its_config_refuses_all)
 
 TEST(halves_get_their_configs)
 {
-    const weir_caching_config small = {.struct_size = sizeof(small),
-                                       .small_region_bytes = 7 * REGION};
-    const weir_caching_config large = {.struct_size = sizeof(large),
-                                       .large_region_bytes = 3 * REGION};
+    const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = 7 * REGION};
+    const weir_caching_config large = {.struct_size = sizeof(large), .large_region_bytes = 3 * REGION};
     const weir_routing_config config = {
         .struct_size = sizeof(config),
         .small_strategy = weir_caching_strategy(),
@@ -249,10 +248,10 @@ static void must_free(struct world *w, weir_block *block)
     ok(weir_pool_check(w->pool, NULL));
 }
 
-static weir_stats pool_stats(const struct world *w)
+static weir_pool_stats pool_stats(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -269,7 +268,7 @@ TEST(an_idle_region_is_exchanged)
         struct world w = open_world(REGION, 0);
         must_free(&w, must_alloc(&w, sizes[i]));
         weir_block *block = must_alloc(&w, sizes[1 - i]);
-        const weir_stats stats = pool_stats(&w);
+        const weir_pool_stats stats = pool_stats(&w);
         assert_int_equal(stats.served[WEIR_RUNG_EXCHANGED], 1);
         assert_int_equal(stats.reserved_bytes, REGION);
         must_free(&w, block);

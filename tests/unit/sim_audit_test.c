@@ -725,15 +725,15 @@ TEST(test_what_work_is_called)
 TEST(test_long_tags_are_cut)
 {
     char tag[200];
-    memset(tag, 'x', sizeof tag - 1);
-    tag[sizeof tag - 1] = '\0';
+    memset(tag, 'x', sizeof(tag) - 1);
+    tag[sizeof(tag) - 1] = '\0';
     hand_out(0, MIB, t.a, tag);
     take_back(0, t.a, tag);
     take_back(0, t.a, tag);
     weir_sim_finding f;
     assert_true(weir_sim_finding_at(t.sim, 0, &f));
-    assert_int_equal(strlen(f.later.tag), sizeof f.later.tag - 1);
-    assert_true(strlen(f.text) + 1 < sizeof f.text);
+    assert_int_equal(strlen(f.later.tag), sizeof(f.later.tag) - 1);
+    assert_true(strlen(f.text) + 1 < sizeof(f.text));
 }
 
 int main(void)

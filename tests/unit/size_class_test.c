@@ -59,8 +59,7 @@ TEST(a_class_is_not_a_size)
 TEST(slabs_fill_and_refill)
 {
     static weir_range taken[200];
-    const weir_size_class_config config = {
-        .struct_size = sizeof config, .slab_region_bytes = 128 * KIB};
+    const weir_size_class_config config = {.struct_size = sizeof(config), .slab_region_bytes = 128 * KIB};
     for (uint64_t slots = 1; slots <= 132; slots += slots < 10 || slots > 60 ? 1 : 9) {
         for (uint64_t granules = 1; granules <= 3; granules++) {
             renew(&config);
@@ -292,21 +291,19 @@ TEST(configs)
     assert_int_equal(try_config(rig.ops, &config), WEIR_ERR_INVALID);
 
     /* A region for slabs so small that there are none: every request is a range of its own size. */
-    config = (weir_size_class_config){.struct_size = sizeof config, .slab_region_bytes = GRANULE};
+    config = (weir_size_class_config){.struct_size = sizeof(config), .slab_region_bytes = GRANULE};
     renew(&config);
     add_region(REGION, 1);
     assert_int_equal(must_take(1, 17 * GRANULE).size, 17 * GRANULE);
 
     /* The region is so large that the table of classes ends first. */
-    config = (weir_size_class_config){.struct_size = sizeof config,
-                                      .small_bytes = UINT64_MAX,
-                                      .slab_region_bytes = UINT64_C(1) << 44};
+    config = (weir_size_class_config){
+        .struct_size = sizeof(config), .small_bytes = UINT64_MAX, .slab_region_bytes = UINT64_C(1) << 44};
     renew(&config);
     add_region(UINT64_C(1) << 44, 1);
     for (unsigned shift = 9; shift < 43; shift++) {
         weir_range range = must_take(1, (UINT64_C(1) << shift) + 1);
-        assert_true(range.size - ((UINT64_C(1) << shift) + 1) <=
-                    (UINT64_C(1) << shift) / 8 + GRANULE);
+        assert_true(range.size - ((UINT64_C(1) << shift) + 1) <= (UINT64_C(1) << shift) / 8 + GRANULE);
         give(&range, 1, 0);
     }
 }

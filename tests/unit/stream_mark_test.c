@@ -134,7 +134,7 @@ TEST(test_failures)
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     busy(w.sim, w.native[0], 1000);
     const weir_tick first = mark(&w, 0);
-    const weir_device_call calls[] = { WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_QUERY };
+    const weir_device_call calls[] = {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_QUERY};
     for (size_t i = 0; i < 3; i++) {
         fault.call = calls[i];
         fault.nth = 1;
@@ -191,7 +191,7 @@ TEST(test_threads)
     struct player players[4];
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
-        players[i] = (struct player){ .w = &w, .stream = i % 2 };
+        players[i] = (struct player){.w = &w, .stream = i % 2};
         assert_int_equal(pthread_create(&threads[i], NULL, mark_and_ask, &players[i]), 0);
     }
     for (int i = 0; i < 4; i++) {

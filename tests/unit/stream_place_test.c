@@ -33,7 +33,7 @@ TEST(test_no_clock)
     run_on(&w, get(&w, A, SIZE), A);
     is_clean(w.sim);
     assert_int_equal(figures(&w).region_allocs, 2); /* B's memory was not to be had without a wait */
-    end_world(&w); /* a wait for all streams fails: one is broken */
+    end_world(&w);                                  /* a wait for all streams fails: one is broken */
 }
 
 /* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. There

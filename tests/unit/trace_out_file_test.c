@@ -62,7 +62,7 @@ static void assert_holds(const char *path, const char *text)
     char found[64] = "";
     FILE *const file = fopen(path, "r");
     assert_non_null(file);
-    const size_t length = fread(found, 1, sizeof found - 1, file);
+    const size_t length = fread(found, 1, sizeof(found) - 1, file);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(length, strlen(text));
     assert_string_equal(found, text);
@@ -151,15 +151,15 @@ TEST(test_two_at_once)
 
 TEST(test_refused)
 {
-    struct out_file file = { .fd = 77 };
+    struct out_file file = {.fd = 77};
     char name[300];
     assert_false(out_file_open(&file, "nowhere/a"));
     assert_int_equal(errno, ENOENT);
     assert_false(out_file_open(&file, "."));
     assert_int_equal(errno, EISDIR);
     assert_false(out_file_open(&file, ""));
-    memset(name, 'n', sizeof name);
-    name[sizeof name - 1] = '\0';
+    memset(name, 'n', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
     assert_false(out_file_open(&file, name));
     assert_int_equal(errno, ENAMETOOLONG);
     assert_int_equal(file.fd, 77);
@@ -186,7 +186,7 @@ TEST(test_pipe)
     const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
     begin(&file, "pipe");
-    assert_int_equal(read(reader, text, sizeof text), 3);
+    assert_int_equal(read(reader, text, sizeof(text)), 3);
     assert_string_equal(text, "new");
     assert_int_equal(files_here(), 1);
     assert_true(out_file_aim(&file, "pipe"));
@@ -295,8 +295,8 @@ static int end_by(int number, bool ignored)
 
 TEST(test_signals)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         const int status = end_by(numbers[i], false);
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), numbers[i]);

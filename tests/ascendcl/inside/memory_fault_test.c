@@ -110,7 +110,7 @@ static void give(int i, aclrtStream stream)
 static void pool_go(void)
 {
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 16 * MIB;
     uint32_t on = 1;
@@ -147,7 +147,7 @@ static void pool_go(void)
     give(0, streams[1]);
     if (good(aclrtMemPoolDestroy(pool))) {
         pool = NULL;
-        memset(blocks, 0, sizeof blocks);
+        memset(blocks, 0, sizeof(blocks));
     }
 }
 
@@ -159,7 +159,7 @@ static void pool_clean(void)
         acl_ok(aclrtMemPoolDestroy(pool));
     }
     pool = NULL;
-    memset(blocks, 0, sizeof blocks);
+    memset(blocks, 0, sizeof(blocks));
 }
 
 static void *host;
@@ -179,7 +179,7 @@ static void host_go(void)
     char key[65];
     void *device = NULL;
     if (good(aclrtMalloc(&device, PAGE, ACL_MEM_MALLOC_HUGE_FIRST))) {
-        if (good(aclrtIpcMemGetExportKey(device, PAGE, key, sizeof key, 0))) {
+        if (good(aclrtIpcMemGetExportKey(device, PAGE, key, sizeof(key), 0))) {
             acl_ok(aclrtIpcMemClose(key));
         }
         while (!good(aclrtFree(device))) {
@@ -246,7 +246,7 @@ TEST(host_memory_runs_out)
         print_message("malloc cannot be replaced here: not tried\n");
         return;
     }
-    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
         const size_t before = left();
         uint64_t nth = 0;
         for (host_struck = true; host_struck;) {
@@ -267,7 +267,7 @@ TEST(host_memory_runs_out)
 
 TEST(the_device_fails_once)
 {
-    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
         fail_device(&trials[i], WEIR_OK); /* each call with its own status */
         fail_device(&trials[i], WEIR_ERR_DEVICE);
     }
@@ -276,11 +276,11 @@ TEST(the_device_fails_once)
 /* Every second, third, ... call of one kind fails, so calls that undo a failure may fail too. */
 TEST(the_device_fails_again_and_again)
 {
-    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE, WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
-                                             WEIR_CALL_VM_UNMAP,  WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
+    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE,  WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
+                                             WEIR_CALL_VM_UNMAP,   WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
                                              WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
     for (size_t i = 0; i < 2; i++) {
-        for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
             const size_t before = left();
             for (uint64_t nth = 1; nth < 8; nth++) {
                 weir_sim_fault fault = WEIR_SIM_FAULT_INIT;

@@ -23,7 +23,7 @@ static void init_with_copy(struct rig *rig)
 
 static void start(struct rig *rig, enum layout layout)
 {
-    memset(rig, 0, sizeof *rig);
+    memset(rig, 0, sizeof(*rig));
     rig->ops = tested->ops;
     rig->layout = layout;
     rig->low = FIRST_ADDRESS + (layout == SHIFTED ? UINT64_C(0x7345) << 30 : 0);
@@ -72,16 +72,14 @@ static size_t add_region_at(struct rig *rig, uint64_t size, uint64_t hint, weir_
     rig->low = address < rig->low ? address : rig->low;
     rig->high = address + size > rig->high ? address + size : rig->high;
     void *handle = NULL;
-    weir_status status =
-        rig->ops->region_add(rig->state, address, size, hint, lane, tick, &handle);
+    weir_status status = rig->ops->region_add(rig->state, address, size, hint, lane, tick, &handle);
     REQUIRE(rig, status == WEIR_OK, "region_add failed");
     size_t index = rig->region_count;
-    rig->regions = must(realloc(rig->regions, (index + 1) * sizeof *rig->regions));
-    rig->regions[index] = (struct place){
-        .address = address, .size = size, .hint = hint, .handle = handle, .alive = true};
+    rig->regions = must(realloc(rig->regions, (index + 1) * sizeof(*rig->regions)));
+    rig->regions[index] =
+        (struct place){.address = address, .size = size, .hint = hint, .handle = handle, .alive = true};
     rig->region_count++;
-    struct piece whole = {
-        .region = index, .address = address, .size = size, .lane = lane, .tick = tick};
+    struct piece whole = {.region = index, .address = address, .size = size, .lane = lane, .tick = tick};
     insert_piece(&rig->book, rig->book.count, &whole);
     compare(rig);
     return index;
@@ -132,13 +130,10 @@ static bool remove_region(struct rig *rig, size_t region, const weir_tick *limit
     if (rig->ops->region_idle != NULL) {
         require_idle_found(rig, limits, lanes);
     }
-    weir_status status =
-        rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
-    REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY,
-            "region_remove: neither done nor busy");
+    weir_status status = rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
+    REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY, "region_remove: neither done nor busy");
     REQUIRE(rig, expected || status == WEIR_ERR_BUSY, "region_remove took a region that is in use");
-    REQUIRE(rig, !expected || status == WEIR_OK,
-            "region_remove refused a region that nobody's work can touch");
+    REQUIRE(rig, !expected || status == WEIR_OK, "region_remove refused a region that nobody's work can touch");
     if (expected) {
         rig->regions[region].alive = false;
         for (size_t i = rig->book.count; i-- > 0;) {
@@ -157,8 +152,7 @@ static bool is_small(uint64_t size)
 }
 
 /* True if `size` bytes at `align` fit into `bytes` bytes of a region at every start address. */
-static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size,
-                        uint64_t align)
+static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size, uint64_t align)
 {
     const struct place *place = &rig->regions[region];
     uint64_t granule = rig->ops->granule_bytes;
@@ -169,44 +163,36 @@ static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, ui
            bytes >= round_up(size, granule) + (align > granule ? align - granule : 0);
 }
 
-static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size,
-                            uint64_t align)
+static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align)
 {
     if (tested->refuses_early || tested->sets_aside || limit != WEIR_TICK_MAX) {
         return;
     }
     for (size_t i = 0; i < rig->book.count; i++) {
         const struct piece *piece = &rig->book.at[i];
-        REQUIRE(rig,
-                piece->taken || piece->lane != lane ||
-                    !surely_fits(rig, piece->region, piece->size, size, align),
+        REQUIRE(rig, piece->taken || piece->lane != lane || !surely_fits(rig, piece->region, piece->size, size, align),
                 "alloc refused although a range of the lane fits");
     }
 }
 
-static void require_fit(const struct rig *rig, const struct piece *piece, const weir_range *range,
-                        weir_lane lane, weir_tick limit)
+static void require_fit(const struct rig *rig, const struct piece *piece, const weir_range *range, weir_lane lane,
+                        weir_tick limit)
 {
     REQUIRE(rig, !piece->taken, "alloc handed out a taken range");
-    REQUIRE(rig, range->size <= piece->address + piece->size - range->address,
-            "alloc handed out beyond a free range");
+    REQUIRE(rig, range->size <= piece->address + piece->size - range->address, "alloc handed out beyond a free range");
     REQUIRE(rig, piece->lane == lane, "alloc took from another lane");
-    REQUIRE(rig, lane == WEIR_LANE_OPEN || piece->tick <= limit,
-            "alloc took a range whose tick is above the limit");
+    REQUIRE(rig, lane == WEIR_LANE_OPEN || piece->tick <= limit, "alloc took a range whose tick is above the limit");
 }
 
 /* Returns the token, or NULL if the strategy refuses. */
-static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
-                   weir_range *out)
+static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *out)
 {
     const weir_range unset = {.address = 77, .size = 77, .token = rig};
     weir_range range = unset;
     weir_status status = rig->ops->alloc(rig->state, lane, limit, size, align, &range);
     if (status != WEIR_OK) {
         REQUIRE(rig, status == WEIR_ERR_NO_MEMORY, "alloc failed for another reason than memory");
-        REQUIRE(rig,
-                range.address == unset.address && range.size == unset.size &&
-                    range.token == unset.token,
+        REQUIRE(rig, range.address == unset.address && range.size == unset.size && range.token == unset.token,
                 "a failed alloc wrote its result");
         require_refusal(rig, lane, limit, size, align);
         compare(rig);
@@ -269,15 +255,13 @@ static uint64_t promote(struct rig *rig, weir_lane lane, weir_tick limit)
     }
     join_all(&rig->book);
     uint64_t moved = rig->ops->promote(rig->state, lane, limit);
-    REQUIRE(rig, moved == expected,
-            "promote says that other bytes moved than those at or below the limit");
+    REQUIRE(rig, moved == expected, "promote says that other bytes moved than those at or below the limit");
     compare(rig);
     return moved;
 }
 
 /* True if eligible neighbours, or a single range, certainly hold the request. */
-static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes,
-                          uint64_t size, uint64_t align)
+static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes, uint64_t size, uint64_t align)
 {
     for (size_t i = 0; i < rig->book.count; i++) {
         size_t region = rig->book.at[i].region;
@@ -297,8 +281,7 @@ static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t
 
 static bool differs(const struct piece *expected, const struct piece *seen)
 {
-    if (seen->address != expected->address || seen->size != expected->size ||
-        seen->taken != expected->taken) {
+    if (seen->address != expected->address || seen->size != expected->size || seen->taken != expected->taken) {
         return true;
     }
     return !seen->taken && (seen->lane != expected->lane || !same_tick(expected, seen));
@@ -311,8 +294,7 @@ static const struct piece *gathered_range(const struct rig *rig, weir_lane lane)
     for (size_t i = 0; i < rig->seen.count && i < rig->book.count; i++) {
         const struct piece *seen = &rig->seen.at[i];
         if (differs(&rig->book.at[i], seen)) {
-            REQUIRE(rig, !seen->taken && seen->lane == lane,
-                    "gather changed a range that is not in the lane");
+            REQUIRE(rig, !seen->taken && seen->lane == lane, "gather changed a range that is not in the lane");
             return seen;
         }
     }
@@ -352,11 +334,9 @@ static bool gather_only(struct rig *rig, weir_lane lane, weir_tick tick, const w
                         uint64_t size, uint64_t align, bool last_resort)
 {
     bool fits = some_run_fits(rig, limits, lanes, size, align);
-    bool found =
-        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, last_resort);
+    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, last_resort);
     if (!found) {
-        REQUIRE(rig, tested->refuses_early || !fits,
-                "gather found nothing although eligible neighbours fit");
+        REQUIRE(rig, tested->refuses_early || !fits, "gather found nothing although eligible neighbours fit");
         compare(rig);
         return false;
     }
@@ -364,8 +344,7 @@ static bool gather_only(struct rig *rig, weir_lane lane, weir_tick tick, const w
     const struct piece *changed = gathered_range(rig, lane);
     if (changed != NULL) {
         struct piece whole = *changed;
-        REQUIRE(rig, lane == WEIR_LANE_OPEN || whole.tick >= tick,
-                "gather made a range of an earlier tick");
+        REQUIRE(rig, lane == WEIR_LANE_OPEN || whole.tick >= tick, "gather made a range of an earlier tick");
         book_gathered(rig, &whole, tick, limits, lanes);
     }
     compare(rig);
@@ -390,8 +369,8 @@ static bool gather_as(struct rig *rig, weir_lane lane, const weir_tick *limits, 
     return gather_at(rig, lane, tick_now(rig, lane), limits, lanes, size, align, last_resort);
 }
 
-static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
-                   uint64_t size, uint64_t align)
+static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes, uint64_t size,
+                   uint64_t align)
 {
     return gather_as(rig, lane, limits, lanes, size, align, tested->sets_aside);
 }
@@ -443,9 +422,10 @@ static void require_only_around(const struct rig *rig, const struct pieces *befo
         const size_t same = i < low ? i : rig->seen.count - (before->count - i);
         const struct piece *piece = &before->at[i];
         const struct piece *seen = &rig->seen.at[same];
-        REQUIRE(rig, (i >= low && i <= high) ||
-                         (same < rig->seen.count && seen->address == piece->address && seen->size == piece->size &&
-                          seen->taken == piece->taken && seen->lane == piece->lane && same_tick(piece, seen)),
+        REQUIRE(rig,
+                (i >= low && i <= high) ||
+                    (same < rig->seen.count && seen->address == piece->address && seen->size == piece->size &&
+                     seen->taken == piece->taken && seen->lane == piece->lane && same_tick(piece, seen)),
                 "claim changed a range that lies apart from what it took");
     }
 }
@@ -514,14 +494,11 @@ static void *grow(struct rig *rig, weir_lane lane, uint64_t size, uint64_t align
 {
     uint64_t reserved = add_up(rig).region_bytes;
     uint64_t bytes = rig->ops->region_size(rig->state, size, align, reserved, GRANULARITY);
-    REQUIRE(rig, bytes >= size && bytes % GRANULARITY == 0,
-            "region_size: too small or no multiple of the granularity");
-    uint64_t start_at =
-        tested->whole_regions && align > rig->ops->granule_bytes ? align : rig->ops->granule_bytes;
+    REQUIRE(rig, bytes >= size && bytes % GRANULARITY == 0, "region_size: too small or no multiple of the granularity");
+    uint64_t start_at = tested->whole_regions && align > rig->ops->granule_bytes ? align : rig->ops->granule_bytes;
     add_region(rig, bytes, rig->one_kind ? 0 : size, lane, start_at, gap);
     void *token = alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL);
-    REQUIRE(rig, token != NULL,
-            "alloc fails in a new region of the size that region_size asked for");
+    REQUIRE(rig, token != NULL, "alloc fails in a new region of the size that region_size asked for");
     return token;
 }
 
@@ -599,15 +576,15 @@ static void begin_case(struct rig *rig, enum needs needs)
 }
 
 /* Begins a case: a function of `rig`, a strategy without regions. */
-#define CASE(name, needs)                                                                                          \
-    static void name##_on(struct rig *rig);                                                                        \
-    static void name(void)                                                                                         \
-    {                                                                                                              \
-        struct rig rig;                                                                                            \
-        begin_case(&rig, needs);                                                                                   \
-        name##_on(&rig);                                                                                           \
-        stop(&rig);                                                                                                \
-    }                                                                                                              \
+#define CASE(name, needs)                                                                                              \
+    static void name##_on(struct rig *rig);                                                                            \
+    static void name(void)                                                                                             \
+    {                                                                                                                  \
+        struct rig rig;                                                                                                \
+        begin_case(&rig, needs);                                                                                       \
+        name##_on(&rig);                                                                                               \
+        stop(&rig);                                                                                                    \
+    }                                                                                                                  \
     static void name##_on(struct rig *rig)
 
 #endif

@@ -70,9 +70,9 @@ CASE(claim_takes_exactly_what_it_is_asked_for, CLAIMS)
     const uint64_t at = rig->regions[region].address;
     void *middle = claim(rig, at + 4 * granule, 4 * granule, NULL, 0);
     assert_non_null(middle);
-    assert_null(claim(rig, at + 4 * granule, 4 * granule, NULL, 0)); /* taken */
-    assert_null(claim(rig, at + 2 * granule, 3 * granule, NULL, 0)); /* its end is taken */
-    assert_null(claim(rig, at + 7 * granule, 2 * granule, NULL, 0)); /* its start is taken */
+    assert_null(claim(rig, at + 4 * granule, 4 * granule, NULL, 0));  /* taken */
+    assert_null(claim(rig, at + 2 * granule, 3 * granule, NULL, 0));  /* its end is taken */
+    assert_null(claim(rig, at + 7 * granule, 2 * granule, NULL, 0));  /* its start is taken */
     assert_null(claim(rig, at + 12 * granule, 8 * granule, NULL, 0)); /* it lies in two regions */
     void *next = claim(rig, at + 8 * granule, granule, NULL, 0);
     void *last = claim(rig, at + 15 * granule, granule, NULL, 0);

@@ -99,9 +99,9 @@ CASE(gather_keeps_a_later_tick_of_its_own_lane, GATHERS)
         REQUIRE(rig, rig->ops->gather(rig->state, 1, 5, limits, LANES, 2 * granule, 1, tested->sets_aside),
                 "gather found nothing although eligible neighbours fit");
         set_limits(limits, 8);
-        REQUIRE(rig, rig->ops->alloc(rig->state, 1, 8, 2 * granule, 1, &range) != WEIR_OK &&
-                          rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, LANES) ==
-                              WEIR_ERR_BUSY,
+        REQUIRE(rig,
+                rig->ops->alloc(rig->state, 1, 8, 2 * granule, 1, &range) != WEIR_OK &&
+                    rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, LANES) == WEIR_ERR_BUSY,
                 "gather lost a tick");
         set_limits(limits, 9);
         REQUIRE(rig, rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, LANES) == WEIR_OK,

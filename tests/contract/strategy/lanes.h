@@ -6,8 +6,7 @@
 
 CASE(free_merges_in_every_order, ANY)
 {
-    static const unsigned orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const unsigned orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t order = 0; order < 6; order++) {
         restart(rig);
         uint64_t granule = rig->ops->granule_bytes;
@@ -101,8 +100,7 @@ CASE(promote_opens_one_lane, ANY)
     promote(rig, 1, 41);
     promote(rig, 3, WEIR_TICK_MAX);
     promote(rig, 4, WEIR_TICK_MAX);
-    if (!private_lanes(rig) && !tested->refuses_early &&
-        take(rig, WEIR_LANE_OPEN, 8 * granule) == NULL) {
+    if (!private_lanes(rig) && !tested->refuses_early && take(rig, WEIR_LANE_OPEN, 8 * granule) == NULL) {
         weir_tick limits[LANES];
         set_limits(limits, WEIR_TICK_MAX);
         assert_true(tested->sets_aside && gather(rig, WEIR_LANE_OPEN, limits, LANES, 8 * granule, 1));
@@ -113,7 +111,7 @@ CASE(promote_opens_one_lane, ANY)
 CASE(ticks_may_go_down, SHARES_LANES)
 {
     static const weir_tick ticks[] = {50, 10, 40, 20, 30, 10};
-    enum { count = sizeof ticks / sizeof ticks[0] };
+    enum { count = sizeof(ticks) / sizeof(ticks[0]) };
     void *tokens[2 * count];
     fill(rig, 1, tokens, 2 * count);
     rig->now[1] = 50;
@@ -134,7 +132,7 @@ CASE(lanes_have_high_numbers, SHARES_LANES)
     rig->high_lanes = HIGH_LANE;
     /* 44 equals HIGH_LANE modulo 256. */
     static const weir_lane lanes[] = {31, 32, 33, 44, 63, 64, 65, 255, 256, HIGH_LANE};
-    enum { count = sizeof lanes / sizeof lanes[0] };
+    enum { count = sizeof(lanes) / sizeof(lanes[0]) };
     uint64_t granule = rig->ops->granule_bytes;
     void *tokens[count];
     weir_tick limits[HIGH_LANE + 1];

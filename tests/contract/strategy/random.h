@@ -49,8 +49,7 @@ static void keep_in_log(struct program *program, uint64_t value)
 
 static weir_lane draw_lane(struct program *program)
 {
-    return chance(&program->random, 10) ? WEIR_LANE_OPEN
-                                        : (weir_lane)(1 + below(&program->random, program->lanes));
+    return chance(&program->random, 10) ? WEIR_LANE_OPEN : (weir_lane)(1 + below(&program->random, program->lanes));
 }
 
 /* Returns a tick for a free: usually the lane's latest tick, sometimes an earlier one, as rule 5 allows. */
@@ -68,16 +67,13 @@ static uint64_t draw_size(struct program *program, const struct rig *rig)
         return size - below(&program->random, 2);
     }
     uint64_t size = granule * (1 + below(&program->random, program->most));
-    return tested->whole_regions || chance(&program->random, 50)
-               ? size
-               : size - below(&program->random, granule);
+    return tested->whole_regions || chance(&program->random, 50) ? size : size - below(&program->random, granule);
 }
 
 static uint64_t draw_align(struct program *program, const struct rig *rig)
 {
-    return chance(&program->random, program->aligned)
-               ? rig->ops->granule_bytes << below(&program->random, 5)
-               : UINT64_C(1) << below(&program->random, 10);
+    return chance(&program->random, program->aligned) ? rig->ops->granule_bytes << below(&program->random, 5)
+                                                      : UINT64_C(1) << below(&program->random, 10);
 }
 
 /* Draws a region, often tiny, so that all its edges are near. */
@@ -92,8 +88,7 @@ static void draw_region(struct program *program, struct rig *rig)
     }
     uint64_t size = round_up(hint, granule);
     if (!tested->whole_regions) {
-        size += is_small(hint) ? granule * below(&program->random, 24)
-                               : below(&program->random, 9) << 19;
+        size += is_small(hint) ? granule * below(&program->random, 24) : below(&program->random, 9) << 19;
     }
     uint64_t gap = chance(&program->random, 60) ? 0 : granule * (1 + below(&program->random, 7));
     const weir_lane lane = draw_lane(program);
@@ -135,8 +130,7 @@ static void step_alloc(struct program *program, struct rig *rig)
 }
 
 /* Returns the lane that a taken piece is freed into: any lane, or the one that its region's memory belongs to. */
-static weir_lane lane_to_free_into(struct program *program, const struct rig *rig,
-                                   const struct piece *piece)
+static weir_lane lane_to_free_into(struct program *program, const struct rig *rig, const struct piece *piece)
 {
     return private_lanes(rig) ? piece->lane : draw_lane(program);
 }
@@ -162,8 +156,7 @@ static void draw_limits(struct program *program, const struct rig *rig, weir_tic
 {
     limits[0] = WEIR_TICK_MAX;
     for (weir_lane lane = 1; lane < LANES; lane++) {
-        limits[lane] = chance(&program->random, 30) ? WEIR_TICK_MAX
-                                                    : below(&program->random, rig->now[lane] + 2);
+        limits[lane] = chance(&program->random, 30) ? WEIR_TICK_MAX : below(&program->random, rig->now[lane] + 2);
     }
 }
 
@@ -176,8 +169,7 @@ static void step_remove(struct program *program, struct rig *rig)
     size_t pick = (size_t)below(&program->random, alive);
     weir_tick limits[LANES];
     draw_limits(program, rig, limits);
-    size_t lanes =
-        chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
+    size_t lanes = chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
     for (size_t i = 0; i < rig->region_count; i++) {
         if (rig->regions[i].alive && pick-- == 0) {
             remove_region(rig, i, limits, lanes);
@@ -196,8 +188,7 @@ static void step_gather(struct program *program, struct rig *rig)
     draw_limits(program, rig, limits);
     weir_lane lane = (weir_lane)below(&program->random, program->lanes + 1);
     limits[lane] = WEIR_TICK_MAX;
-    size_t lanes =
-        chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
+    size_t lanes = chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
     uint64_t size = draw_size(program, rig) + rig->ops->granule_bytes * below(&program->random, 8);
     uint64_t align = draw_align(program, rig);
     const bool last_resort = tested->sets_aside || chance(&program->random, 20);
@@ -269,7 +260,7 @@ static void step(struct program *program, struct rig *rig)
 
 static void prepare(struct program *program, uint64_t seed)
 {
-    memset(program, 0, sizeof *program);
+    memset(program, 0, sizeof(*program));
     program->random.state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
     for (int i = 0; i < 8; i++) {
         draw(&program->random);
@@ -340,8 +331,7 @@ static void random_programs(void)
 
 static void require_same_log(uint64_t seed, const struct program *one, const struct program *two)
 {
-    if (one->log_count != two->log_count ||
-        memcmp(one->log, two->log, one->log_count * sizeof *one->log) != 0) {
+    if (one->log_count != two->log_count || memcmp(one->log, two->log, one->log_count * sizeof(*one->log)) != 0) {
         fail_msg("the same calls on shifted regions are placed otherwise (seed %llu)", (unsigned long long)seed);
     }
 }

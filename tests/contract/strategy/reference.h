@@ -54,7 +54,7 @@ struct rig {
     const weir_strategy_ops *ops;
     void *state;
     size_t state_bytes;
-    void *config; /* the copy that init got, or NULL */
+    void *config;       /* the copy that init got, or NULL */
     struct pieces book; /* the expected ranges, in the order of walk */
     struct pieces seen; /* the ranges that the last walk showed */
     struct place *regions;
@@ -62,12 +62,12 @@ struct rig {
     enum layout layout;
     uint64_t low; /* the address range in use: a new region lies above or below it */
     uint64_t high;
-    weir_tick now[HIGH_LANE + 1]; /* the latest tick of each lane's stream */
-    weir_lane high_lanes;         /* 0, or lanes up to HIGH_LANE are in use */
-    bool one_kind;        /* all regions serve requests of every size */
+    weir_tick now[HIGH_LANE + 1];       /* the latest tick of each lane's stream */
+    weir_lane high_lanes;               /* 0, or lanes up to HIGH_LANE are in use */
+    bool one_kind;                      /* all regions serve requests of every size */
     const weir_record *gone[MOST_GONE]; /* a ring buffer */
     size_t gone_count;
-    uint64_t seed;        /* of the random program, for messages */
+    uint64_t seed; /* of the random program, for messages */
     unsigned step;
 };
 
@@ -94,26 +94,26 @@ static void explain(const struct rig *rig)
     for (size_t i = 0; i < rig->book.count; i++) {
         const struct piece *piece = &rig->book.at[i];
         (void)printf("  expected region %zu +%llu %llu bytes %s lane %u tick %llu\n", piece->region,
-                    (unsigned long long)(piece->address - rig->regions[piece->region].address),
-                    (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
-                    (unsigned long long)piece->tick);
+                     (unsigned long long)(piece->address - rig->regions[piece->region].address),
+                     (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
+                     (unsigned long long)piece->tick);
     }
     for (size_t i = 0; i < rig->seen.count; i++) {
         const struct piece *piece = &rig->seen.at[i];
         (void)printf("  seen     region %zu +%llu %llu bytes %s lane %u tick %llu\n", piece->region,
-                    (unsigned long long)(piece->address - rig->regions[piece->region].address),
-                    (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
-                    (unsigned long long)piece->tick);
+                     (unsigned long long)(piece->address - rig->regions[piece->region].address),
+                     (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
+                     (unsigned long long)piece->tick);
     }
 }
 
-#define REQUIRE(rig, condition, what)                                                              \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            explain(rig);                                                                          \
-            fail_msg("%s: %s (seed %llu, step %u)", (rig)->ops->name, (what),                      \
-                     (unsigned long long)(rig)->seed, (rig)->step);                                \
-        }                                                                                          \
+#define REQUIRE(rig, condition, what)                                                                                  \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            explain(rig);                                                                                              \
+            fail_msg("%s: %s (seed %llu, step %u)", (rig)->ops->name, (what), (unsigned long long)(rig)->seed,         \
+                     (rig)->step);                                                                                     \
+        }                                                                                                              \
     } while (0)
 
 static void *must(void *memory)
@@ -128,10 +128,9 @@ static void insert_piece(struct pieces *pieces, size_t index, const struct piece
 {
     if (pieces->count == pieces->capacity) {
         pieces->capacity = pieces->capacity == 0 ? 64 : pieces->capacity * 2;
-        pieces->at = must(realloc(pieces->at, pieces->capacity * sizeof *pieces->at));
+        pieces->at = must(realloc(pieces->at, pieces->capacity * sizeof(*pieces->at)));
     }
-    memmove(pieces->at + index + 1, pieces->at + index,
-            (pieces->count - index) * sizeof *pieces->at);
+    memmove(pieces->at + index + 1, pieces->at + index, (pieces->count - index) * sizeof(*pieces->at));
     pieces->at[index] = *piece;
     pieces->count++;
 }
@@ -139,8 +138,7 @@ static void insert_piece(struct pieces *pieces, size_t index, const struct piece
 static void erase_piece(struct pieces *pieces, size_t index)
 {
     pieces->count--;
-    memmove(pieces->at + index, pieces->at + index + 1,
-            (pieces->count - index) * sizeof *pieces->at);
+    memmove(pieces->at + index, pieces->at + index + 1, (pieces->count - index) * sizeof(*pieces->at));
 }
 
 static bool join_neighbours(struct pieces *book, size_t index)
@@ -238,8 +236,7 @@ static bool note_range(void *ctx, const weir_range_info *info)
     struct rig *rig = ctx;
     size_t region = region_at(rig, info->region_address);
     REQUIRE(rig, region < rig->region_count, "walk shows a region that was never added or is gone");
-    REQUIRE(rig, rig->regions[region].size == info->region_size,
-            "walk shows a region of another size");
+    REQUIRE(rig, rig->regions[region].size == info->region_size, "walk shows a region of another size");
     struct piece piece = {
         .region = region,
         .address = info->address,
@@ -290,8 +287,7 @@ static void require_tiling(const struct rig *rig)
         uint64_t address = rig->regions[region].address;
         while (next < rig->seen.count && rig->seen.at[next].region == region) {
             const struct piece *piece = &rig->seen.at[next++];
-            REQUIRE(rig, piece->address == address,
-                    "ranges leave a gap, overlap, or are out of order");
+            REQUIRE(rig, piece->address == address, "ranges leave a gap, overlap, or are out of order");
             REQUIRE(rig, piece->size > 0 && piece->size % rig->ops->granule_bytes == 0,
                     "a range is no multiple of the granule");
             address += piece->size;
@@ -314,10 +310,8 @@ static void require_same_ranges(const struct rig *rig)
     for (size_t i = 0; i < rig->book.count; i++) {
         const struct piece *expected = &rig->book.at[i];
         const struct piece *seen = &rig->seen.at[i];
-        REQUIRE(rig, expected->address == seen->address && expected->size == seen->size,
-                "a range lies elsewhere");
-        REQUIRE(rig, expected->taken == seen->taken,
-                "a range is taken where it should be free, or free");
+        REQUIRE(rig, expected->address == seen->address && expected->size == seen->size, "a range lies elsewhere");
+        REQUIRE(rig, expected->taken == seen->taken, "a range is taken where it should be free, or free");
         if (expected->taken) {
             REQUIRE(rig, expected->token == seen->token, "a taken range has another token");
         } else {
@@ -350,8 +344,7 @@ static void require_no_less(struct rig *rig)
     while (i < rig->book.count && j < rig->seen.count) {
         const struct piece *expected = &rig->book.at[i];
         const struct piece *seen = &rig->seen.at[j];
-        REQUIRE(rig, expected->taken == seen->taken,
-                "a range is taken where it should be free, or free");
+        REQUIRE(rig, expected->taken == seen->taken, "a range is taken where it should be free, or free");
         if (expected->taken) {
             REQUIRE(rig,
                     expected->address == seen->address && expected->size == seen->size &&
@@ -359,8 +352,7 @@ static void require_no_less(struct rig *rig)
                     "a taken range lies elsewhere");
         } else {
             REQUIRE(rig, expected->lane == seen->lane, "a free range is in another lane");
-            REQUIRE(rig, expected->lane == WEIR_LANE_OPEN || seen->tick >= expected->tick,
-                    "a tick is lost");
+            REQUIRE(rig, expected->lane == WEIR_LANE_OPEN || seen->tick >= expected->tick, "a tick is lost");
         }
         uint64_t expected_end = expected->address + expected->size;
         uint64_t seen_end = seen->address + seen->size;
@@ -382,17 +374,15 @@ static void require_lane_stats(const struct rig *rig, weir_lane lane)
         if (!piece->taken && piece->lane == lane) {
             expected.ranges++;
             expected.bytes += piece->size;
-            expected.largest_bytes =
-                piece->size > expected.largest_bytes ? piece->size : expected.largest_bytes;
+            expected.largest_bytes = piece->size > expected.largest_bytes ? piece->size : expected.largest_bytes;
         }
     }
-    weir_lane_stats stats = {.struct_size = sizeof stats, .ranges = 77, .bytes = 77, .largest_bytes = 77};
+    weir_lane_stats stats = {.struct_size = sizeof(stats), .ranges = 77, .bytes = 77, .largest_bytes = 77};
     rig->ops->lane_stats(rig->state, lane, &stats);
-    REQUIRE(rig, stats.struct_size == sizeof stats, "lane_stats changes struct_size");
+    REQUIRE(rig, stats.struct_size == sizeof(stats), "lane_stats changes struct_size");
     REQUIRE(rig, stats.ranges == expected.ranges, "lane_stats: ranges differ from the walk");
     REQUIRE(rig, stats.bytes == expected.bytes, "lane_stats: bytes differ from the walk");
-    REQUIRE(rig, stats.largest_bytes == expected.largest_bytes,
-            "lane_stats: largest differs from the walk");
+    REQUIRE(rig, stats.largest_bytes == expected.largest_bytes, "lane_stats: largest differs from the walk");
 }
 
 static weir_strategy_stats add_up(const struct rig *rig)
@@ -410,8 +400,7 @@ static weir_strategy_stats add_up(const struct rig *rig)
         } else if (piece->lane != WEIR_LANE_UNMAPPED) {
             sum.free_ranges++;
             sum.free_bytes += piece->size;
-            sum.largest_free_bytes =
-                piece->size > sum.largest_free_bytes ? piece->size : sum.largest_free_bytes;
+            sum.largest_free_bytes = piece->size > sum.largest_free_bytes ? piece->size : sum.largest_free_bytes;
         }
     }
     return sum;
@@ -421,21 +410,17 @@ static void require_stats(const struct rig *rig)
 {
     weir_strategy_stats expected = add_up(rig);
     weir_strategy_stats stats;
-    memset(&stats, 0x11, sizeof stats);
-    stats.struct_size = sizeof stats;
+    memset(&stats, 0x11, sizeof(stats));
+    stats.struct_size = sizeof(stats);
     rig->ops->stats(rig->state, &stats);
-    REQUIRE(rig, stats.struct_size == sizeof stats, "stats changes struct_size");
+    REQUIRE(rig, stats.struct_size == sizeof(stats), "stats changes struct_size");
     REQUIRE(rig, stats.regions == expected.regions, "stats: regions differ");
     REQUIRE(rig, stats.region_bytes == expected.region_bytes, "stats: region_bytes differ");
-    REQUIRE(rig, stats.taken_ranges == expected.taken_ranges,
-            "stats: taken_ranges differ from the walk");
-    REQUIRE(rig, stats.taken_bytes == expected.taken_bytes,
-            "stats: taken_bytes differ from the walk");
-    REQUIRE(rig, stats.free_ranges == expected.free_ranges,
-            "stats: free_ranges differ from the walk");
+    REQUIRE(rig, stats.taken_ranges == expected.taken_ranges, "stats: taken_ranges differ from the walk");
+    REQUIRE(rig, stats.taken_bytes == expected.taken_bytes, "stats: taken_bytes differ from the walk");
+    REQUIRE(rig, stats.free_ranges == expected.free_ranges, "stats: free_ranges differ from the walk");
     REQUIRE(rig, stats.free_bytes == expected.free_bytes, "stats: free_bytes differ from the walk");
-    REQUIRE(rig, stats.largest_free_bytes == expected.largest_free_bytes,
-            "stats: largest_free differs");
+    REQUIRE(rig, stats.largest_free_bytes == expected.largest_free_bytes, "stats: largest_free differs");
     for (weir_lane lane = 0; lane < LANES; lane++) {
         require_lane_stats(rig, lane);
     }
@@ -499,8 +484,9 @@ static bool note_run(void *ctx, const weir_range_info *info)
     while (i < rig->seen.count && rig->seen.at[i].address != info->address) {
         i++;
     }
-    REQUIRE(rig, i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
-                     rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
+    REQUIRE(rig,
+            i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
+                rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
             "a walk of runs shows a range that walk does not");
     const size_t region = rig->seen.at[i].region;
     const bool begins = i == 0 || !is_free(rig, i - 1, region);
@@ -573,12 +559,14 @@ static void require_record(const struct rig *rig, const struct piece *piece)
     const uint64_t mark = mark_of(piece->address);
     REQUIRE(rig, record->address == piece->address && record->size == piece->size,
             "the record of a taken range has another address or size");
-    REQUIRE(rig, record->as.pool.requested == mark && record->as.pool.link == (void *)(uintptr_t)~mark &&
-                     record->as.pool.stream == (void *)(uintptr_t)(mark / 3) &&
-                     __atomic_load_n(&record->state, __ATOMIC_RELAXED) == pool_state(piece->address),
+    REQUIRE(rig,
+            record->as.pool.requested == mark && record->as.pool.link == (void *)(uintptr_t)~mark &&
+                record->as.pool.stream == (void *)(uintptr_t)(mark / 3) &&
+                __atomic_load_n(&record->state, __ATOMIC_RELAXED) == pool_state(piece->address),
             "the pool's side of a record was written while its range was taken");
-    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_ROUTES) != 0 ||
-                     (record->own & WEIR_RECORD_ROUTE) == route_of(rig, piece->address),
+    REQUIRE(rig,
+            (rig->ops->flags & WEIR_STRATEGY_ROUTES) != 0 ||
+                (record->own & WEIR_RECORD_ROUTE) == route_of(rig, piece->address),
             "the mark of a strategy over strategies was changed");
 }
 

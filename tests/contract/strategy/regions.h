@@ -7,14 +7,13 @@
 static void table_is_complete(void)
 {
     const weir_strategy_ops *ops = tested->ops;
-    assert_int_equal(ops->struct_size, sizeof *ops);
+    assert_int_equal(ops->struct_size, sizeof(*ops));
     assert_true(ops->name != NULL && ops->name[0] != '\0');
     assert_true(ops->granule_bytes > 0 && (ops->granule_bytes & (ops->granule_bytes - 1)) == 0);
     assert_true(ops->state_size != NULL && ops->init != NULL && ops->fini != NULL);
     assert_true(ops->region_size != NULL && ops->region_add != NULL && ops->region_remove != NULL);
     assert_true(ops->alloc != NULL && ops->free != NULL && ops->promote != NULL);
-    assert_true(ops->walk != NULL && ops->check != NULL && ops->stats != NULL &&
-                ops->lane_stats != NULL);
+    assert_true(ops->walk != NULL && ops->check != NULL && ops->stats != NULL && ops->lane_stats != NULL);
     assert_true((ops->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0 || ops->gather != NULL);
 }
 
@@ -36,9 +35,8 @@ CASE(fini_takes_live_ranges, ANY)
 
 CASE(region_size_is_enough, ANY)
 {
-    const uint64_t sizes[] = {
-        1, 511, 512, 513, 4096, 1 << 20, (1 << 20) + 1, 10 << 20, (10 << 20) + 1, 33 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    const uint64_t sizes[] = {1, 511, 512, 513, 4096, 1 << 20, (1 << 20) + 1, 10 << 20, (10 << 20) + 1, 33 << 20};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (uint64_t align = 1; align <= 8 << 20; align *= 8) {
             grow(rig, 1 + (weir_lane)(i % 4), sizes[i], align, 512);
             for (unsigned shift = 12; shift <= 30; shift += 3) { /* granularities of other devices */
@@ -84,7 +82,7 @@ CASE(one_fit_in_a_crowd, ANY)
 {
     uint64_t granule = rig->ops->granule_bytes;
     static const uint64_t largest[] = {31, 33, 63, 65, 1000, 1298, 1365, 2047};
-    for (size_t i = 0; i < sizeof largest / sizeof largest[0]; i++) {
+    for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++) {
         uint64_t size = largest[i] * granule;
         add_region(rig, size, size, 1, granule, granule);
         for (uint64_t less = 1; less <= 60; less++) {
@@ -122,9 +120,7 @@ CASE(tiny_regions_fill_and_refill, ANY)
                 REQUIRE(rig, taken == granules, "a region holds fewer granules than it has");
             }
             for (uint64_t i = 0; i < taken; i++) {
-                uint64_t pick = round == 0   ? i
-                                : round == 1 ? taken - 1 - i
-                                             : (i * 2 + (i * 2 >= taken)) % taken;
+                uint64_t pick = round == 0 ? i : round == 1 ? taken - 1 - i : (i * 2 + (i * 2 >= taken)) % taken;
                 while (tokens[pick] == NULL) {
                     pick = (pick + 1) % taken;
                 }
@@ -144,15 +140,15 @@ CASE(ends_are_cut_if_promised, ANY)
     }
     const uint64_t granule = rig->ops->granule_bytes;
     static const uint64_t sizes[] = {1, 511, 512, 513, 5000, 65536, 100000, 3 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const uint64_t whole = (sizes[i] + granule - 1) / granule * granule;
         const size_t region = add_region(rig, 9 * whole + (whole - granule), sizes[i], 1, granule, 0);
         void *tokens[16] = {NULL};
         unsigned served = 0;
-        while (served < 16 && (tokens[served] = alloc(rig, 1, WEIR_TICK_MAX,
-                                                      served % 3 == 2 && whole > granule ? sizes[i] - granule + 1
-                                                                                         : sizes[i],
-                                                      1, NULL)) != NULL) {
+        while (served < 16 &&
+               (tokens[served] =
+                    alloc(rig, 1, WEIR_TICK_MAX, served % 3 == 2 && whole > granule ? sizes[i] - granule + 1 : sizes[i],
+                          1, NULL)) != NULL) {
             unsigned pieces = 0;
             for (size_t k = 0; k < rig->book.count; k++) {
                 pieces += rig->book.at[k].region == region && !rig->book.at[k].taken;

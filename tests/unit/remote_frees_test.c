@@ -1,11 +1,11 @@
-/* tests/unit/inbox_test.c: remote frees: frees by threads that do not feed the stream.
+/* tests/unit/remote_frees_test.c: remote frees: frees by threads that do not feed the stream.
  *
  * The test's own thread feeds stream A and so owns its lock; blocks that other threads free there go to the stream's
- * inbox. The tests first look at the inbox from inside (without calls that read statistics before the end: those empty
- * inboxes), then from outside: the simulator's auditor checks the order, with kernels that are still running when the
- * next step begins.
+ * remote free list. The tests first look at the remote free list from inside (without calls that read statistics before
+ * the end: those empty remote free lists), then from outside: the simulator's auditor checks the order, with kernels
+ * that are still running when the next step begins.
  *
- * Without the kernel's membarrier there is no bias, and no free needs the inbox: the tests skip.
+ * Without the kernel's membarrier there is no bias, and no free needs the remote free list: the tests skip.
  */
 enum { A, B, streams, many = 4096 };
 
@@ -34,7 +34,7 @@ static struct world open_world(weir_sim_config config)
 /* Checks that all blocks have been freed, and destroys the world. */
 static void end_after(struct world *w, uint64_t frees)
 {
-    const weir_stats stats = figures(w);
+    const weir_pool_stats stats = figures(w);
     assert_int_equal(stats.frees, frees);
     assert_int_equal(stats.allocs, frees);
     assert_int_equal(stats.live_bytes, 0);
@@ -97,16 +97,16 @@ static void run(struct errand *errand)
 /* Another thread frees `count` blocks on stream A. */
 static void others_free(struct world *w, unsigned first, unsigned count)
 {
-    run(&(struct errand){ .world = w, .first = first, .count = count, .expected = WEIR_OK });
+    run(&(struct errand){.world = w, .first = first, .count = count, .expected = WEIR_OK});
 }
 
 /* --- from inside --- */
 
-static uint64_t in_inbox(const weir_stream *stream, uint64_t *bytes)
+static uint64_t in_remote_frees(const weir_stream *stream, uint64_t *bytes)
 {
     uint64_t count = 0;
     *bytes = 0;
-    for (const weir_block *block = atomic_load(&stream->inbox); block != NULL; block = block_next(block)) {
+    for (const weir_block *block = atomic_load(&stream->remote_frees); block != NULL; block = block_next(block)) {
         assert_int_equal(state_of(block), BLOCK_RETURNED);
         *bytes += block_capacity(block);
         count++;
@@ -128,13 +128,13 @@ TEST(test_blocks_come_back_without_the_strategy)
 {
     enum { count = 100 };
     if (WEIR_CHECKS >= 3) {
-        skip(); /* a check after every call empties the inbox */
+        skip(); /* a check after every call empties the remote free list */
     }
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, count, 512);
     others_free(&w, 0, count);
-    assert_int_equal(in_inbox(w.stream[A], &bytes), count);
+    assert_int_equal(in_remote_frees(w.stream[A], &bytes), count);
     assert_int_equal(bytes, count * 512);
     const uint64_t misses = w.stream[A]->counters.misses;
     const uint64_t slow_frees = w.pool->slow_frees;
@@ -152,9 +152,9 @@ TEST(test_blocks_come_back_without_the_strategy)
 static void *look_often(void *ctx)
 {
     const struct world *w = ctx;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     for (int i = 0; i < 20; i++) {
-        if (weir_pool_stats(w->pool, &stats) != WEIR_OK) {
+        if (weir_pool_get_stats(w->pool, &stats) != WEIR_OK) {
             return NULL;
         }
     }
@@ -197,7 +197,7 @@ TEST(test_other_sizes_go_on)
     others_free(&w, 0, 21);
     get_some(&w, 21, 1, 4 * KIB);
     assert_ptr_equal(blocks[21], blocks[0]); /* it was the lowest block of the pile */
-    assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
+    assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
     assert_int_equal(w.stream[A]->front.bytes, FRONT_DEPTH * 512);
     assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
     others_free(&w, 21, 1);
@@ -212,7 +212,7 @@ TEST(test_a_pile_is_bounded_in_bytes)
     get_some(&w, 0, count, 4 * MIB);
     for (unsigned i = 0; i < count; i++) {
         others_free(&w, i, 1);
-        assert_in_range(in_inbox(w.stream[A], &bytes), 0, most);
+        assert_in_range(in_remote_frees(w.stream[A], &bytes), 0, most);
         assert_in_range(bytes, 0, most * 4 * MIB);
     }
     assert_int_not_equal(w.pool->slow_frees, 0);
@@ -231,12 +231,12 @@ TEST(test_a_block_freed_by_another_thread_is_freed)
     fails(weir_pool_free_idle(w.pool, blocks[0]), WEIR_ERR_INVALID);
     fails(weir_pool_use(w.pool, blocks[0], w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
-    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
-    check(&w); /* empties the inbox */
+    run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
+    check(&w); /* empties the remote free list */
     fails(weir_pool_free(w.pool, blocks[0], w.stream[A]), WEIR_ERR_INVALID);
-    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     put_nth(&w, 1, A);
-    run(&(struct errand){ .world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     end_after(&w, 2);
 }
 
@@ -248,18 +248,18 @@ static bool count_states(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-TEST(test_what_looks_empties_the_inbox)
+TEST(test_what_looks_empties_the_remote_frees)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     for (int way = 0; way < 4; way++) {
-        weir_stats stats = WEIR_STATS_INIT;
-        unsigned states[4] = { 0 };
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        unsigned states[4] = {0};
         get_some(&w, 0, 10, 512);
         others_free(&w, 0, 9);
         switch (way) {
         case 0:
-            ok(weir_pool_stats(w.pool, &stats));
+            ok(weir_pool_get_stats(w.pool, &stats));
             assert_int_equal(stats.live_bytes, 512);
             assert_int_equal(stats.cached_bytes, FRONT_DEPTH * 512);
             break;
@@ -275,7 +275,7 @@ TEST(test_what_looks_empties_the_inbox)
             ok(weir_pool_trim(w.pool, 0, 0, NULL));
             break;
         }
-        assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
+        assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
         put_nth(&w, 9, A);
         check(&w);
     }
@@ -285,7 +285,7 @@ TEST(test_what_looks_empties_the_inbox)
 /* --- order --- */
 
 /* A block that another stream uses too is freed under the lock, and its memory waits for that stream. */
-TEST(test_a_block_in_use_elsewhere_is_no_block_for_an_inbox)
+TEST(test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
@@ -294,7 +294,7 @@ TEST(test_a_block_in_use_elsewhere_is_no_block_for_an_inbox)
     order(w.sim, w.native[A], w.native[B]);
     writes(w.sim, w.native[B], weir_block_address(blocks[0]), 32 * KIB, "kernel of B");
     others_free(&w, 0, 2);
-    const uint64_t waiting = in_inbox(w.stream[A], &bytes);
+    const uint64_t waiting = in_remote_frees(w.stream[A], &bytes);
     for (unsigned i = 2; i < 4; i++) {
         get_nth(&w, i, A, 32 * KIB);
         writes(w.sim, w.native[A], weir_block_address(blocks[i]), 32 * KIB, "kernel of A");
@@ -321,8 +321,8 @@ TEST(test_another_stream_waits)
     writes(w.sim, w.native[B], weir_block_address(blocks[64]), 64 * KIB, "kernel of B");
     is_clean(w.sim);
     put_nth(&w, 64, B);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.region_allocs, 1);
     assert_int_not_equal(stats.waits + stats.syncs, 0);
     end_after(&w, 65);
@@ -335,7 +335,7 @@ TEST(test_hints_cover_the_frees_before_them)
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     get_some(&w, 0, 8, 32 * KIB);
     writes(w.sim, w.native[A], weir_block_address(blocks[0]), 32 * KIB, "kernel of A");
     others_free(&w, 0, 4);
@@ -360,7 +360,7 @@ TEST(test_hints_cover_the_frees_before_them)
     put_nth(&w, 10, B);
     ok(weir_event_forgotten(w.pool, event));
     ok(weir_device_event_destroy(w.device, event));
-    ok(weir_pool_stats(w.pool, &stats));
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.waits, 0);
     assert_int_equal(stats.syncs, 0);
     end_after(&w, 11);
@@ -368,8 +368,8 @@ TEST(test_hints_cover_the_frees_before_them)
 
 static uint64_t events(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats.events_recorded;
 }
 
@@ -401,7 +401,7 @@ TEST(test_an_event_of_the_pool_covers_the_frees_before_it)
 
 /* --- nothing is kept from anybody --- */
 
-/* After its work has completed, a block in the inbox serves another stream before the pool grows. */
+/* After its work has completed, a block in the remote free list serves another stream before the pool grows. */
 TEST(test_a_poll_finds_what_came_in)
 {
     struct world w = open_world(free_of_charge());
@@ -454,7 +454,7 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
     if (retiring != NULL) {
         struct world *w = retiring;
         retiring = NULL;
-        run(&(struct errand){ .world = w, .count = 4, .expected = WEIR_OK, .quiet = true });
+        run(&(struct errand){.world = w, .count = 4, .expected = WEIR_OK, .quiet = true});
     }
     return fake_event_sync(ctx, event);
 }
@@ -466,7 +466,7 @@ TEST(test_retiring_takes_what_came_in_meanwhile)
     fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = sync_while_another_frees;
-    struct world w = { 0 };
+    struct world w = {0};
     ok(weir_device_create(&fake.ops, &fake, &w.device));
     const weir_caching_config caching = regions_of(REGION, 0);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -485,20 +485,20 @@ TEST(test_retiring_takes_what_came_in_meanwhile)
     retiring = &w;
     ok(weir_stream_retire(w.pool, w.stream[A]));
     assert_null(retiring);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.frees, 4);
     assert_int_equal(stats.cached_bytes, 0);
     ok(weir_pool_trim(w.pool, 0, 0, NULL));
-    ok(weir_pool_stats(w.pool, &stats));
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
     ok(weir_pool_destroy(w.pool));
     assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
 }
 
-/* A free that passed its checks before the stream was retired may leave the block in the inbox afterwards. All work
- * of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it cannot hold a
- * thread at that point. */
+/* A free that passed its checks before the stream was retired may leave the block in the remote free list afterwards.
+ * All work of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it
+ * cannot hold a thread at that point. */
 TEST(test_what_comes_in_after_the_end_is_free_for_all)
 {
     weir_sim_config config = free_of_charge();
@@ -510,10 +510,10 @@ TEST(test_what_comes_in_after_the_end_is_free_for_all)
     weir_sim_block_free(w.sim, weir_block_address(blocks[0]), NULL, "free elsewhere");
     block_set_next(blocks[0], NULL);
     block_set_state(blocks[0], BLOCK_RETURNED);
-    atomic_store(&w.stream[A]->inbox, blocks[0]);
+    atomic_store(&w.stream[A]->remote_frees, blocks[0]);
     weir_block *all = NULL;
     if (weir_pool_alloc(w.pool, w.stream[B], REGION, 0, &all) != WEIR_OK) {
-        fail_msg("a block in the inbox of a retired stream is lost");
+        fail_msg("a block in the remote free list of a retired stream is lost");
     }
     ok(weir_pool_free(w.pool, all, w.stream[B]));
     end_after(&w, 3);
@@ -547,7 +547,7 @@ TEST(test_a_recorder_misses_no_free)
         ok(weir_pool_stream(w.pool, new_stream(w.sim), &other));
     }
     for (unsigned round = 0; round < rounds; round++) {
-        struct ledger ledger = { 0, 0 };
+        struct ledger ledger = {0, 0};
         weir_recorder_config asked = WEIR_RECORDER_CONFIG_INIT;
         weir_recorder *recorder = NULL;
         uint64_t lost = 0;
@@ -555,11 +555,11 @@ TEST(test_a_recorder_misses_no_free)
         for (unsigned i = 0; i < count; i++) {
             ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &blocks[i]));
         }
-        struct errand errand = { .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        struct errand errand = {.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         asked.sink = enter;
         asked.sink_ctx = &ledger;
         assert_int_equal(pthread_create(&thread, NULL, free_them, &errand), 0);
-        while (inbox_is_empty(w.stream[A]) && state_of(blocks[count - 1]) == BLOCK_LIVE) {
+        while (remote_frees_are_empty(w.stream[A]) && state_of(blocks[count - 1]) == BLOCK_LIVE) {
         }
         const weir_status started = weir_recorder_start(w.pool, &asked, &recorder);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -584,15 +584,15 @@ TEST(test_of_two_frees_one_succeeds)
     struct errand errands[2];
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        errands[i] = (struct errand){ .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        errands[i] = (struct errand){.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         assert_int_equal(pthread_create(&threads[i], NULL, free_them, &errands[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(errands[0].wrong + errands[1].wrong, count);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.frees, count);
     assert_int_equal(stats.live_bytes, 0);
     const char *why = "";
@@ -601,7 +601,7 @@ TEST(test_of_two_frees_one_succeeds)
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
-TEST(test_a_pool_goes_with_a_full_inbox)
+TEST(test_a_pool_goes_with_a_full_remote_frees)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
@@ -609,7 +609,7 @@ TEST(test_a_pool_goes_with_a_full_inbox)
     get_some(&w, 0, 10, 512);
     writes(w.sim, w.native[A], weir_block_address(blocks[0]), 512, "kernel");
     others_free(&w, 0, 10);
-    assert_int_equal(in_inbox(w.stream[A], &bytes), 10);
+    assert_int_equal(in_remote_frees(w.stream[A], &bytes), 10);
     ok(weir_pool_destroy(w.pool));
     is_clean(w.sim);
     ok(weir_sim_get_stats(w.sim, &device));
@@ -619,5 +619,5 @@ TEST(test_a_pool_goes_with_a_full_inbox)
 
 int main(void)
 {
-    return run_all_tests("the inbox", NULL, NULL);
+    return run_all_tests("the remote free list", NULL, NULL);
 }

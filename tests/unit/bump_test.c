@@ -1,8 +1,8 @@
-/* arena_strategy_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
+/* bump_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
 #include "../rig/strategy.h"
 
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 
 /* --- bumping --- */
 
@@ -174,7 +174,7 @@ TEST(chunks_grow_with_the_pool)
 
 TEST(a_bad_config_is_refused)
 {
-    const weir_strategy_ops *ops = weir_arena_strategy();
+    const weir_strategy_ops *ops = weir_bump_strategy();
     weir_arena_strategy_config config = {.struct_size = 1};
     void *own = calloc(1, ops->state_size(&config));
     assert_non_null(own);
@@ -182,7 +182,7 @@ TEST(a_bad_config_is_refused)
     struct {
         weir_arena_strategy_config known;
         uint64_t unknown;
-    } newer = {.known = {.struct_size = sizeof newer}, .unknown = 1};
+    } newer = {.known = {.struct_size = sizeof(newer)}, .unknown = 1};
     assert_int_equal(ops->init(own, &newer), WEIR_ERR_UNSUPPORTED);
     config.struct_size = sizeof(size_t); /* a caller older than chunk_bytes */
     config.chunk_bytes = 7 * MIB;
@@ -221,6 +221,6 @@ TEST(a_million_blocks)
 
 int main(void)
 {
-    rig.ops = weir_arena_strategy();
+    rig.ops = weir_bump_strategy();
     return run_each_test("the strategy arena", begin_rig, end_rig);
 }
