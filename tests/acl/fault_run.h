@@ -5,6 +5,8 @@
 #ifndef WEIR_ACL_FAULT_RUN_H
 #define WEIR_ACL_FAULT_RUN_H
 
+#include "../rig/retry.h"
+
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -18,42 +20,13 @@ extern char **environ;
 
 /* --- for the scenario --- */
 
-#define TRIES 3
-
-static bool given_up; /* a call failed each time that it was tried */
-
-static bool may_fail_with(weir_status status)
-{
-    return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_DEVICE || status == WEIR_ERR_UNSUPPORTED ||
-           status == WEIR_ERR_BUSY;
-}
-
 static void wrong(const char *what, int result)
 {
     (void)fprintf(stderr, "scenario: %s gave %d\n", what, result);
     _exit(WRONG);
 }
 
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        weir_status status_ = (call);                                                                                  \
-        for (int i_ = 1; i_ < TRIES && status_ != WEIR_OK; i_++) {                                                     \
-            if (!may_fail_with(status_)) {                                                                             \
-                wrong(#call, status_);                                                                                 \
-            }                                                                                                          \
-            status_ = (call);                                                                                          \
-        }                                                                                                              \
-        given_up |= status_ != WEIR_OK;                                                                                \
-    } while (0)
-
-#define TRY_ACL(call)                                                                                                  \
-    do {                                                                                                               \
-        aclError code_ = (call);                                                                                       \
-        for (int i_ = 1; i_ < TRIES && code_ != ACL_SUCCESS; i_++) {                                                   \
-            code_ = (call);                                                                                            \
-        }                                                                                                              \
-        given_up |= code_ != ACL_SUCCESS;                                                                              \
-    } while (0)
+#define TRY_ACL(call) TRY_NATIVE(call)
 
 /* --- running it --- */
 

@@ -16,7 +16,7 @@
 static void *alloc_by(const struct registration *r, size_t size)
 {
     void *block = NULL;
-    for (int i = 0; i < TRIES && block == NULL; i++) {
+    for (int i = 0; i < tries && block == NULL; i++) {
         block = r->alloc(r->object, size);
     }
     given_up |= block == NULL;
@@ -28,7 +28,7 @@ static void execute(aclrtStream stream, int rounds)
 {
     struct registration r = {0};
     bool found = false;
-    for (int i = 0; i < TRIES && !found; i++) {
+    for (int i = 0; i < tries && !found; i++) {
         found = read_registration(stream, &r);
     }
     for (int i = 0; found && i < rounds; i++) {

@@ -1,7 +1,7 @@
 /* models_test.c: weir pools under models with dynamic shapes: two streams in two threads over one pool, limits that are
  * too small, and an engine that keeps its blocks. */
-#include "../ascendcl/acl_check.h"
 #include "../ascendcl/scenario.h"
+#include "../rig/acl.h"
 
 #include "../ascendcl/network.h"
 

@@ -16,7 +16,7 @@
 static void *alloc(size_t size, aclrtStream stream)
 {
     void *block = NULL;
-    for (int i = 0; i < TRIES && block == NULL; i++) {
+    for (int i = 0; i < tries && block == NULL; i++) {
         block = weir_torch_alloc(size, 0, stream);
     }
     given_up |= block == NULL;
@@ -95,7 +95,7 @@ static int scenario(void)
     TRY_ACL(aclrtSetDevice(0));
     TRY(weir_torch_configure("report:0"));
     life();
-    for (int i = 0; i < TRIES && weir_torch_shutdown() != WEIR_OK; i++) {
+    for (int i = 0; i < tries && weir_torch_shutdown() != WEIR_OK; i++) {
         ended_badly = true; /* pools are destroyed even if the device does not take all memory back */
     }
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
@@ -104,6 +104,24 @@ static int scenario(void)
     }
     TRY_ACL(aclrtResetDevice(0));
     return given_up ? REFUSED : DONE;
+}
+
+/* Runs in this process; requests of the runtime itself do not fail. */
+TEST(test_each_request_for_host_memory_fails_once)
+{
+    unsigned n = 0;
+    do {
+        asked = 0;
+        fail_at = ++n;
+        const int code = scenario();
+        fail_at = 0;
+        if (code != DONE) {
+            print_error("request %u: %d\n", n, code);
+        }
+        assert_int_equal(code, DONE);
+    } while (asked >= n);
+    assert_true(n > 10);
+    print_message("%u requests, each failed once\n", n - 1);
 }
 
 TEST(test_each_call_fails_once)
@@ -136,24 +154,6 @@ TEST(test_each_function_fails_for_good)
         "aclrtRegStreamStateCallback",
     };
     fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
-}
-
-/* Runs in this process; requests of the runtime itself do not fail. */
-TEST(test_each_request_for_host_memory_fails_once)
-{
-    unsigned n = 0;
-    do {
-        asked = 0;
-        fail_at = ++n;
-        const int code = scenario();
-        fail_at = 0;
-        if (code != DONE) {
-            print_error("request %u: %d\n", n, code);
-        }
-        assert_int_equal(code, DONE);
-    } while (asked >= n);
-    assert_true(n > 10);
-    print_message("%u requests, each failed once\n", n - 1);
 }
 
 int main(int argc, char **argv)

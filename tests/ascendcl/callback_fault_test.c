@@ -5,7 +5,7 @@
  * once. A failure that occurs later, when its stream reaches the task, is the stream's error, and the script does not
  * wait for it.
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include "../fault/failing_host.h"
 

@@ -6,7 +6,7 @@
  * synchronised and its thread had time to run, each callback has run once, unless its stream was aborted, destroyed or
  * left by its thread before.
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 

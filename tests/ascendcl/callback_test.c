@@ -1,6 +1,6 @@
 /* callback_test.c: functions that a stream calls: the thread that runs them, the work that they hold up, the codes, and
  * calls at wrong moments. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 
@@ -11,8 +11,7 @@
 
 enum { MOST = 256, SIZE = 1 << 20, KERNEL_NS = 100000 };
 
-static aclrtStream a, b;
-static char *memory;
+#include "two_streams.h"
 
 /* The events, in order. */
 static struct {
@@ -128,10 +127,7 @@ static void stop(worker *w)
 static int set_up(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtCreateStream(&a));
-    acl_ok(aclrtCreateStream(&b));
-    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    make_streams();
     seen.count = 0;
     return 0;
 }
@@ -139,12 +135,7 @@ static int set_up(void **unused)
 static int tear_down(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtDestroyStreamForce(a));
-    acl_ok(aclrtDestroyStreamForce(b));
-    if (memory != NULL) {
-        acl_ok(aclrtFree(memory));
-    }
-    acl_ok(aclrtResetDevice(0));
+    drop_streams();
     assert_int_equal(weir_ascendcl_finding_count(NULL), 0);
     return 0;
 }

@@ -3,7 +3,7 @@
  * The test runs with IDLE_TIME=0. Otherwise the runtime's own thread, which callbacks need, would end that work while
  * this thread waits for a processor.
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 

@@ -1,5 +1,5 @@
 /* capture_test.c: tasks queued between begin and end run as always, and again when the instance is executed. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 
@@ -8,8 +8,8 @@
 
 enum { SIZE = 1 << 16 };
 
-static aclrtStream a, b;
-static unsigned char *memory;
+#include "two_streams.h"
+
 static int sum;
 
 static aclError add(void *amount)
@@ -35,10 +35,7 @@ static void launch_add(aclrtStream stream, int amount)
 static int set_up(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtCreateStream(&a));
-    acl_ok(aclrtCreateStream(&b));
-    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    make_streams();
     sum = 0;
     return 0;
 }
@@ -46,10 +43,7 @@ static int set_up(void **unused)
 static int tear_down(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtDestroyStreamForce(a));
-    acl_ok(aclrtDestroyStreamForce(b));
-    acl_ok(aclrtFree(memory));
-    acl_ok(aclrtResetDevice(0));
+    drop_streams();
     assert_int_equal(weir_ascendcl_finding_count(NULL), 0);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* codes_memory_test.c: the codes that functions of host memory, virtual memory, pools and callbacks return for invalid
  * arguments. codes_test.c covers all other functions. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <pthread.h>
 #include <string.h>

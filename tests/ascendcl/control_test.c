@@ -1,5 +1,5 @@
 /* control_test.c: the functions of weir/ascendcl.h beyond ACL: kernels, virtual time, findings, figures. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 
@@ -8,8 +8,8 @@
 
 enum { SIZE = 4 << 20, KERNEL_NS = 1000000 };
 
-static aclrtStream a, b;
-static char *memory;
+#include "two_streams.h"
+
 static int computed, ended;
 
 static aclError compute(void *unused)
@@ -40,10 +40,7 @@ static weir_ascendcl_kernel kernel_of(const weir_ascendcl_range *ranges, size_t 
 static int set_up(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtCreateStream(&a));
-    acl_ok(aclrtCreateStream(&b));
-    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    make_streams();
     computed = 0;
     ended = 0;
     return 0;
@@ -52,12 +49,7 @@ static int set_up(void **unused)
 static int tear_down(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtDestroyStreamForce(a));
-    acl_ok(aclrtDestroyStreamForce(b));
-    if (memory != NULL) {
-        acl_ok(aclrtFree(memory));
-    }
-    acl_ok(aclrtResetDevice(0));
+    drop_streams();
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* copy_batch_test.c: copies of rectangles and batches, and memsets of words: the bytes that arrive, and the refused
  * calls. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 

@@ -5,7 +5,7 @@
  * wakes it. Meanwhile the client makes no call of the runtime. The end is in the wrong order on purpose, as in real
  * clients: the thread is unsubscribed while it waits, then stopped, then the stream is destroyed.
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 

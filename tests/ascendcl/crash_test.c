@@ -1,6 +1,6 @@
 /* crash_test.c: a program passes a bad pointer to an ACL call, and its own signal handler jumps out of the call. The
  * program still ends normally. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <signal.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* error_test.c: the last error and its sentences, failing tasks, the exception callback. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 

@@ -1,5 +1,5 @@
 /* event_test.c: events: states before a record, the record that a wait binds to, the codes and the times. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <time.h>
 

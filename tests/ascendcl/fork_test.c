@@ -1,6 +1,6 @@
 /* fork_test.c: a child of fork has a working runtime, even if the parent's threads were inside the runtime. If the
  * child does not use the runtime, its end prints nothing. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* host_memory_test.c: host memory runs out at every request of the executors in turn. The call fails with a code that
  * reports it, or succeeds; nothing is lost, and the next call works. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 #include "scenario.h"
 
 #include "../fault/failing_host.h"

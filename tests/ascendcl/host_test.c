@@ -1,5 +1,5 @@
 /* host_test.c: page-locked and registered host memory, and the attributes of pointers. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -8,20 +8,6 @@
 
 #define MIB ((size_t)1 << 20)
 #define NOT_PINNED ACL_MEM_LOCATION_TYPE_UNREGISTERED
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtResetDevice(0));
-    return 0;
-}
 
 static char *pages(size_t size)
 {
@@ -317,5 +303,5 @@ TEST(a_context_is_needed)
 int main(void)
 {
     acl_environment("NUMA_NODES", "2");
-    return run_all_tests("tests", set_up, tear_down);
+    return run_all_tests("tests", use_device, reset_device);
 }

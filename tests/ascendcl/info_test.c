@@ -1,24 +1,10 @@
 /* info_test.c: facts about devices, streams with a configuration, and functions that report that they are not
  * simulated. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 
 #include <string.h>
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtResetDevice(0));
-    return 0;
-}
 
 TEST(a_device_has_facts)
 {
@@ -207,5 +193,5 @@ int main(void)
     acl_environment("DEVICES", "2");
     acl_environment("CAPACITY", "3MiB");
     acl_environment("FAULTS", "aclrtGetSocName:2");
-    return run_each_test("tests", set_up, tear_down);
+    return run_each_test("tests", use_device, reset_device);
 }

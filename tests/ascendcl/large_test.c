@@ -1,5 +1,5 @@
 /* large_test.c: single blocks of 4 GiB and more, in each kind of memory. Only touched pages use real memory. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * the test compares with each attribute after each call. With one stream the place of every block is known: a model
  * of the pages finds the best fit, and the test compares the addresses.
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -355,17 +355,10 @@ TEST(rounds_repeat_without_growth)
     }
 }
 
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
-
 int main(void)
 {
     acl_environment("CAPACITY", "128MiB"); /* less than both pools together */
     acl_environment("COSTS", "fill_per_mib=300000");
     acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", set_up, NULL);
+    return run_all_tests("tests", use_device, NULL);
 }

@@ -1,6 +1,6 @@
 /* mem_pool_test.c: aclrtMemPool: the four kinds of reuse, reserved and released memory, refused calls. The auditor
  * watches every access: the process fails if a stream got memory too early. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 
@@ -83,13 +83,6 @@ static bool is_busy(aclrtStream stream)
 static void finish(void)
 {
     acl_ok(aclrtSynchronizeDevice());
-}
-
-static size_t left(void)
-{
-    size_t free_bytes = 0, total = 0;
-    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
-    return free_bytes;
 }
 
 static int set_up(void **unused)

@@ -1,18 +1,11 @@
 /* memory_strict_test.c: strict mode: calls that the vendor tolerates, or forbids but does not check, are errors. And a
  * host with pages of 64 KiB and a limit on the bytes that one call may pin. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
 #define MIB ((size_t)1 << 20)
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
 
 TEST(sizes_are_multiples_of_the_granularity)
 {
@@ -152,5 +145,5 @@ int main(void)
     acl_environment("HOST_CAPACITY", "20MiB");
     acl_environment("POOL_REUSE", "0");
     acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", set_up, NULL);
+    return run_all_tests("tests", use_device, NULL);
 }

@@ -1,37 +1,15 @@
 /* memory_test.c: device memory and copies: sizes, pages, padding, remaining bytes, refused calls. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
-
-static size_t left(aclrtMemAttr attr)
-{
-    size_t free_bytes = 0, total = 0;
-    acl_ok(aclrtGetMemInfo(attr, &free_bytes, &total));
-    assert_true(free_bytes <= total);
-    return free_bytes;
-}
 
 static size_t total_of(aclrtMemAttr attr)
 {
     size_t free_bytes = 0, total = 0;
     acl_ok(aclrtGetMemInfo(attr, &free_bytes, &total));
     return total;
-}
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtResetDevice(0));
-    return 0;
 }
 
 TEST(nothing_is_no_size)
@@ -63,17 +41,17 @@ TEST(only_what_was_given_can_be_freed)
 TEST(padding_costs_a_page)
 {
     void *padded, *exact;
-    const size_t before = left(ACL_HBM_MEM);
+    const size_t before = left_of(ACL_HBM_MEM);
     acl_ok(aclrtMalloc(&padded, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
-    assert_int_equal(before - left(ACL_HBM_MEM), 4 * MIB);
+    assert_int_equal(before - left_of(ACL_HBM_MEM), 4 * MIB);
     acl_ok(aclrtMallocAlign32(&exact, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
-    assert_int_equal(before - left(ACL_HBM_MEM), 6 * MIB);
+    assert_int_equal(before - left_of(ACL_HBM_MEM), 6 * MIB);
     acl_ok(aclrtFree(padded));
     acl_ok(aclrtFree(exact));
     acl_ok(aclrtMalloc(&padded, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
-    assert_int_equal(before - left(ACL_HBM_MEM), 8192);
+    assert_int_equal(before - left_of(ACL_HBM_MEM), 8192);
     acl_ok(aclrtFree(padded));
-    assert_int_equal(before, left(ACL_HBM_MEM));
+    assert_int_equal(before, left_of(ACL_HBM_MEM));
 }
 
 TEST(pages_are_huge_or_normal_by_policy_and_size)
@@ -113,7 +91,7 @@ TEST(a_device_runs_out_and_recovers)
     }
     assert_int_equal(made, 16); /* of 256 MiB */
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&pieces[made], 1, ACL_MEM_MALLOC_HUGE_FIRST));
-    assert_int_equal(left(ACL_HBM_MEM), 0);
+    assert_int_equal(left_of(ACL_HBM_MEM), 0);
     acl_ok(aclrtSetDevice(1)); /* device 1 has its own count */
     acl_ok(aclrtMalloc(&pieces[made], 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtFree(pieces[made]));
@@ -133,9 +111,9 @@ TEST(attributes_name_the_current_device)
     void *memory = NULL;
     aclrtMallocAttribute attribute = {.attr = ACL_RT_MEM_ATTR_DEVICE_ID, .value = {.deviceId = 1}};
     aclrtMallocConfig config = {.attrs = &attribute, .numAttrs = 1};
-    const size_t before = left(ACL_HBM_MEM);
+    const size_t before = left_of(ACL_HBM_MEM);
     acl_ok(aclrtMallocWithCfg(&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST, NULL));
-    assert_int_equal(before - left(ACL_HBM_MEM), 4 * MIB); /* no padding */
+    assert_int_equal(before - left_of(ACL_HBM_MEM), 4 * MIB); /* no padding */
     acl_ok(aclrtFree(memory));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMallocWithCfg(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST, &config));
     acl_ok(aclrtSetDevice(1));
@@ -214,5 +192,5 @@ int main(void)
 {
     acl_environment("CAPACITY", "256MiB");
     acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", set_up, tear_down);
+    return run_all_tests("tests", use_device, reset_device);
 }

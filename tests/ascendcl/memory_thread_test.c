@@ -1,6 +1,6 @@
 /* memory_thread_test.c: two threads with pools, mappings and host memory, each on a stream of its own, and blocks that
  * pass from one thread to the other. Also runs under the thread sanitizer. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  *   model_random_test [SEED]     one program; without SEED thirty
  */
-#include "acl_check.h"
+#include "../rig/acl.h"
 #include "scenario.h"
 
 #include "network.h"

@@ -1,5 +1,5 @@
 /* model_test.c: models with dynamic shapes, and their use of the allocator that is registered for their stream. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 #include "scenario.h"
 
 #include "network.h"

@@ -1,4 +1,4 @@
-/* network.h: runs a loaded model with inputs of any size. Include acl_check.h and scenario.h first. */
+/* network.h: runs a loaded model with inputs of any size. Include rig/acl.h and scenario.h first. */
 #ifndef WEIR_ACL_NETWORK_H
 #define WEIR_ACL_NETWORK_H
 

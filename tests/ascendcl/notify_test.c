@@ -1,5 +1,5 @@
 /* notify_test.c: order without events: value writes and waits, notifies. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <weir/ascendcl.h>
 
@@ -9,8 +9,8 @@
 
 enum { SIZE = 1 << 20, KERNEL_NS = 100000, DATA = 4096 };
 
-static aclrtStream a, b;
-static signed char *memory;
+#include "two_streams.h"
+
 static uint64_t *word;
 
 static aclError fill(void *value)
@@ -49,10 +49,7 @@ static bool is_complete(aclrtStream stream)
 static int set_up(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtCreateStream(&a));
-    acl_ok(aclrtCreateStream(&b));
-    acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    make_streams();
     acl_ok(aclrtMemset(memory, SIZE, 0, SIZE));
     word = (uint64_t *)(void *)memory;
     return 0;
@@ -61,12 +58,7 @@ static int set_up(void **unused)
 static int tear_down(void **unused)
 {
     (void)unused;
-    acl_ok(aclrtDestroyStreamForce(a));
-    acl_ok(aclrtDestroyStreamForce(b));
-    if (memory != NULL) {
-        acl_ok(aclrtFree(memory));
-    }
-    acl_ok(aclrtResetDevice(0));
+    drop_streams();
     assert_int_equal(weir_ascendcl_finding_count(NULL), 0);
     return 0;
 }

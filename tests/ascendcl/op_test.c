@@ -1,6 +1,6 @@
 /* op_test.c: aclopExecuteV2: the results of the operators, the arguments that they refuse, and their requests to a
  * registered allocator. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 #include "scenario.h"
 
 #include "recorder.h"

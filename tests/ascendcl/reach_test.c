@@ -1,6 +1,6 @@
 /* reach_test.c: the auditor on work that touches another device's memory: kernels, sets and copies, with and without
  * peer access, on memory of each kind. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 #include <weir/ascendcl.h>

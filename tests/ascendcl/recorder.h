@@ -1,4 +1,4 @@
-/* recorder.h: an allocator that checks its callers. Include acl_check.h and scenario.h first.
+/* recorder.h: an allocator that checks its callers. Include rig/acl.h and scenario.h first.
  *
  * A block is a struct of its own, never the address. Memory comes from aclrtMalloc and goes back when the recorder is
  * destroyed; freed blocks are reused by their exact size, the latest first. This is correct for one stream, which

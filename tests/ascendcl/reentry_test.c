@@ -1,6 +1,6 @@
 /* reentry_test.c: an allocator's callbacks call ACL: they end their own registration, destroy their stream or reset
  * their device. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <stdbool.h>
 #include <unistd.h>

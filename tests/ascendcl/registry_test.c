@@ -1,6 +1,6 @@
 /* registry_test.c: the allocator registry against a table of expected results, over random sequences of calls: a model
  * of the registry that does not use its code predicts every code and every output. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <stdio.h>
 #include <string.h>

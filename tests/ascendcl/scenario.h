@@ -1,7 +1,9 @@
 /* scenario.h: runs bodies, each in a process of its own with a simulated machine of its own, and keeps the runtime's
- * report of the end. Include acl_check.h first. */
+ * report of the end. */
 #ifndef WEIR_ACL_SCENARIO_H
 #define WEIR_ACL_SCENARIO_H
+
+#include "../rig/acl.h"
 
 #include <acl/acl.h>
 

@@ -1,17 +1,10 @@
 /* share_test.c: peers, exported handles and keys. There is only one process, so the test checks the rules alone. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
 
 TEST(peers_reach_each_other)
 {
@@ -122,5 +115,5 @@ TEST(managed_memory_is_not_simulated)
 
 int main(void)
 {
-    return run_all_tests("tests", set_up, NULL);
+    return run_all_tests("tests", use_device, NULL);
 }

@@ -1,19 +1,12 @@
 /* stream_test.c: contexts and streams: their owners, the calls that they refuse, their end, and the limits of their
  * number. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { SIZE = 4 << 20 };
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
 
 static int tear_down(void **unused)
 {
@@ -308,5 +301,5 @@ int main(void)
 {
     acl_environment("STREAMS", "32");
     acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", set_up, tear_down);
+    return run_all_tests("tests", use_device, tear_down);
 }

@@ -1,5 +1,5 @@
 /* tensor_test.c: descriptions of tensors, data buffers, data sets, half precision. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <acl/acl_mdl.h>
 

@@ -1,6 +1,6 @@
 /* virtual_test.c: reserved addresses, physical memory and mappings: refused calls, costs, and calls that may be
  * repeated. A random run compares every answer with a model of the rules. */
-#include "acl_check.h"
+#include "../rig/acl.h"
 
 #include <string.h>
 
@@ -11,13 +11,6 @@ static const aclrtPhysicalMemProp on_device = {.handleType = ACL_MEM_HANDLE_TYPE
                                                .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED,
                                                .memAttr = ACL_HBM_MEM_HUGE,
                                                .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
-
-static size_t left(void)
-{
-    size_t free_bytes = 0, total = 0;
-    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
-    return free_bytes;
-}
 
 static aclrtDrvMemHandle physical(size_t size)
 {
@@ -31,20 +24,6 @@ static char *reserve(size_t size)
     void *pointer = NULL;
     acl_ok(aclrtReserveMemAddress(&pointer, size, 0, NULL, 0));
     return pointer;
-}
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtSetDevice(0));
-    return 0;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    acl_ok(aclrtResetDevice(0));
-    return 0;
 }
 
 TEST(reserving_checks_its_arguments)
@@ -570,5 +549,5 @@ int main(void)
 {
     acl_environment("CAPACITY", "64MiB");
     acl_environment("REPORT", "none");
-    return run_all_tests("tests", set_up, tear_down);
+    return run_all_tests("tests", use_device, reset_device);
 }

@@ -1,8 +1,8 @@
 /* strategy_contract.h: tells the contract suite of strategies about a strategy, and runs it.
  *
  * The suite (strategy_contract.c) plays cases and thousands of random programs, and compares every range, lane and tick
- * with a naive reference. It is one source file, which needs the installed headers and the C library. A program that
- * runs it:
+ * with a naive reference. It is compiled as one source file, which needs the pieces in strategy/, the installed headers
+ * and the C library. A program that runs it:
  *
  *     #include "strategy_contract.h"
  *     #include "my_strategy.h"

@@ -3,14 +3,12 @@
  * The scenario goes through all of weir::cuda. It tries a call again that failed, insists on results that weir may
  * give, and at the end on all memory being back and on the thread's contexts and capture mode being as they were.
  */
+#include "../rig/retry.h"
 #include "cuda_test.h"
 
 #include <stdio.h>
 #include <weir/host.h>
 
-enum { tries = 3 };
-
-static bool given_up; /* something failed as often as it was tried */
 static unsigned wrongs;
 
 static void wrong(const char *what, int result)
@@ -19,32 +17,7 @@ static void wrong(const char *what, int result)
     wrongs++;
 }
 
-static bool may_fail_with(weir_status status)
-{
-    return status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_DEVICE || status == WEIR_ERR_UNSUPPORTED ||
-           status == WEIR_ERR_BUSY;
-}
-
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        weir_status status_ = (call);                                                                                  \
-        for (int i_ = 1; i_ < tries && status_ != WEIR_OK; i_++) {                                                     \
-            if (!may_fail_with(status_)) {                                                                             \
-                wrong(#call, status_);                                                                                 \
-            }                                                                                                          \
-            status_ = (call);                                                                                          \
-        }                                                                                                              \
-        given_up |= status_ != WEIR_OK;                                                                                \
-    } while (0)
-
-#define TRY_CUDA(call)                                                                                                 \
-    do {                                                                                                               \
-        CUresult code_ = (call);                                                                                       \
-        for (int i_ = 1; i_ < tries && code_ != CU_SUCCESS; i_++) {                                                    \
-            code_ = (call);                                                                                            \
-        }                                                                                                              \
-        given_up |= code_ != CU_SUCCESS;                                                                               \
-    } while (0)
+#define TRY_CUDA(call) TRY_NATIVE(call)
 
 static void work(weir_pool *pool, CUstream native, int rounds)
 {

@@ -1,6 +1,6 @@
 /* tests/mstx/rules.c: weir_mstx_attach under tools that follow different rules: with and without handles, with totals
  * instead of heaps, tools that refuse a heap or a domain; domains and devices; arguments. */
-#include "../unit/sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/caching.h>
 #include <weir/mstx.h>

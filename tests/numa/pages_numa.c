@@ -3,15 +3,11 @@
  *
  * Each test runs in a child process: a kill is only a failure, and the memory of the child is free afterwards.
  */
+#include "../rig/test.h"
 #include "../unit/sandbox.h"
 #include "numa.h"
 #include "numa_pages.h"
 #include "topology_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <string.h>
 
@@ -195,9 +191,8 @@ static int into_a_reservation(void)
 }
 
 #define IN_CHILD(name)                                                                                                 \
-    static void test_##name(void **state)                                                                              \
+    TEST(test_##name)                                                                                                  \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         assert_int_equal(in_child(name), 0);                                                                           \
     }
 
@@ -215,11 +210,5 @@ int main(void)
     if (nodes == 0) {
         return numa_skip();
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_policy),          cmocka_unit_test(test_by_thread),
-        cmocka_unit_test(test_full_by_policy),     cmocka_unit_test(test_full_by_thread),
-        cmocka_unit_test(test_too_few_huge_pages), cmocka_unit_test(test_too_few_huge_pages_touched),
-        cmocka_unit_test(test_into_a_reservation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests("tests", NULL, NULL);
 }

@@ -34,15 +34,25 @@ static struct {
     size_t count;
 } test_list;
 
+/* Of the test that ran last. A function that runs after each test does nothing if the test failed half-way and the
+ * function could fail for that reason: cmocka would name the function and not the test. */
+static bool test_passed;
+
 /* Declares a test. `test_state` is cmocka's argument, for the tests that use it. */
 #define TEST(name) TEST_BETWEEN(name, NULL, NULL)
 
 /* A test with functions that run before and after it. */
 #define TEST_BETWEEN(name, before, after)                                                                              \
     static void name(void **test_state);                                                                               \
+    static void run_##name(void **test_state)                                                                          \
+    {                                                                                                                  \
+        test_passed = false;                                                                                           \
+        name(test_state);                                                                                              \
+        test_passed = true;                                                                                            \
+    }                                                                                                                  \
     __attribute__((constructor)) static void list_##name(void)                                                         \
     {                                                                                                                  \
-        list_test(__LINE__, (struct CMUnitTest){#name, name, before, after, NULL});                                    \
+        list_test(__LINE__, (struct CMUnitTest){#name, run_##name, before, after, NULL});                              \
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **test_state)
 

@@ -17,15 +17,11 @@
  *
  * With PAGE, a power of two from 4096 up, every program has virtual memory in pages of PAGE bytes.
  */
+#include "../rig/test.h"
 #include "random_program.h"
 
 #include <weir/pool.h>
 #include <weir/sim.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -1119,47 +1115,41 @@ static void require_every_rung(const weir_strategy_ops *strategy)
     }
 }
 
-static void test_caching(void **state)
+TEST(test_caching)
 {
-    (void)state;
     run_programs(weir_caching_strategy(), seeds);
     require_every_rung(weir_caching_strategy());
 }
 
 /* The strategy refuses slots to requests of other classes until the last resort, and serves them then. */
-static void test_size_class(void **state)
+TEST(test_size_class)
 {
-    (void)state;
     run_programs(weir_size_class_strategy(), seeds / 2 + 1);
     require_every_rung(weir_size_class_strategy());
 }
 
 /* A request must not fail while the other half's memory would serve it. */
-static void test_routing(void **state)
+TEST(test_routing)
 {
-    (void)state;
     run_programs(weir_routing_strategy(), seeds / 2 + 1);
     require_every_rung(weir_routing_strategy());
 }
 
 /* The strategy does not use small holes between live blocks until the last resort, and uses them then. */
-static void test_bump(void **state)
+TEST(test_bump)
 {
-    (void)state;
     run_programs(weir_bump_strategy(), seeds / 2 + 1);
     require_every_rung(weir_bump_strategy());
 }
 
 #ifdef HAVE_MODELS
-static void test_pytorch_model(void **state)
+TEST(test_pytorch_model)
 {
-    (void)state;
     run_programs(model_pytorch_strategy(), seeds / 16 + 1);
 }
 
-static void test_direct_model(void **state)
+TEST(test_direct_model)
 {
-    (void)state;
     run_programs(model_direct_strategy(), seeds / 16 + 1);
 }
 #endif
@@ -1170,12 +1160,5 @@ int main(int argc, char **argv)
     seeds = number(argc > 1 ? argv[1] : getenv("WEIR_SEEDS"), seeds);
     first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
     given_page = number(argc > 3 ? argv[3] : getenv("WEIR_PAGE"), given_page);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caching),       cmocka_unit_test(test_size_class),
-        cmocka_unit_test(test_routing),       cmocka_unit_test(test_bump),
-#ifdef HAVE_MODELS
-        cmocka_unit_test(test_pytorch_model), cmocka_unit_test(test_direct_model),
-#endif
-    };
-    return cmocka_run_group_tests_name("random programs over a pool", tests, NULL, NULL);
+    return run_all_tests("random programs over a pool", NULL, NULL);
 }

@@ -6,11 +6,11 @@
  *
  * The tests run in checked builds too: there the arena checks its own books after each release.
  */
-#include "sim_test.h"
+enum { A, B, C, streams, most_held = 64, most_marks = 16 };
+
+#include "../rig/pool.h"
 
 #include <weir/arena.h>
-#include <weir/caching.h>
-#include <weir/pool.h>
 #include <weir/trace.h>
 
 #include <pthread.h>
@@ -20,15 +20,6 @@
 
 #define REGION (64 * KIB)
 #define CHUNK (16 * KIB)
-
-enum { A, B, C, streams, most_held = 64, most_marks = 16 };
-
-struct world {
-    weir_sim *sim;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-};
 
 /* An arena, its live allocations, and the marks in use. The auditor is told of each allocation, not of the chunks. */
 struct tested {
@@ -50,26 +41,12 @@ struct tested {
 
 static struct world open_limited(uint64_t limit, uint32_t flags)
 {
-    weir_sim_config device = free_of_charge();
-    device.capacity_bytes = 16 * REGION;
-    device.region_granularity_bytes = REGION;
-    device.page_bytes = REGION;
-    struct world w = {.sim = new_sim(device)};
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_region_bytes = REGION;
-    caching.small_bytes = UINT64_MAX;
+    const weir_caching_config caching = regions_of(REGION, UINT64_MAX);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.device = weir_sim_device(w.sim);
-    config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
     config.limit_bytes = limit;
     config.flags = flags;
-    ok(weir_pool_create(&config, &w.pool));
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
+    return world_over(new_sim(device_of_units(REGION, 16 * REGION)), config);
 }
 
 static struct world open_world(void)
@@ -77,17 +54,9 @@ static struct world open_world(void)
     return open_limited(0, 0);
 }
 
-static weir_pool_stats pool_stats(const struct world *w)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(w->pool, &stats));
-    return stats;
-}
-
 static uint64_t device_calls(const struct world *w)
 {
-    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-    ok(weir_sim_get_stats(w->sim, &stats));
+    const weir_sim_stats stats = device_stats(w);
     uint64_t calls = 0;
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         calls += stats.calls[i];
@@ -95,31 +64,12 @@ static uint64_t device_calls(const struct world *w)
     return calls;
 }
 
-static void check(const struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-}
-
 /* Checks that no block is live after the arenas are destroyed, and that every byte goes back. */
-static void close_world(struct world *w)
-{
-    check(w);
-    assert_int_equal(pool_stats(w).live_bytes, 0);
-    ok(weir_pool_destroy(w->pool));
-    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-    ok(weir_sim_get_stats(w->sim, &stats));
-    assert_int_equal(stats.held_bytes, 0);
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
-}
-
-static void close_clean(struct world *w)
+static void close_empty(struct world *w)
 {
     is_clean(w->sim);
-    close_world(w);
+    assert_int_equal(figures(w).live_bytes, 0);
+    end_world(w);
 }
 
 static struct tested open_arena(struct world *w, int home, uint32_t keep_chunks, uint32_t flags)
@@ -151,7 +101,7 @@ static void announce(struct tested *t, uint64_t address, uint64_t size, const ch
     weir_sim_block_alloc(t->w->sim, address, size, t->w->native[t->home], tag);
 }
 
-static uint64_t get_aligned(struct tested *t, uint64_t size, uint64_t align)
+static uint64_t bump_aligned(struct tested *t, uint64_t size, uint64_t align)
 {
     uint64_t address = 0;
     ok(weir_arena_alloc(t->arena, size, align, &address));
@@ -159,12 +109,12 @@ static uint64_t get_aligned(struct tested *t, uint64_t size, uint64_t align)
     return address;
 }
 
-static uint64_t get(struct tested *t, uint64_t size)
+static uint64_t bump(struct tested *t, uint64_t size)
 {
-    return get_aligned(t, size, 0);
+    return bump_aligned(t, size, 0);
 }
 
-static uint64_t get_tagged(struct tested *t, uint64_t size, const char *tag)
+static uint64_t bump_tagged(struct tested *t, uint64_t size, const char *tag)
 {
     uint64_t address = 0;
     ok(weir_arena_alloc(t->arena, size, 0, &address));
@@ -207,7 +157,7 @@ static void close_arena(struct tested *t)
 {
     announce_release(t, 0);
     weir_arena_destroy(t->arena);
-    check(t->w);
+    check_pool(t->w);
 }
 
 /* --- arguments --- */
@@ -265,11 +215,11 @@ TEST(bad_arguments_change_nothing)
     fails(weir_arena_get_stats(arena, NULL), WEIR_ERR_INVALID);
     usage.struct_size = 0;
     fails(weir_arena_get_stats(arena, &usage), WEIR_ERR_INVALID);
-    assert_int_equal(pool_stats(&w).allocs, 0);
+    assert_int_equal(figures(&w).allocs, 0);
     weir_arena_destroy(arena);
     weir_arena_destroy(NULL);
-    close_clean(&other);
-    close_clean(&w);
+    close_empty(&other);
+    close_empty(&w);
 }
 
 /* --- bumping --- */
@@ -278,24 +228,24 @@ TEST(allocations_follow_one_another)
 {
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
-    const uint64_t first = get_aligned(&t, 100, 1);
-    assert_int_equal(get_aligned(&t, 1, 1), first + 100);
-    assert_int_equal(get_aligned(&t, 8, 64), first + 128);
-    assert_int_equal(get(&t, 8), first + 512); /* one granule */
+    const uint64_t first = bump_aligned(&t, 100, 1);
+    assert_int_equal(bump_aligned(&t, 1, 1), first + 100);
+    assert_int_equal(bump_aligned(&t, 8, 64), first + 128);
+    assert_int_equal(bump(&t, 8), first + 512); /* one granule */
     assert_int_equal(usage(&t).used_bytes, 520);
-    assert_int_equal(get_aligned(&t, 8, 4 * KIB) % (4 * KIB), 0);
+    assert_int_equal(bump_aligned(&t, 8, 4 * KIB) % (4 * KIB), 0);
     assert_int_equal(usage(&t).chunks, 1);
     assert_int_equal(usage(&t).held_bytes, CHUNK);
-    assert_int_equal(pool_stats(&w).allocs, 1);
+    assert_int_equal(figures(&w).allocs, 1);
     const uint64_t left = CHUNK - usage(&t).used_bytes;
-    (void)get_aligned(&t, left, 1);
+    (void)bump_aligned(&t, left, 1);
     assert_int_equal(usage(&t).chunks, 1);
-    (void)get_aligned(&t, 1, 1);
+    (void)bump_aligned(&t, 1, 1);
     assert_int_equal(usage(&t).chunks, 2);
     assert_int_equal(usage(&t).used_bytes, CHUNK + 1);
     assert_int_equal(usage(&t).allocs, 7);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* A request that fits no empty chunk gets a block of its own, and the current chunk stays current. */
@@ -303,21 +253,21 @@ TEST(large_requests_get_blocks_of_their_own)
 {
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
-    const uint64_t first = get(&t, 512);
-    (void)get(&t, CHUNK + 1);
-    (void)get(&t, 3 * CHUNK);
-    assert_int_equal(get_aligned(&t, 512, 64 * KIB) % (64 * KIB), 0);
+    const uint64_t first = bump(&t, 512);
+    (void)bump(&t, CHUNK + 1);
+    (void)bump(&t, 3 * CHUNK);
+    assert_int_equal(bump_aligned(&t, 512, 64 * KIB) % (64 * KIB), 0);
     assert_int_equal(usage(&t).own_blocks, 3);
     assert_int_equal(usage(&t).chunks, 1);
     assert_int_equal(usage(&t).used_bytes, 512 + CHUNK + 1 + 3 * CHUNK + 512);
-    assert_int_equal(get(&t, 512), first + 512);
+    assert_int_equal(bump(&t, 512), first + 512);
     reset(&t);
     assert_int_equal(usage(&t).own_blocks, 0);
     assert_int_equal(usage(&t).used_bytes, 0);
     assert_int_equal(usage(&t).held_bytes, CHUNK);
-    assert_int_equal(pool_stats(&w).live_bytes, CHUNK);
+    assert_int_equal(figures(&w).live_bytes, CHUNK);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* --- resetting --- */
@@ -332,21 +282,21 @@ TEST(a_step_repeats_itself)
     uint64_t calls = 0;
     for (int step = 0; step < 5; step++) {
         for (int i = 0; i < 9; i++) {
-            const uint64_t got = get(&t, 5000);
+            const uint64_t got = bump(&t, 5000);
             assert_true(step == 0 || address[i] == got);
             address[i] = got;
             writes(w.sim, w.native[A], got, 5000, "step");
         }
         assert_int_equal(usage(&t).peak_used_bytes, 3 * (2 * 5120 + 5000));
         reset(&t);
-        assert_true(step == 0 || (pool_stats(&w).allocs == allocs && device_calls(&w) == calls));
-        allocs = pool_stats(&w).allocs;
+        assert_true(step == 0 || (figures(&w).allocs == allocs && device_calls(&w) == calls));
+        allocs = figures(&w).allocs;
         calls = device_calls(&w);
     }
     assert_int_equal(usage(&t).resets, 5);
     assert_int_equal(usage(&t).kept_chunks, 3);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 TEST(no_more_is_kept_than_asked)
@@ -357,9 +307,9 @@ TEST(no_more_is_kept_than_asked)
     struct tested usual = open_arena(&w, C, 0, 0);
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < 6; i++) {
-            (void)get(&two, CHUNK);
-            (void)get(&none, CHUNK);
-            (void)get(&usual, CHUNK);
+            (void)bump(&two, CHUNK);
+            (void)bump(&none, CHUNK);
+            (void)bump(&usual, CHUNK);
         }
         reset(&two);
         reset(&none);
@@ -370,12 +320,12 @@ TEST(no_more_is_kept_than_asked)
         assert_int_equal(usage(&none).held_bytes, 0);
         assert_int_equal(usage(&usual).chunks, 4);
         assert_int_equal(usage(&usual).peak_held_bytes, 6 * CHUNK);
-        assert_int_equal(pool_stats(&w).live_bytes, 6 * CHUNK);
+        assert_int_equal(figures(&w).live_bytes, 6 * CHUNK);
     }
     close_arena(&two);
     close_arena(&none);
     close_arena(&usual);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* --- marks --- */
@@ -385,14 +335,14 @@ TEST(a_rewind_releases_what_lies_above)
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 1, 0);
     const size_t empty = mark(&t);
-    (void)get(&t, 1000);
+    (void)bump(&t, 1000);
     const size_t low = mark(&t);
-    const uint64_t above = get(&t, 1000);
-    (void)get(&t, 2 * CHUNK);
+    const uint64_t above = bump(&t, 1000);
+    (void)bump(&t, 2 * CHUNK);
     const size_t high = mark(&t);
-    (void)get(&t, CHUNK);
-    (void)get(&t, CHUNK);
-    (void)get(&t, 2 * CHUNK);
+    (void)bump(&t, CHUNK);
+    (void)bump(&t, CHUNK);
+    (void)bump(&t, 2 * CHUNK);
     assert_int_equal(usage(&t).own_blocks, 2);
     assert_int_equal(usage(&t).chunks, 3);
     rewind_to(&t, high);
@@ -404,12 +354,12 @@ TEST(a_rewind_releases_what_lies_above)
     rewind_to(&t, low);
     assert_int_equal(usage(&t).own_blocks, 0);
     assert_int_equal(usage(&t).used_bytes, 1000);
-    assert_int_equal(get(&t, 1000), above);
+    assert_int_equal(bump(&t, 1000), above);
     rewind_to(&t, empty);
     assert_int_equal(usage(&t).used_bytes, 0);
     assert_int_equal(usage(&t).kept_chunks, 1);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* Checks that a refused call changes nothing. */
@@ -427,40 +377,40 @@ TEST(wrong_marks_are_refused)
     struct tested t = open_arena(&w, A, 0, 0);
     struct tested other = open_arena(&w, A, 0, 0);
     refuse(&t, (weir_mark){0});
-    (void)get(&t, 100);
-    (void)get(&other, 100);
+    (void)bump(&t, 100);
+    (void)bump(&other, 100);
     const size_t foreign = mark(&other);
     refuse(&t, other.marked[foreign].mark);
 
     const size_t low = mark(&t);
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     const size_t high = mark(&t);
     const weir_mark rewound_past = t.marked[high].mark;
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     rewind_to(&t, low);
     refuse(&t, rewound_past);
     /* An allocation as high as before, with a new mark at the same depth: the old mark stays invalid. */
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     const size_t again = mark(&t);
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     refuse(&t, rewound_past);
     rewind_to(&t, again);
 
     const weir_mark older = t.marked[low].mark;
     reset(&t);
     refuse(&t, older);
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     (void)mark(&t);
     refuse(&t, older);
     close_arena(&t);
     /* A new arena, perhaps at the address of the last one. */
     t = open_arena(&w, A, 0, 0);
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     (void)mark(&t);
     refuse(&t, older);
     close_arena(&t);
     close_arena(&other);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* A loop that marks and rewinds without end uses no more memory than its first turn. */
@@ -468,7 +418,7 @@ TEST(marks_at_one_place_are_one)
 {
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     weir_mark first;
     ok(weir_arena_mark(t.arena, &first));
     for (int i = 0; i < 100000; i++) {
@@ -481,7 +431,7 @@ TEST(marks_at_one_place_are_one)
     }
     ok(weir_arena_rewind(t.arena, first));
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* --- running out --- */
@@ -494,9 +444,9 @@ TEST(a_full_pool_is_reported)
     weir_block *block = NULL;
     ok(weir_pool_alloc(w.pool, w.stream[B], REGION - CHUNK - 2 * KIB, 0, &block));
     struct tested t = open_arena(&w, A, 0, 0);
-    (void)get(&t, CHUNK - 512);
+    (void)bump(&t, CHUNK - 512);
     const size_t full = mark(&t);
-    (void)get(&t, 1024);
+    (void)bump(&t, 1024);
     assert_int_equal(usage(&t).own_blocks, 1);
     const weir_arena_stats before = usage(&t);
     uint64_t address = 77;
@@ -509,11 +459,11 @@ TEST(a_full_pool_is_reported)
     ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * CHUNK);
     rewind_to(&t, full);
-    (void)get(&t, 512);
+    (void)bump(&t, 512);
     ok(weir_pool_free(w.pool, block, w.stream[B]));
-    (void)get(&t, 2 * CHUNK);
+    (void)bump(&t, 2 * CHUNK);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* The arena frees its kept chunks before it refuses a large request. */
@@ -522,16 +472,16 @@ TEST(kept_chunks_go_before_a_refusal)
     struct world w = open_limited(REGION, 0);
     struct tested t = open_arena(&w, A, 0, 0);
     for (int i = 0; i < 4; i++) {
-        (void)get(&t, CHUNK);
+        (void)bump(&t, CHUNK);
     }
     reset(&t);
     assert_int_equal(usage(&t).kept_chunks, 4);
-    (void)get(&t, 512);
-    (void)get(&t, 3 * CHUNK);
+    (void)bump(&t, 512);
+    (void)bump(&t, 3 * CHUNK);
     assert_int_equal(usage(&t).kept_chunks, 0);
     assert_int_equal(usage(&t).chunks, 1);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* --- streams --- */
@@ -542,16 +492,16 @@ TEST(own_work_may_still_run)
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     for (int step = 0; step < 4; step++) {
-        writes(w.sim, w.native[A], get(&t, 1000), 1000, "result");
+        writes(w.sim, w.native[A], bump(&t, 1000), 1000, "result");
         const size_t scratch = mark(&t);
-        writes(w.sim, w.native[A], get(&t, 3000), 3000, "scratch");
+        writes(w.sim, w.native[A], bump(&t, 3000), 3000, "scratch");
         rewind_to(&t, scratch);
-        writes(w.sim, w.native[A], get(&t, 3000), 3000, "more scratch");
+        writes(w.sim, w.native[A], bump(&t, 3000), 3000, "more scratch");
         reset(&t);
     }
-    assert_int_equal(pool_stats(&w).allocs, 1);
+    assert_int_equal(figures(&w).allocs, 1);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* B reads the allocations of steps of A for a long time, with and without weir_arena_use. */
@@ -559,10 +509,10 @@ static void steps_that_another_stream_reads(struct tested *t, bool tell, bool by
 {
     struct world *w = t->w;
     if (by_rewind) {
-        (void)get_tagged(t, 512, "below");
+        (void)bump_tagged(t, 512, "below");
     }
     const size_t start = mark(t);
-    const uint64_t first = get_tagged(t, 4 * KIB, "first");
+    const uint64_t first = bump_tagged(t, 4 * KIB, "first");
     writes(w->sim, w->native[A], first, 4 * KIB, "write");
     order(w->sim, w->native[A], w->native[B]);
     reads(w->sim, w->native[B], first, 4 * KIB, "read");
@@ -574,7 +524,7 @@ static void steps_that_another_stream_reads(struct tested *t, bool tell, bool by
     } else {
         reset(t);
     }
-    writes(w->sim, w->native[A], get_tagged(t, 4 * KIB, "second"), 4 * KIB, "overwrite");
+    writes(w->sim, w->native[A], bump_tagged(t, 4 * KIB, "second"), 4 * KIB, "overwrite");
 }
 
 TEST(other_streams_are_waited_for)
@@ -583,9 +533,9 @@ TEST(other_streams_are_waited_for)
         struct world w = open_world();
         struct tested t = open_arena(&w, A, 0, 0);
         steps_that_another_stream_reads(&t, true, by_rewind != 0);
-        check(&w);
+        check_pool(&w);
         close_arena(&t);
-        close_clean(&w);
+        close_empty(&w);
     }
 }
 
@@ -600,7 +550,10 @@ TEST(an_untold_stream_is_a_hazard)
                         weir_sim_finding_count(w.sim, WEIR_SIM_UNORDERED) >
                     0);
         close_arena(&t);
-        close_world(&w);
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        ok(weir_pool_get_stats(w.pool, &stats));
+        assert_int_equal(stats.live_bytes, 0);
+        end_world(&w);
     }
 }
 
@@ -609,16 +562,16 @@ TEST(a_use_covers_what_comes_later)
 {
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 2, 0);
-    (void)get(&t, CHUNK);
-    (void)get(&t, CHUNK);
+    (void)bump(&t, CHUNK);
+    (void)bump(&t, CHUNK);
     reset(&t);
-    (void)get(&t, 512);
+    (void)bump(&t, 512);
     ok(weir_arena_use(t.arena, w.stream[B]));
     ok(weir_arena_use(t.arena, w.stream[B])); /* twice */
     ok(weir_arena_use(t.arena, w.stream[A])); /* its own */
     static const uint64_t sizes[] = {1024, CHUNK, CHUNK, 2 * CHUNK};
     for (int i = 0; i < 4; i++) {
-        const uint64_t address = get_tagged(&t, sizes[i], "later");
+        const uint64_t address = bump_tagged(&t, sizes[i], "later");
         order(w.sim, w.native[A], w.native[B]);
         writes(w.sim, w.native[B], address, sizes[i], "other stream");
     }
@@ -626,12 +579,12 @@ TEST(a_use_covers_what_comes_later)
     reset(&t);
     assert_int_equal(usage(&t).chunks, 0); /* chunks that B may touch are not kept */
     for (int i = 0; i < 4; i++) {
-        writes(w.sim, w.native[A], get_tagged(&t, sizes[i], "next step"), sizes[i], "next step");
+        writes(w.sim, w.native[A], bump_tagged(&t, sizes[i], "next step"), sizes[i], "next step");
     }
     reset(&t);
     assert_int_equal(usage(&t).chunks, 2); /* the use ended with the reset */
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* After the end of the use, and a wait that the pool is told of, the same memory serves the next step at once. */
@@ -642,7 +595,7 @@ TEST(an_ended_use_and_a_wait_give_the_memory_back)
         struct tested t = open_arena(&w, A, 0, 0);
         weir_device *device = weir_sim_device(w.sim);
         weir_event *event = new_event(w.sim);
-        const uint64_t first = get_tagged(&t, CHUNK, "first");
+        const uint64_t first = bump_tagged(&t, CHUNK, "first");
         ok(weir_arena_use(t.arena, w.stream[B]));
         order(w.sim, w.native[A], w.native[B]);
         writes(w.sim, w.native[B], first, CHUNK, "other stream");
@@ -654,17 +607,17 @@ TEST(an_ended_use_and_a_wait_give_the_memory_back)
             ok(weir_stream_recorded(w.pool, event, w.stream[B]));
             ok(weir_stream_waited(w.pool, w.stream[A], event));
         }
-        const uint64_t own = get_tagged(&t, CHUNK, "not the other stream's");
+        const uint64_t own = bump_tagged(&t, CHUNK, "not the other stream's");
         reset(&t);
         assert_int_equal(usage(&t).chunks, 1);
-        const uint64_t kept = get_tagged(&t, CHUNK, "second");
+        const uint64_t kept = bump_tagged(&t, CHUNK, "second");
         assert_int_equal(kept, own);
-        const uint64_t second = get_tagged(&t, CHUNK, "second");
+        const uint64_t second = bump_tagged(&t, CHUNK, "second");
         assert_int_equal(second == first, told);
         writes(w.sim, w.native[A], second, CHUNK, "overwrite");
         ok(weir_device_event_destroy(device, event));
         close_arena(&t);
-        close_clean(&w);
+        close_empty(&w);
     }
 }
 
@@ -675,9 +628,9 @@ TEST(a_retired_stream_gives_no_more)
     for (int reused = 0; reused < 2; reused++) {
         struct world w = open_world();
         struct tested t = open_arena(&w, A, 0, 0);
-        const uint64_t first = get(&t, 1000);
+        const uint64_t first = bump(&t, 1000);
         const size_t low = mark(&t);
-        (void)get(&t, 3 * CHUNK);
+        (void)bump(&t, 3 * CHUNK);
         ok(weir_arena_use(t.arena, w.stream[B]));
         writes(w.sim, w.native[A], first, 1000, "write");
         order(w.sim, w.native[A], w.native[B]);
@@ -697,10 +650,10 @@ TEST(a_retired_stream_gives_no_more)
         assert_int_equal(usage(&t).held_bytes, 0);
         /* B is still reading: C must not get the memory yet. */
         struct tested next = open_arena(&w, C, 0, 0);
-        writes(w.sim, w.native[C], get(&next, CHUNK), CHUNK, "overwrite");
+        writes(w.sim, w.native[C], bump(&next, CHUNK), CHUNK, "overwrite");
         close_arena(&next);
         close_arena(&t);
-        close_clean(&w);
+        close_empty(&w);
     }
 }
 
@@ -709,19 +662,19 @@ TEST(a_retired_user_is_forgotten)
 {
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
-    const uint64_t first = get(&t, CHUNK);
+    const uint64_t first = bump(&t, CHUNK);
     ok(weir_arena_use(t.arena, w.stream[B]));
     order(w.sim, w.native[A], w.native[B]);
     reads(w.sim, w.native[B], first, CHUNK, "read");
     ok(weir_stream_retire(w.pool, w.stream[B]));
     fails(weir_arena_use(t.arena, w.stream[B]), WEIR_ERR_INVALID);
-    (void)get(&t, CHUNK);
+    (void)bump(&t, CHUNK);
     ok(weir_stream_retire(w.pool, w.stream[A]));
     reset(&t);
-    assert_int_equal(pool_stats(&w).live_bytes, 0);
-    assert_int_equal(pool_stats(&w).pending_bytes, 0);
+    assert_int_equal(figures(&w).live_bytes, 0);
+    assert_int_equal(figures(&w).pending_bytes, 0);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 TEST(a_pool_that_is_gone_is_refused)
@@ -730,10 +683,10 @@ TEST(a_pool_that_is_gone_is_refused)
     struct tested t = open_arena(&w, A, 0, 0);
     struct tested other = open_arena(&w, B, 0, 0);
     struct tested gone = open_arena(&w, B, 0, 0);
-    (void)get(&t, 1000);
-    (void)get(&t, 3 * CHUNK);
+    (void)bump(&t, 1000);
+    (void)bump(&t, 3 * CHUNK);
     const size_t low = mark(&t);
-    (void)get(&other, 10);
+    (void)bump(&other, 10);
     close_arena(&gone);
     announce_release(&t, 0);
     announce_release(&other, 0);
@@ -758,9 +711,9 @@ TEST(a_child_may_destroy)
     struct world w = open_world();
     struct tested t = open_arena(&w, A, 0, 0);
     struct tested other = open_arena(&w, A, 0, 0);
-    (void)get(&t, 1000);
-    (void)get(&t, 3 * CHUNK);
-    (void)get(&other, 1000);
+    (void)bump(&t, 1000);
+    (void)bump(&t, 3 * CHUNK);
+    (void)bump(&other, 1000);
     const pid_t child = fork();
     if (child == 0) {
         weir_arena_destroy(t.arena);
@@ -772,10 +725,10 @@ TEST(a_child_may_destroy)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    (void)get(&t, 1000);
+    (void)bump(&t, 1000);
     close_arena(&t);
     close_arena(&other);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* --- recording --- */
@@ -810,10 +763,10 @@ TEST(a_recorder_sees_blocks)
     config.sink_ctx = &text;
     ok(weir_recorder_start(w.pool, &config, &recorder));
     for (int i = 0; i < 20; i++) {
-        (void)get(&t, CHUNK / 4); /* five chunks */
+        (void)bump(&t, CHUNK / 4); /* five chunks */
     }
     reset(&t); /* four are given back */
-    (void)get(&t, 100);
+    (void)bump(&t, 100);
     ok(weir_arena_use(t.arena, w.stream[B]));
     reset(&t);
     uint64_t lost = 0;
@@ -823,7 +776,7 @@ TEST(a_recorder_sees_blocks)
     assert_int_equal(text.uses, 1);
     assert_int_equal(text.frees, 5);
     close_arena(&t);
-    close_clean(&w);
+    close_empty(&w);
 }
 
 /* --- random programs --- */
@@ -917,7 +870,7 @@ TEST(random_programs)
         if (weir_sim_finding_count(w.sim, WEIR_SIM_FINDING_KINDS) != 0) {
             print_error("seed %llu\n", (unsigned long long)seed);
         }
-        close_clean(&w);
+        close_empty(&w);
     }
 }
 
@@ -980,7 +933,7 @@ TEST(two_arenas_in_two_threads)
         assert_int_equal(workers[i].errors, 0);
         close_arena(&workers[i].tested);
     }
-    close_clean(&w);
+    close_empty(&w);
 }
 
 int main(void)

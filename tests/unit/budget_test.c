@@ -2,10 +2,10 @@
  *
  * tests/stress/budget_random.c tries the promises on random programs; here are the edges. A region is 64 KiB.
  */
-#include "sim_test.h"
+enum { A, B, streams };
 
-#include <weir/budget.h>
-#include <weir/caching.h>
+#include "../rig/pool.h"
+
 #include <weir/size_class.h>
 #include <weir/trace.h>
 
@@ -14,37 +14,13 @@
 
 #define REGION (64 * KIB)
 
-enum { A, B, streams };
-
-struct world {
-    weir_sim *sim;
-    weir_device *device;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-};
-
 static struct world open_world(uint64_t capacity, weir_pool_config config)
 {
-    struct world w = {NULL, NULL, NULL, {NULL}, {NULL}};
-    weir_sim_config sim = free_of_charge();
-    sim.capacity_bytes = capacity;
-    sim.region_granularity_bytes = REGION;
-    sim.page_bytes = REGION;
-    w.sim = new_sim(sim);
-    w.device = weir_sim_device(w.sim);
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_region_bytes = REGION;
-    caching.small_bytes = UINT64_MAX;
-    config.device = w.device;
-    config.strategy = config.strategy != NULL ? config.strategy : weir_caching_strategy();
+    const weir_caching_config caching = regions_of(REGION, UINT64_MAX);
+    weir_sim_config device = device_of_units(REGION, capacity);
+    device.no_audit = true; /* the tests look at numbers, and make requests of which no auditor is told */
     config.strategy_config = &caching;
-    ok(weir_pool_create(&config, &w.pool));
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
+    return world_over(new_sim(device), config);
 }
 
 static struct world plain_world(uint64_t capacity, uint64_t limit)
@@ -54,35 +30,6 @@ static struct world plain_world(uint64_t capacity, uint64_t limit)
     return open_world(capacity, config);
 }
 
-static void close_world(struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        fail_msg("check: %s", why);
-    }
-    ok(weir_pool_destroy(w->pool));
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
-}
-
-static weir_block *get(struct world *w, int stream, uint64_t size, weir_tag tag)
-{
-    weir_block *block = NULL;
-    ok(weir_pool_alloc_tagged(w->pool, w->stream[stream], size, 0, tag, &block));
-    return block;
-}
-
-static void put(struct world *w, weir_block *block, int stream)
-{
-    ok(weir_pool_free(w->pool, block, w->stream[stream]));
-}
-
-static void refused(struct world *w, int stream, uint64_t size)
-{
-    weir_block *block = NULL;
-    fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
-    assert_null(block);
-}
-
 static weir_tag tag(struct world *w, const char *name)
 {
     weir_tag number = 0;
@@ -90,17 +37,10 @@ static weir_tag tag(struct world *w, const char *name)
     return number;
 }
 
-static weir_tag_stats held(struct world *w, weir_tag number)
+static weir_tag_stats tagged(struct world *w, weir_tag number)
 {
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
     ok(weir_pool_get_tag_stats(w->pool, number, &stats));
-    return stats;
-}
-
-static weir_pool_stats figures(struct world *w)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -173,37 +113,37 @@ TEST(test_bytes_blocks_and_peaks)
     struct world w = open_world(16 * REGION, config);
     const weir_tag kv = tag(&w, "kv cache");
     const weir_tag weights = tag(&w, "weights");
-    weir_block *first = get(&w, A, 1000, kv);
-    weir_block *second = get(&w, A, 5000, kv);
-    weir_block *third = get(&w, A, 300, weights);
-    weir_block *fourth = get(&w, A, 70, 0);
+    weir_block *first = get_tagged(&w, A, 1000, kv);
+    weir_block *second = get_tagged(&w, A, 5000, kv);
+    weir_block *third = get_tagged(&w, A, 300, weights);
+    weir_block *fourth = get_tagged(&w, A, 70, 0);
     assert_int_equal(weir_block_tag(first), kv);
     assert_int_equal(weir_block_tag(fourth), 0);
-    assert_int_equal(held(&w, kv).blocks, 2);
-    assert_int_equal(held(&w, kv).requested_bytes, 6000);
-    assert_int_equal(held(&w, 0).requested_bytes, 70);
+    assert_int_equal(tagged(&w, kv).blocks, 2);
+    assert_int_equal(tagged(&w, kv).requested_bytes, 6000);
+    assert_int_equal(tagged(&w, 0).requested_bytes, 70);
     put(&w, first, A);
     put(&w, second, B); /* counted on the stream that frees: live is a difference */
-    assert_int_equal(held(&w, kv).blocks, 0);
-    assert_int_equal(held(&w, kv).requested_bytes, 0);
-    assert_int_equal(held(&w, kv).allocs, 2);
-    assert_int_equal(held(&w, kv).frees, 2);
-    assert_int_equal(held(&w, kv).peak_requested_bytes, 6000);
-    assert_int_equal(held(&w, weights).peak_requested_bytes, 300);
+    assert_int_equal(tagged(&w, kv).blocks, 0);
+    assert_int_equal(tagged(&w, kv).requested_bytes, 0);
+    assert_int_equal(tagged(&w, kv).allocs, 2);
+    assert_int_equal(tagged(&w, kv).frees, 2);
+    assert_int_equal(tagged(&w, kv).peak_requested_bytes, 6000);
+    assert_int_equal(tagged(&w, weights).peak_requested_bytes, 300);
     /* A block from the front cache carries the tag of its new owner. */
-    weir_block *again = get(&w, A, 1000, weights);
+    weir_block *again = get_tagged(&w, A, 1000, weights);
     assert_ptr_equal(again, first);
     assert_int_equal(weir_block_tag(again), weights);
-    assert_int_equal(held(&w, weights).requested_bytes, 1300);
+    assert_int_equal(tagged(&w, weights).requested_bytes, 1300);
     put(&w, again, A);
-    again = get(&w, A, 1000, 0);
+    again = get_tagged(&w, A, 1000, 0);
     assert_ptr_equal(again, first);
     assert_int_equal(weir_block_tag(again), 0);
     put(&w, again, A);
     ok(weir_pool_free_idle(w.pool, third));
     put(&w, fourth, A);
-    assert_int_equal(held(&w, weights).blocks, 0);
-    assert_int_equal(held(&w, 0).blocks, 0);
+    assert_int_equal(tagged(&w, weights).blocks, 0);
+    assert_int_equal(tagged(&w, 0).blocks, 0);
     close_world(&w);
 }
 
@@ -243,7 +183,7 @@ TEST(test_a_stream_may_have_a_tag)
         assert_int_equal(weir_block_tag(block), graph);
         put(&w, block, A);
     }
-    block = get(&w, A, 512, 0); /* 0: no tag */
+    block = get_tagged(&w, A, 512, 0); /* 0: no tag */
     assert_int_equal(weir_block_tag(block), 0);
     put(&w, block, A);
     ok(weir_pool_alloc(w.pool, w.stream[B], 512, 0, &block));
@@ -255,7 +195,7 @@ TEST(test_a_stream_may_have_a_tag)
     ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &block));
     assert_int_equal(weir_block_tag(block), 0);
     put(&w, block, A);
-    assert_int_equal(held(&w, graph).allocs, 3);
+    assert_int_equal(tagged(&w, graph).allocs, 3);
     close_world(&w);
 }
 
@@ -288,9 +228,9 @@ TEST(test_a_recording_names_tags)
     const weir_tag kv = tag(&w, "kv cache");
     ok(weir_stream_set_tag(w.pool, w.stream[B], tag(&w, "graph engine")));
     ok(weir_recorder_start(w.pool, &config, &recorder));
-    put(&w, get(&w, A, 512, 0), A);
-    put(&w, get(&w, A, 1024, kv), A);
-    put(&w, get(&w, A, 2048, kv), A);
+    put(&w, get_tagged(&w, A, 512, 0), A);
+    put(&w, get_tagged(&w, A, 1024, kv), A);
+    put(&w, get_tagged(&w, A, 2048, kv), A);
     weir_block *block = NULL;
     ok(weir_pool_alloc(w.pool, w.stream[B], 4096, 0, &block));
     put(&w, block, B);
@@ -322,11 +262,11 @@ TEST(test_limits_change)
     fails(weir_pool_set_limits(NULL, 0, 0), WEIR_ERR_INVALID);
     fails(weir_pool_set_limits(w.pool, 5 * REGION, 4 * REGION), WEIR_ERR_INVALID);
     for (int i = 0; i < 4; i++) {
-        blocks[i] = get(&w, A, REGION, 0);
+        blocks[i] = get_tagged(&w, A, REGION, 0);
     }
     refused(&w, A, REGION);
     ok(weir_pool_set_limits(w.pool, 0, 5 * REGION));
-    weir_block *fifth = get(&w, A, REGION, 0);
+    weir_block *fifth = get_tagged(&w, A, REGION, 0);
     assert_int_equal(figures(&w).limit_bytes, 5 * REGION);
     /* A limit below the reserved bytes: idle memory goes back at once, and the pool takes no memory until enough is
      * free. */
@@ -336,7 +276,7 @@ TEST(test_limits_change)
     ok(weir_pool_check(w.pool, NULL));
     refused(&w, A, 512);
     put(&w, blocks[0], A);
-    blocks[0] = get(&w, A, 512, 0); /* from memory that the pool holds */
+    blocks[0] = get_tagged(&w, A, 512, 0); /* from memory that the pool holds */
     refused(&w, A, REGION);
     put(&w, blocks[1], A);
     put(&w, blocks[2], A);
@@ -344,9 +284,9 @@ TEST(test_limits_change)
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* given back by the failing request */
     ok(weir_pool_check(w.pool, NULL));
     put(&w, blocks[3], A);
-    blocks[3] = get(&w, A, REGION, 0);
+    blocks[3] = get_tagged(&w, A, REGION, 0);
     ok(weir_pool_set_limits(w.pool, 0, 0));
-    (void)get(&w, A, 4 * REGION, 0);
+    (void)get_tagged(&w, A, 4 * REGION, 0);
     close_world(&w);
 }
 
@@ -372,20 +312,20 @@ TEST(test_the_soft_limit_makes_streams_wait)
     config.soft_limit_bytes = 2 * REGION;
     config.limit_bytes = 4 * REGION;
     struct world w = open_world(16 * REGION, config);
-    weir_block *first = get(&w, A, REGION, 0);
+    weir_block *first = get_tagged(&w, A, REGION, 0);
     busy(w.sim, w.native[A], LONG_NS);
     put(&w, first, A);
-    weir_block *second = get(&w, B, REGION, 0);
+    weir_block *second = get_tagged(&w, B, REGION, 0);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits + figures(&w).syncs, 0);
-    weir_block *third = get(&w, B, REGION, 0); /* would grow; A's memory serves after a wait */
+    weir_block *third = get_tagged(&w, B, REGION, 0); /* would grow; A's memory serves after a wait */
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits, 1);
     assert_int_equal(figures(&w).soft_limit_growths, 0);
-    (void)get(&w, B, 512, 0); /* the pool must grow */
+    (void)get_tagged(&w, B, 512, 0); /* the pool must grow */
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
     assert_int_equal(figures(&w).soft_limit_growths, 1);
-    (void)get(&w, B, REGION, 0);
+    (void)get_tagged(&w, B, REGION, 0);
     refused(&w, B, REGION);
     assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
     put(&w, second, B);
@@ -475,7 +415,7 @@ static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
     relief->last = *pressure;
     ok(weir_pool_check(pool, NULL)); /* no lock is held */
     if (relief->allocates) {
-        (void)get(relief->w, B, REGION, 0); /* exceeds the limit itself, without a nested call */
+        (void)get_tagged(relief->w, B, REGION, 0); /* exceeds the limit itself, without a nested call */
     }
     if (relief->gives_new_limits) {
         ok(weir_pool_set_limits(pool, 8 * REGION, 0));
@@ -505,10 +445,10 @@ TEST(test_pressure_is_told_once_per_crossing)
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
     weir_block *blocks[5];
-    blocks[0] = get(&w, A, REGION, 0);
-    blocks[1] = get(&w, A, REGION, 0);
+    blocks[0] = get_tagged(&w, A, REGION, 0);
+    blocks[1] = get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 0); /* equal to the limit is not above it */
-    blocks[2] = get(&w, A, REGION + 512, 0);
+    blocks[2] = get_tagged(&w, A, REGION + 512, 0);
     assert_int_equal(relief.calls, 1);
     assert_int_equal(relief.last.size, REGION + 512);
     assert_int_equal(relief.last.stream, 1);
@@ -516,19 +456,19 @@ TEST(test_pressure_is_told_once_per_crossing)
     assert_int_equal(relief.last.over_bytes, 2 * REGION);
     assert_int_equal(relief.last.soft_limit_bytes, 2 * REGION);
     assert_int_equal(relief.last.limit_bytes, 0);
-    blocks[3] = get(&w, A, REGION, 0);
+    blocks[3] = get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 1); /* the same crossing */
     put(&w, blocks[3], A);
     put(&w, blocks[2], A);
     ok(weir_pool_trim(w.pool, 2 * REGION, WEIR_TRIM_WAIT, NULL));
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
-    blocks[2] = get(&w, A, REGION, 0);
+    blocks[2] = get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 1); /* not far enough below in between */
     put(&w, blocks[2], A);
     put(&w, blocks[1], A);
     ok(weir_pool_trim(w.pool, REGION, WEIR_TRIM_WAIT, NULL));
-    blocks[1] = get(&w, A, REGION, 0);
-    blocks[2] = get(&w, A, REGION, 0);
+    blocks[1] = get_tagged(&w, A, REGION, 0);
+    blocks[2] = get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 2);
     assert_int_equal(figures(&w).pressure_calls, 2);
     close_world(&w);
@@ -539,18 +479,18 @@ TEST(test_pressure_may_be_relieved)
     struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
-    relief.victim = get(&w, A, REGION, 0);
-    weir_block *other = get(&w, A, REGION, 0);
-    weir_block *block = get(&w, A, REGION, 0);
+    relief.victim = get_tagged(&w, A, REGION, 0);
+    weir_block *other = get_tagged(&w, A, REGION, 0);
+    weir_block *block = get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 1);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION); /* the callback helped: no crossing */
     assert_int_equal(figures(&w).soft_limit_growths, 0);
     relief.victim = other;
-    (void)get(&w, B, REGION, 0);
+    (void)get_tagged(&w, B, REGION, 0);
     assert_int_equal(relief.calls, 2); /* the next crossing is reported again */
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     relief.victim = block; /* not enough: asked once more, it frees nothing, and the pool exceeds the limit */
-    (void)get(&w, A, 2 * REGION, 0);
+    (void)get_tagged(&w, A, 2 * REGION, 0);
     assert_int_equal(relief.calls, 4);
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
     close_world(&w);
@@ -561,17 +501,17 @@ TEST(test_pressure_may_call_the_pool)
     struct relief relief = {.allocates = true};
     struct world w = pressed_world(&relief, REGION);
     relief.w = &w;
-    (void)get(&w, A, REGION, 0);
-    (void)get(&w, A, REGION, 0);
+    (void)get_tagged(&w, A, REGION, 0);
+    (void)get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 1);
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);
     relief.allocates = false;
     relief.gives_new_limits = true;
     ok(weir_pool_set_limits(w.pool, 3 * REGION, 0)); /* new limits begin a new crossing */
-    (void)get(&w, A, REGION, 0);
+    (void)get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 2);
     assert_int_equal(figures(&w).soft_limit_bytes, 8 * REGION);
-    (void)get(&w, A, REGION, 0);
+    (void)get_tagged(&w, A, REGION, 0);
     assert_int_equal(relief.calls, 2);
     close_world(&w);
 }
@@ -596,7 +536,7 @@ TEST(test_all_or_none)
     fails(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 3, kv, blocks), WEIR_ERR_NO_MEMORY);
     assert_null(blocks[0]);
     assert_int_equal(figures(&w).live_bytes, 0);
-    assert_int_equal(held(&w, kv).blocks, 0);
+    assert_int_equal(tagged(&w, kv).blocks, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * REGION);
@@ -604,7 +544,7 @@ TEST(test_all_or_none)
     ok(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 2, kv, blocks));
     assert_int_equal(weir_block_size(blocks[0]), REGION);
     assert_int_equal(weir_block_size(blocks[1]), 512);
-    assert_int_equal(held(&w, kv).requested_bytes, REGION + 512);
+    assert_int_equal(tagged(&w, kv).requested_bytes, REGION + 512);
     assert_null(blocks[2]);
     put(&w, blocks[0], A);
     put(&w, blocks[1], A);
@@ -654,7 +594,7 @@ TEST(test_equal_pages_are_counted_exactly)
     assert_int_equal(missing, REGION);
     weir_block *live[4];
     for (int i = 0; i < 4; i++) { /* one hole in each of two regions */
-        live[i] = get(&w, A, REGION / 2, 0);
+        live[i] = get_tagged(&w, A, REGION / 2, 0);
     }
     put(&w, live[0], A);
     put(&w, live[2], A);
@@ -723,14 +663,14 @@ TEST(test_memory_in_use_by_other_streams_counts)
     uint64_t missing = 0;
     const uint64_t size = 2 * REGION;
     struct world w = plain_world(2 * REGION, 0);
-    weir_block *block = get(&w, B, 2 * REGION, 0);
+    weir_block *block = get_tagged(&w, B, 2 * REGION, 0);
     assert_false(would_fit(&w, &size, 1, &missing));
     busy(w.sim, w.native[B], LONG_NS);
     ok(weir_pool_use(w.pool, block, w.stream[A]));
     put(&w, block, B);
     assert_true(would_fit(&w, &size, 1, &missing));
     assert_int_equal(figures(&w).syncs, 0); /* the question did not wait */
-    (void)get(&w, A, 2 * REGION, 0);
+    (void)get_tagged(&w, A, 2 * REGION, 0);
     close_world(&w);
 }
 
@@ -761,7 +701,7 @@ TEST(test_idle_granules_are_room)
     const uint64_t two[] = {REGION, REGION};
     uint64_t missing = 0;
     bool fits = false;
-    put(&w, get(&w, A, 4 * REGION, 0), A);
+    put(&w, get_tagged(&w, A, 4 * REGION, 0), A);
     assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
     ok(weir_pool_would_fit(w.pool, w.stream[A], two, 2, &fits, &missing));
     if (!fits) {
@@ -803,7 +743,7 @@ TEST(test_the_record_holds_the_largest_holders)
     char name[16];
     for (unsigned i = 0; i < holders; i++) {
         (void)snprintf(name, sizeof(name), "holder %u", (unsigned)parts[i]);
-        (void)get(&w, A, parts[i] * KIB, tag(&w, name));
+        (void)get_tagged(&w, A, parts[i] * KIB, tag(&w, name));
     }
     refused(&w, A, REGION);
     const weir_oom_record record = reason(&w);
@@ -824,10 +764,10 @@ TEST(test_the_record_says_who_holds_what_and_where)
     struct world w = plain_world(16 * REGION, 2 * REGION);
     const weir_tag kv = tag(&w, "kv cache");
     const weir_tag weights = tag(&w, "weights");
-    (void)get(&w, A, REGION / 4 * 3, weights);
-    weir_block *small = get(&w, A, REGION / 4, kv);
-    weir_block *large = get(&w, A, REGION / 2 - 100, kv);
-    (void)get(&w, A, REGION / 4, 0);
+    (void)get_tagged(&w, A, REGION / 4 * 3, weights);
+    weir_block *small = get_tagged(&w, A, REGION / 4, kv);
+    weir_block *large = get_tagged(&w, A, REGION / 2 - 100, kv);
+    (void)get_tagged(&w, A, REGION / 4, 0);
     weir_block *block = NULL;
     fails(weir_pool_alloc_tagged(w.pool, w.stream[B], REGION / 2, 0, kv, &block), WEIR_ERR_NO_MEMORY);
     const weir_oom_record record = reason(&w);
@@ -892,7 +832,7 @@ TEST(test_waiting_is_advised_when_weir_could_not)
 {
     static const weir_device_call calls[] = {WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT};
     struct world w = plain_world(2 * REGION, 0);
-    weir_block *block = get(&w, A, 2 * REGION, 0);
+    weir_block *block = get_tagged(&w, A, 2 * REGION, 0);
     busy(w.sim, w.native[A], LONG_NS);
     put(&w, block, A);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -921,7 +861,7 @@ TEST(test_waiting_is_advised_when_weir_could_not)
     weir_sim_fault_clear(w.sim);
     sync_stream(w.sim, w.native[A]);
     ok(weir_stream_synced(w.pool, w.stream[A]));
-    (void)get(&w, B, 2 * REGION, 0);
+    (void)get_tagged(&w, B, 2 * REGION, 0);
     close_world(&w);
 }
 
@@ -930,7 +870,7 @@ TEST(test_no_place_is_named_where_one_will_not_do)
 {
     struct world w = plain_world(4 * REGION, 0);
     for (int i = 0; i < 4; i++) {
-        (void)get(&w, A, i < 2 ? REGION : REGION - 512, 0);
+        (void)get_tagged(&w, A, i < 2 ? REGION : REGION - 512, 0);
     }
     refused(&w, A, 2 * REGION);
     const weir_oom_record record = reason(&w);

@@ -1,134 +1,37 @@
 /* bump_test.c: promises of the strategy bump beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
-#include "../rig/test.h"
+#include "../rig/strategy.h"
 
 #include <weir/bump.h>
-
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define GRANULE UINT64_C(512)
-#define KIB UINT64_C(1024)
-#define MIB (UINT64_C(1) << 20)
-#define CHUNK (2 * MIB)
-#define BASE (UINT64_C(1) << 40)
-
-enum { lanes = 6 };
-
-struct rig {
-    const weir_strategy_ops *ops;
-    void *state;
-    uint64_t next_address;
-};
-
-static void check(const struct rig *rig)
-{
-    const char *why = "?";
-    if (rig->ops->check(rig->state, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-}
-
-static void start(struct rig *rig, const weir_bump_config *config)
-{
-    rig->ops = weir_bump_strategy();
-    rig->next_address = BASE;
-    rig->state = calloc(1, rig->ops->state_size(config));
-    assert_non_null(rig->state);
-    assert_int_equal(rig->ops->init(rig->state, config), WEIR_OK);
-    for (weir_lane lane = 0; lane < lanes; lane++) {
-        assert_int_equal(rig->ops->lane_add(rig->state, lane), WEIR_OK);
-    }
-}
-
-static void stop(struct rig *rig)
-{
-    rig->ops->fini(rig->state);
-    free(rig->state);
-}
-
-static void *add_chunk(struct rig *rig, uint64_t size, weir_lane lane)
-{
-    void *region = NULL;
-    assert_int_equal(rig->ops->region_add(rig->state, rig->next_address, size, 1, lane, 0, &region), WEIR_OK);
-    rig->next_address += size;
-    check(rig);
-    return region;
-}
-
-/* Returns the address, or 0 for a refusal. */
-static uint64_t take(struct rig *rig, weir_lane lane, uint64_t size, weir_range *range)
-{
-    weir_range own;
-    range = range != NULL ? range : &own;
-    weir_status status = rig->ops->alloc(rig->state, lane, WEIR_TICK_MAX, size, 1, range);
-    check(rig);
-    if (status != WEIR_OK) {
-        assert_int_equal(status, WEIR_ERR_NO_MEMORY);
-        return 0;
-    }
-    return range->address;
-}
-
-static void give(struct rig *rig, const weir_range *range, weir_lane lane, weir_tick tick)
-{
-    rig->ops->free(rig->state, range->token, lane, tick);
-    check(rig);
-}
-
-static weir_lane_stats stats_of(const struct rig *rig, weir_lane lane)
-{
-    weir_lane_stats stats = WEIR_LANE_STATS_INIT;
-    rig->ops->lane_stats(rig->state, lane, &stats);
-    return stats;
-}
-
-static bool gather(struct rig *rig, weir_lane lane, weir_tick tick, const weir_tick *limits, uint64_t size,
-                   bool last_resort)
-{
-    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, 1, last_resort);
-    check(rig);
-    return found;
-}
 
 /* --- bumping --- */
 
 TEST(blocks_lie_side_by_side)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_chunk(&rig, CHUNK, 1);
+    add_region(REGION, 1);
     uint64_t expected = BASE;
     for (uint64_t size = 1; size < 100000; size = size * 3 + 1) {
-        assert_int_equal(take(&rig, 1, size, NULL), expected);
+        assert_int_equal(take(1, size, NULL), expected);
         expected += (size + GRANULE - 1) / GRANULE * GRANULE;
     }
-    assert_int_equal(stats_of(&rig, 1).bytes, BASE + CHUNK - expected);
-    assert_int_equal(stats_of(&rig, 1).ranges, 1);
-    stop(&rig);
+    assert_int_equal(stats_of(1).bytes, BASE + REGION - expected);
+    assert_int_equal(stats_of(1).ranges, 1);
 }
 
 /* A free in reverse order lowers the bump pointer; any other free does not. */
 TEST(the_pointer_comes_down)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_chunk(&rig, CHUNK, 1);
+    add_region(REGION, 1);
     weir_range blocks[4];
-    for (size_t i = 0; i < 4; i++) {
-        take(&rig, 1, 10 * GRANULE, &blocks[i]);
-    }
-    give(&rig, &blocks[3], 1, 1);
-    give(&rig, &blocks[2], 1, 2);
-    assert_int_equal(stats_of(&rig, 1).ranges, 1);
-    assert_int_equal(take(&rig, 1, 5 * GRANULE, &blocks[2]), blocks[1].address + 10 * GRANULE);
-    give(&rig, &blocks[0], 1, 3); /* a hole below */
-    assert_int_equal(take(&rig, 1, 5 * GRANULE, &blocks[3]), blocks[2].address + 5 * GRANULE);
-    give(&rig, &blocks[3], 2, 4); /* another stream's free: the pointer stays */
-    assert_int_equal(take(&rig, 1, GRANULE, NULL), blocks[3].address + 5 * GRANULE);
-    stop(&rig);
+    take_each(1, 10 * GRANULE, blocks, 4);
+    give(&blocks[3], 1, 1);
+    give(&blocks[2], 1, 2);
+    assert_int_equal(stats_of(1).ranges, 1);
+    assert_int_equal(take(1, 5 * GRANULE, &blocks[2]), blocks[1].address + 10 * GRANULE);
+    give(&blocks[0], 1, 3); /* a hole below */
+    assert_int_equal(take(1, 5 * GRANULE, &blocks[3]), blocks[2].address + 5 * GRANULE);
+    give(&blocks[3], 2, 4); /* another stream's free: the pointer stays */
+    assert_int_equal(take(1, GRANULE, NULL), blocks[3].address + 5 * GRANULE);
 }
 
 /* --- resetting --- */
@@ -138,76 +41,61 @@ TEST(a_reset_carries_the_latest_tick)
 {
     enum { count = 5 };
     for (size_t latest = 0; latest < count; latest++) {
-        struct rig rig;
-        start(&rig, NULL);
-        add_chunk(&rig, CHUNK, 3);
+        renew(NULL);
+        add_region(REGION, 3);
         weir_range blocks[count];
-        for (size_t i = 0; i < count; i++) {
-            take(&rig, 3, 10 * KIB, &blocks[i]);
-        }
+        take_each(3, 10 * KIB, blocks, count);
         for (size_t i = 0; i < count; i++) {
             const size_t pick = (i + latest + 1) % count; /* `latest` comes last */
-            give(&rig, &blocks[pick], 3, 10 + i);
+            give(&blocks[pick], 3, 10 + i);
         }
-        assert_int_equal(stats_of(&rig, 3).ranges, 1);
-        assert_int_equal(stats_of(&rig, 3).largest_bytes, CHUNK);
-        assert_int_equal(rig.ops->promote(rig.state, 3, 10 + count - 2), 0);
-        assert_int_equal(rig.ops->promote(rig.state, 3, 10 + count - 1), CHUNK);
-        assert_int_equal(stats_of(&rig, WEIR_LANE_OPEN).largest_bytes, CHUNK);
-        check(&rig);
-        stop(&rig);
+        assert_int_equal(stats_of(3).ranges, 1);
+        assert_int_equal(stats_of(3).largest_bytes, REGION);
+        assert_int_equal(promote(3, 10 + count - 2), 0);
+        assert_int_equal(promote(3, 10 + count - 1), REGION);
+        assert_int_equal(stats_of(WEIR_LANE_OPEN).largest_bytes, REGION);
     }
 }
 
 /* A chunk freed in several lanes is reset for a lane only when this lane may take each part. */
 TEST(a_mixed_chunk_waits_for_each_lane)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    void *chunk = add_chunk(&rig, CHUNK, 1);
+    void *chunk = add_region(REGION, 1);
     weir_range blocks[4];
-    for (size_t i = 0; i < 4; i++) {
-        take(&rig, 1, CHUNK / 4, &blocks[i]);
-    }
-    give(&rig, &blocks[0], 1, 5);
-    give(&rig, &blocks[1], 2, 6);
-    give(&rig, &blocks[2], 1, 7);
-    give(&rig, &blocks[3], 3, 8);
+    take_each(1, REGION / 4, blocks, 4);
+    give(&blocks[0], 1, 5);
+    give(&blocks[1], 2, 6);
+    give(&blocks[2], 1, 7);
+    give(&blocks[3], 3, 8);
     weir_tick limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, 6, 7, 0, 0};
-    assert_int_equal(take(&rig, 1, CHUNK, NULL), 0);
-    assert_false(gather(&rig, 1, 9, limits, CHUNK, true));
+    assert_int_equal(take(1, REGION, NULL), 0);
+    assert_false(gather(1, 9, limits, REGION, true));
     limits[3] = 8;
-    assert_true(gather(&rig, 1, 9, limits, CHUNK, false));
+    assert_true(gather(1, 9, limits, REGION, false));
     weir_range whole;
-    assert_int_equal(take(&rig, 1, CHUNK, &whole), BASE);
-    give(&rig, &whole, 1, 9);
+    assert_int_equal(take(1, REGION, &whole), BASE);
+    give(&whole, 1, 9);
     limits[1] = 8;
     assert_int_equal(rig.ops->region_remove(rig.state, chunk, limits, lanes), WEIR_ERR_BUSY);
     limits[1] = 9;
     assert_int_equal(rig.ops->region_remove(rig.state, chunk, limits, lanes), WEIR_OK);
-    stop(&rig);
 }
 
 /* A step that repeats the requests of the first step needs no more chunks than the first. */
 TEST(steps_use_the_same_chunks)
 {
     enum { count = 96 };
-    struct rig rig;
-    start(&rig, NULL);
-    add_chunk(&rig, CHUNK, 1);
-    add_chunk(&rig, CHUNK, 1);
-    add_chunk(&rig, CHUNK, 1);
+    add_region(REGION, 1);
+    add_region(REGION, 1);
+    add_region(REGION, 1);
     for (weir_tick step = 1; step < 20; step++) {
         weir_range blocks[count];
         for (size_t i = 0; i < count; i++) {
-            assert_true(take(&rig, 1, 20 * KIB + i * GRANULE, &blocks[i]) != 0);
+            assert_true(take(1, 20 * KIB + i * GRANULE, &blocks[i]) != 0);
         }
-        for (size_t i = 0; i < count; i++) {
-            give(&rig, &blocks[i], 1, step);
-        }
-        assert_int_equal(stats_of(&rig, 1).ranges, 3);
+        give_each(blocks, count, 1, step);
+        assert_int_equal(stats_of(1).ranges, 3);
     }
-    stop(&rig);
 }
 
 /* --- holes --- */
@@ -215,89 +103,73 @@ TEST(steps_use_the_same_chunks)
 /* A large hole is used as a bump area before a new chunk is begun; a small hole is unused until the last resort. */
 TEST(holes_serve_and_crumbs_wait)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_chunk(&rig, CHUNK, 1);
+    add_region(REGION, 1);
     weir_range crumb;
     weir_range hole;
     weir_range rest;
-    take(&rig, 1, 4 * KIB, &crumb);
-    take(&rig, 1, GRANULE, NULL);
-    take(&rig, 1, 64 * KIB, &hole);
-    take(&rig, 1, GRANULE, NULL);
-    take(&rig, 1, CHUNK - 68 * KIB - 2 * GRANULE, &rest);
-    give(&rig, &crumb, 1, 1);
-    assert_int_equal(take(&rig, 1, GRANULE, NULL), 0);
-    give(&rig, &hole, 1, 2);
-    add_chunk(&rig, CHUNK, 1);
-    assert_int_equal(take(&rig, 1, 32 * KIB, NULL), hole.address);
-    assert_int_equal(take(&rig, 1, 32 * KIB, NULL), hole.address + 32 * KIB);
+    take(1, 4 * KIB, &crumb);
+    take(1, GRANULE, NULL);
+    take(1, 64 * KIB, &hole);
+    take(1, GRANULE, NULL);
+    take(1, REGION - 68 * KIB - 2 * GRANULE, &rest);
+    give(&crumb, 1, 1);
+    assert_int_equal(take(1, GRANULE, NULL), 0);
+    give(&hole, 1, 2);
+    add_region(REGION, 1);
+    assert_int_equal(take(1, 32 * KIB, NULL), hole.address);
+    assert_int_equal(take(1, 32 * KIB, NULL), hole.address + 32 * KIB);
     weir_range large;
-    assert_int_equal(take(&rig, 1, CHUNK, &large), BASE + CHUNK);
+    assert_int_equal(take(1, REGION, &large), BASE + REGION);
     const weir_tick limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX};
-    assert_int_equal(take(&rig, 1, 4 * KIB, NULL), 0);
-    assert_false(gather(&rig, 1, 3, limits, 4 * KIB, false));
-    assert_true(gather(&rig, 1, 3, limits, 4 * KIB, true));
-    assert_int_equal(take(&rig, 1, 4 * KIB, NULL), crumb.address);
-    assert_false(gather(&rig, 1, 3, limits, GRANULE, true));
-    stop(&rig);
+    assert_int_equal(take(1, 4 * KIB, NULL), 0);
+    assert_false(gather(1, 3, limits, 4 * KIB, false));
+    assert_true(gather(1, 3, limits, 4 * KIB, true));
+    assert_int_equal(take(1, 4 * KIB, NULL), crumb.address);
+    assert_false(gather(1, 3, limits, GRANULE, true));
 }
 
 /* If a request does not fit, the smaller rest is left and the larger one stays current. */
 TEST(the_larger_rest_is_current)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_chunk(&rig, CHUNK, 1);
-    take(&rig, 1, MIB, NULL);
-    add_chunk(&rig, 3 * MIB, 1);
-    assert_int_equal(take(&rig, 1, 3 * MIB - 8 * KIB, NULL), BASE + CHUNK);
-    assert_int_equal(take(&rig, 1, 4 * KIB, NULL), BASE + MIB); /* 8 KiB are left above */
-    add_chunk(&rig, 3 * MIB, 1);
-    assert_int_equal(take(&rig, 1, MIB, NULL), BASE + CHUNK + 3 * MIB);
-    assert_int_equal(take(&rig, 1, 4 * KIB, NULL), BASE + CHUNK + 4 * MIB);
-    stop(&rig);
+    add_region(REGION, 1);
+    take(1, MIB, NULL);
+    add_region(3 * MIB, 1);
+    assert_int_equal(take(1, 3 * MIB - 8 * KIB, NULL), BASE + REGION);
+    assert_int_equal(take(1, 4 * KIB, NULL), BASE + MIB); /* 8 KiB are left above */
+    add_region(3 * MIB, 1);
+    assert_int_equal(take(1, MIB, NULL), BASE + REGION + 3 * MIB);
+    assert_int_equal(take(1, 4 * KIB, NULL), BASE + REGION + 4 * MIB);
 }
 
 TEST(alignment_leaves_what_is_below)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_chunk(&rig, 4 * MIB, 1);
-    take(&rig, 1, GRANULE, NULL);
+    add_region(4 * MIB, 1);
+    take(1, GRANULE, NULL);
     weir_range range;
-    assert_int_equal(rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, 3 * GRANULE, MIB, &range), WEIR_OK);
-    check(&rig);
-    assert_int_equal(range.address, BASE + MIB);
+    assert_int_equal(take_at(1, WEIR_TICK_MAX, 3 * GRANULE, MIB, &range), BASE + MIB);
     assert_int_equal(range.size, 3 * GRANULE);
-    assert_int_equal(stats_of(&rig, 1).ranges, 2);
-    assert_int_equal(take(&rig, 1, GRANULE, NULL), BASE + MIB + 3 * GRANULE);
-    assert_int_equal(take(&rig, 1, 3 * MIB - 4 * GRANULE, NULL), BASE + MIB + 4 * GRANULE);
-    assert_int_equal(take(&rig, 1, MIB - GRANULE, NULL), BASE + GRANULE);
-    assert_int_equal(stats_of(&rig, 1).bytes, 0);
-    stop(&rig);
+    assert_int_equal(stats_of(1).ranges, 2);
+    assert_int_equal(take(1, GRANULE, NULL), BASE + MIB + 3 * GRANULE);
+    assert_int_equal(take(1, 3 * MIB - 4 * GRANULE, NULL), BASE + MIB + 4 * GRANULE);
+    assert_int_equal(take(1, MIB - GRANULE, NULL), BASE + GRANULE);
+    assert_int_equal(stats_of(1).bytes, 0);
 }
 
 /* --- chunks --- */
 
 TEST(chunks_grow_with_the_pool)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    const void *own = rig.state;
-    assert_int_equal(rig.ops->region_size(own, 1, 1, 0, 2 * MIB), 2 * MIB);
-    assert_int_equal(rig.ops->region_size(own, 1, 1, 80 * MIB, 2 * MIB), 10 * MIB);
-    assert_int_equal(rig.ops->region_size(own, 1, 1, 10000 * MIB, 2 * MIB), 32 * MIB);
-    assert_int_equal(rig.ops->region_size(own, 8 * MIB, 1, 10000 * MIB, 2 * MIB), 8 * MIB);
-    assert_int_equal(rig.ops->region_size(own, 512 * KIB - 1, 1, 0, 2 * MIB), 2 * MIB);
-    assert_int_equal(rig.ops->region_size(own, 3 * MIB, 1, 0, MIB), 3 * MIB);
-    stop(&rig);
+    assert_int_equal(region_size(1, 0, 2 * MIB), 2 * MIB);
+    assert_int_equal(region_size(1, 80 * MIB, 2 * MIB), 10 * MIB);
+    assert_int_equal(region_size(1, 10000 * MIB, 2 * MIB), 32 * MIB);
+    assert_int_equal(region_size(8 * MIB, 10000 * MIB, 2 * MIB), 8 * MIB);
+    assert_int_equal(region_size(512 * KIB - 1, 0, 2 * MIB), 2 * MIB);
+    assert_int_equal(region_size(3 * MIB, 0, MIB), 3 * MIB);
 
     weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
     config.chunk_bytes = 5 * MIB;
-    start(&rig, &config);
-    assert_int_equal(rig.ops->region_size(rig.state, 1, 1, 10000 * MIB, MIB), 5 * MIB);
-    stop(&rig);
+    renew(&config);
+    assert_int_equal(region_size(1, 10000 * MIB, MIB), 5 * MIB);
 }
 
 TEST(a_bad_config_is_refused)
@@ -324,35 +196,31 @@ TEST(a_bad_config_is_refused)
 TEST(a_million_blocks)
 {
     enum { count = 1000000, stride = 700001 /* prime */ };
-    struct rig rig;
-    start(&rig, NULL);
     void **tokens = calloc(count, sizeof(*tokens));
     assert_non_null(tokens);
     uint64_t chunks = 0;
     for (size_t i = 0; i < count; i++) {
         weir_range range;
         if (rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, GRANULE, 1, &range) != WEIR_OK) {
-            void *region = NULL;
-            assert_int_equal(rig.ops->region_add(rig.state, rig.next_address, CHUNK, 1, 1, 0, &region), WEIR_OK);
-            rig.next_address += CHUNK;
+            (void)add_region(REGION, 1);
             chunks++;
             assert_int_equal(rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, GRANULE, 1, &range), WEIR_OK);
         }
         tokens[i] = range.token;
     }
-    assert_int_equal(chunks, (count + CHUNK / GRANULE - 1) / (CHUNK / GRANULE));
-    check(&rig);
+    assert_int_equal(chunks, (count + REGION / GRANULE - 1) / (REGION / GRANULE));
+    check();
     for (size_t i = 0; i < count; i++) {
         rig.ops->free(rig.state, tokens[i * stride % count], 1, i);
     }
-    check(&rig);
-    assert_int_equal(stats_of(&rig, 1).ranges, chunks);
-    assert_int_equal(stats_of(&rig, 1).bytes, chunks * CHUNK);
+    check();
+    assert_int_equal(stats_of(1).ranges, chunks);
+    assert_int_equal(stats_of(1).bytes, chunks * REGION);
     free(tokens);
-    stop(&rig);
 }
 
 int main(void)
 {
-    return run_all_tests("the strategy bump", NULL, NULL);
+    rig.ops = weir_bump_strategy();
+    return run_each_test("the strategy arena", begin_rig, end_rig);
 }

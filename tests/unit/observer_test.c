@@ -6,7 +6,7 @@
  * run under it on pools that take regions and on pools that map granules, with each device call failing in turn, with
  * observers that begin and end, and on several threads.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <weir/adaptor.h>
 #include <weir/arena.h>

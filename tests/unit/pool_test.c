@@ -5,11 +5,10 @@
  * list in tests/mutants/README.md. There the simulator's auditor checks each reuse. Kernels are still running at the
  * next step, and no call costs host time, so a reuse is correct only if an order between streams exists.
  */
-#include "sim_test.h"
+enum { A, B, C, D, streams };
 
-#include <weir/budget.h>
-#include <weir/caching.h>
-#include <weir/pool.h>
+#include "../rig/pool.h"
+
 #include <weir/trace.h>
 
 #include <inttypes.h>
@@ -21,17 +20,7 @@
 
 #define REGION (64 * KIB)
 
-enum { A, B, C, D, streams };
-
-struct world {
-    weir_sim *sim;
-    weir_device *device;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-};
-
-/* The settings that differ between tests. Zero: a device of 16 regions and the pool's defaults. */
+/* What differs from test to test; zero: room for 16 regions and the pool's defaults. */
 struct wish {
     uint64_t capacity;
     uint64_t limit;
@@ -44,19 +33,14 @@ struct wish {
 
 static weir_sim *device_of(const struct wish *wish)
 {
-    weir_sim_config config = free_of_charge();
-    config.capacity_bytes = wish->capacity != 0 ? wish->capacity : 16 * REGION;
-    config.region_granularity_bytes = REGION;
-    config.page_bytes = REGION;
+    weir_sim_config config = device_of_units(REGION, wish->capacity != 0 ? wish->capacity : 16 * REGION);
     config.no_ordering = wish->no_ordering;
     return new_sim(config);
 }
 
 static weir_pool *pool_over(weir_sim *sim, const struct wish *wish)
 {
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_region_bytes = REGION;
-    caching.small_bytes = UINT64_MAX;
+    const weir_caching_config caching = regions_of(REGION, UINT64_MAX);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -77,131 +61,8 @@ static struct world open_world(struct wish wish)
     struct world w = {.sim = device_of(&wish)};
     w.device = weir_sim_device(w.sim);
     w.pool = pool_over(w.sim, &wish);
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
+    add_streams(&w);
     return w;
-}
-
-static void check(const struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-    is_clean(w->sim);
-}
-
-/* Tells the auditor of the end of a live block, which ends with its pool. */
-static bool announce(void *ctx, const weir_walk_entry *entry)
-{
-    const struct world *w = ctx;
-    if (entry->state == WEIR_WALK_LIVE) {
-        const bool own = entry->stream >= 1 && entry->stream <= streams;
-        weir_sim_stream *stream = own ? w->native[entry->stream - 1] : weir_sim_default_stream(w->sim);
-        weir_sim_block_free(w->sim, entry->address, stream, "end");
-    }
-    return true;
-}
-
-/* Destroys the pool, which waits for all queued work. */
-static void close_world(struct world *w)
-{
-    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-    check(w);
-    ok(weir_pool_walk(w->pool, announce, w));
-    ok(weir_pool_destroy(w->pool));
-    ok(weir_sim_get_stats(w->sim, &stats));
-    assert_int_equal(stats.held_bytes, 0);
-    is_clean(w->sim);
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
-}
-
-static weir_pool_stats figures(const struct world *w)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(w->pool, &stats));
-    assert_int_equal(stats.reserved_bytes,
-                     stats.live_bytes + stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
-    uint64_t served = 0;
-    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
-        served += stats.served[i];
-    }
-    assert_int_equal(served, stats.allocs);
-    return stats;
-}
-
-static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
-{
-    weir_block *block = NULL;
-    const weir_status status = weir_pool_alloc(w->pool, w->stream[stream], size, align, &block);
-    if (status != WEIR_OK) {
-        weir_oom_record record = WEIR_OOM_RECORD_INIT;
-        ok(weir_pool_get_oom(w->pool, &record));
-        print_error("refused: %s\n", record.text);
-    }
-    ok(status);
-    weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
-    return block;
-}
-
-static weir_block *get(struct world *w, int stream, uint64_t size)
-{
-    return get_aligned(w, stream, size, 0);
-}
-
-/* Allocates a block, which the given rung of the ladder must serve. */
-static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
-{
-    const weir_pool_stats before = figures(w);
-    weir_block *block = get(w, stream, size);
-    is_clean(w->sim); /* first, because a hazard is worse than the wrong rung */
-    const weir_pool_stats after = figures(w);
-    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
-        if (after.served[i] != before.served[i] && i != (int)rung) {
-            print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
-        }
-    }
-    assert_int_equal(after.served[rung], before.served[rung] + 1);
-    return block;
-}
-
-static void refused(struct world *w, int stream, uint64_t size)
-{
-    weir_block *block = NULL;
-    fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
-    assert_null(block);
-}
-
-/* Queues a kernel that writes the block and is still running at the next step of the test. */
-static void run_on(struct world *w, const weir_block *block, int stream)
-{
-    writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
-}
-
-static void put(struct world *w, weir_block *block, int stream)
-{
-    weir_sim_block_free(w->sim, weir_block_address(block), w->native[stream], "free");
-    ok(weir_pool_free(w->pool, block, w->stream[stream]));
-}
-
-static void use(struct world *w, weir_block *block, int stream)
-{
-    ok(weir_pool_use(w->pool, block, w->stream[stream]));
-}
-
-/* Makes `to` wait for the work that is queued on `from` now, and tells the pool. */
-static void tell_order(struct world *w, int from, int to)
-{
-    weir_event *event = new_event(w->sim);
-    ok(weir_device_event_record(w->device, event, w->native[from]));
-    ok(weir_stream_recorded(w->pool, event, w->stream[from]));
-    ok(weir_device_stream_wait_event(w->device, w->native[to], event));
-    ok(weir_stream_waited(w->pool, w->stream[to], event));
-    ok(weir_event_forgotten(w->pool, event));
-    ok(weir_device_event_destroy(w->device, event));
 }
 
 /* --- arguments --- */

@@ -4,10 +4,10 @@
  * or a failing device. The simulator's auditor checks each use of memory: kernels are still running at the next step,
  * and no call costs host time, so the auditor finds a granule that is unmapped too early.
  */
-#include "sim_test.h"
+enum { A, B, streams };
 
-#include <weir/caching.h>
-#include <weir/pool.h>
+#include "../rig/pool.h"
+
 #include <weir/size_class.h>
 
 #include <inttypes.h>
@@ -15,17 +15,7 @@
 
 #define PAGE (128 * KIB)
 
-enum { A, B, streams };
-
-struct world {
-    weir_sim *sim;
-    weir_device *device;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-};
-
-/* The settings that differ between tests. Zero: a device of 64 pages of 128 KiB and the pool's defaults. */
+/* What differs from test to test; zero: 64 pages of 128 KiB and the pool's defaults. */
 struct wish {
     uint64_t page;
     uint64_t capacity;
@@ -42,127 +32,44 @@ struct wish {
 
 static struct world open_world(struct wish wish)
 {
-    struct world w;
-    weir_sim_config sim = free_of_charge();
-    sim.mode = wish.mode;
-    sim.page_bytes = wish.page != 0 ? wish.page : PAGE;
-    sim.region_granularity_bytes = sim.page_bytes;
-    sim.capacity_bytes = wish.capacity != 0 ? wish.capacity : 64 * sim.page_bytes;
-    w.sim = new_sim(sim);
-    w.device = weir_sim_device(w.sim);
+    const uint64_t page = wish.page != 0 ? wish.page : PAGE;
+    weir_sim_config device = device_of_units(page, wish.capacity != 0 ? wish.capacity : 64 * page);
+    device.mode = wish.mode;
+    weir_sim *sim = new_sim(device);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.device = wish.wrap != NULL ? wish.wrap(w.device) : w.device;
-    config.strategy = wish.strategy != NULL ? wish.strategy : weir_caching_strategy();
+    config.device = wish.wrap != NULL ? wish.wrap(weir_sim_device(sim)) : NULL;
+    config.strategy = wish.strategy;
     config.flags = WEIR_POOL_VIRTUAL_MEMORY | (wish.front ? 0 : WEIR_POOL_NO_FRONT_CACHE) | wish.flags;
     config.limit_bytes = wish.limit;
     config.vm_handle_bytes = wish.handle;
     config.vm_spare_share = wish.spare_share;
     config.vm_spare_bytes = wish.spare_bytes;
-    ok(weir_pool_create(&config, &w.pool));
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
+    return world_over(sim, config);
 }
 
-static uint64_t held(const struct world *w)
-{
-    weir_sim_stats stats = WEIR_SIM_STATS_INIT;
-    ok(weir_sim_get_stats(w->sim, &stats));
-    return stats.held_bytes;
-}
-
-static void check(const struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-    is_clean(w->sim);
-}
-
-static weir_pool_stats figures(const struct world *w)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    check(w);
-    ok(weir_pool_get_stats(w->pool, &stats));
-    assert_int_equal(stats.reserved_bytes, held(w));
-    return stats;
-}
-
-static bool announce(void *ctx, const weir_walk_entry *entry)
-{
-    const struct world *w = ctx;
-    if (entry->state == WEIR_WALK_LIVE) {
-        weir_sim_block_free(w->sim, entry->address, w->native[entry->stream - 1], "end");
-    }
-    return true;
-}
-
-static void close_world(struct world *w)
+/* The statistics, get_by and refused, with a check of the pool. */
+static weir_pool_stats checked(const struct world *w)
 {
     check(w);
-    ok(weir_pool_walk(w->pool, announce, w));
-    ok(weir_pool_destroy(w->pool));
-    assert_int_equal(held(w), 0);
-    ok(weir_sim_sync(w->sim));
-    weir_sim_audit_leaks(w->sim);
-    is_clean(w->sim);
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
+    return figures(w);
 }
 
-static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint64_t align)
+static weir_block *get_checked(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
-    weir_block *block = NULL;
-    ok(weir_pool_alloc(w->pool, w->stream[stream], size, align, &block));
-    weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[stream], "alloc");
+    check(w);
+    weir_block *block = get_by(w, stream, size, rung);
+    check(w);
     return block;
 }
 
-static weir_block *get(struct world *w, int stream, uint64_t size)
+static weir_oom_record must_refuse(struct world *w, int stream, uint64_t size)
 {
-    return get_aligned(w, stream, size, 0);
-}
-
-static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
-{
-    const weir_pool_stats before = figures(w);
-    weir_block *block = get(w, stream, size);
-    const weir_pool_stats after = figures(w);
-    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
-        if (after.served[i] != before.served[i] && i != (int)rung) {
-            print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
-        }
-    }
-    assert_int_equal(after.served[rung], before.served[rung] + 1);
-    return block;
-}
-
-static weir_oom_record refused(struct world *w, int stream, uint64_t size)
-{
-    weir_block *block = NULL;
-    weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
-    assert_null(block);
+    const weir_oom_record record = refused(w, stream, size);
     check(w);
-    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
-static void put(struct world *w, weir_block *block, int stream)
-{
-    weir_sim_block_free(w->sim, weir_block_address(block), w->native[stream], "free");
-    ok(weir_pool_free(w->pool, block, w->stream[stream]));
-}
-
-static void run_on(struct world *w, const weir_block *block, int stream)
-{
-    writes(w->sim, w->native[stream], weir_block_address(block), weir_block_capacity(block), "kernel");
-}
-
-/* Allocates adjacent blocks of one page each and frees every second block, beginning with the first. */
+/* Blocks of one page each, one after the other; frees every second one, from the first. */
 static void checkerboard(struct world *w, int stream, weir_block **blocks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -238,18 +145,18 @@ static bool note_entry(void *ctx, const weir_walk_entry *entry)
 TEST(test_memory_is_mapped_where_it_is_missing)
 {
     struct world w = open_world((struct wish){0});
-    weir_block *first = get_by(&w, A, 1000, WEIR_RUNG_MAPPED);
+    weir_block *first = get_checked(&w, A, 1000, WEIR_RUNG_MAPPED);
     assert_int_equal(held(&w), PAGE);
-    weir_block *second = get_by(&w, A, PAGE, WEIR_RUNG_MAPPED); /* lies directly behind the first page */
+    weir_block *second = get_checked(&w, A, PAGE, WEIR_RUNG_MAPPED); /* goes on where the first page ends */
     assert_int_equal(held(&w), 2 * PAGE);
     assert_int_equal(weir_block_address(second), weir_block_address(first) + 1024);
-    (void)get_by(&w, A, PAGE - 1024, WEIR_RUNG_LANE);
+    (void)get_checked(&w, A, PAGE - 1024, WEIR_RUNG_LANE);
     struct seen seen = {.at = 0};
     ok(weir_pool_walk(w.pool, note_entry, &seen));
     assert_int_equal(seen.bytes[WEIR_WALK_LIVE], 2 * PAGE);
     assert_int_equal(seen.bytes[WEIR_WALK_FREE], 0);
     assert_true(seen.bytes[WEIR_WALK_UNMAPPED] >= 62 * PAGE);
-    const weir_pool_stats stats = figures(&w);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_creates, 2);
     assert_int_equal(stats.vm_maps, 2);
     assert_int_equal(stats.vm_unmaps + stats.vm_destroys + stats.vm_moved_bytes + stats.region_allocs, 0);
@@ -279,14 +186,14 @@ TEST(test_idle_granules_move_when_the_device_is_full)
     weir_block *blocks[12];
     checkerboard(&w, A, blocks, 12);
     sync_stream(w.sim, w.native[A]);
-    (void)get_by(&w, A, 6 * PAGE, WEIR_RUNG_REMAPPED);
-    weir_pool_stats stats = figures(&w);
+    (void)get_checked(&w, A, 6 * PAGE, WEIR_RUNG_REMAPPED);
+    weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.reserved_bytes, 12 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     assert_int_equal(stats.vm_creates, 12);
     assert_true(stats.vm_moved_bytes <= 6 * PAGE && stats.vm_moved_bytes >= 5 * PAGE);
     assert_int_equal(stats.vm_unmaps * PAGE, stats.vm_moved_bytes);
-    (void)refused(&w, A, 1);
+    (void)must_refuse(&w, A, 1);
     put(&w, blocks[1], A);
     (void)get(&w, A, PAGE);
     close_world(&w);
@@ -297,13 +204,13 @@ TEST(test_idle_granules_move_under_a_limit)
     struct world w = open_world((struct wish){.limit = 10 * PAGE + 1000});
     weir_block *blocks[10];
     checkerboard(&w, A, blocks, 10);
-    (void)refused(&w, A, 6 * PAGE);
-    (void)get_by(&w, A, 5 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_oom_record record = refused(&w, A, 1000);
+    (void)must_refuse(&w, A, 6 * PAGE);
+    (void)get_checked(&w, A, 5 * PAGE, WEIR_RUNG_REMAPPED);
+    const weir_oom_record record = must_refuse(&w, A, 1000);
     assert_int_equal(record.region_asked_bytes, 0);
     assert_non_null(strstr(record.text, "limit"));
-    assert_int_equal(figures(&w).reserved_bytes, 10 * PAGE);
-    assert_int_equal(figures(&w).peak_reserved_bytes, 10 * PAGE);
+    assert_int_equal(checked(&w).reserved_bytes, 10 * PAGE);
+    assert_int_equal(checked(&w).peak_reserved_bytes, 10 * PAGE);
     close_world(&w);
 }
 
@@ -330,7 +237,7 @@ static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *
             put(&w, next, A);
         }
     }
-    *stats = figures(&w);
+    *stats = checked(&w);
     *peak = (uint64_t)stats->peak_live_bytes;
     close_world(&w);
 }
@@ -355,8 +262,8 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
     for (int i = 0; i < 40; i += 2) {
         put(&w, blocks[i], A);
     }
-    (void)get(&w, A, 24 * PAGE); /* 20 other pages are live */
-    const uint64_t reserved = figures(&w).peak_reserved_bytes / PAGE;
+    (void)get(&w, A, 24 * PAGE); /* with 20 others */
+    const uint64_t reserved = checked(&w).peak_reserved_bytes / PAGE;
     close_world(&w);
     return reserved;
 }
@@ -382,11 +289,11 @@ TEST(test_idle_memory_stays_when_it_is_kept)
         put(&w, blocks[0][i], A);
         put(&mover, blocks[1][i], A);
     }
-    (void)get_by(&w, A, 40 * MIB, WEIR_RUNG_MAPPED);
-    (void)get_by(&mover, A, 40 * MIB, WEIR_RUNG_REMAPPED);
-    assert_int_equal(figures(&w).vm_moved_bytes, 0);
-    assert_int_equal(figures(&w).reserved_bytes, 120 * MIB);
-    assert_true(figures(&mover).reserved_bytes <= 92 * MIB);
+    (void)get_checked(&w, A, 40 * MIB, WEIR_RUNG_MAPPED);
+    (void)get_checked(&mover, A, 40 * MIB, WEIR_RUNG_REMAPPED);
+    assert_int_equal(checked(&w).vm_moved_bytes, 0);
+    assert_int_equal(checked(&w).reserved_bytes, 120 * MIB);
+    assert_true(checked(&mover).reserved_bytes <= 92 * MIB);
     close_world(&w);
     close_world(&mover);
 }
@@ -401,10 +308,10 @@ TEST(test_nothing_is_taken_away_under_a_kernel)
         weir_block *blocks[8];
         checkerboard(&w, A, blocks, 8);
         const uint64_t before = weir_sim_now(w.sim);
-        (void)get_by(&w, asking, 4 * PAGE, WEIR_RUNG_REMAPPED);
-        assert_true(weir_sim_now(w.sim) >= before + LONG_NS); /* the host has waited: a wait on the device
-                                                                 is not enough */
-        assert_int_equal(figures(&w).syncs, 1);
+        (void)get_checked(&w, asking, 4 * PAGE, WEIR_RUNG_REMAPPED);
+        assert_true(weir_sim_now(w.sim) >= before + LONG_NS); /* the host has waited, a wait on the device is not
+                                                                 enough */
+        assert_int_equal(checked(&w).syncs, 1);
         close_world(&w);
     }
 }
@@ -418,7 +325,7 @@ TEST(test_a_running_kernel_makes_nobody_wait)
     run_on(&w, block, A);
     put(&w, block, A);
     const uint64_t before = weir_sim_now(w.sim);
-    (void)get_by(&w, B, 100 * MIB, WEIR_RUNG_MAPPED); /* a new peak of live memory; no granule is idle */
+    (void)get_checked(&w, B, 100 * MIB, WEIR_RUNG_MAPPED); /* beyond what was ever live; nothing is idle */
     assert_int_equal(weir_sim_now(w.sim), before);
     put(&w, pin, A);
     close_world(&w);
@@ -461,7 +368,7 @@ TEST(test_trim_takes_granules_anywhere)
     assert_int_equal(held(&w), 12 * PAGE);
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released));
     assert_int_equal(released, 4 * PAGE);
-    assert_int_equal(figures(&w).free_bytes, 0);
+    assert_int_equal(checked(&w).free_bytes, 0);
     for (size_t i = 1; i < 16; i += 2) {
         run_on(&w, blocks[i], A);
         put(&w, blocks[i], A);
@@ -469,7 +376,7 @@ TEST(test_trim_takes_granules_anywhere)
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released));
     assert_int_equal(released, 8 * PAGE);
     assert_int_equal(held(&w), 0);
-    (void)get_by(&w, B, 3 * PAGE, WEIR_RUNG_MAPPED);
+    (void)get_checked(&w, B, 3 * PAGE, WEIR_RUNG_MAPPED);
     close_world(&w);
 }
 
@@ -502,10 +409,10 @@ TEST(test_large_blocks_do_not_wait)
     }
     weir_block *small = get(&w, A, 32 * KIB);
     put(&w, small, A);
-    assert_int_equal(figures(&w).cached_bytes, 32 * KIB);
+    assert_int_equal(checked(&w).cached_bytes, 32 * KIB);
     for (int i = 0; i < 4; i++) {
         put(&w, large[i], A);
-        assert_true(figures(&w).cached_bytes <= 32 * KIB);
+        assert_true(checked(&w).cached_bytes <= 32 * KIB);
     }
     close_world(&w);
 }
@@ -520,11 +427,11 @@ static struct world open_large_world(uint64_t capacity)
 TEST(test_a_large_request_takes_one_handle)
 {
     struct world w = open_large_world(0);
-    (void)get_by(&w, A, 20 * PAGE, WEIR_RUNG_MAPPED);
-    assert_int_equal(figures(&w).vm_creates, 1);
-    (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is a handle of its own and can be shared */
+    (void)get_checked(&w, A, 20 * PAGE, WEIR_RUNG_MAPPED);
+    assert_int_equal(checked(&w).vm_creates, 1);
+    (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is shared */
     (void)get(&w, A, PAGE / 2);
-    const weir_pool_stats stats = figures(&w);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_creates, 3);
     assert_int_equal(stats.vm_maps, 3);
     assert_int_equal(stats.reserved_bytes, 31 * PAGE);
@@ -539,11 +446,11 @@ TEST(test_a_large_handle_is_not_shared)
     const uint64_t address = weir_block_address(block);
     run_on(&w, block, A);
     put(&w, block, A);
-    weir_block *small = get_by(&w, A, PAGE, WEIR_RUNG_MAPPED);
+    weir_block *small = get_checked(&w, A, PAGE, WEIR_RUNG_MAPPED);
     assert_true(weir_block_address(small) < address || weir_block_address(small) >= address + 20 * PAGE);
-    block = get_by(&w, A, 20 * PAGE, WEIR_RUNG_LANE);
+    block = get_checked(&w, A, 20 * PAGE, WEIR_RUNG_LANE);
     assert_int_equal(weir_block_address(block), address);
-    assert_int_equal(figures(&w).vm_creates, 2);
+    assert_int_equal(checked(&w).vm_creates, 2);
     close_world(&w);
 }
 
@@ -562,9 +469,9 @@ TEST(test_memory_beside_a_large_handle_is_found_at_once)
     for (int i = 0; i < 12; i++) {
         put(&w, single[i], A);
     }
-    const weir_pool_stats before = figures(&w);
+    const weir_pool_stats before = checked(&w);
     (void)get(&w, A, 2 * PAGE);
-    const weir_pool_stats after = figures(&w);
+    const weir_pool_stats after = checked(&w);
     assert_int_equal(after.events_recorded, before.events_recorded);
     assert_int_equal(after.vm_creates, before.vm_creates);
     close_world(&w);
@@ -578,9 +485,9 @@ TEST(test_a_large_handle_that_moves_on_is_broken_up)
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
     put(&w, low, A);
-    weir_block *high = get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_pool_stats stats = figures(&w);
-    assert_int_equal(stats.vm_destroys, 1); /* the handle of 16 pages; the hole of 28 has handles of 8 */
+    weir_block *high = get_checked(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
+    const weir_pool_stats stats = checked(&w);
+    assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
     assert_int_equal(stats.vm_moved_bytes, 0);
     assert_int_equal(stats.reserved_bytes, 29 * PAGE);
     put(&w, high, A);
@@ -598,8 +505,8 @@ TEST(test_a_large_handle_is_split_when_it_must_be)
         block = get(&w, A, PAGE); /* the first request waits for the kernel */
         run_on(&w, block, A);
     }
-    (void)refused(&w, A, 1);
-    assert_int_equal(figures(&w).reserved_bytes, 24 * PAGE);
+    (void)must_refuse(&w, A, 1);
+    assert_int_equal(checked(&w).reserved_bytes, 24 * PAGE);
     close_world(&w);
 }
 
@@ -618,7 +525,7 @@ TEST(test_a_large_handle_in_the_way_is_broken_up)
     put(&w, block, A);
     block = get_aligned(&w, A, 9 * PAGE + 512, PAGE / 2);
     assert_int_equal(weir_block_address(block), start + PAGE / 2);
-    assert_int_equal(figures(&w).reserved_bytes, 10 * PAGE);
+    assert_int_equal(checked(&w).reserved_bytes, 10 * PAGE);
     close_world(&w);
 }
 
@@ -629,8 +536,8 @@ TEST(test_a_large_handle_moves_as_a_whole)
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
     put(&w, low, A);
-    (void)get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_pool_stats stats = figures(&w);
+    (void)get_checked(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
+    const weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.vm_unmaps, 1);
     assert_int_equal(stats.vm_destroys, 0);
     assert_int_equal(stats.vm_moved_bytes, 16 * PAGE);
@@ -643,9 +550,9 @@ TEST(test_a_device_with_less_gives_smaller_handles)
     struct world w = open_large_world(21 * PAGE);
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
-    (void)get_by(&w, A, 17 * PAGE, WEIR_RUNG_REMAPPED);
-    assert_int_equal(figures(&w).reserved_bytes, 21 * PAGE);
-    assert_int_equal(figures(&w).free_bytes, 0);
+    (void)get_checked(&w, A, 17 * PAGE, WEIR_RUNG_REMAPPED);
+    assert_int_equal(checked(&w).reserved_bytes, 21 * PAGE);
+    assert_int_equal(checked(&w).free_bytes, 0);
     close_world(&w);
 }
 
@@ -661,7 +568,7 @@ TEST(test_trim_gives_back_whole_handles)
     assert_int_equal(released, 0); /* its kernel is running */
     ok(weir_pool_trim(w.pool, 20 * PAGE, WEIR_TRIM_WAIT, &released));
     assert_int_equal(released, 20 * PAGE);
-    assert_int_equal(figures(&w).vm_destroys, 1);
+    assert_int_equal(checked(&w).vm_destroys, 1);
     close_world(&w);
 }
 
@@ -686,7 +593,7 @@ TEST(test_a_split_that_fails_loses_nothing)
             status = weir_pool_alloc(w.pool, w.stream[A], 23 * PAGE, 0, &block);
         }
         ok(status);
-        assert_int_equal(figures(&w).live_bytes, 23 * PAGE);
+        assert_int_equal(checked(&w).live_bytes, 23 * PAGE);
         weir_sim_block_alloc(w.sim, weir_block_address(block), weir_block_capacity(block), w.native[A], "alloc");
         close_world(&w);
     }
@@ -773,13 +680,13 @@ TEST(test_a_further_range_is_reserved)
     for (int i = 0; i < 8; i++) {
         (void)get(&w, A, 5 * PAGE); /* one block in each address range */
     }
-    weir_pool_stats stats = figures(&w);
+    weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 40 * PAGE);
     for (int i = 0; i < 8; i++) {
         (void)get(&w, A, 3 * PAGE); /* the rests of the ranges */
     }
-    stats = figures(&w);
+    stats = checked(&w);
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 64 * PAGE);
     close_world(&w);
@@ -790,7 +697,7 @@ TEST(test_no_addresses_is_out_of_memory)
 {
     most_reserved = 2 * PAGE;
     struct world w = open_world((struct wish){.wrap = reserves_little});
-    const weir_oom_record record = refused(&w, A, 3 * PAGE);
+    const weir_oom_record record = must_refuse(&w, A, 3 * PAGE);
     assert_int_equal(record.device_status, WEIR_ERR_NO_MEMORY);
     (void)get(&w, A, 2 * PAGE);
     close_world(&w);
@@ -819,7 +726,7 @@ TEST(test_the_record_speaks_of_granules)
         put(&w, blocks[i], A);
         blocks[i] = get(&w, A, PAGE / 2); /* half a page, but it keeps its whole granule in place */
     }
-    const weir_oom_record record = refused(&w, A, 8 * PAGE);
+    const weir_oom_record record = must_refuse(&w, A, 8 * PAGE);
     assert_int_equal(record.size, 8 * PAGE);
     assert_int_equal(record.device_status, WEIR_ERR_NO_MEMORY);
     assert_int_equal(record.live_bytes, 2 * PAGE);
@@ -838,10 +745,10 @@ TEST(test_the_record_names_the_limit)
 {
     struct world w = open_world((struct wish){.limit = 4 * PAGE});
     (void)get(&w, A, PAGE);
-    const weir_oom_record record = refused(&w, A, 4 * PAGE);
+    const weir_oom_record record = must_refuse(&w, A, 4 * PAGE);
     assert_non_null(strstr(record.text, "the pool's limit of 512.00 KiB"));
     assert_non_null(strstr(record.text, "131072 more bytes under the limit"));
-    const weir_oom_record hopeless = refused(&w, A, 5 * PAGE);
+    const weir_oom_record hopeless = must_refuse(&w, A, 5 * PAGE);
     assert_non_null(strstr(hopeless.text, "262144 more bytes under the limit"));
     close_world(&w);
 }
@@ -858,8 +765,8 @@ TEST(test_a_move_that_fails_leaves_everything_as_it_was)
             weir_block *blocks[14];
             checkerboard(&w, A, blocks, 14);
             sync_stream(w.sim, w.native[A]);
-            ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* lets the pool notice that the memory is idle */
-            const weir_pool_stats before = figures(&w);
+            ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* sees that it is idle */
+            const weir_pool_stats before = checked(&w);
             weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
             fault.call = calls[c];
             fault.nth = k;
@@ -868,7 +775,7 @@ TEST(test_a_move_that_fails_leaves_everything_as_it_was)
             /* The ladder tries again, so the request is served after the failure has passed. */
             weir_block *block = get(&w, A, 7 * PAGE);
             assert_true(weir_block_size(block) == 7 * PAGE);
-            const weir_pool_stats after = figures(&w);
+            const weir_pool_stats after = checked(&w);
             assert_int_equal(after.device_failures, before.device_failures + 1);
             assert_int_equal(after.reserved_bytes, before.reserved_bytes);
             assert_int_equal(after.free_bytes, 0);
@@ -890,7 +797,7 @@ TEST(test_a_move_that_fails_for_good_is_taken_back)
         checkerboard(&w, A, blocks, 14);
         sync_stream(w.sim, w.native[A]);
         ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL));
-        const weir_pool_stats before = figures(&w);
+        const weir_pool_stats before = checked(&w);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = WEIR_CALL_VM_MAP;
         fault.nth = 1;
@@ -904,13 +811,13 @@ TEST(test_a_move_that_fails_for_good_is_taken_back)
         weir_block *block = NULL;
         fails(weir_pool_alloc(w.pool, w.stream[A], 7 * PAGE, 0, &block), WEIR_ERR_DEVICE);
         weir_sim_fault_clear(w.sim);
-        const weir_pool_stats after = figures(&w);
+        const weir_pool_stats after = checked(&w);
         assert_int_equal(after.reserved_bytes, before.reserved_bytes);
         assert_int_equal(after.free_bytes, before.free_bytes);
         assert_int_equal(after.vm_creates - before.vm_creates, after.vm_destroys - before.vm_destroys);
         assert_true(after.vm_unmaps > before.vm_unmaps && after.vm_maps > before.vm_maps);
         assert_int_equal(after.vm_moved_bytes, 0);
-        (void)get_by(&w, A, PAGE, WEIR_RUNG_LANE);
+        (void)get_checked(&w, A, PAGE, WEIR_RUNG_LANE);
         close_world(&w);
     }
 }
@@ -929,11 +836,11 @@ TEST(test_a_device_that_never_unmaps)
     ok(weir_sim_fault_arm(w.sim, &fault));
     weir_block *block = NULL;
     fails(weir_pool_alloc(w.pool, w.stream[A], 4 * PAGE, 0, &block), WEIR_ERR_DEVICE);
-    assert_int_equal(figures(&w).free_bytes, 4 * PAGE);
+    assert_int_equal(checked(&w).free_bytes, 4 * PAGE);
     uint64_t released = 77;
     fails(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released), WEIR_ERR_DEVICE);
     assert_int_equal(released, 0);
-    assert_int_equal(figures(&w).free_bytes, 4 * PAGE);
+    assert_int_equal(checked(&w).free_bytes, 4 * PAGE);
     for (int i = 0; i < 4; i++) {
         blocks[2 * i] = get(&w, A, PAGE);
     }
@@ -954,11 +861,11 @@ TEST(test_a_spare_handle_is_used_first)
     uint64_t released = 0;
     fails(weir_pool_trim(w.pool, 0, 0, &released), WEIR_ERR_DEVICE);
     assert_int_equal(released, PAGE);
-    weir_pool_stats stats = figures(&w);
+    weir_pool_stats stats = checked(&w);
     assert_int_equal(stats.reserved_bytes, 2 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     (void)get(&w, A, 3 * PAGE);
-    stats = figures(&w);
+    stats = checked(&w);
     assert_int_equal(stats.reserved_bytes, 3 * PAGE);
     assert_int_equal(stats.vm_creates, 4);
     /* In a second pool the next trim destroys the kept handle. */
@@ -1066,7 +973,7 @@ static void churn_with_contents(const weir_strategy_ops *strategy, uint64_t seed
         }
         check(&w);
     }
-    assert_true(figures(&w).vm_moved_bytes > 20 * page);
+    assert_true(checked(&w).vm_moved_bytes > 20 * page);
     close_world(&w);
 }
 
@@ -1145,8 +1052,8 @@ TEST(test_slots_of_several_granules_are_moved)
     const uint64_t page = 64 * KIB;
     weir_block *slot = NULL;
     struct world w = slots_below_a_kernel(&slot);
-    (void)get_by(&w, A, 60 * page, WEIR_RUNG_REMAPPED); /* 64 of 69 granules are live then */
-    assert_true(figures(&w).vm_moved_bytes >= 7 * page);
+    (void)get_checked(&w, A, 60 * page, WEIR_RUNG_REMAPPED); /* 64 of 69 granules are live then */
+    assert_true(checked(&w).vm_moved_bytes >= 7 * page);
     close_world(&w);
 }
 

@@ -7,110 +7,59 @@
  *
  * Without the kernel's membarrier there is no bias, and no free needs the remote free list: the tests skip.
  */
+enum { A, B, streams, many = 4096 };
+
+#include "../rig/pool.h"
 #include "fake_device.h"
 #include "pool/pool_internal.h"
-#include "sim_test.h"
 
-#include <weir/caching.h>
 #include <weir/trace.h>
 
 #include <stdlib.h>
 
 #define REGION (256 * KIB)
 
-enum { A, B, streams, many = 4096 };
-
-struct world {
-    weir_sim *sim;
-    weir_device *device;
-    weir_pool *pool;
-    weir_sim_stream *native[streams];
-    weir_stream *stream[streams];
-    weir_block *block[many];
-};
-
-static weir_pool *pool_over(weir_device *device)
-{
-    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
-    caching.small_region_bytes = REGION;
-    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.device = device;
-    config.strategy = weir_caching_strategy();
-    config.strategy_config = &caching;
-    weir_pool *pool = NULL;
-    ok(weir_pool_create(&config, &pool));
-    return pool;
-}
+static weir_block *blocks[many];
 
 static struct world open_world(weir_sim_config config)
 {
-    struct world w = {0};
+    const weir_caching_config caching = regions_of(REGION, 0);
+    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
+    pool.strategy_config = &caching;
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
-    w.sim = new_sim(config);
-    w.device = weir_sim_device(w.sim);
-    w.pool = pool_over(w.device);
-    for (int i = 0; i < streams; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
-}
-
-static void check(const struct world *w)
-{
-    const char *why = "";
-    if (weir_pool_check(w->pool, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-    is_clean(w->sim);
+    return world_over(new_sim(config), pool);
 }
 
 /* Checks that all blocks have been freed, and destroys the world. */
-static void close_world(struct world *w, uint64_t frees)
+static void end_after(struct world *w, uint64_t frees)
 {
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    weir_sim_stats device = WEIR_SIM_STATS_INIT;
-    ok(weir_pool_get_stats(w->pool, &stats));
-    uint64_t served = 0;
-    for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
-        served += stats.served[i];
-    }
+    const weir_pool_stats stats = figures(w);
     assert_int_equal(stats.frees, frees);
     assert_int_equal(stats.allocs, frees);
-    assert_int_equal(served, frees);
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(stats.requested_bytes, 0);
-    assert_int_equal(stats.reserved_bytes, stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
-    check(w);
-    ok(weir_pool_destroy(w->pool));
-    ok(weir_sim_get_stats(w->sim, &device));
-    assert_int_equal(device.held_bytes, 0);
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
+    close_world(w);
 }
 
-static void get(struct world *w, unsigned index, int stream, uint64_t size)
+static void get_nth(struct world *w, unsigned index, int stream, uint64_t size)
 {
-    ok(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &w->block[index]));
-    weir_sim_block_alloc(w->sim, weir_block_address(w->block[index]), weir_block_capacity(w->block[index]),
-                         w->native[stream], "alloc");
+    blocks[index] = get(w, stream, size);
 }
 
 static void get_some(struct world *w, unsigned first, unsigned count, uint64_t size)
 {
     for (unsigned i = first; i < first + count; i++) {
-        get(w, i, A, size);
+        get_nth(w, i, A, size);
     }
     if (!stream_lock_owned(&w->stream[A]->lock)) {
         skip();
     }
 }
 
-static void put(struct world *w, unsigned index, int stream)
+static void put_nth(struct world *w, unsigned index, int stream)
 {
-    weir_sim_block_free(w->sim, weir_block_address(w->block[index]), w->native[stream], "free");
-    ok(weir_pool_free(w->pool, w->block[index], w->stream[stream]));
+    put(w, blocks[index], stream);
 }
 
 /* --- another thread --- */
@@ -130,9 +79,9 @@ static void *free_them(void *ctx)
     struct world *w = errand->world;
     for (unsigned i = errand->first; i < errand->first + errand->count; i++) {
         if (!errand->quiet) {
-            weir_sim_block_free(w->sim, weir_block_address(w->block[i]), w->native[A], "free elsewhere");
+            weir_sim_block_free(w->sim, weir_block_address(blocks[i]), w->native[A], "free elsewhere");
         }
-        errand->wrong += weir_pool_free(w->pool, w->block[i], w->stream[A]) != errand->expected;
+        errand->wrong += weir_pool_free(w->pool, blocks[i], w->stream[A]) != errand->expected;
     }
     return NULL;
 }
@@ -165,10 +114,10 @@ static uint64_t in_remote_frees(const weir_stream *stream, uint64_t *bytes)
     return count;
 }
 
-static bool among(const struct world *w, const weir_block *block, unsigned first, unsigned count)
+static bool among(const weir_block *block, unsigned first, unsigned count)
 {
     for (unsigned i = first; i < first + count; i++) {
-        if (w->block[i] == block) {
+        if (blocks[i] == block) {
             return true;
         }
     }
@@ -191,13 +140,13 @@ TEST(test_blocks_come_back_without_the_strategy)
     const uint64_t slow_frees = w.pool->slow_frees;
     get_some(&w, count, count, 512);
     for (unsigned i = 0; i < count; i++) {
-        assert_true(among(&w, w.block[count + i], 0, count));
+        assert_true(among(blocks[count + i], 0, count));
     }
     assert_int_equal(w.stream[A]->counters.misses, misses);
     assert_int_equal(w.pool->slow_frees, slow_frees);
     assert_true(stream_lock_owned(&w.stream[A]->lock));
     others_free(&w, count, count);
-    close_world(&w, 2 * count);
+    end_after(&w, 2 * count);
 }
 
 static void *look_often(void *ctx)
@@ -221,21 +170,21 @@ TEST(test_frees_do_not_keep_the_lock_shared)
     pthread_t thread;
     void *looked = NULL;
     get_some(&w, 0, 1, 512);
-    put(&w, 0, A);
+    put_nth(&w, 0, A);
     assert_int_equal(pthread_create(&thread, NULL, look_often, &w), 0);
     assert_int_equal(pthread_join(thread, &looked), 0);
     assert_non_null(looked);
     assert_false(stream_lock_owned(&w.stream[A]->lock));
     for (unsigned i = 0; i < times; i++) {
         for (unsigned k = 0; k < between; k++) {
-            get(&w, 0, A, 512);
-            put(&w, 0, A);
+            get_nth(&w, 0, A, 512);
+            put_nth(&w, 0, A);
         }
-        get(&w, 0, A, 512);
+        get_nth(&w, 0, A, 512);
         others_free(&w, 0, 1);
     }
     assert_true(stream_lock_owned(&w.stream[A]->lock));
-    close_world(&w, 1 + times * (between + 1));
+    end_after(&w, 1 + times * (between + 1));
 }
 
 /* Blocks of other sizes fill the front cache; blocks that do not fit there go back to the strategy. */
@@ -247,12 +196,12 @@ TEST(test_other_sizes_go_on)
     get_some(&w, 1, 20, 512);
     others_free(&w, 0, 21);
     get_some(&w, 21, 1, 4 * KIB);
-    assert_ptr_equal(w.block[21], w.block[0]); /* it was the lowest block of the pile */
+    assert_ptr_equal(blocks[21], blocks[0]); /* it was the lowest block of the pile */
     assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
     assert_int_equal(w.stream[A]->front.bytes, FRONT_DEPTH * 512);
     assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
     others_free(&w, 21, 1);
-    close_world(&w, 22);
+    end_after(&w, 22);
 }
 
 TEST(test_a_pile_is_bounded_in_bytes)
@@ -267,7 +216,7 @@ TEST(test_a_pile_is_bounded_in_bytes)
         assert_in_range(bytes, 0, most * 4 * MIB);
     }
     assert_int_not_equal(w.pool->slow_frees, 0);
-    close_world(&w, count);
+    end_after(&w, count);
 }
 
 TEST(test_a_block_freed_by_another_thread_is_freed)
@@ -275,20 +224,20 @@ TEST(test_a_block_freed_by_another_thread_is_freed)
     struct world w = open_world(free_of_charge());
     weir_block *found = NULL;
     get_some(&w, 0, 2, 512);
-    const uint64_t address = weir_block_address(w.block[0]);
+    const uint64_t address = weir_block_address(blocks[0]);
     others_free(&w, 0, 1);
-    fails(weir_pool_free(w.pool, w.block[0], w.stream[A]), WEIR_ERR_INVALID);
-    fails(weir_pool_free(w.pool, w.block[0], w.stream[B]), WEIR_ERR_INVALID);
-    fails(weir_pool_free_idle(w.pool, w.block[0]), WEIR_ERR_INVALID);
-    fails(weir_pool_use(w.pool, w.block[0], w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_pool_free(w.pool, blocks[0], w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_free(w.pool, blocks[0], w.stream[B]), WEIR_ERR_INVALID);
+    fails(weir_pool_free_idle(w.pool, blocks[0]), WEIR_ERR_INVALID);
+    fails(weir_pool_use(w.pool, blocks[0], w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
     run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     check(&w); /* empties the remote free list */
-    fails(weir_pool_free(w.pool, w.block[0], w.stream[A]), WEIR_ERR_INVALID);
+    fails(weir_pool_free(w.pool, blocks[0], w.stream[A]), WEIR_ERR_INVALID);
     run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
-    put(&w, 1, A);
+    put_nth(&w, 1, A);
     run(&(struct errand){.world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
-    close_world(&w, 2);
+    end_after(&w, 2);
 }
 
 static bool count_states(void *ctx, const weir_walk_entry *entry)
@@ -327,10 +276,10 @@ TEST(test_what_looks_empties_the_remote_frees)
             break;
         }
         assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
-        put(&w, 9, A);
+        put_nth(&w, 9, A);
         check(&w);
     }
-    close_world(&w, 40);
+    end_after(&w, 40);
 }
 
 /* --- order --- */
@@ -341,20 +290,20 @@ TEST(test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees)
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, 2, 32 * KIB);
-    ok(weir_pool_use(w.pool, w.block[0], w.stream[B]));
+    ok(weir_pool_use(w.pool, blocks[0], w.stream[B]));
     order(w.sim, w.native[A], w.native[B]);
-    writes(w.sim, w.native[B], weir_block_address(w.block[0]), 32 * KIB, "kernel of B");
+    writes(w.sim, w.native[B], weir_block_address(blocks[0]), 32 * KIB, "kernel of B");
     others_free(&w, 0, 2);
     const uint64_t waiting = in_remote_frees(w.stream[A], &bytes);
     for (unsigned i = 2; i < 4; i++) {
-        get(&w, i, A, 32 * KIB);
-        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 32 * KIB, "kernel of A");
+        get_nth(&w, i, A, 32 * KIB);
+        writes(w.sim, w.native[A], weir_block_address(blocks[i]), 32 * KIB, "kernel of A");
     }
     is_clean(w.sim);
     assert_int_equal(waiting, 1);
-    put(&w, 2, A);
-    put(&w, 3, A);
-    close_world(&w, 4);
+    put_nth(&w, 2, A);
+    put_nth(&w, 3, A);
+    end_after(&w, 4);
 }
 
 /* Another thread freed memory while a kernel was writing it. Another stream gets the memory only after a wait. */
@@ -365,18 +314,18 @@ TEST(test_another_stream_waits)
     struct world w = open_world(config);
     get_some(&w, 0, 64, 4 * KIB);
     for (unsigned i = 0; i < 64; i++) {
-        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 4 * KIB, "kernel of A");
+        writes(w.sim, w.native[A], weir_block_address(blocks[i]), 4 * KIB, "kernel of A");
     }
     others_free(&w, 0, 64);
-    get(&w, 64, B, 64 * KIB);
-    writes(w.sim, w.native[B], weir_block_address(w.block[64]), 64 * KIB, "kernel of B");
+    get_nth(&w, 64, B, 64 * KIB);
+    writes(w.sim, w.native[B], weir_block_address(blocks[64]), 64 * KIB, "kernel of B");
     is_clean(w.sim);
-    put(&w, 64, B);
+    put_nth(&w, 64, B);
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.region_allocs, 1);
     assert_int_not_equal(stats.waits + stats.syncs, 0);
-    close_world(&w, 65);
+    end_after(&w, 65);
 }
 
 /* An event record, or a wait of the host, covers earlier frees by every thread. The blocks are larger than a front
@@ -388,33 +337,33 @@ TEST(test_hints_cover_the_frees_before_them)
     struct world w = open_world(config);
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     get_some(&w, 0, 8, 32 * KIB);
-    writes(w.sim, w.native[A], weir_block_address(w.block[0]), 32 * KIB, "kernel of A");
+    writes(w.sim, w.native[A], weir_block_address(blocks[0]), 32 * KIB, "kernel of A");
     others_free(&w, 0, 4);
     sync_stream(w.sim, w.native[A]);
     ok(weir_stream_synced(w.pool, w.stream[A]));
-    get(&w, 8, B, 128 * KIB);
-    writes(w.sim, w.native[B], weir_block_address(w.block[8]), 128 * KIB, "kernel of B");
-    put(&w, 8, B);
+    get_nth(&w, 8, B, 128 * KIB);
+    writes(w.sim, w.native[B], weir_block_address(blocks[8]), 128 * KIB, "kernel of B");
+    put_nth(&w, 8, B);
 
-    writes(w.sim, w.native[A], weir_block_address(w.block[4]), 32 * KIB, "second kernel of A");
+    writes(w.sim, w.native[A], weir_block_address(blocks[4]), 32 * KIB, "second kernel of A");
     others_free(&w, 4, 4);
     weir_event *event = new_event(w.sim);
     ok(weir_device_event_record(w.device, event, w.native[A]));
     ok(weir_stream_recorded(w.pool, event, w.stream[A]));
     ok(weir_device_stream_wait_event(w.device, w.native[B], event));
     ok(weir_stream_waited(w.pool, w.stream[B], event));
-    get(&w, 9, B, 128 * KIB);
-    get(&w, 10, B, 128 * KIB);
-    writes(w.sim, w.native[B], weir_block_address(w.block[9]), 128 * KIB, "second kernel of B");
-    writes(w.sim, w.native[B], weir_block_address(w.block[10]), 128 * KIB, "third kernel of B");
-    put(&w, 9, B);
-    put(&w, 10, B);
+    get_nth(&w, 9, B, 128 * KIB);
+    get_nth(&w, 10, B, 128 * KIB);
+    writes(w.sim, w.native[B], weir_block_address(blocks[9]), 128 * KIB, "second kernel of B");
+    writes(w.sim, w.native[B], weir_block_address(blocks[10]), 128 * KIB, "third kernel of B");
+    put_nth(&w, 9, B);
+    put_nth(&w, 10, B);
     ok(weir_event_forgotten(w.pool, event));
     ok(weir_device_event_destroy(w.device, event));
     ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.waits, 0);
     assert_int_equal(stats.syncs, 0);
-    close_world(&w, 11);
+    end_after(&w, 11);
 }
 
 static uint64_t events(const struct world *w)
@@ -435,19 +384,19 @@ TEST(test_an_event_of_the_pool_covers_the_frees_before_it)
     bool reached = false;
     get_some(&w, 0, 8, 32 * KIB);
     for (unsigned i = 0; i < 8; i++) {
-        writes(w.sim, w.native[A], weir_block_address(w.block[i]), 32 * KIB, "kernel of A");
+        writes(w.sim, w.native[A], weir_block_address(blocks[i]), 32 * KIB, "kernel of A");
     }
     ok(weir_stream_mark(w.pool, w.stream[A], &mark));
     others_free(&w, 0, 8);
     ok(weir_stream_reached(w.pool, w.stream[A], mark, true, &reached)); /* records an event and waits for it */
     assert_true(reached);
-    get(&w, 8, B, REGION);
-    writes(w.sim, w.native[B], weir_block_address(w.block[8]), REGION, "kernel of B");
-    put(&w, 8, B);
+    get_nth(&w, 8, B, REGION);
+    writes(w.sim, w.native[B], weir_block_address(blocks[8]), REGION, "kernel of B");
+    put_nth(&w, 8, B);
     if (events(&w) != 1) {
         fail_msg("an event does not cover earlier frees: %u were recorded", (unsigned)events(&w));
     }
-    close_world(&w, 9);
+    end_after(&w, 9);
 }
 
 /* --- memory in a remote free list serves every stream --- */
@@ -458,10 +407,10 @@ TEST(test_a_poll_finds_what_came_in)
     struct world w = open_world(free_of_charge());
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
-    get(&w, 8, B, 32 * KIB);
+    get_nth(&w, 8, B, 32 * KIB);
     assert_int_equal(w.pool->counts.region_allocs, 1);
-    put(&w, 8, B);
-    close_world(&w, 9);
+    put_nth(&w, 8, B);
+    end_after(&w, 9);
 }
 
 /* The part of the pile that the feeding thread has taken and not used counts too. */
@@ -473,13 +422,13 @@ TEST(test_a_poll_finds_what_was_left_over)
     get_some(&w, 8, 1, 16 * KIB);
     others_free(&w, 0, 8);
     get_some(&w, 9, 1, 16 * KIB);
-    assert_ptr_equal(w.block[9], w.block[7]); /* the top of the pile; the rest stays in place */
-    get(&w, 10, B, 32 * KIB);
+    assert_ptr_equal(blocks[9], blocks[7]); /* the top of the pile; the rest stays in place */
+    get_nth(&w, 10, B, 32 * KIB);
     assert_int_equal(w.pool->counts.region_allocs, 1);
-    put(&w, 8, A);
-    put(&w, 9, A);
-    put(&w, 10, B);
-    close_world(&w, 11);
+    put_nth(&w, 8, A);
+    put_nth(&w, 9, A);
+    put_nth(&w, 10, B);
+    end_after(&w, 11);
 }
 
 /* On a device without streams a freed block is open to every stream at once. */
@@ -490,10 +439,10 @@ TEST(test_a_device_without_order)
     struct world w = open_world(config);
     get_some(&w, 0, 8, 32 * KIB);
     others_free(&w, 0, 8);
-    get(&w, 8, B, 32 * KIB);
+    get_nth(&w, 8, B, 32 * KIB);
     assert_int_equal(w.pool->counts.region_allocs, 1);
-    put(&w, 8, B);
-    close_world(&w, 9);
+    put_nth(&w, 8, B);
+    end_after(&w, 9);
 }
 
 /* --- retiring --- */
@@ -519,11 +468,16 @@ TEST(test_retiring_takes_what_came_in_meanwhile)
     fake.ops.event_sync = sync_while_another_frees;
     struct world w = {0};
     ok(weir_device_create(&fake.ops, &fake, &w.device));
-    w.pool = pool_over(w.device);
+    const weir_caching_config caching = regions_of(REGION, 0);
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = w.device;
+    config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
+    ok(weir_pool_create(&config, &w.pool));
     ok(weir_pool_stream(w.pool, &w.native[A], &w.stream[A]));
     ok(weir_pool_stream(w.pool, &w.native[B], &w.stream[B]));
     for (unsigned i = 0; i < 4; i++) {
-        ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &w.block[i]));
+        ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &blocks[i]));
     }
     if (!stream_lock_owned(&w.stream[A]->lock)) {
         skip();
@@ -551,18 +505,18 @@ TEST(test_what_comes_in_after_the_end_is_free_for_all)
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
     get_some(&w, 0, 2, 32 * KIB);
-    put(&w, 1, A);
+    put_nth(&w, 1, A);
     ok(weir_stream_retire(w.pool, w.stream[A]));
-    weir_sim_block_free(w.sim, weir_block_address(w.block[0]), NULL, "free elsewhere");
-    block_set_next(w.block[0], NULL);
-    block_set_state(w.block[0], BLOCK_RETURNED);
-    atomic_store(&w.stream[A]->remote_frees, w.block[0]);
+    weir_sim_block_free(w.sim, weir_block_address(blocks[0]), NULL, "free elsewhere");
+    block_set_next(blocks[0], NULL);
+    block_set_state(blocks[0], BLOCK_RETURNED);
+    atomic_store(&w.stream[A]->remote_frees, blocks[0]);
     weir_block *all = NULL;
     if (weir_pool_alloc(w.pool, w.stream[B], REGION, 0, &all) != WEIR_OK) {
         fail_msg("a block in the remote free list of a retired stream is lost");
     }
     ok(weir_pool_free(w.pool, all, w.stream[B]));
-    close_world(&w, 3);
+    end_after(&w, 3);
 }
 
 /* --- recording --- */
@@ -599,13 +553,13 @@ TEST(test_a_recorder_misses_no_free)
         uint64_t lost = 0;
         pthread_t thread;
         for (unsigned i = 0; i < count; i++) {
-            ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &w.block[i]));
+            ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &blocks[i]));
         }
         struct errand errand = {.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         asked.sink = enter;
         asked.sink_ctx = &ledger;
         assert_int_equal(pthread_create(&thread, NULL, free_them, &errand), 0);
-        while (remote_frees_are_empty(w.stream[A]) && state_of(w.block[count - 1]) == BLOCK_LIVE) {
+        while (remote_frees_are_empty(w.stream[A]) && state_of(blocks[count - 1]) == BLOCK_LIVE) {
         }
         const weir_status started = weir_recorder_start(w.pool, &asked, &recorder);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -616,7 +570,7 @@ TEST(test_a_recorder_misses_no_free)
         assert_int_equal(ledger.ended, ledger.begun);
         check(&w);
     }
-    close_world(&w, rounds * count);
+    end_after(&w, rounds * count);
 }
 
 /* --- many at once --- */
@@ -653,7 +607,7 @@ TEST(test_a_pool_goes_with_a_full_remote_frees)
     uint64_t bytes = 0;
     weir_sim_stats device = WEIR_SIM_STATS_INIT;
     get_some(&w, 0, 10, 512);
-    writes(w.sim, w.native[A], weir_block_address(w.block[0]), 512, "kernel");
+    writes(w.sim, w.native[A], weir_block_address(blocks[0]), 512, "kernel");
     others_free(&w, 0, 10);
     assert_int_equal(in_remote_frees(w.stream[A], &bytes), 10);
     ok(weir_pool_destroy(w.pool));

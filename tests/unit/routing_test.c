@@ -1,70 +1,28 @@
 /* tests/unit/routing_test.c: promises of routing beyond the contract: the half that serves a request, strategies that
  * cannot be a half, and that no request fails if the other half has the memory. */
-#include "sim_test.h"
+#include "../rig/sim.h"
+#include "../rig/strategy.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/routing.h>
 #include <weir/size_class.h>
 
-#include <stdlib.h>
-#include <string.h>
-
-#define REGION (2 * MIB)
-#define BASE (UINT64_C(1) << 40)
-#define GRANULE UINT64_C(512)
-
-enum { lanes = 3 };
-
 /* --- the table alone --- */
 
-struct rig {
-    const weir_strategy_ops *ops;
-    void *state;
-    uint64_t next_address;
-};
-
-static void start(struct rig *rig, const weir_routing_config *config)
+/* Adds a region for requests of `hint` bytes, apart from the region before. Returns its address. */
+static uint64_t region_for(uint64_t hint, uint64_t size)
 {
-    rig->ops = weir_routing_strategy();
-    rig->next_address = BASE;
-    rig->state = calloc(1, rig->ops->state_size(config));
-    assert_non_null(rig->state);
-    ok(rig->ops->init(rig->state, config));
-    for (weir_lane lane = 0; lane < lanes; lane++) {
-        ok(rig->ops->lane_add(rig->state, lane));
-    }
-}
-
-static void stop(struct rig *rig)
-{
-    const char *why = "";
-    if (rig->ops->check(rig->state, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-    rig->ops->fini(rig->state);
-    free(rig->state);
-}
-
-static uint64_t add_region(struct rig *rig, uint64_t size, uint64_t hint)
-{
-    void *region = NULL;
-    const uint64_t address = rig->next_address;
-    ok(rig->ops->region_add(rig->state, address, size, hint, 1, 0, &region));
-    rig->next_address += 2 * size;
+    const uint64_t address = rig.next_address;
+    (void)add_region_for(hint, size, 1);
+    rig.next_address += size;
     return address;
 }
 
-static weir_status take(struct rig *rig, uint64_t size, weir_range *range)
-{
-    return rig->ops->alloc(rig->state, 1, WEIR_TICK_MAX, size, 1, range);
-}
-
-static bool gather(struct rig *rig, uint64_t size, bool last_resort)
+static bool gather_for(uint64_t size, bool last_resort)
 {
     const weir_tick limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
-    return rig->ops->gather(rig->state, 1, 0, limits, lanes, size, 1, last_resort);
+    return gather(1, 0, limits, size, last_resort);
 }
 
 static bool lies_in(const weir_range *range, uint64_t region)
@@ -78,23 +36,19 @@ TEST(size_decides_up_to_the_threshold)
     for (size_t i = 0; i < 3; i++) {
         const weir_routing_config config = {.struct_size = sizeof(config), .threshold_bytes = thresholds[i]};
         const uint64_t threshold = thresholds[i] != 0 ? thresholds[i] : MIB;
-        struct rig rig;
-        start(&rig, &config);
+        renew(&config);
         const uint64_t region = 8 * MIB;
-        const uint64_t small = add_region(&rig, region, threshold);
-        const uint64_t large = add_region(&rig, region, threshold + 1);
-        weir_range one;
-        weir_range two;
-        ok(take(&rig, threshold, &one));
-        ok(take(&rig, threshold + 1, &two));
+        const uint64_t small = region_for(threshold, region);
+        const uint64_t large = region_for(threshold + 1, region);
+        const weir_range one = must_take(1, threshold);
+        const weir_range two = must_take(1, threshold + 1);
         assert_true(one.address - small < region && two.address - large < region);
         assert_ptr_not_equal(one.token, two.token);
-        rig.ops->free(rig.state, two.token, 1, 0);
-        rig.ops->free(rig.state, one.token, 1, 0);
+        give(&two, 1, 0);
+        give(&one, 1, 0);
         weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
         rig.ops->stats(rig.state, &stats);
         assert_true(stats.regions == 2 && stats.region_bytes == 2 * region && stats.taken_ranges == 0);
-        stop(&rig);
     }
 }
 
@@ -104,46 +58,41 @@ TEST(the_other_half_is_the_last_resort)
 {
     const uint64_t sizes[2] = {8 * GRANULE, REGION / 2 + GRANULE};
     for (int i = 0; i < 2; i++) {
-        struct rig rig;
         weir_range range;
-        start(&rig, NULL);
-        const uint64_t region = add_region(&rig, REGION, sizes[1 - i]);
-        assert_int_equal(take(&rig, sizes[i], &range), WEIR_ERR_NO_MEMORY);
-        assert_false(gather(&rig, sizes[i], false));
-        assert_true(gather(&rig, sizes[i], true));
-        ok(take(&rig, sizes[i], &range));
+        renew(NULL);
+        const uint64_t region = region_for(sizes[1 - i], REGION);
+        assert_int_equal(take(1, sizes[i], NULL), 0);
+        assert_false(gather_for(sizes[i], false));
+        assert_true(gather_for(sizes[i], true));
+        range = must_take(1, sizes[i]);
         assert_true(lies_in(&range, region) && range.size >= sizes[i]);
-        rig.ops->free(rig.state, range.token, 1, 0);
+        give(&range, 1, 0);
         /* The memory belongs to the other half again: alloc serves a half's own memory, and refuses this. */
-        assert_int_equal(take(&rig, sizes[i], &range), WEIR_ERR_NO_MEMORY);
-        ok(take(&rig, sizes[1 - i], &range));
-        stop(&rig);
+        assert_int_equal(take(1, sizes[i], NULL), 0);
+        range = must_take(1, sizes[1 - i]);
     }
 }
 
 /* Memory that a gather has found must not serve a request in between, for which it may be too small. */
 TEST(what_was_found_is_for_that_request)
 {
-    struct rig rig;
     weir_range range;
-    start(&rig, NULL);
-    const uint64_t small = add_region(&rig, 16 * GRANULE, 1);
-    const uint64_t large = add_region(&rig, REGION, REGION);
-    ok(take(&rig, 16 * GRANULE, &range));
-    assert_true(gather(&rig, GRANULE, true)); /* in the large half */
-    assert_int_equal(take(&rig, REGION + 1, &range), WEIR_ERR_NO_MEMORY);
-    assert_int_equal(take(&rig, GRANULE, &range), WEIR_ERR_NO_MEMORY);
-    assert_true(gather(&rig, GRANULE, true));
-    ok(take(&rig, REGION - GRANULE, &range));
+    const uint64_t small = region_for(1, 16 * GRANULE);
+    const uint64_t large = region_for(REGION, REGION);
+    range = must_take(1, 16 * GRANULE);
+    assert_true(gather_for(GRANULE, true)); /* in the large half */
+    assert_int_equal(take(1, REGION + 1, NULL), 0);
+    assert_int_equal(take(1, GRANULE, NULL), 0);
+    assert_true(gather_for(GRANULE, true));
+    range = must_take(1, REGION - GRANULE);
     assert_true(lies_in(&range, large));
-    assert_true(gather(&rig, GRANULE, true));
-    assert_int_equal(rig.ops->promote(rig.state, 2, 0), 0);
-    assert_int_equal(take(&rig, GRANULE, &range), WEIR_ERR_NO_MEMORY);
-    assert_true(gather(&rig, GRANULE, true));
-    ok(take(&rig, GRANULE, &range));
+    assert_true(gather_for(GRANULE, true));
+    assert_int_equal(promote(2, 0), 0);
+    assert_int_equal(take(1, GRANULE, NULL), 0);
+    assert_true(gather_for(GRANULE, true));
+    range = must_take(1, GRANULE);
     assert_true(lies_in(&range, large) && !lies_in(&range, small));
-    assert_false(gather(&rig, GRANULE, true));
-    stop(&rig);
+    assert_false(gather_for(GRANULE, true));
 }
 
 static bool stop_at_third(void *ctx, const weir_range_info *range)
@@ -154,17 +103,13 @@ static bool stop_at_third(void *ctx, const weir_range_info *range)
 
 TEST(a_walk_ends_where_the_visitor_says)
 {
-    struct rig rig;
-    weir_range range;
     int seen = 0;
-    start(&rig, NULL);
-    (void)add_region(&rig, REGION, 1);
-    (void)add_region(&rig, REGION, REGION);
-    (void)add_region(&rig, REGION, REGION);
-    ok(take(&rig, 300 * KIB, &range));
+    (void)region_for(1, REGION);
+    (void)region_for(REGION, REGION);
+    (void)region_for(REGION, REGION);
+    (void)must_take(1, 300 * KIB);
     rig.ops->walk(rig.state, stop_at_third, &seen);
     assert_int_equal(seen, 3);
-    stop(&rig);
 }
 
 /* --- configs --- */
@@ -185,26 +130,13 @@ static void counting_fini(void *state)
     weir_caching_strategy()->fini(state);
 }
 
-static weir_status try(const weir_routing_config *config)
-{
-    const weir_strategy_ops *ops = weir_routing_strategy();
-    void *memory = calloc(1, ops->state_size(config));
-    assert_non_null(memory);
-    weir_status status = ops->init(memory, config);
-    if (status == WEIR_OK) {
-        ops->fini(memory);
-    }
-    free(memory);
-    return status;
-}
-
 /* The strategy is refused as either half. */
 static void refused(const weir_strategy_ops *strategy)
 {
     weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = strategy};
-    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    assert_int_equal(try_config(weir_routing_strategy(), &config), WEIR_ERR_INVALID);
     config = (weir_routing_config){.struct_size = sizeof(config), .large_strategy = strategy};
-    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    assert_int_equal(try_config(weir_routing_strategy(), &config), WEIR_ERR_INVALID);
 }
 
 TEST(what_cannot_be_routed_to_is_refused)
@@ -235,7 +167,7 @@ TEST(what_cannot_be_routed_to_is_refused)
     refused(weir_routing_strategy());
     other = *weir_caching_strategy();
     weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = &other};
-    ok(try(&config));
+    ok(try_config(weir_routing_strategy(), &config));
 }
 
 TEST(a_half_that_refuses_its_config_refuses_all)
@@ -246,20 +178,20 @@ TEST(a_half_that_refuses_its_config_refuses_all)
     counting.fini = counting_fini;
     weir_routing_config config = {.struct_size = sizeof(config), .small_strategy = &counting};
     config.small_config = &too_short;
-    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    assert_int_equal(try_config(weir_routing_strategy(), &config), WEIR_ERR_INVALID);
     assert_true(inits == 0 && finis == 0);
     config.small_config = NULL;
     config.large_config = &too_short;
-    assert_int_equal(try(&config), WEIR_ERR_INVALID);
+    assert_int_equal(try_config(weir_routing_strategy(), &config), WEIR_ERR_INVALID);
     assert_true(inits == 1 && finis == 1);
     const struct {
         weir_caching_config known;
         uint64_t later;
     } newer = {{.struct_size = sizeof(newer)}, 1};
     config.large_config = &newer;
-    assert_int_equal(try(&config), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(try_config(weir_routing_strategy(), &config), WEIR_ERR_UNSUPPORTED);
     config.large_config = NULL;
-    ok(try(&config));
+    ok(try_config(weir_routing_strategy(), &config));
     assert_true(inits == 3 && finis == 3);
 }
 
@@ -274,11 +206,9 @@ TEST(halves_get_their_configs)
         .large_config = &large,
         .threshold_bytes = 4096,
     };
-    struct rig rig;
-    start(&rig, &config);
-    assert_int_equal(rig.ops->region_size(rig.state, 4096, 1, 0, REGION), 7 * REGION);
-    assert_int_equal(rig.ops->region_size(rig.state, MIB + 1, 1, 256 * REGION, REGION), 2 * REGION);
-    stop(&rig);
+    renew(&config);
+    assert_int_equal(region_size(4096, 0, REGION), 7 * REGION);
+    assert_int_equal(region_size(MIB + 1, 256 * REGION, REGION), 2 * REGION);
 }
 
 /* --- in a pool --- */
@@ -318,7 +248,7 @@ static void must_free(struct world *w, weir_block *block)
     ok(weir_pool_check(w->pool, NULL));
 }
 
-static weir_pool_stats stats_of(const struct world *w)
+static weir_pool_stats pool_stats(const struct world *w)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     ok(weir_pool_get_stats(w->pool, &stats));
@@ -338,7 +268,7 @@ TEST(an_idle_region_is_exchanged)
         struct world w = open_world(REGION, 0);
         must_free(&w, must_alloc(&w, sizes[i]));
         weir_block *block = must_alloc(&w, sizes[1 - i]);
-        const weir_pool_stats stats = stats_of(&w);
+        const weir_pool_stats stats = pool_stats(&w);
         assert_int_equal(stats.served[WEIR_RUNG_EXCHANGED], 1);
         assert_int_equal(stats.reserved_bytes, REGION);
         must_free(&w, block);
@@ -359,7 +289,7 @@ TEST(a_region_that_stays_serves_both)
         stays = must_alloc(&w, small);
         must_free(&w, block);
         must_free(&w, stays);
-        assert_int_equal(stats_of(&w).region_frees, 0);
+        assert_int_equal(pool_stats(&w).region_frees, 0);
         close_world(&w);
 
         w = open_world(REGION, i == 0 ? 0 : WEIR_POOL_KEEP_IDLE_REGIONS);
@@ -380,5 +310,6 @@ TEST(a_region_that_stays_serves_both)
 
 int main(void)
 {
-    return run_all_tests("routing", NULL, NULL);
+    rig.ops = weir_routing_strategy();
+    return run_each_test("routing", begin_rig, end_rig);
 }

@@ -1,15 +1,8 @@
 /* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: the accesses that are
  * audited there and those that are not. The twin of every finding is ordered correctly and must be clean. */
-#include "sim_bench.h"
+#include "../rig/bench.h"
 
 #include <stddef.h>
-
-static bench set_up(void)
-{
-    weir_sim_config config = free_of_charge();
-    config.direct_access = true;
-    return set_up_with(config);
-}
 
 /* --- the flag --- */
 
@@ -29,51 +22,46 @@ TEST(test_a_caller_who_does_not_know_it)
 
 TEST(test_direct_access_is_clean)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region, REGION, "whole");
-    writes(t.sim, t.a, t.region + MIB, 1, "a byte");
-    reads(t.sim, t.a, t.region, MIB + 1, "reader");
+    write_at(t.a, 0, REGION, "whole");
+    write_at(t.a, MIB, 1, "a byte");
+    read_at(t.a, 0, MIB + 1, "reader");
     order(t.sim, t.a, t.b);
-    writes(t.sim, t.b, t.region + MIB / 2, MIB, "ordered");
-    writes(t.sim, t.a, t.region + 8 * MIB, MIB, "elsewhere");
-    writes(t.sim, t.b, t.region + REGION, 0, "nothing at all");
+    write_at(t.b, MIB / 2, MIB, "ordered");
+    write_at(t.a, 8 * MIB, MIB, "elsewhere");
+    write_at(t.b, REGION, 0, "nothing at all");
     is_clean(t.sim);
-    tear_down(&t);
 }
 
 TEST(test_unordered)
 {
     for (int writers = 1; writers < 4; writers++) {
-        bench t = set_up();
-        touch(t.sim, t.a, t.region, MIB, writers & 1, LONG_NS, "first");
-        touch(t.sim, t.b, t.region + MIB - 5, MIB, writers & 2, LONG_NS, "second");
+        renew();
+        touch_at(t.a, 0, MIB, writers & 1, "first");
+        touch_at(t.b, MIB - 5, MIB, writers & 2, "second");
         weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "first", "second");
         assert_int_equal(f.address, t.region + MIB - 5);
         assert_int_equal(f.size, 5);
         assert_true(f.in_flight);
-        tear_down(&t);
     }
 }
 
 TEST(test_readers_need_no_order)
 {
-    bench t = set_up();
-    reads(t.sim, t.a, t.region, MIB, "reader on a");
-    reads(t.sim, t.b, t.region + KIB, 3 * MIB, "reader on b");
+    read_at(t.a, 0, MIB, "reader on a");
+    read_at(t.b, KIB, 3 * MIB, "reader on b");
     is_clean(t.sim);
     order(t.sim, t.a, t.c);
-    writes(t.sim, t.c, t.region, 2 * MIB, "writer");
-    only_finding(t.sim, WEIR_SIM_UNORDERED, "reader on b", "writer");
-    tear_down(&t);
+    write_at(t.c, 0, 2 * MIB, "writer");
+    is_only(WEIR_SIM_UNORDERED, "reader on b", "writer");
 }
 
 TEST(test_all_ways_to_order)
 {
     for (int way = 0; way < 4; way++) {
-        bench t = set_up();
+        renew();
         weir_event *event = new_event(t.sim);
         bool complete = false;
-        writes(t.sim, t.a, t.region, MIB, "first");
+        write_at(t.a, 0, MIB, "first");
         if (way == 0) {
             order(t.sim, t.a, t.b);
         } else if (way == 1) {
@@ -86,54 +74,48 @@ TEST(test_all_ways_to_order)
         } else {
             ok(weir_sim_sync(t.sim));
         }
-        writes(t.sim, t.b, t.region, MIB, "second");
+        write_at(t.b, 0, MIB, "second");
         is_clean(t.sim);
-        tear_down(&t);
     }
 }
 
 /* Gaps between earlier accesses do not matter, and one write over the whole range replaces them all. */
 TEST(test_write_over_pieces_and_gaps)
 {
-    bench t = set_up();
     for (uint64_t i = 0; i < 8; i++) {
-        reads(t.sim, t.a, t.region + 2 * i * MIB, KIB, "piece");
+        read_at(t.a, 2 * i * MIB, KIB, "piece");
     }
     order(t.sim, t.a, t.b);
-    writes(t.sim, t.b, t.region + KIB / 2, REGION - KIB, "over all");
+    write_at(t.b, KIB / 2, REGION - KIB, "over all");
     is_clean(t.sim);
-    writes(t.sim, t.a, t.region + 7 * MIB, MIB, "in a gap");
-    only_finding(t.sim, WEIR_SIM_UNORDERED, "over all", "in a gap");
-    writes(t.sim, t.c, t.region, KIB / 4, "beside");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 2);
-    tear_down(&t);
+    write_at(t.a, 7 * MIB, MIB, "in a gap");
+    is_only(WEIR_SIM_UNORDERED, "over all", "in a gap");
+    write_at(t.c, 0, KIB / 4, "beside");
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 2);
 }
 
 /* --- after a free --- */
 
 TEST(test_write_after_a_free)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-    writes(t.sim, t.a, t.region, KIB, "kernel");
-    weir_sim_block_free(t.sim, t.region, t.a, "del x");
-    writes(t.sim, t.a, t.region, MIB, "same stream");
+    hand_out(0, MIB, t.a, "x");
+    write_at(t.a, 0, KIB, "kernel");
+    take_back(0, t.a, "del x");
+    write_at(t.a, 0, MIB, "same stream");
     order(t.sim, t.a, t.b);
-    writes(t.sim, t.b, t.region, MIB, "ordered");
+    write_at(t.b, 0, MIB, "ordered");
     is_clean(t.sim);
-    tear_down(&t);
 }
 
 TEST(test_unordered_after_a_free)
 {
     for (int write = 0; write < 2; write++) {
-        bench t = set_up();
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-        writes(t.sim, t.a, t.region, KIB, "kernel");
-        weir_sim_block_free(t.sim, t.region, t.a, "del x");
-        touch(t.sim, t.b, t.region, KIB, write, LONG_NS, "too early");
-        only_finding(t.sim, WEIR_SIM_UNORDERED, "kernel", "too early");
-        tear_down(&t);
+        renew();
+        hand_out(0, MIB, t.a, "x");
+        write_at(t.a, 0, KIB, "kernel");
+        take_back(0, t.a, "del x");
+        touch_at(t.b, 0, KIB, write, "too early");
+        is_only(WEIR_SIM_UNORDERED, "kernel", "too early");
     }
 }
 
@@ -141,51 +123,46 @@ TEST(test_unordered_after_a_free)
 TEST(test_unordered_after_a_free_without_touches)
 {
     for (int write = 0; write < 2; write++) {
-        bench t = set_up();
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+        renew();
+        hand_out(0, MIB, t.a, "x");
         busy(t.sim, t.a, LONG_NS);
-        weir_sim_block_free(t.sim, t.region, t.a, "del x");
-        touch(t.sim, t.b, t.region + KIB, KIB, write, LONG_NS, "too early");
+        take_back(0, t.a, "del x");
+        touch_at(t.b, KIB, KIB, write, "too early");
         weir_sim_finding f = only_finding(t.sim, WEIR_SIM_UNORDERED, "del x", "too early");
         assert_string_equal(f.earlier.what, "free");
-        tear_down(&t);
     }
 }
 
 TEST(test_reader_of_another_stream_before_the_free)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-    reads(t.sim, t.b, t.region, MIB, "reader on b");
-    weir_sim_block_free(t.sim, t.region, t.a, "del x");
-    reads(t.sim, t.c, t.region, MIB, "reader on c");
+    hand_out(0, MIB, t.a, "x");
+    read_at(t.b, 0, MIB, "reader on b");
+    take_back(0, t.a, "del x");
+    read_at(t.c, 0, MIB, "reader on c");
     is_clean(t.sim);
     order(t.sim, t.c, t.a);
-    writes(t.sim, t.a, t.region, MIB, "writer");
-    only_finding(t.sim, WEIR_SIM_UNORDERED, "reader on b", "writer");
-    tear_down(&t);
+    write_at(t.a, 0, MIB, "writer");
+    is_only(WEIR_SIM_UNORDERED, "reader on b", "writer");
 }
 
 /* After a read the free is still visible; a write that came after the free replaces it. */
 TEST(test_the_free_counts_until_a_write)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    hand_out(0, MIB, t.a, "x");
     busy(t.sim, t.a, LONG_NS);
-    weir_sim_block_free(t.sim, t.region, t.a, "del x");
-    reads(t.sim, t.a, t.region, MIB, "reader");
-    weir_sim_block_free(t.sim, t.region, t.a, "again");
-    only_finding(t.sim, WEIR_SIM_DOUBLE_FREE, "del x", "again");
-    reads(t.sim, t.b, t.region, MIB, "too early");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
+    take_back(0, t.a, "del x");
+    read_at(t.a, 0, MIB, "reader");
+    take_back(0, t.a, "again");
+    is_only(WEIR_SIM_DOUBLE_FREE, "del x", "again");
+    read_at(t.b, 0, MIB, "too early");
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 1);
     order(t.sim, t.a, t.c);
     order(t.sim, t.b, t.c);
-    writes(t.sim, t.c, t.region, MIB, "writer");
-    reads(t.sim, t.c, t.region, MIB, "reader on c");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
-    weir_sim_block_free(t.sim, t.region, t.a, "forgotten");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FOREIGN_FREE), 1);
-    tear_down(&t);
+    write_at(t.c, 0, MIB, "writer");
+    read_at(t.c, 0, MIB, "reader on c");
+    assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
+    take_back(0, t.a, "forgotten");
+    assert_int_equal(count_of(WEIR_SIM_FOREIGN_FREE), 1);
 }
 
 /* --- hand-outs --- */
@@ -193,108 +170,93 @@ TEST(test_the_free_counts_until_a_write)
 TEST(test_early_reuse)
 {
     for (int way = 0; way < 3; way++) {
-        bench t = set_up();
-        touch(t.sim, t.a, t.region + KIB, KIB, way != 1, LONG_NS, "direct");
-        weir_sim_block_alloc(t.sim, t.region, MIB, way == 2 ? NULL : t.b, "x");
-        only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "direct", "x");
-        writes(t.sim, t.b, t.region, MIB, "owner");
-        weir_sim_block_free(t.sim, t.region, t.b, "del x");
-        only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "direct", "x");
-        tear_down(&t);
+        renew();
+        touch_at(t.a, KIB, KIB, way != 1, "direct");
+        hand_out(0, MIB, way == 2 ? NULL : t.b, "x");
+        is_only(WEIR_SIM_EARLY_REUSE, "direct", "x");
+        write_at(t.b, 0, MIB, "owner");
+        take_back(0, t.b, "del x");
+        is_only(WEIR_SIM_EARLY_REUSE, "direct", "x");
     }
 }
 
 TEST(test_reuse_is_clean_when_ordered)
 {
     for (int way = 0; way < 4; way++) {
-        bench t = set_up();
+        renew();
         weir_sim_stream *taker = way == 0 ? t.a : way == 3 ? NULL : t.b;
-        writes(t.sim, t.a, t.region + KIB, KIB, "direct");
+        write_at(t.a, KIB, KIB, "direct");
         if (way == 1) {
             order(t.sim, t.a, t.b);
         } else if (way >= 2) {
             sync_stream(t.sim, t.a);
         }
-        weir_sim_block_alloc(t.sim, t.region, MIB, taker, "x");
+        hand_out(0, MIB, taker, "x");
         if (way >= 2) { /* idle: open to every stream */
-            writes(t.sim, t.c, t.region, MIB, "elsewhere");
+            write_at(t.c, 0, MIB, "elsewhere");
             is_clean(t.sim);
         } else {
             is_clean(t.sim);
-            writes(t.sim, t.c, t.region, MIB, "elsewhere");
-            only_finding(t.sim, WEIR_SIM_UNORDERED, "x", "elsewhere");
+            write_at(t.c, 0, MIB, "elsewhere");
+            is_only(WEIR_SIM_UNORDERED, "x", "elsewhere");
         }
-        tear_down(&t);
     }
 }
 
 TEST(test_early_reuse_is_said_once_for_all_that_is_direct)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region, KIB, "one");
-    writes(t.sim, t.b, t.region + MIB, KIB, "two");
-    weir_sim_block_alloc(t.sim, t.region, 2 * MIB, t.c, "x");
-    only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "one", "x");
-    tear_down(&t);
+    write_at(t.a, 0, KIB, "one");
+    write_at(t.b, MIB, KIB, "two");
+    hand_out(0, 2 * MIB, t.c, "x");
+    is_only(WEIR_SIM_EARLY_REUSE, "one", "x");
 }
 
 /* --- where nothing is --- */
 
 TEST(test_no_memory)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region + REGION + MIB, KIB, "nowhere");
+    write_at(t.a, REGION + MIB, KIB, "nowhere");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "nowhere");
     assert_non_null(strstr(f.text, "no memory is there"));
     assert_int_equal(f.size, KIB);
-    tear_down(&t);
 }
 
 TEST(test_just_past_the_memory)
 {
     for (int touched = 0; touched < 2; touched++) {
-        bench t = set_up();
-        writes(t.sim, t.a, t.region, touched ? REGION : KIB, "all");
-        reads(t.sim, t.a, t.region + REGION, 4, "off by one");
+        renew();
+        write_at(t.a, 0, touched ? REGION : KIB, "all");
+        read_at(t.a, REGION, 4, "off by one");
         weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "off by one");
         assert_non_null(strstr(f.text, "no memory is there"));
-        tear_down(&t);
     }
 }
 
 TEST(test_over_the_end_of_the_memory)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region + REGION - KIB, KIB + 32, "overrun");
+    write_at(t.a, REGION - KIB, KIB + 32, "overrun");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "overrun");
     assert_non_null(strstr(f.text, "32 bytes run past the end of the memory"));
-    writes(t.sim, t.b, t.region + REGION - 1, 1, "what was inside counts");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
-    tear_down(&t);
+    write_at(t.b, REGION - 1, 1, "what was inside counts");
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 1);
 }
 
 /* Two adjacent regions are still two. */
 TEST(test_across_two_regions)
 {
-    bench t = set_up();
     uint64_t second = new_region(t.sim, REGION);
     assert_int_equal(second, t.region + REGION);
     writes(t.sim, t.a, second - MIB, MIB, "below the border");
     writes(t.sim, t.a, second, MIB, "above the border");
     is_clean(t.sim);
     writes(t.sim, t.a, second - MIB, 2 * MIB, "across");
-    only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "across");
-    tear_down(&t);
+    is_only(WEIR_SIM_OUTSIDE_BLOCK, NULL, "across");
 }
 
 TEST(test_one_memory_at_two_addresses)
 {
-    bench t = set_up();
-    uint64_t base = 0;
     weir_vm_handle handle = 0;
-    ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
-    ok(weir_device_vm_create(t.device, 2 * MIB, &handle));
-    ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
+    const uint64_t base = map_memory(2 * MIB, &handle);
     ok(weir_device_vm_map(t.device, base + 4 * MIB, 2 * MIB, handle));
     writes(t.sim, t.a, base, 2 * MIB, "here");
     writes(t.sim, t.a, base + 4 * MIB, 2 * MIB, "there");
@@ -306,12 +268,10 @@ TEST(test_one_memory_at_two_addresses)
     ok(weir_device_vm_destroy(t.device, handle));
     ok(weir_device_vm_release(t.device, base, 8 * MIB));
     is_clean(t.sim);
-    tear_down(&t);
 }
 
 TEST(test_across_mappings)
 {
-    bench t = set_up();
     uint64_t base = 0;
     weir_vm_handle first = 0;
     weir_vm_handle second = 0;
@@ -327,122 +287,105 @@ TEST(test_across_mappings)
     ok(weir_device_vm_unmap(t.device, base, 2 * MIB));
     is_clean(t.sim);
     writes(t.sim, t.a, base + MIB, 2 * MIB, "begins where nothing is");
-    only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "begins where nothing is");
+    is_only(WEIR_SIM_OUTSIDE_BLOCK, NULL, "begins where nothing is");
     writes(t.sim, t.a, base + 2 * MIB, 2 * MIB, "the rest");
-    only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, NULL, "begins where nothing is");
+    is_only(WEIR_SIM_OUTSIDE_BLOCK, NULL, "begins where nothing is");
     writes(t.sim, t.b, base + 2 * MIB, MIB, "on b");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
-    tear_down(&t);
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 1);
 }
 
 /* --- edges of live blocks --- */
 
 TEST(test_out_of_a_block)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-    writes(t.sim, t.a, t.region + KIB, MIB, "overrun");
+    hand_out(0, MIB, t.a, "x");
+    write_at(t.a, KIB, MIB, "overrun");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, "x", "overrun");
     assert_non_null(strstr(f.text, "1024 bytes run past its end"));
-    writes(t.sim, t.b, t.region + MIB, 1, "meets the overrun");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
-    tear_down(&t);
+    write_at(t.b, MIB, 1, "meets the overrun");
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 1);
+    assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
 }
 
 TEST(test_into_a_block)
 {
     for (int write = 0; write < 2; write++) {
-        bench t = set_up();
-        weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
-        weir_sim_block_alloc(t.sim, t.region + 3 * MIB, MIB, t.a, "y");
-        touch(t.sim, t.a, t.region, 5 * MIB, write, LONG_NS, "over it");
+        renew();
+        hand_out(MIB, MIB, t.a, "x");
+        hand_out(3 * MIB, MIB, t.a, "y");
+        touch_at(t.a, 0, 5 * MIB, write, "over it");
         weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, "x", "over it");
         assert_non_null(strstr(f.text, "which it runs into"));
         assert_int_equal(f.address, t.region);
         assert_int_equal(f.size, 5 * MIB);
         for (uint64_t i = 0; i < 5; i++) { /* touches every part */
-            writes(t.sim, t.b, t.region + i * MIB, 1, "elsewhere");
-            assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), i + 1);
+            write_at(t.b, i * MIB, 1, "elsewhere");
+            assert_int_equal(count_of(WEIR_SIM_UNORDERED), i + 1);
         }
-        weir_sim_block_free(t.sim, t.region + MIB, t.a, "del x");
-        weir_sim_block_free(t.sim, t.region + 3 * MIB, t.a, "del y");
-        assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 6);
-        tear_down(&t);
+        take_back(MIB, t.a, "del x");
+        take_back(3 * MIB, t.a, "del y");
+        assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 6);
     }
 }
 
 TEST(test_from_block_to_block)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-    weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "y");
-    reads(t.sim, t.a, t.region, MIB + 32, "over-reads");
+    hand_out(0, MIB, t.a, "x");
+    hand_out(MIB, MIB, t.a, "y");
+    read_at(t.a, 0, MIB + 32, "over-reads");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_OUTSIDE_BLOCK, "x", "over-reads");
     assert_non_null(strstr(f.text, "32 bytes run past its end"));
-    writes(t.sim, t.b, t.region + MIB + 31, 1, "last byte of it");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
-    writes(t.sim, t.b, t.region + MIB + 32, 1, "beyond it");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_UNORDERED), 1);
-    tear_down(&t);
+    write_at(t.b, MIB + 31, 1, "last byte of it");
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 1);
+    write_at(t.b, MIB + 32, 1, "beyond it");
+    assert_int_equal(count_of(WEIR_SIM_UNORDERED), 1);
 }
 
 TEST(test_beside_blocks_is_clean)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
-    writes(t.sim, t.b, t.region, MIB, "up to it");
-    writes(t.sim, t.b, t.region + 2 * MIB, MIB, "from its end on");
-    writes(t.sim, t.a, t.region + MIB, MIB, "owner");
+    hand_out(MIB, MIB, t.a, "x");
+    write_at(t.b, 0, MIB, "up to it");
+    write_at(t.b, 2 * MIB, MIB, "from its end on");
+    write_at(t.a, MIB, MIB, "owner");
     is_clean(t.sim);
-    tear_down(&t);
 }
 
 /* --- memory that goes back --- */
 
 TEST(test_region_pending)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region + MIB, KIB, "direct");
-    give_region(t.sim, t.region, REGION);
+    write_at(t.a, MIB, KIB, "direct");
+    return_region();
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_REGION_PENDING, "direct", NULL);
     assert_string_equal(f.later.what, "region_free");
-    writes(t.sim, t.b, t.region + MIB, KIB, "too late");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_OUTSIDE_BLOCK), 1);
+    write_at(t.b, MIB, KIB, "too late");
+    assert_int_equal(count_of(WEIR_SIM_OUTSIDE_BLOCK), 1);
     assert_int_equal(new_region(t.sim, REGION), t.region);
-    writes(t.sim, t.b, t.region, REGION, "a new life");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
-    tear_down(&t);
+    write_at(t.b, 0, REGION, "a new life");
+    assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
 }
 
 TEST(test_unmap_pending)
 {
-    bench t = set_up();
-    uint64_t base = 0;
     weir_vm_handle handle = 0;
-    ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
-    ok(weir_device_vm_create(t.device, 2 * MIB, &handle));
-    ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
+    const uint64_t base = map_memory(2 * MIB, &handle);
     reads(t.sim, t.a, base + MIB, KIB, "direct");
     ok(weir_device_vm_unmap(t.device, base, 2 * MIB));
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_REGION_PENDING, "direct", NULL);
     assert_string_equal(f.later.what, "vm_unmap");
     ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
     writes(t.sim, t.b, base, 2 * MIB, "a new life");
-    only_finding(t.sim, WEIR_SIM_REGION_PENDING, "direct", NULL);
-    tear_down(&t);
+    is_only(WEIR_SIM_REGION_PENDING, "direct", NULL);
 }
 
 TEST(test_region_returned_properly_is_clean)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region + MIB, KIB, "direct");
-    reads(t.sim, t.b, t.region, KIB, "direct");
+    write_at(t.a, MIB, KIB, "direct");
+    read_at(t.b, 0, KIB, "direct");
     sync_stream(t.sim, t.a);
     sync_stream(t.sim, t.b);
-    give_region(t.sim, t.region, REGION);
+    return_region();
     is_clean(t.sim);
-    tear_down(&t);
 }
 
 /* A block that outlived its region lies under new memory: the new memory may be touched, and the block must still be
@@ -450,56 +393,52 @@ TEST(test_region_returned_properly_is_clean)
 TEST(test_memory_over_a_block_without_a_region)
 {
     for (int write = 0; write < 2; write++) {
-        bench t = set_up();
-        weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "x");
-        give_region(t.sim, t.region, REGION);
-        only_finding(t.sim, WEIR_SIM_REGION_LIVE, "x", NULL);
+        renew();
+        hand_out(MIB, MIB, t.a, "x");
+        return_region();
+        is_only(WEIR_SIM_REGION_LIVE, "x", NULL);
         assert_int_equal(new_region(t.sim, REGION), t.region);
-        touch(t.sim, t.b, t.region, 3 * MIB, write, LONG_NS, "new");
+        touch_at(t.b, 0, 3 * MIB, write, "new");
         order(t.sim, t.b, t.c);
-        writes(t.sim, t.c, t.region, 3 * MIB, "newer");
-        weir_sim_block_free(t.sim, t.region + MIB, t.a, "del x");
-        only_finding(t.sim, WEIR_SIM_REGION_LIVE, "x", NULL);
-        weir_sim_block_free(t.sim, t.region + MIB, t.a, "again");
-        assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FOREIGN_FREE), 1);
-        tear_down(&t);
+        write_at(t.c, 0, 3 * MIB, "newer");
+        take_back(MIB, t.a, "del x");
+        is_only(WEIR_SIM_REGION_LIVE, "x", NULL);
+        take_back(MIB, t.a, "again");
+        assert_int_equal(count_of(WEIR_SIM_FOREIGN_FREE), 1);
     }
 }
 
 /* As above, without a touch of the first byte. */
 TEST(test_memory_over_a_part_of_such_a_block)
 {
-    bench t = set_up();
-    weir_sim_block_alloc(t.sim, t.region, 4 * MIB, t.a, "x");
-    writes(t.sim, t.a, t.region, 4 * MIB, "pending");
-    give_region(t.sim, t.region, REGION);
+    hand_out(0, 4 * MIB, t.a, "x");
+    write_at(t.a, 0, 4 * MIB, "pending");
+    return_region();
     assert_int_equal(new_region(t.sim, REGION), t.region);
-    writes(t.sim, t.b, t.region + MIB, MIB, "new");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
-    weir_sim_block_free(t.sim, t.region, t.a, "del x");
-    writes(t.sim, t.b, t.region, 4 * MIB, "new");
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
-    tear_down(&t);
+    write_at(t.b, MIB, MIB, "new");
+    assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
+    take_back(0, t.a, "del x");
+    write_at(t.b, 0, 4 * MIB, "new");
+    assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
 }
 
 /* --- leaks --- */
 
 TEST(test_leaks)
 {
-    bench t = set_up();
-    writes(t.sim, t.a, t.region, REGION, "direct");
-    weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+    write_at(t.a, 0, REGION, "direct");
+    hand_out(0, MIB, t.a, "x");
     weir_sim_audit_leaks(t.sim);
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_LEAK), 2); /* x and the region */
-    weir_sim_block_free(t.sim, t.region, t.a, "del x");
+    assert_int_equal(count_of(WEIR_SIM_LEAK), 2); /* x and the region */
+    take_back(0, t.a, "del x");
     sync_stream(t.sim, t.a);
-    give_region(t.sim, t.region, REGION);
+    return_region();
     weir_sim_audit_leaks(t.sim);
-    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 2);
-    tear_down(&t);
+    assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
 }
 
 int main(void)
 {
-    return run_all_tests("tests", NULL, NULL);
+    t.direct_access = true;
+    return run_each_test("tests", begin_bench, end_bench);
 }

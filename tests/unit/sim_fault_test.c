@@ -1,5 +1,5 @@
 /* tests/unit/sim_fault_test.c: every kind of failure on demand, and broken streams. */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* tests/unit/sim_memory_test.c: addresses, capacity, virtual memory, and the real bytes of backed mode. */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -7,7 +7,7 @@
  * seed determines a program. A failure prints the seed, and WEIR_TEST_SEED runs that seed alone. All programs run with
  * direct access and without.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <stdlib.h>
 

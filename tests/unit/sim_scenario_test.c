@@ -12,23 +12,16 @@
  *   polling    SOMA: "opportunistic" reuse that never queries if the work is complete
  */
 #define REGION (32 * MIB)
-#include "sim_bench.h"
+#include "../rig/bench.h"
 
-static bench set_up(void)
-{
-    return set_up_with(free_of_charge());
-}
-
-/* Ends a scenario. Checks that there is no finding, or exactly this one. */
-static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier, const char *later)
+/* Ends a scenario: no finding, or exactly this one. */
+static void expect(bool right, weir_sim_finding_kind kind, const char *earlier, const char *later)
 {
     if (right) {
-        is_clean(t->sim);
+        is_clean(t.sim);
     } else {
-        weir_sim_finding f = only_finding(t->sim, kind, earlier, later);
-        assert_true(f.in_flight);
+        assert_true(only_finding(t.sim, kind, earlier, later).in_flight);
     }
-    assert_int_equal(weir_sim_destroy(t->sim), WEIR_OK);
 }
 
 /* a frees neighbours x and y behind a long kernel. b, ordered after a, takes most of both, so they merge and a rest
@@ -36,24 +29,24 @@ static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char 
 TEST(test_merge)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
+        renew();
         weir_event *older = new_event(t.sim);
         busy(t.sim, t.b, 1000);
         ok(weir_device_event_record(t.device, older, t.b));
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-        weir_sim_block_alloc(t.sim, t.region + MIB, MIB, t.a, "y");
-        writes(t.sim, t.a, t.region, MIB, "kernel on x");
-        writes(t.sim, t.a, t.region + MIB, MIB, "kernel on y");
-        weir_sim_block_free(t.sim, t.region, t.a, "del x");
-        weir_sim_block_free(t.sim, t.region + MIB, t.a, "del y");
+        hand_out(0, MIB, t.a, "x");
+        hand_out(MIB, MIB, t.a, "y");
+        write_at(t.a, 0, MIB, "kernel on x");
+        write_at(t.a, MIB, MIB, "kernel on y");
+        take_back(0, t.a, "del x");
+        take_back(MIB, t.a, "del y");
         order(t.sim, t.a, t.b);
-        weir_sim_block_alloc(t.sim, t.region, MIB + MIB / 2, t.b, "merged");
+        hand_out(0, MIB + MIB / 2, t.b, "merged");
         if (right) {
             ok(weir_device_event_record(t.device, older, t.b)); /* the wait is now before it */
         }
         ok(weir_device_stream_wait_event(t.device, t.c, older));
-        weir_sim_block_alloc(t.sim, t.region + MIB + MIB / 2, MIB / 2, t.c, "rest");
-        expect(&t, right, WEIR_SIM_EARLY_REUSE, "kernel on y", "rest");
+        hand_out(MIB + MIB / 2, MIB / 2, t.c, "rest");
+        expect(right, WEIR_SIM_EARLY_REUSE, "kernel on y", "rest");
     }
 }
 
@@ -61,21 +54,21 @@ TEST(test_merge)
 TEST(test_remainder)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
+        renew();
         weir_event *older = new_event(t.sim);
         busy(t.sim, t.b, 1000);
         ok(weir_device_event_record(t.device, older, t.b));
-        weir_sim_block_alloc(t.sim, t.region, 4 * MIB, t.a, "whole");
-        writes(t.sim, t.a, t.region, 4 * MIB, "long kernel");
-        weir_sim_block_free(t.sim, t.region, t.a, "del whole");
+        hand_out(0, 4 * MIB, t.a, "whole");
+        write_at(t.a, 0, 4 * MIB, "long kernel");
+        take_back(0, t.a, "del whole");
         order(t.sim, t.a, t.b);
-        weir_sim_block_alloc(t.sim, t.region, 2 * MIB, t.b, "half");
+        hand_out(0, 2 * MIB, t.b, "half");
         ok(weir_device_stream_wait_event(t.device, t.c, older));
         if (right) {
             order(t.sim, t.a, t.c);
         }
-        weir_sim_block_alloc(t.sim, t.region + 2 * MIB, 2 * MIB, t.c, "other half");
-        expect(&t, right, WEIR_SIM_EARLY_REUSE, "long kernel", "other half");
+        hand_out(2 * MIB, 2 * MIB, t.c, "other half");
+        expect(right, WEIR_SIM_EARLY_REUSE, "long kernel", "other half");
     }
 }
 
@@ -83,14 +76,14 @@ TEST(test_remainder)
 TEST(test_side_free)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-        writes(t.sim, t.a, t.region, MIB, "produce");
+        renew();
+        hand_out(0, MIB, t.a, "x");
+        write_at(t.a, 0, MIB, "produce");
         order(t.sim, t.a, t.b);
-        reads(t.sim, t.b, t.region, MIB, "consume");
-        weir_sim_block_free(t.sim, t.region, t.b, "del x");
-        weir_sim_block_alloc(t.sim, t.region, MIB, right ? t.b : t.a, "next");
-        expect(&t, right, WEIR_SIM_EARLY_REUSE, "consume", "next");
+        read_at(t.b, 0, MIB, "consume");
+        take_back(0, t.b, "del x");
+        hand_out(0, MIB, right ? t.b : t.a, "next");
+        expect(right, WEIR_SIM_EARLY_REUSE, "consume", "next");
     }
 }
 
@@ -98,11 +91,11 @@ TEST(test_side_free)
 TEST(test_handle)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
+        renew();
         weir_event *last = new_event(t.sim);
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-        writes(t.sim, t.a, t.region, MIB, "long kernel");
-        weir_sim_block_free(t.sim, t.region, t.a, "del x");
+        hand_out(0, MIB, t.a, "x");
+        write_at(t.a, 0, MIB, "long kernel");
+        take_back(0, t.a, "del x");
         ok(weir_device_event_record(t.device, last, t.a));
         ok(weir_sim_stream_destroy(t.sim, t.a));
         weir_sim_stream *again = new_stream(t.sim);
@@ -110,9 +103,9 @@ TEST(test_handle)
         if (right) {
             ok(weir_device_event_sync(t.device, last));
         }
-        weir_sim_block_alloc(t.sim, t.region, MIB, again, "next");
-        writes(t.sim, again, t.region, MIB, "next kernel");
-        expect(&t, right, WEIR_SIM_EARLY_REUSE, "long kernel", "next");
+        hand_out(0, MIB, again, "next");
+        write_at(again, 0, MIB, "next kernel");
+        expect(right, WEIR_SIM_EARLY_REUSE, "long kernel", "next");
     }
 }
 
@@ -120,14 +113,14 @@ TEST(test_handle)
 TEST(test_trim)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
+        renew();
         weir_sim_stream *standard = weir_sim_default_stream(t.sim);
-        weir_sim_block_alloc(t.sim, t.region, MIB, standard, "x");
-        writes(t.sim, NULL, t.region, MIB, "long kernel");
-        weir_sim_block_free(t.sim, t.region, standard, "del x");
+        hand_out(0, MIB, standard, "x");
+        write_at(NULL, 0, MIB, "long kernel");
+        take_back(0, standard, "del x");
         sync_stream(t.sim, right ? NULL : t.b);
-        give_region(t.sim, t.region, REGION);
-        expect(&t, right, WEIR_SIM_REGION_PENDING, "long kernel", NULL);
+        return_region();
+        expect(right, WEIR_SIM_REGION_PENDING, "long kernel", NULL);
     }
 }
 
@@ -135,13 +128,10 @@ TEST(test_trim)
 TEST(test_unmap)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
-        uint64_t base = 0;
+        renew();
         weir_vm_handle handle = 0;
+        const uint64_t base = map_memory(2 * MIB, &handle);
         weir_event *event = new_event(t.sim);
-        ok(weir_device_vm_reserve(t.device, 8 * MIB, &base));
-        ok(weir_device_vm_create(t.device, 2 * MIB, &handle));
-        ok(weir_device_vm_map(t.device, base, 2 * MIB, handle));
         weir_sim_block_alloc(t.sim, base, 2 * MIB, t.a, "x");
         writes(t.sim, t.a, base, 2 * MIB, "long kernel");
         weir_sim_block_free(t.sim, base, t.a, "del x");
@@ -155,7 +145,7 @@ TEST(test_unmap)
         ok(weir_device_vm_map(t.device, base + 4 * MIB, 2 * MIB, handle));
         weir_sim_block_alloc(t.sim, base + 4 * MIB, 2 * MIB, t.b, "next");
         writes(t.sim, t.b, base + 4 * MIB, 2 * MIB, "next kernel");
-        expect(&t, right, WEIR_SIM_REGION_PENDING, "long kernel", NULL);
+        expect(right, WEIR_SIM_REGION_PENDING, "long kernel", NULL);
     }
 }
 
@@ -165,29 +155,28 @@ TEST(test_uses)
     static const char *const tags[] = {"own kernel", "use on b", "use on c"};
     for (int forgotten = 0; forgotten <= 3; forgotten++) {
         for (int freed_on = 0; freed_on < 3; freed_on++) {
-            bench t = set_up();
+            renew();
             weir_sim_stream *streams[] = {t.a, t.b, t.c};
             weir_sim_stream *taker = new_stream(t.sim);
-            weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
+            hand_out(0, MIB, t.a, "x");
             order(t.sim, t.a, t.b);
             order(t.sim, t.a, t.c);
             for (int i = 0; i < 3; i++) {
-                reads(t.sim, streams[i], t.region, MIB, tags[i]);
+                read_at(streams[i], 0, MIB, tags[i]);
             }
-            reads(t.sim, t.b, t.region, KIB, "use on b"); /* twice on one */
-            weir_sim_block_free(t.sim, t.region, streams[freed_on], "del x");
+            read_at(t.b, 0, KIB, "use on b"); /* twice on one */
+            take_back(0, streams[freed_on], "del x");
             for (int i = 0; i < 3; i++) {
                 if (i != forgotten) {
                     order(t.sim, streams[i], taker);
                 }
             }
-            weir_sim_block_alloc(t.sim, t.region, MIB, taker, "next");
+            hand_out(0, MIB, taker, "next");
             if (forgotten == 3) {
                 is_clean(t.sim);
-            } else { /* the accesses may not overlap by luck, which is still a finding */
-                only_finding(t.sim, WEIR_SIM_EARLY_REUSE, tags[forgotten], "next");
+            } else { /* perhaps ordered in time by luck, which is still a finding */
+                is_only(WEIR_SIM_EARLY_REUSE, tags[forgotten], "next");
             }
-            assert_int_equal(weir_sim_destroy(t.sim), WEIR_OK);
         }
     }
 }
@@ -196,13 +185,13 @@ TEST(test_uses)
 TEST(test_uses_promoted_at_the_first_completion)
 {
     for (int right = 0; right < 2; right++) {
-        bench t = set_up();
+        renew();
         weir_event *events[2] = {new_event(t.sim), new_event(t.sim)};
         bool complete = false;
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-        touch(t.sim, t.b, t.region, MIB, false, LONG_NS, "short use");
+        hand_out(0, MIB, t.a, "x");
+        touch_at(t.b, 0, MIB, false, "short use");
         touch(t.sim, t.c, t.region, MIB, false, 5 * LONG_NS, "long use");
-        weir_sim_block_free(t.sim, t.region, t.a, "del x");
+        take_back(0, t.a, "del x");
         ok(weir_device_event_record(t.device, events[0], t.b));
         ok(weir_device_event_record(t.device, events[1], t.c));
         weir_sim_advance(t.sim, right ? 5 * LONG_NS : LONG_NS);
@@ -210,8 +199,8 @@ TEST(test_uses_promoted_at_the_first_completion)
         assert_true(complete);
         ok(weir_device_event_query(t.device, events[1], &complete));
         assert_int_equal(complete, right);
-        weir_sim_block_alloc(t.sim, t.region, MIB, NULL, "next");
-        expect(&t, right, WEIR_SIM_EARLY_REUSE, "long use", "next");
+        hand_out(0, MIB, NULL, "next");
+        expect(right, WEIR_SIM_EARLY_REUSE, "long use", "next");
     }
 }
 
@@ -220,12 +209,12 @@ TEST(test_polling)
 {
     for (int way = 0; way < 4; way++) {
         bool right = way == 3;
-        bench t = set_up();
+        renew();
         weir_event *event = new_event(t.sim);
         bool complete = false;
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.a, "x");
-        writes(t.sim, t.a, t.region, MIB, "long kernel");
-        weir_sim_block_free(t.sim, t.region, t.a, "del x");
+        hand_out(0, MIB, t.a, "x");
+        write_at(t.a, 0, MIB, "long kernel");
+        take_back(0, t.a, "del x");
         ok(weir_device_event_record(t.device, event, t.a));
         if (way == 1) {
             ok(weir_device_event_query(t.device, event, &complete));
@@ -241,12 +230,12 @@ TEST(test_polling)
             ok(weir_device_event_query(t.device, event, &complete));
             assert_true(complete);
         }
-        weir_sim_block_alloc(t.sim, t.region, MIB, t.b, "next");
-        expect(&t, right, WEIR_SIM_EARLY_REUSE, "long kernel", "next");
+        hand_out(0, MIB, t.b, "next");
+        expect(right, WEIR_SIM_EARLY_REUSE, "long kernel", "next");
     }
 }
 
 int main(void)
 {
-    return run_all_tests("tests", NULL, NULL);
+    return run_each_test("tests", begin_bench, end_bench);
 }

@@ -1,6 +1,6 @@
 /* tests/unit/sim_thread_test.c: several threads use one simulator. The tests check that nothing is lost and no thread
  * waits for ever; run under a thread sanitizer, the program also shows that there is no data race. */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* tests/unit/sim_time_test.c: virtual time, streams, events, prices and determinism. */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 TEST(test_work_runs_in_stream_order)
 {

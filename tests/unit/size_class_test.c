@@ -1,108 +1,8 @@
 /* size_class_test.c: promises of size_class beyond the contract: the classes, slabs that are reused and given back,
  * slots in other lanes, slots as a last resort. check runs after every call. */
-#include "../rig/test.h"
+#include "../rig/strategy.h"
 
 #include <weir/size_class.h>
-
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define GRANULE UINT64_C(512)
-#define KIB UINT64_C(1024)
-#define MIB (UINT64_C(1) << 20)
-#define REGION (2 * MIB)
-#define BASE (UINT64_C(1) << 40)
-
-enum { lanes = 6 };
-
-struct rig {
-    const weir_strategy_ops *ops;
-    void *state;
-    uint64_t next_address;
-};
-
-static void check(const struct rig *rig)
-{
-    const char *why = "?";
-    if (rig->ops->check(rig->state, &why) != WEIR_OK) {
-        print_error("check: %s\n", why);
-        fail();
-    }
-}
-
-static void start(struct rig *rig, const weir_size_class_config *config)
-{
-    rig->ops = weir_size_class_strategy();
-    rig->next_address = BASE;
-    rig->state = calloc(1, rig->ops->state_size(config));
-    assert_non_null(rig->state);
-    assert_int_equal(rig->ops->init(rig->state, config), WEIR_OK);
-    for (weir_lane lane = 0; lane < lanes; lane++) {
-        assert_int_equal(rig->ops->lane_add(rig->state, lane), WEIR_OK);
-    }
-}
-
-static void stop(struct rig *rig)
-{
-    rig->ops->fini(rig->state);
-    free(rig->state);
-}
-
-static void *add_region(struct rig *rig, uint64_t size, weir_lane lane)
-{
-    void *region = NULL;
-    assert_int_equal(rig->ops->region_add(rig->state, rig->next_address, size, 1, lane, 0, &region), WEIR_OK);
-    rig->next_address += size;
-    check(rig);
-    return region;
-}
-
-/* Returns the address, or 0 for a refusal. */
-static uint64_t take(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
-{
-    weir_range own;
-    range = range != NULL ? range : &own;
-    weir_status status = rig->ops->alloc(rig->state, lane, limit, size, align, range);
-    check(rig);
-    if (status != WEIR_OK) {
-        assert_int_equal(status, WEIR_ERR_NO_MEMORY);
-        return 0;
-    }
-    assert_true(range->size >= size && range->address % align == 0);
-    return range->address;
-}
-
-static weir_range must_take(struct rig *rig, weir_lane lane, uint64_t size)
-{
-    weir_range range;
-    assert_true(take(rig, lane, WEIR_TICK_MAX, size, 1, &range) != 0);
-    return range;
-}
-
-static void give(struct rig *rig, const weir_range *range, weir_lane lane, weir_tick tick)
-{
-    rig->ops->free(rig->state, range->token, lane, tick);
-    check(rig);
-}
-
-static weir_lane_stats stats_of(const struct rig *rig, weir_lane lane)
-{
-    weir_lane_stats stats = WEIR_LANE_STATS_INIT;
-    rig->ops->lane_stats(rig->state, lane, &stats);
-    return stats;
-}
-
-static weir_status remove_region(struct rig *rig, void *region, weir_tick limit)
-{
-    weir_tick limits[lanes];
-    for (size_t i = 0; i < lanes; i++) {
-        limits[i] = i == 0 ? WEIR_TICK_MAX : limit;
-    }
-    weir_status status = rig->ops->region_remove(rig->state, region, limits, lanes);
-    check(rig);
-    return status;
-}
 
 /* --- classes --- */
 
@@ -123,44 +23,38 @@ static uint64_t smallest_class_above(uint64_t granules)
  * ranges of their own without waste. */
 TEST(every_size_has_its_class)
 {
-    struct rig rig;
-    start(&rig, NULL);
     uint64_t worst = 0;
     for (uint64_t granules = 1; granules <= 512 * KIB / GRANULE; granules++) {
-        void *region = add_region(&rig, REGION, 1);
+        void *region = add_region(REGION, 1);
         const uint64_t class = smallest_class_above(granules);
         const uint64_t expected = class * GRANULE <= REGION / 8 ? class : granules;
         for (uint64_t less = 0; less < GRANULE; less += GRANULE - 1) {
-            weir_range range = must_take(&rig, 1, granules * GRANULE - less);
+            weir_range range = must_take(1, granules * GRANULE - less);
             assert_int_equal(range.size, expected * GRANULE);
-            give(&rig, &range, 1, 0);
+            give(&range, 1, 0);
         }
         const uint64_t waste = expected - granules;
         assert_true(granules <= 16 ? waste == 0 : 8 * waste < granules && 9 * waste < expected);
         worst = waste * 10000 / granules > worst ? waste * 10000 / granules : worst;
-        assert_int_equal(remove_region(&rig, region, 0), WEIR_OK);
+        assert_int_equal(remove_region(region, 0), WEIR_OK);
     }
     assert_true(worst > 1100); /* so the bound is not met merely by exact sizes */
-    stop(&rig);
 }
 
 /* A class holds several sizes: a reused slot is never smaller than the request, whichever size it was made for. */
 TEST(a_class_is_not_a_size)
 {
-    struct rig rig;
-    start(&rig, NULL);
     for (uint64_t granules = 17; granules <= 512; granules += 1 + granules / 30) {
-        void *region = add_region(&rig, REGION, 1);
-        weir_range small = must_take(&rig, 1, granules * GRANULE);
-        give(&rig, &small, 1, 0);
+        void *region = add_region(REGION, 1);
+        weir_range small = must_take(1, granules * GRANULE);
+        give(&small, 1, 0);
         for (uint64_t more = 1; more <= granules / 3; more += 1 + granules / 40) {
-            weir_range range = must_take(&rig, 1, (granules + more) * GRANULE);
+            weir_range range = must_take(1, (granules + more) * GRANULE);
             assert_true(range.size >= (granules + more) * GRANULE);
-            give(&rig, &range, 1, 0);
+            give(&range, 1, 0);
         }
-        assert_int_equal(remove_region(&rig, region, 0), WEIR_OK);
+        assert_int_equal(remove_region(region, 0), WEIR_OK);
     }
-    stop(&rig);
 }
 
 /* For every number of slots around the largest number in a slab: all slots of a region are handed out, twice. */
@@ -170,20 +64,18 @@ TEST(slabs_fill_and_refill)
     const weir_size_class_config config = {.struct_size = sizeof(config), .slab_region_bytes = 128 * KIB};
     for (uint64_t slots = 1; slots <= 132; slots += slots < 10 || slots > 60 ? 1 : 9) {
         for (uint64_t granules = 1; granules <= 3; granules++) {
-            struct rig rig;
-            start(&rig, &config);
-            void *region = add_region(&rig, slots * granules * GRANULE, 1);
+            renew(&config);
+            void *region = add_region(slots * granules * GRANULE, 1);
             for (int round = 0; round < 2; round++) {
                 for (uint64_t i = 0; i < slots; i++) {
-                    taken[i] = must_take(&rig, 1, granules * GRANULE);
+                    taken[i] = must_take(1, granules * GRANULE);
                 }
-                assert_int_equal(take(&rig, 1, WEIR_TICK_MAX, GRANULE, 1, NULL), 0);
+                assert_int_equal(take(1, GRANULE, NULL), 0);
                 for (uint64_t i = 0; i < slots; i++) {
-                    give(&rig, &taken[round == 0 ? i : slots - 1 - i], 1, 0);
+                    give(&taken[round == 0 ? i : slots - 1 - i], 1, 0);
                 }
             }
-            assert_int_equal(remove_region(&rig, region, 0), WEIR_OK);
-            stop(&rig);
+            assert_int_equal(remove_region(region, 0), WEIR_OK);
         }
     }
 }
@@ -193,73 +85,58 @@ TEST(slabs_fill_and_refill)
 /* A size of 8 KiB, which has slabs of eight slots by default. */
 TEST(an_empty_slab_is_kept_and_others_go_back)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_region(&rig, REGION, 1);
+    add_region(REGION, 1);
     weir_range taken[32];
     for (size_t i = 0; i < 32; i++) {
-        taken[i] = must_take(&rig, 1, 8 * KIB);
+        taken[i] = must_take(1, 8 * KIB);
         assert_int_equal(taken[i].address, BASE + i * 8 * KIB);
     }
-    assert_int_equal(stats_of(&rig, 1).ranges, 1);
-    for (size_t i = 0; i < 32; i++) {
-        give(&rig, &taken[i], 1, 0);
-    }
-    /* A slab has eight slots; the free ranges on both sides stay usable. */
-    weir_lane_stats stats = stats_of(&rig, 1);
+    assert_int_equal(stats_of(1).ranges, 1);
+    give_each(taken, 32, 1, 0);
+    /* Eight slots, and the free ranges on both sides of them. */
+    weir_lane_stats stats = stats_of(1);
     assert_true(stats.ranges == 9 || stats.ranges == 10);
     assert_int_equal(stats.bytes, REGION);
     assert_true(stats.largest_bytes < REGION);
     /* The slab is neither created nor given back while requests alternate at the border. */
-    weir_range again = must_take(&rig, 1, 8 * KIB);
-    assert_true(stats_of(&rig, 1).ranges == stats.ranges - 1);
-    give(&rig, &again, 1, 0);
-    assert_true(stats_of(&rig, 1).ranges == stats.ranges);
+    weir_range again = must_take(1, 8 * KIB);
+    assert_true(stats_of(1).ranges == stats.ranges - 1);
+    give(&again, 1, 0);
+    assert_true(stats_of(1).ranges == stats.ranges);
     /* The kept slab does not block other sizes: the last request needs its place. */
     for (uint64_t i = 0; i < 5; i++) {
-        must_take(&rig, 1, i < 3 ? 512 * KIB : 256 * KIB);
+        must_take(1, i < 3 ? 512 * KIB : 256 * KIB);
     }
-    assert_int_equal(stats_of(&rig, 1).bytes, 0);
-    stop(&rig);
+    assert_int_equal(stats_of(1).bytes, 0);
 }
 
 TEST(regions_of_empty_slabs_can_be_removed)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    void *region = add_region(&rig, REGION, 1);
+    void *region = add_region(REGION, 1);
     weir_range taken[3];
     for (size_t i = 0; i < 3; i++) {
-        taken[i] = must_take(&rig, 1, (i + 1) * 20 * KIB);
+        taken[i] = must_take(1, (i + 1) * 20 * KIB);
     }
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(remove_region(&rig, region, WEIR_TICK_MAX), WEIR_ERR_BUSY);
-        give(&rig, &taken[i], 1 + (weir_lane)i, 10 + i);
+        assert_int_equal(remove_region(region, WEIR_TICK_MAX), WEIR_ERR_BUSY);
+        give(&taken[i], 1 + (weir_lane)i, 10 + i);
     }
-    assert_int_equal(remove_region(&rig, region, 11), WEIR_ERR_BUSY);
-    assert_int_equal(remove_region(&rig, region, 12), WEIR_OK);
-    assert_int_equal(stats_of(&rig, 1).bytes, 0);
-    stop(&rig);
+    assert_int_equal(remove_region(region, 11), WEIR_ERR_BUSY);
+    assert_int_equal(remove_region(region, 12), WEIR_OK);
+    assert_int_equal(stats_of(1).bytes, 0);
 }
 
 /* A slab that has just been full is filled again before one that may become empty. */
 TEST(fuller_slabs_are_used_first)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_region(&rig, REGION, 1);
+    add_region(REGION, 1);
     weir_range taken[16];
-    for (size_t i = 0; i < 16; i++) {
-        taken[i] = must_take(&rig, 1, 8 * KIB);
-    }
-    for (size_t i = 0; i < 7; i++) {
-        give(&rig, &taken[i], 1, 0);
-    }
-    give(&rig, &taken[12], 1, 0);
-    assert_int_equal(must_take(&rig, 1, 8 * KIB).address, taken[12].address);
-    give(&rig, &taken[7], 1, 0);
-    assert_int_equal(must_take(&rig, 1, 8 * KIB).address, taken[0].address);
-    stop(&rig);
+    take_each(1, 8 * KIB, taken, 16);
+    give_each(taken, 7, 1, 0);
+    give(&taken[12], 1, 0);
+    assert_int_equal(must_take(1, 8 * KIB).address, taken[12].address);
+    give(&taken[7], 1, 0);
+    assert_int_equal(must_take(1, 8 * KIB).address, taken[0].address);
 }
 
 /* --- lanes and ticks --- */
@@ -267,104 +144,78 @@ TEST(fuller_slabs_are_used_first)
 /* Each slot keeps the lane and the tick of its own free, whichever lane created the slab. */
 TEST(slots_keep_their_lane_and_tick)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_region(&rig, 64 * KIB, 1);
+    add_region(64 * KIB, 1);
     weir_range taken[8];
-    for (size_t i = 0; i < 8; i++) {
-        taken[i] = must_take(&rig, 1, 8 * KIB);
-    }
-    give(&rig, &taken[0], 1, 100);
-    give(&rig, &taken[1], 2, 20);
-    give(&rig, &taken[2], 3, 7);
-    give(&rig, &taken[3], 2, 30);
-    assert_int_equal(take(&rig, 2, 19, 8 * KIB, 1, NULL), 0);
-    assert_int_equal(take(&rig, 4, WEIR_TICK_MAX, 8 * KIB, 1, NULL), 0);
-    assert_int_equal(take(&rig, WEIR_LANE_OPEN, WEIR_TICK_MAX, 8 * KIB, 1, NULL), 0);
-    assert_int_equal(take(&rig, 2, 20, 8 * KIB, 1, NULL), taken[1].address);
-    assert_int_equal(rig.ops->promote(rig.state, 2, 29), 0);
-    assert_int_equal(rig.ops->promote(rig.state, 3, 7), 8 * KIB);
-    check(&rig);
-    assert_int_equal(take(&rig, 3, WEIR_TICK_MAX, 8 * KIB, 1, NULL), 0);
-    assert_int_equal(take(&rig, WEIR_LANE_OPEN, 0, 8 * KIB, 1, NULL), taken[2].address);
-    assert_int_equal(rig.ops->promote(rig.state, 2, 30), 8 * KIB);
-    assert_int_equal(stats_of(&rig, 1).bytes, 8 * KIB);
-    stop(&rig);
+    take_each(1, 8 * KIB, taken, 8);
+    give(&taken[0], 1, 100);
+    give(&taken[1], 2, 20);
+    give(&taken[2], 3, 7);
+    give(&taken[3], 2, 30);
+    assert_int_equal(take_at(2, 19, 8 * KIB, 1, NULL), 0);
+    assert_int_equal(take(4, 8 * KIB, NULL), 0);
+    assert_int_equal(take(WEIR_LANE_OPEN, 8 * KIB, NULL), 0);
+    assert_int_equal(take_at(2, 20, 8 * KIB, 1, NULL), taken[1].address);
+    assert_int_equal(promote(2, 29), 0);
+    assert_int_equal(promote(3, 7), 8 * KIB);
+    assert_int_equal(take(3, 8 * KIB, NULL), 0);
+    assert_int_equal(take_at(WEIR_LANE_OPEN, 0, 8 * KIB, 1, NULL), taken[2].address);
+    assert_int_equal(promote(2, 30), 8 * KIB);
+    assert_int_equal(stats_of(1).bytes, 8 * KIB);
 }
 
 /* Slots merge when their slab is given back: the whole range waits for the slot that was freed last. */
 TEST(a_slab_given_back_keeps_the_latest_tick)
 {
     for (size_t late = 0; late < 8; late++) {
-        struct rig rig;
-        start(&rig, NULL);
-        add_region(&rig, 128 * KIB, 1);
+        renew(NULL);
+        add_region(128 * KIB, 1);
         weir_range taken[16];
-        for (size_t i = 0; i < 16; i++) {
-            taken[i] = must_take(&rig, 1, 8 * KIB);
-        }
+        take_each(1, 8 * KIB, taken, 16);
         for (size_t i = 0; i < 8; i++) {
-            give(&rig, &taken[i], 2, i == late ? 50 : 5);
+            give(&taken[i], 2, i == late ? 50 : 5);
         }
-        for (size_t i = 8; i < 16; i++) {
-            give(&rig, &taken[i], 2, 60);
-        }
+        give_each(&taken[8], 8, 2, 60);
         /* No memory of the first slab, which was given back, is available before tick 50. */
-        assert_int_equal(take(&rig, 2, 49, GRANULE, 1, NULL), 0);
-        assert_int_equal(rig.ops->promote(rig.state, 2, 49), 0);
-        assert_int_equal(take(&rig, 2, 50, 64 * KIB, 1, NULL), BASE);
-        stop(&rig);
+        assert_int_equal(take_at(2, 49, GRANULE, 1, NULL), 0);
+        assert_int_equal(promote(2, 49), 0);
+        assert_int_equal(take_at(2, 50, 64 * KIB, 1, NULL), BASE);
     }
 }
 
 /* The slab that is kept while a lane is promoted does not hold its own slots back. */
 TEST(promote_moves_slot_by_slot)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_region(&rig, 128 * KIB, 1);
+    add_region(128 * KIB, 1);
     weir_range taken[16];
-    for (size_t i = 0; i < 16; i++) {
-        taken[i] = must_take(&rig, 1, 8 * KIB);
-    }
-    for (size_t i = 8; i < 16; i++) {
-        give(&rig, &taken[i], WEIR_LANE_OPEN, 0);
+    take_each(1, 8 * KIB, taken, 16);
+    give_each(&taken[8], 8, WEIR_LANE_OPEN, 0);
+    for (size_t i = 0; i < 8; i++) {
+        give(&taken[i], 2, 10 * (i + 1));
     }
     for (size_t i = 0; i < 8; i++) {
-        give(&rig, &taken[i], 2, 10 * (i + 1));
+        assert_int_equal(promote(2, 10 * i + 9), 0);
+        assert_int_equal(promote(2, 10 * i + 10), 8 * KIB);
     }
-    for (size_t i = 0; i < 8; i++) {
-        assert_int_equal(rig.ops->promote(rig.state, 2, 10 * i + 9), 0);
-        assert_int_equal(rig.ops->promote(rig.state, 2, 10 * i + 10), 8 * KIB);
-        check(&rig);
-    }
-    stop(&rig);
 }
 
 /* The lanes are added after the slabs: free must not need host memory for any of them. */
 TEST(slots_of_one_slab_in_many_lanes)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_region(&rig, REGION, 1);
+    add_region(REGION, 1);
     weir_range taken[64];
-    for (size_t i = 0; i < 64; i++) {
-        taken[i] = must_take(&rig, 1, KIB);
-    }
+    take_each(1, KIB, taken, 64);
     for (weir_lane lane = lanes; lane < 100; lane++) {
         assert_int_equal(rig.ops->lane_add(rig.state, lane), WEIR_OK);
-        check(&rig);
+        check();
     }
     for (size_t i = 0; i < 64; i++) {
-        give(&rig, &taken[i], (weir_lane)(i + 30), i);
-        assert_int_equal(stats_of(&rig, (weir_lane)(i + 30)).largest_bytes, KIB);
+        give(&taken[i], (weir_lane)(i + 30), i);
+        assert_int_equal(stats_of((weir_lane)(i + 30)).largest_bytes, KIB);
     }
     for (weir_lane lane = 30; lane < 94; lane++) {
-        assert_int_equal(rig.ops->promote(rig.state, lane, WEIR_TICK_MAX), KIB);
-        check(&rig);
+        assert_int_equal(promote(lane, WEIR_TICK_MAX), KIB);
     }
-    assert_int_equal(stats_of(&rig, WEIR_LANE_OPEN).bytes, 64 * KIB);
-    stop(&rig);
+    assert_int_equal(stats_of(WEIR_LANE_OPEN).bytes, 64 * KIB);
 }
 
 /* --- gather --- */
@@ -373,116 +224,94 @@ TEST(slots_of_one_slab_in_many_lanes)
  * usable with its other slots. */
 TEST(slots_serve_others_as_a_last_resort)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    void *region = add_region(&rig, 64 * KIB, 1);
+    void *region = add_region(64 * KIB, 1);
     weir_range taken[8];
-    for (size_t i = 0; i < 8; i++) {
-        taken[i] = must_take(&rig, 1, 8 * KIB);
-    }
+    take_each(1, 8 * KIB, taken, 8);
     for (size_t i = 2; i < 6; i++) {
-        give(&rig, &taken[i], 1 + (weir_lane)(i % 2), 10 * i);
+        give(&taken[i], 1 + (weir_lane)(i % 2), 10 * i);
     }
     weir_tick limits[lanes] = {WEIR_TICK_MAX, 40, 49, 0, 0, 0};
-    assert_int_equal(take(&rig, 3, WEIR_TICK_MAX, 32 * KIB, 1, NULL), 0);
-    assert_false(rig.ops->gather(rig.state, 3, 5, limits, lanes, 32 * KIB, 1, false));
-    assert_false(rig.ops->gather(rig.state, 3, 5, limits, lanes, 32 * KIB, 1, true));
+    assert_int_equal(take(3, 32 * KIB, NULL), 0);
+    assert_false(gather(3, 5, limits, 32 * KIB, false));
+    assert_false(gather(3, 5, limits, 32 * KIB, true));
     limits[2] = 50;
-    assert_false(rig.ops->gather(rig.state, 3, 5, limits, lanes, 32 * KIB, 1, false));
-    assert_true(rig.ops->gather(rig.state, 3, 5, limits, lanes, 32 * KIB, 1, true));
-    check(&rig);
+    assert_false(gather(3, 5, limits, 32 * KIB, false));
+    assert_true(gather(3, 5, limits, 32 * KIB, true));
     weir_range large;
-    assert_int_equal(take(&rig, 3, WEIR_TICK_MAX, 32 * KIB, 1, &large), taken[2].address);
-    give(&rig, &taken[1], 1, 60);
-    give(&rig, &taken[6], 1, 60);
-    assert_int_equal(must_take(&rig, 1, 8 * KIB).address, taken[1].address);
-    assert_int_equal(must_take(&rig, 1, 8 * KIB).address, taken[6].address);
-    give(&rig, &taken[0], 1, 70);
-    give(&rig, &taken[1], 1, 70);
-    give(&rig, &taken[6], 1, 70);
-    give(&rig, &taken[7], 1, 70);
-    give(&rig, &large, 1, 80);
-    assert_int_equal(remove_region(&rig, region, 79), WEIR_ERR_BUSY);
-    assert_int_equal(remove_region(&rig, region, 80), WEIR_OK);
-    stop(&rig);
+    assert_int_equal(take(3, 32 * KIB, &large), taken[2].address);
+    give(&taken[1], 1, 60);
+    give(&taken[6], 1, 60);
+    assert_int_equal(must_take(1, 8 * KIB).address, taken[1].address);
+    assert_int_equal(must_take(1, 8 * KIB).address, taken[6].address);
+    give(&taken[0], 1, 70);
+    give(&taken[1], 1, 70);
+    give(&taken[6], 1, 70);
+    give(&taken[7], 1, 70);
+    give(&large, 1, 80);
+    assert_int_equal(remove_region(region, 79), WEIR_ERR_BUSY);
+    assert_int_equal(remove_region(region, 80), WEIR_OK);
 }
 
 /* An unused slab is gathered at once, also from several lanes. */
 TEST(an_unused_slab_is_gathered)
 {
-    struct rig rig;
-    start(&rig, NULL);
-    add_region(&rig, 64 * KIB, 1);
+    add_region(64 * KIB, 1);
     weir_range taken[8];
+    take_each(1, 8 * KIB, taken, 8);
     for (size_t i = 0; i < 8; i++) {
-        taken[i] = must_take(&rig, 1, 8 * KIB);
-    }
-    for (size_t i = 0; i < 8; i++) {
-        give(&rig, &taken[i], 1 + (weir_lane)(i % 3), 10);
+        give(&taken[i], 1 + (weir_lane)(i % 3), 10);
     }
     weir_tick limits[lanes] = {WEIR_TICK_MAX, 10, 10, 9, 0, 0};
-    assert_false(rig.ops->gather(rig.state, 4, 5, limits, lanes, 64 * KIB, 1, false));
+    assert_false(gather(4, 5, limits, 64 * KIB, false));
     limits[3] = 10;
-    assert_true(rig.ops->gather(rig.state, 4, 5, limits, lanes, 64 * KIB, 1, false));
-    check(&rig);
-    assert_int_equal(take(&rig, 4, WEIR_TICK_MAX, 64 * KIB, 1, NULL), BASE);
-    stop(&rig);
+    assert_true(gather(4, 5, limits, 64 * KIB, false));
+    assert_int_equal(take(4, 64 * KIB, NULL), BASE);
 }
 
 /* --- alignment and config --- */
 
 TEST(aligned_requests_use_slots_that_are)
 {
-    struct rig rig;
-    start(&rig, NULL);
     rig.next_address += GRANULE;
-    add_region(&rig, REGION, 1);
+    add_region(REGION, 1);
     weir_range taken[8];
     for (size_t i = 0; i < 8; i++) {
-        assert_true(take(&rig, 1, WEIR_TICK_MAX, 8 * KIB, 4 * KIB, &taken[i]) != 0);
+        assert_true(take_at(1, WEIR_TICK_MAX, 8 * KIB, 4 * KIB, &taken[i]) != 0);
         assert_int_equal(taken[i].address, BASE + 4 * KIB + i * 8 * KIB);
     }
     /* 12 KiB is no multiple of 8 KiB: a range of its own, without waste. */
     weir_range range;
-    assert_true(take(&rig, 1, WEIR_TICK_MAX, 11 * KIB + GRANULE, 8 * KIB, &range) != 0);
+    assert_true(take_at(1, WEIR_TICK_MAX, 11 * KIB + GRANULE, 8 * KIB, &range) != 0);
     assert_int_equal(range.size, 11 * KIB + GRANULE);
-    give(&rig, &taken[3], 1, 0);
-    assert_int_equal(take(&rig, 1, WEIR_TICK_MAX, 8 * KIB, 4 * KIB, NULL), taken[3].address);
-    stop(&rig);
+    give(&taken[3], 1, 0);
+    assert_int_equal(take_at(1, WEIR_TICK_MAX, 8 * KIB, 4 * KIB, NULL), taken[3].address);
 }
 
 TEST(configs)
 {
-    const weir_strategy_ops *ops = weir_size_class_strategy();
-    void *memory = calloc(1, ops->state_size(NULL));
-    assert_non_null(memory);
-    weir_size_class_config config = WEIR_SIZE_CLASS_CONFIG_INIT;
-    config.struct_size = 0;
-    assert_int_equal(ops->init(memory, &config), WEIR_ERR_INVALID);
-    free(memory);
+    weir_size_class_config config = {.struct_size = 0};
+    assert_int_equal(try_config(rig.ops, &config), WEIR_ERR_INVALID);
 
     /* With the smallest size of slab regions there are no slabs: every request is a range of its own size. */
     config = (weir_size_class_config){.struct_size = sizeof(config), .slab_region_bytes = GRANULE};
-    struct rig rig;
-    start(&rig, &config);
-    add_region(&rig, REGION, 1);
-    assert_int_equal(must_take(&rig, 1, 17 * GRANULE).size, 17 * GRANULE);
-    stop(&rig);
+    renew(&config);
+    add_region(REGION, 1);
+    assert_int_equal(must_take(1, 17 * GRANULE).size, 17 * GRANULE);
 
     /* With a very large size of slab regions the table of classes ends before slabs do. */
     config = (weir_size_class_config){
         .struct_size = sizeof(config), .small_bytes = UINT64_MAX, .slab_region_bytes = UINT64_C(1) << 44};
-    start(&rig, &config);
-    add_region(&rig, UINT64_C(1) << 44, 1);
+    renew(&config);
+    add_region(UINT64_C(1) << 44, 1);
     for (unsigned shift = 9; shift < 43; shift++) {
-        weir_range range = must_take(&rig, 1, (UINT64_C(1) << shift) + 1);
+        weir_range range = must_take(1, (UINT64_C(1) << shift) + 1);
         assert_true(range.size - ((UINT64_C(1) << shift) + 1) <= (UINT64_C(1) << shift) / 8 + GRANULE);
-        give(&rig, &range, 1, 0);
+        give(&range, 1, 0);
     }
-    stop(&rig);
 }
 
 int main(void)
 {
-    return run_all_tests("size_class", NULL, NULL);
+    rig.ops = weir_size_class_strategy();
+    return run_each_test("size_class", begin_rig, end_rig);
 }

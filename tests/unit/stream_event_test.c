@@ -7,13 +7,11 @@ enum { A, B, C, D, streams };
 
 #include "stream_world.h"
 
-/* Returns a block of the stream on which a kernel is running. */
-static weir_block *get(struct world *w, int stream)
+/* A block of the stream, in the middle of a kernel. */
+static weir_block *get_running(struct world *w, int stream)
 {
-    weir_block *block = NULL;
-    ok(weir_pool_alloc(w->pool, w->stream[stream], SIZE, 0, &block));
-    weir_sim_block_alloc(w->sim, weir_block_address(block), SIZE, w->native[stream], "alloc");
-    writes(w->sim, w->native[stream], weir_block_address(block), SIZE, "kernel");
+    weir_block *block = get(w, stream, SIZE);
+    run_on(w, block, stream);
     return block;
 }
 
@@ -24,13 +22,13 @@ TEST(test_a_second_record_replaces_the_first)
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
     weir_event *event = new_event(w.sim);
-    put(&w, get(&w, A), A);
+    put(&w, get_running(&w, A), A);
     record(&w, order, A);
     wait_for(&w, B, order);
     record(&w, event, B);
     record(&w, event, C);
     wait_for(&w, D, event);
-    (void)get(&w, D);
+    (void)get_running(&w, D);
     is_clean(w.sim);
     assert_int_equal(figures(&w).region_allocs, 2);
     forget(&w, event);
@@ -45,13 +43,13 @@ TEST(test_a_wait_of_the_host_counts_for_what_came_before)
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
     weir_event *event = new_event(w.sim);
-    put(&w, get(&w, A), A);
+    put(&w, get_running(&w, A), A);
     record(&w, order, A);
     wait_for(&w, B, order);
     record(&w, event, B);
     ok(weir_device_event_sync(w.device, event));
     ok(weir_event_synced(w.pool, event));
-    (void)get(&w, C);
+    (void)get_running(&w, C);
     if (figures(&w).events_recorded != 0 || figures(&w).region_allocs != 1) {
         fail_msg("a wait for an event says nothing of the streams before it");
     }
@@ -65,12 +63,12 @@ TEST(test_a_wait_for_a_stream_counts_for_what_came_before)
 {
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
-    put(&w, get(&w, A), A);
+    put(&w, get_running(&w, A), A);
     record(&w, order, A);
     wait_for(&w, B, order);
     sync_stream(w.sim, w.native[B]);
     ok(weir_stream_synced(w.pool, w.stream[B]));
-    (void)get(&w, C);
+    (void)get_running(&w, C);
     if (figures(&w).events_recorded != 0 || figures(&w).region_allocs != 1) {
         fail_msg("a wait for a stream says nothing of the streams before it");
     }

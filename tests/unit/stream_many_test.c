@@ -3,7 +3,7 @@
  *
  * The strategy is `caching` with its searches counted; the device is the simulator behind an adaptor that counts calls.
  */
-#include "sim_test.h"
+#include "../rig/sim.h"
 
 #include "pool/pool_internal.h"
 

@@ -1,48 +1,15 @@
-/* tests/unit/stream_mark_test.c: weir_stream_mark: points in a stream's order without a freed block. */
-#include "sim_test.h"
+/* tests/unit/stream_mark_test.c: points in a stream's order, without a block. */
+enum { streams = 2 };
 
-#include <weir/caching.h>
-#include <weir/pool.h>
+#include "../rig/pool.h"
 
 #include <pthread.h>
 
-struct world {
-    weir_sim *sim;
-    weir_pool *pool;
-    weir_sim_stream *native[2];
-    weir_stream *stream[2];
-};
-
 static struct world open_world(bool no_ordering)
 {
-    struct world w = {0};
     weir_sim_config config = free_of_charge();
     config.no_ordering = no_ordering;
-    w.sim = new_sim(config);
-    weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
-    pool.device = weir_sim_device(w.sim);
-    pool.strategy = weir_caching_strategy();
-    ok(weir_pool_create(&pool, &w.pool));
-    for (int i = 0; i < 2; i++) {
-        w.native[i] = new_stream(w.sim);
-        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
-    }
-    return w;
-}
-
-static void close_world(struct world *w)
-{
-    const char *why = "";
-    assert_int_equal(weir_pool_check(w->pool, &why), WEIR_OK);
-    ok(weir_pool_destroy(w->pool));
-    assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
-}
-
-static void work(struct world *w, int stream, uint64_t ns)
-{
-    weir_sim_work kernel = WEIR_SIM_WORK_INIT;
-    kernel.duration_ns = ns;
-    ok(weir_sim_launch(w->sim, w->native[stream], &kernel));
+    return world_over(new_sim(config), (weir_pool_config)WEIR_POOL_CONFIG_INIT);
 }
 
 static weir_tick mark(struct world *w, int stream)
@@ -57,13 +24,6 @@ static bool reached(struct world *w, int stream, weir_tick tick)
     bool is = false;
     ok(weir_stream_reached(w->pool, w->stream[stream], tick, false, &is));
     return is;
-}
-
-static uint64_t events(struct world *w)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(w->pool, &stats));
-    return stats.events_recorded;
 }
 
 TEST(test_bad_arguments)
@@ -89,10 +49,10 @@ TEST(test_bad_arguments)
 TEST(test_a_mark_covers_what_was_queued)
 {
     struct world w = open_world(false);
-    work(&w, 0, 1000);
+    busy(w.sim, w.native[0], 1000);
     const weir_tick first = mark(&w, 0);
     assert_false(reached(&w, 0, first)); /* the call records the event */
-    work(&w, 0, 1000);
+    busy(w.sim, w.native[0], 1000);
     const weir_tick second = mark(&w, 0);
     weir_sim_advance(w.sim, 1000);
     assert_true(reached(&w, 0, first));
@@ -109,16 +69,16 @@ TEST(test_one_event_for_many_marks)
     struct world w = open_world(false);
     weir_tick last = 0;
     for (int i = 0; i < 100; i++) {
-        work(&w, 0, 10);
+        busy(w.sim, w.native[0], 10);
         last = mark(&w, 0);
     }
-    assert_int_equal(events(&w), 0);
+    assert_int_equal(figures(&w).events_recorded, 0);
     assert_false(reached(&w, 0, last));
-    assert_int_equal(events(&w), 1);
+    assert_int_equal(figures(&w).events_recorded, 1);
     weir_sim_advance(w.sim, 1000);
     assert_true(reached(&w, 0, last));
     assert_true(reached(&w, 0, last - 1));
-    assert_int_equal(events(&w), 1);
+    assert_int_equal(figures(&w).events_recorded, 1);
     close_world(&w);
 }
 
@@ -126,15 +86,15 @@ TEST(test_one_event_for_many_marks)
 TEST(test_only_its_stream)
 {
     struct world w = open_world(false);
-    work(&w, 0, 1000);
-    work(&w, 1, 1000000);
+    busy(w.sim, w.native[0], 1000);
+    busy(w.sim, w.native[1], 1000000);
     const weir_tick mine = mark(&w, 0);
     const weir_tick other = mark(&w, 1);
     bool is = false;
     ok(weir_stream_reached(w.pool, w.stream[0], mine, true, &is));
     assert_true(is);
     assert_true(weir_sim_now(w.sim) < 1000000);
-    assert_int_equal(events(&w), 1);
+    assert_int_equal(figures(&w).events_recorded, 1);
     assert_false(reached(&w, 1, other));
     ok(weir_stream_reached(w.pool, w.stream[1], other, true, &is));
     assert_true(is);
@@ -145,13 +105,13 @@ TEST(test_only_its_stream)
 TEST(test_synced_and_retired)
 {
     struct world w = open_world(false);
-    work(&w, 0, 1000);
+    busy(w.sim, w.native[0], 1000);
     const weir_tick first = mark(&w, 0);
     weir_sim_advance(w.sim, 1000);
     ok(weir_stream_synced(w.pool, w.stream[0])); /* the caller has waited */
     assert_true(reached(&w, 0, first));
-    assert_int_equal(events(&w), 0);
-    work(&w, 1, 1000);
+    assert_int_equal(figures(&w).events_recorded, 0);
+    busy(w.sim, w.native[1], 1000);
     const weir_tick second = mark(&w, 1);
     ok(weir_stream_retire(w.pool, w.stream[1]));
     bool is = false;
@@ -172,7 +132,7 @@ TEST(test_failures)
 {
     struct world w = open_world(false);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
-    work(&w, 0, 1000);
+    busy(w.sim, w.native[0], 1000);
     const weir_tick first = mark(&w, 0);
     const weir_device_call calls[] = {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_QUERY};
     for (size_t i = 0; i < 3; i++) {

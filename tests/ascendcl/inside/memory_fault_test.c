@@ -1,7 +1,7 @@
 /* memory_fault_test.c: the simulator below the runtime fails at every call in turn, and host memory runs out at every
  * request: for virtual memory, pools and host memory. A call may fail then, with a code that reports it. Afterwards all
  * memory can be freed, nothing is missing, and the same calls work. */
-#include "../acl_check.h"
+#include "../../rig/acl.h"
 
 #include "../../fault/failing_host.h"
 
@@ -22,13 +22,6 @@ static bool good(aclError error)
     assert_true(known);
     errors += error != ACL_SUCCESS;
     return error == ACL_SUCCESS;
-}
-
-static size_t left(void)
-{
-    size_t free_bytes = 0, total = 0;
-    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
-    return free_bytes;
 }
 
 static aclrtStream streams[2];
@@ -246,46 +239,9 @@ static void fail_device(const trial *t, weir_status status)
     assert_true(failed > 0);
 }
 
-static void the_device_fails_once(void **unused)
+/* Comes first, before any memory is kept for later. */
+TEST(host_memory_runs_out)
 {
-    (void)unused;
-    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
-        fail_device(&trials[i], WEIR_OK); /* each call with its own status */
-        fail_device(&trials[i], WEIR_ERR_DEVICE);
-    }
-}
-
-/* Every second, third, ... call of one kind fails, so calls that undo a failure may fail too. */
-static void the_device_fails_again_and_again(void **unused)
-{
-    (void)unused;
-    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE,  WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
-                                             WEIR_CALL_VM_UNMAP,   WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
-                                             WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
-    for (size_t i = 0; i < 2; i++) {
-        for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
-            const size_t before = left();
-            for (uint64_t nth = 1; nth < 8; nth++) {
-                weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
-                fault.call = calls[c];
-                fault.nth = nth;
-                fault.status = WEIR_ERR_DEVICE;
-                fault.repeat = true;
-                assert_int_equal(weir_sim_fault_arm(acl__rt.sim, &fault), WEIR_OK);
-                trials[i].go();
-                weir_sim_fault_clear(acl__rt.sim);
-                trials[i].clean();
-                assert_int_equal(left(), before);
-            }
-        }
-    }
-}
-
-/* --- host memory runs out --- */
-
-static void host_memory_runs_out(void **unused)
-{
-    (void)unused;
     if (CANNOT_REPLACE_MALLOC) {
         print_message("malloc cannot be replaced here: not tried\n");
         return;
@@ -306,6 +262,39 @@ static void host_memory_runs_out(void **unused)
         }
         print_message("%d requests for host memory, each failed once\n", (int)nth - 1);
         assert_true(nth > 1);
+    }
+}
+
+TEST(the_device_fails_once)
+{
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
+        fail_device(&trials[i], WEIR_OK); /* each call with its own status */
+        fail_device(&trials[i], WEIR_ERR_DEVICE);
+    }
+}
+
+/* Every second, third, ... call of one kind fails, so calls that undo a failure may fail too. */
+TEST(the_device_fails_again_and_again)
+{
+    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE,  WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
+                                             WEIR_CALL_VM_UNMAP,   WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
+                                             WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
+            const size_t before = left();
+            for (uint64_t nth = 1; nth < 8; nth++) {
+                weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+                fault.call = calls[c];
+                fault.nth = nth;
+                fault.status = WEIR_ERR_DEVICE;
+                fault.repeat = true;
+                assert_int_equal(weir_sim_fault_arm(acl__rt.sim, &fault), WEIR_OK);
+                trials[i].go();
+                weir_sim_fault_clear(acl__rt.sim);
+                trials[i].clean();
+                assert_int_equal(left(), before);
+            }
+        }
     }
 }
 
@@ -332,10 +321,5 @@ int main(void)
 {
     acl_environment("CAPACITY", "64MiB");
     acl_environment("REPORT", "none");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory_runs_out), /* runs before any memory is kept for later */
-        cmocka_unit_test(the_device_fails_once),
-        cmocka_unit_test(the_device_fails_again_and_again),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_all_tests("tests", set_up, tear_down);
 }

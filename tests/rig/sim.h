@@ -1,17 +1,14 @@
-/* tests/unit/sim_test.h: short helper functions for tests of the simulator. */
-#ifndef SIM_TEST_H
-#define SIM_TEST_H
+/* tests/rig/sim.h: short helper functions for tests of the simulator. */
+#ifndef WEIR_RIG_SIM_H
+#define WEIR_RIG_SIM_H
 
-#include "../rig/test.h"
+#include "test.h"
+#include "units.h"
 
 #include <weir/sim.h>
 
 #include <stdio.h>
 #include <string.h>
-
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
 #define fails(call, status) assert_int_equal((call), (status))
