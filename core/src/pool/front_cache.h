@@ -3,7 +3,7 @@
  * The block freed last waits in a register, `last`, for a request of as many granules of 512 bytes. All other blocks
  * wait by capacity:
  *
- *     small      up to 1/1024 of the reserved bytes (64 KiB at least). Requests are rounded up to bins: exact up to
+ *     small      up to 1/8192 of the reserved bytes (64 KiB at least). Requests are rounded up to bins: exact up to
  *                63 granules, 32 bins for each doubling above. A block lies in the slot of the largest bin that it
  *                can serve. A request takes a block of its own bin or of the next higher bin that holds one, up to
  *                1/16 larger. A slot keeps up to 1/2048 of the reserved bytes.
