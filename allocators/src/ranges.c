@@ -10,7 +10,7 @@ enum {
     first_chunk_ranges = 63,
     largest_chunk_ranges = 32767, /* 2 MiB */
     chunk_growth = 8,
-    looks = 4,          /* ranges of one bin that a search compares */
+    looks = 4,            /* ranges of one bin that a search compares */
     regions_of_step = 12, /* a pool grows by this fraction of the reserved bytes */
 };
 
@@ -33,7 +33,8 @@ static bool grow_records(struct ranges *ranges)
     size_t count = ranges->chunks == NULL ? first_chunk_ranges : chunk_growth * (ranges->chunks->count + 1) - 1;
     count = count < largest_chunk_ranges ? count : largest_chunk_ranges;
     const size_t bytes = sizeof(struct range_chunk) + count * sizeof(struct range);
-    struct range_chunk *chunk = aligned_alloc(count == largest_chunk_ranges ? bytes : _Alignof(struct range_chunk), bytes);
+    struct range_chunk *chunk =
+        aligned_alloc(count == largest_chunk_ranges ? bytes : _Alignof(struct range_chunk), bytes);
     if (chunk == NULL) {
         return false;
     }
@@ -448,8 +449,8 @@ static inline void shrink(struct ranges *ranges, struct range *range, unsigned f
 /* Cuts `bytes` off the low end of a range that is in no lane. Returns the rest, also in no lane. */
 static struct range *split(struct ranges *ranges, struct range *range, uint64_t bytes)
 {
-    struct range *rest = insert_between(ranges, range, range->next, range->record.address + bytes,
-                                        range->record.size - bytes, range);
+    struct range *rest =
+        insert_between(ranges, range, range->next, range->record.address + bytes, range->record.size - bytes, range);
     if (rest != NULL) {
         range->record.size = bytes;
     }
@@ -463,8 +464,9 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
     const uint64_t above = range->record.size - padding - bytes;
     const uint64_t address = range->record.address + padding;
     struct range *middle = insert_between(ranges, range, range->next, address, bytes, range);
-    struct range *rest =
-        middle != NULL && above != 0 ? insert_between(ranges, middle, middle->next, address + bytes, above, range) : NULL;
+    struct range *rest = middle != NULL && above != 0
+                             ? insert_between(ranges, middle, middle->next, address + bytes, above, range)
+                             : NULL;
     if (middle == NULL || (above != 0 && rest == NULL)) {
         if (middle != NULL) {
             unlink_next(ranges, range);
@@ -480,8 +482,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
 }
 
 /* Cuts `bytes` off one end of a range of that bin. */
-static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
-                                    bool high)
+static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes, bool high)
 {
     const uint64_t address = range->record.address;
     const uint64_t size = range->record.size;
@@ -506,9 +507,8 @@ static inline struct range *cut(struct ranges *ranges, struct range *range, unsi
         leave_idle(ranges, range_region_of(range->next));
     }
     const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
-    struct range *part = start == address || start + bytes == end
-                             ? cut_end(ranges, range, bin, bytes, start != address)
-                             : cut_inside(ranges, range, start - address, bytes);
+    struct range *part = start == address || start + bytes == end ? cut_end(ranges, range, bin, bytes, start != address)
+                                                                  : cut_inside(ranges, range, start - address, bytes);
     if (__builtin_expect(part == NULL, 0)) {
         if (range_spans_region(range)) {
             enter_idle(ranges, range_region_of(range->next));
@@ -639,10 +639,10 @@ static inline void hand_out(struct ranges *ranges, struct range *range, weir_ran
 {
     ranges->taken_ranges++;
     ranges->taken_bytes += range->record.size;
-    *out = (weir_range){ .address = range->record.address,
-                         .size = range->record.size,
-                         .token = range,
-                         .tick = range->record.as.free.tick };
+    *out = (weir_range){.address = range->record.address,
+                        .size = range->record.size,
+                        .token = range,
+                        .tick = range->record.as.free.tick};
 }
 
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out)
@@ -787,7 +787,7 @@ static bool best_run(const struct ranges *ranges, enum range_kind kind, const st
                 range = range->next;
                 continue;
             }
-            struct run run = { .first = range, .end = range, .size = 0 };
+            struct run run = {.first = range, .end = range, .size = 0};
             while (run.end != &region->border && usable(ranges, run.end, wish)) {
                 run.size += run.end->record.size;
                 run.end = run.end->next;
@@ -834,14 +834,14 @@ static struct range *take_in(struct ranges *ranges, const struct run *run, weir_
 
 struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish)
 {
-    struct run run = { 0 };
+    struct run run = {0};
     return best_run(ranges, kind, wish, &run) ? take_in(ranges, &run, wish->lane, wish->tick) : NULL;
 }
 
 /* Within one lane a search finds all free memory of a kind: if no other lane holds memory, there is nothing to join. A
  * last resort is also called without a search before it. */
 bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
-                              bool last_resort)
+                                   bool last_resort)
 {
     ranges->gathered = NULL;
     if (last_resort || weir__ranges_others_hold_any(ranges, wish->lane)) {
@@ -944,7 +944,7 @@ struct origin {
 
 static struct origin detach_for_claim(struct ranges *ranges, struct range *range)
 {
-    const struct origin origin = { range_lane(range), range->record.as.free.tick };
+    const struct origin origin = {range_lane(range), range->record.as.free.tick};
     detach(ranges, range);
     return origin;
 }
@@ -1099,7 +1099,8 @@ static bool show_run(const struct ranges *ranges, struct range *leader, bool hol
 static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
-    for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS;
+         bin++) {
         for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
             if (!show_run(ranges, range, holes, least, visit, ctx)) {
                 return false;
@@ -1114,7 +1115,8 @@ void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visito
     const struct ranges *ranges = state;
     bool more = ranges->bins != NULL;
     for (int kind = 0; kind < RANGE_KINDS && more; kind++) {
-        more = show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, least, visit, ctx);
+        more =
+            show_set(ranges, bins_of_lane(ranges, WEIR_LANE_UNMAPPED, (enum range_kind)kind), true, least, visit, ctx);
     }
 }
 
@@ -1172,11 +1174,11 @@ void weir_ranges_stats(const void *state, weir_strategy_stats *stats)
 
 /* --- check --- */
 
-#define REQUIRE(condition, sentence)                                                               \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            return (sentence);                                                                     \
-        }                                                                                          \
+#define REQUIRE(condition, sentence)                                                                                   \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            return (sentence);                                                                                         \
+        }                                                                                                              \
     } while (0)
 
 struct totals {
@@ -1260,7 +1262,7 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
 
 static const char *check_sets(const struct ranges *ranges, struct totals *totals)
 {
-    size_t held[RANGE_KINDS] = { 0 };
+    size_t held[RANGE_KINDS] = {0};
     for (size_t set = 0; ranges->bins != NULL && set < (ranges->lane_count + 1) * RANGE_KINDS; set++) {
         const struct range_bins *bins = ranges->bins[set];
         const char *broken = bins != NULL ? check_bins(bins, (uint32_t)set, totals) : NULL;
@@ -1274,7 +1276,7 @@ static const char *check_sets(const struct ranges *ranges, struct totals *totals
 
 const char *weir__ranges_broken(const struct ranges *ranges)
 {
-    struct totals totals = { 0 };
+    struct totals totals = {0};
     for (const struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
         const char *broken = check_region(ranges, region, &totals);
         REQUIRE(broken == NULL, broken);

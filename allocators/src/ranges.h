@@ -85,13 +85,13 @@ struct ranges {
     const struct range_slots *slots;
     struct range_bins **bins; /* by state of a free range */
     size_t lane_count;
-    uint64_t high_bytes; /* alloc cuts requests up to this size off the high end; 0 unless regions serve all sizes */
+    uint64_t high_bytes;  /* alloc cuts requests up to this size off the high end; 0 unless regions serve all sizes */
     struct range *unused; /* records, linked by next */
     struct range_chunk *chunks;
     struct range_region *first_region;
     struct range_region *last_region;
-    struct range_region *idle; /* idle regions, the most recent first */
-    struct range *gathered;    /* the range that gather has found, of either kind, if gather was the last call; else
+    struct range_region *idle;     /* idle regions, the most recent first */
+    struct range *gathered;        /* the range that gather has found, of either kind, if gather was the last call; else
                                   NULL */
     size_t sets_held[RANGE_KINDS]; /* number of non-empty sets of bins, without the unmapped lane's */
     uint64_t regions;

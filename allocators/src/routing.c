@@ -31,7 +31,6 @@
 
 #include <stdlib.h>
 
-
 #define GRANULE UINT64_C(512)
 #define DEFAULT_THRESHOLD (UINT64_C(1) << 20)
 
@@ -84,11 +83,10 @@ static enum half_name half_of(const weir_record *record)
 
 static bool is_complete(const weir_strategy_ops *ops)
 {
-    return ops->struct_size >= sizeof(*ops) && ops->state_size != NULL && ops->init != NULL &&
-           ops->fini != NULL && ops->region_size != NULL && ops->region_add != NULL &&
-           ops->region_remove != NULL && ops->alloc != NULL && ops->free != NULL &&
-           ops->promote != NULL && ops->gather != NULL && ops->walk != NULL && ops->check != NULL &&
-           ops->stats != NULL && ops->lane_stats != NULL;
+    return ops->struct_size >= sizeof(*ops) && ops->state_size != NULL && ops->init != NULL && ops->fini != NULL &&
+           ops->region_size != NULL && ops->region_add != NULL && ops->region_remove != NULL && ops->alloc != NULL &&
+           ops->free != NULL && ops->promote != NULL && ops->gather != NULL && ops->walk != NULL &&
+           ops->check != NULL && ops->stats != NULL && ops->lane_stats != NULL;
 }
 
 static weir_status require_routable(const weir_strategy_ops *ops, const char *member)
@@ -101,9 +99,10 @@ static weir_status require_routable(const weir_strategy_ops *ops, const char *me
     } else if ((ops->flags & ~(uint32_t)WEIR_STRATEGY_CUTS_ENDS) != 0) {
         wrong = "its flags are others than WEIR_STRATEGY_CUTS_ENDS";
     }
-    return wrong == NULL ? WEIR_OK
-                         : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: weir_routing_config.%s cannot be routed to: %s",
-                                       member, wrong);
+    return wrong == NULL
+               ? WEIR_OK
+               : weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: weir_routing_config.%s cannot be routed to: %s",
+                             member, wrong);
 }
 
 static weir_status read_config(weir_routing_config *own, const void *config)
@@ -114,10 +113,8 @@ static weir_status read_config(weir_routing_config *own, const void *config)
     if (status != WEIR_OK) {
         return status;
     }
-    own->small_strategy =
-        own->small_strategy != NULL ? own->small_strategy : weir_size_class_strategy();
-    own->large_strategy =
-        own->large_strategy != NULL ? own->large_strategy : weir_caching_strategy();
+    own->small_strategy = own->small_strategy != NULL ? own->small_strategy : weir_size_class_strategy();
+    own->large_strategy = own->large_strategy != NULL ? own->large_strategy : weir_caching_strategy();
     own->threshold_bytes = own->threshold_bytes != 0 ? own->threshold_bytes : DEFAULT_THRESHOLD;
     status = require_routable(own->small_strategy, "small_strategy");
     return status == WEIR_OK ? require_routable(own->large_strategy, "large_strategy") : status;
@@ -132,8 +129,7 @@ static size_t aligned(size_t size)
 /* Returns the offset of the large half's state, which follows the state of the small half. */
 static size_t large_state_at(const weir_routing_config *config)
 {
-    return aligned(sizeof(struct routing)) +
-           aligned(config->small_strategy->state_size(config->small_config));
+    return aligned(sizeof(struct routing)) + aligned(config->small_strategy->state_size(config->small_config));
 }
 
 static size_t routing_state_size(const void *config)
@@ -208,17 +204,16 @@ static void forget_found(struct routing *routing)
 
 /* --- regions --- */
 
-static uint64_t routing_region_size(const void *state, uint64_t size, uint64_t align,
-                                    uint64_t reserved, uint64_t granularity)
+static uint64_t routing_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
+                                    uint64_t granularity)
 {
     const struct routing *routing = state;
     const struct half *half = &routing->halves[half_for(routing, size)];
     return half->ops->region_size(half->state, size, align, reserved, granularity);
 }
 
-static weir_status routing_region_add(void *state, uint64_t address, uint64_t size,
-                                      uint64_t size_hint, weir_lane lane, weir_tick tick,
-                                      void **out)
+static weir_status routing_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
+                                      weir_tick tick, void **out)
 {
     struct routing *routing = state;
     struct half_region *region = calloc(1, sizeof(*region));
@@ -229,8 +224,7 @@ static weir_status routing_region_add(void *state, uint64_t address, uint64_t si
     region->size = size;
     region->half = half_for(routing, size_hint);
     const struct half *half = &routing->halves[region->half];
-    weir_status status =
-        half->ops->region_add(half->state, address, size, size_hint, lane, tick, &region->handle);
+    weir_status status = half->ops->region_add(half->state, address, size, size_hint, lane, tick, &region->handle);
     if (status != WEIR_OK) {
         free(region);
         return status;
@@ -244,8 +238,7 @@ static weir_status routing_region_add(void *state, uint64_t address, uint64_t si
     return WEIR_OK;
 }
 
-static weir_status routing_region_remove(void *state, void *handle, const weir_tick *limits,
-                                         size_t lanes)
+static weir_status routing_region_remove(void *state, void *handle, const weir_tick *limits, size_t lanes)
 {
     struct routing *routing = state;
     struct half_region *region = handle;
@@ -279,8 +272,8 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
     }
     search->idle = range->region_address != search->region || search->idle;
     search->region = range->region_address;
-    search->idle = search->idle && !range->taken && range->lane < search->lanes &&
-                   range->tick <= search->limits[range->lane];
+    search->idle =
+        search->idle && !range->taken && range->lane < search->lanes && range->tick <= search->limits[range->lane];
     return true;
 }
 
@@ -291,7 +284,7 @@ static bool find_idle(const struct half *half, const weir_tick *limits, size_t l
     if (half->ops->region_idle != NULL) {
         return half->ops->region_idle(half->state, limits, lanes, address);
     }
-    struct idle_search search = { .limits = limits, .lanes = lanes, .region = UINT64_MAX };
+    struct idle_search search = {.limits = limits, .lanes = lanes, .region = UINT64_MAX};
     half->ops->walk(half->state, look_at_range, &search);
     *address = search.idle ? search.region : *address;
     return search.idle;
@@ -307,8 +300,7 @@ static bool routing_region_idle(const void *state, const weir_tick *limits, size
 /* --- ranges --- */
 
 /* Returns the half in which gather has just found a range for this request; else the half for the size. */
-static enum half_name half_to_ask(struct routing *routing, weir_lane lane, uint64_t size,
-                                  uint64_t align)
+static enum half_name half_to_ask(struct routing *routing, weir_lane lane, uint64_t size, uint64_t align)
 {
     const struct found *found = &routing->found;
     if (found->size == 0) {
@@ -322,8 +314,8 @@ static enum half_name half_to_ask(struct routing *routing, weir_lane lane, uint6
     return half_for(routing, size);
 }
 
-static weir_status routing_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size,
-                                 uint64_t align, weir_range *out)
+static weir_status routing_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
+                                 weir_range *out)
 {
     struct routing *routing = state;
     const enum half_name name = half_to_ask(routing, lane, size, align);
@@ -357,8 +349,8 @@ static uint64_t routing_promote(void *state, weir_lane lane, weir_tick limit)
     return moved;
 }
 
-static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits,
-                           size_t lanes, uint64_t size, uint64_t align, bool last_resort)
+static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
+                           uint64_t size, uint64_t align, bool last_resort)
 {
     struct routing *routing = state;
     const enum half_name first = half_for(routing, size);
@@ -367,8 +359,7 @@ static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const we
     for (int i = 0; i < (last_resort ? HALVES : 1); i++) {
         const struct half *half = &routing->halves[names[i]];
         if (half->ops->gather(half->state, lane, tick, limits, lanes, size, align, last_resort)) {
-            routing->found =
-                (struct found){.size = size, .align = align, .lane = lane, .half = names[i]};
+            routing->found = (struct found){.size = size, .align = align, .lane = lane, .half = names[i]};
             return true;
         }
     }
@@ -445,17 +436,14 @@ static const char *check_half(const struct routing *routing, enum half_name name
         return why;
     }
     half->ops->stats(half->state, &stats);
-    for (const struct half_region *region = routing->regions; region != NULL;
-         region = region->next) {
+    for (const struct half_region *region = routing->regions; region != NULL; region = region->next) {
         if (region->next != NULL && region->next->prev != region) {
             return "the list of regions does not lead back";
         }
         stats.regions -= region->half == name;
         stats.region_bytes -= region->half == name ? region->size : 0;
     }
-    return stats.regions == 0 && stats.region_bytes == 0
-               ? NULL
-               : "a strategy has other regions than it was given";
+    return stats.regions == 0 && stats.region_bytes == 0 ? NULL : "a strategy has other regions than it was given";
 }
 
 static weir_status routing_check(const void *state, const char **why)

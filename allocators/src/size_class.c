@@ -196,7 +196,7 @@ static void make_classes(struct size_class *own)
         if (slots < least_slots) {
             return;
         }
-        own->classes[i] = (struct slot_class){ .bytes = bytes, .number = i, .slots = (unsigned)slots };
+        own->classes[i] = (struct slot_class){.bytes = bytes, .number = i, .slots = (unsigned)slots};
         own->class_count = i + 1;
         own->largest_slot = bytes < own->small_bytes ? bytes : own->small_bytes;
     }
@@ -291,7 +291,7 @@ static struct share *open_share(struct size_class *own, struct slab *slab, weir_
 {
     struct share *share = slab->spare;
     slab->spare = share->next;
-    *share = (struct share){ .slab = slab, .sibling = slab->shares, .lane = lane };
+    *share = (struct share){.slab = slab, .sibling = slab->shares, .lane = lane};
     slab->shares = share;
     list_share(own, share, false);
     return share;
@@ -431,7 +431,7 @@ static void slot_quits(struct ranges *ranges, struct range *slot)
     }
 }
 
-static const struct range_slots slot_calls = { slot_enters, slot_leaves, slot_quits };
+static const struct range_slots slot_calls = {slot_enters, slot_leaves, slot_quits};
 
 /* Returns a slab with `slots` records for slots without addresses; the first slot's record comes with the range. */
 static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
@@ -867,7 +867,7 @@ static uint64_t promote_slots(struct size_class *own, struct lane_slots *lane, w
 {
     weir_tick oldest = WEIR_TICK_MAX;
     uint64_t moved = 0;
-    for (unsigned class = 0; class < own->class_count; class++) {
+    for (unsigned class = 0; class < own->class_count; class ++) {
         struct share *next = NULL;
         for (struct share *share = lane->of[class].first; share != NULL; share = next) {
             next = share->next;
@@ -988,7 +988,7 @@ static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
 static void add_slots(const struct size_class *own, size_t number, weir_lane_stats *stats)
 {
     const struct lane_slots *lane = number < own->lane_count ? own->lanes[number] : NULL;
-    for (unsigned class = 0; lane != NULL && class < own->class_count; class++) {
+    for (unsigned class = 0; lane != NULL && class < own->class_count; class ++) {
         for (const struct share *share = lane->of[class].first; share != NULL; share = share->next) {
             const unsigned slots = (unsigned)__builtin_popcountll(share->mask);
             stats->ranges += slots;
@@ -1018,11 +1018,11 @@ static void size_class_stats(const void *state, weir_strategy_stats *stats)
 
 /* --- check --- */
 
-#define REQUIRE(condition, sentence)                                                               \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            return (sentence);                                                                     \
-        }                                                                                          \
+#define REQUIRE(condition, sentence)                                                                                   \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            return (sentence);                                                                                         \
+        }                                                                                                              \
     } while (0)
 
 static const char *check_slot(const struct size_class *own, const struct slab *slab, const struct range *slot,
@@ -1091,7 +1091,7 @@ static const char *check_lane(const struct size_class *own, size_t number, uint6
 {
     const struct lane_slots *lane = own->lanes[number];
     const uint64_t before = *free_slots;
-    for (unsigned class = 0; lane != NULL && class < most_classes; class++) {
+    for (unsigned class = 0; lane != NULL && class < most_classes; class ++) {
         const struct share_list *list = &lane->of[class];
         const bool marked = (lane->held[class / 64] >> class % 64 & 1u) != 0;
         REQUIRE(marked == (list->first != NULL), "a lane's marks of classes and its lists do not agree");

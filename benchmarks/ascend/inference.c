@@ -30,9 +30,10 @@
 enum { STREAMS = 2, SIZES = 20, PASSES = 3, LARGEST = 480, OUTPUTS = 1000 };
 
 /* Height and width of the inputs, in the order of the requests; as varied as the requests to a server. */
-static const int sizes[SIZES][2] = {{224, 224}, {256, 320}, {192, 192}, {384, 288}, {160, 240}, {320, 320}, {448, 336},
-                                    {128, 128}, {288, 512 - 128}, {240, 320}, {416, 416}, {176, 144}, {352, 288},
-                                    {480, 270}, {200, 300}, {360, 480}, {144, 256}, {400, 300}, {270, 480}, {310, 250}};
+static const int sizes[SIZES][2] = {{224, 224}, {256, 320}, {192, 192}, {384, 288},       {160, 240},
+                                    {320, 320}, {448, 336}, {128, 128}, {288, 512 - 128}, {240, 320},
+                                    {416, 416}, {176, 144}, {352, 288}, {480, 270},       {200, 300},
+                                    {360, 480}, {144, 256}, {400, 300}, {270, 480},       {310, 250}};
 
 static void must(aclError error, const char *what)
 {
@@ -82,7 +83,7 @@ static void *wrong_alloc(aclrtAllocator allocator, size_t size)
     }
     (void)pthread_mutex_unlock(&self->lock);
     if (found == NULL) {
-        found = malloc(sizeof *found);
+        found = malloc(sizeof(*found));
         if (found != NULL && aclrtMalloc(&found->address, size, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) {
             free(found);
             return NULL;
@@ -250,7 +251,7 @@ static uint32_t load(const char *folder, const char *name)
 {
     char path[4096];
     uint32_t model = 0;
-    (void)snprintf(path, sizeof path, "%s/%s.param", folder, name);
+    (void)snprintf(path, sizeof(path), "%s/%s.param", folder, name);
     MUST(aclmdlLoadFromFile(path, &model));
     return model;
 }
@@ -281,14 +282,14 @@ static void print_wrapped(const char *text)
 /* Prints the first finding of each kind. */
 static void print_findings(void)
 {
-    static const char *const kinds[] = {"early_reuse", "unordered", "overlap", "use_after_free", "region_pending",
-                                        "region_live", "outside_block", "free_pending"};
+    static const char *const kinds[] = {"early_reuse",    "unordered",   "overlap",       "use_after_free",
+                                        "region_pending", "region_live", "outside_block", "free_pending"};
     char text[512];
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         if (weir_ascendcl_finding_count(kinds[k]) == 0) {
             continue;
         }
-        for (size_t i = 0; weir_ascendcl_finding(i, text, sizeof text); i++) {
+        for (size_t i = 0; weir_ascendcl_finding(i, text, sizeof(text)); i++) {
             if (strcmp(weir_ascendcl_finding_kind(i), kinds[k]) == 0) {
                 print_wrapped(text);
                 break;
@@ -310,7 +311,8 @@ static void run(mode m, const char *folder)
     (void)pthread_barrier_init(&passes, NULL, STREAMS);
     for (int i = 0; i < STREAMS; i++) {
         server *s = &servers[i];
-        *s = (server){.model = load(folder, networks[i]), .passes = &passes, .calls_after_first = &first, .counts = i == 0};
+        *s = (server){
+            .model = load(folder, networks[i]), .passes = &passes, .calls_after_first = &first, .counts = i == 0};
         MUST(aclrtCreateStream(&s->stream));
         MUST(aclrtMalloc(&s->input, input_bytes, ACL_MEM_MALLOC_HUGE_FIRST));
         MUST(aclrtMalloc(&s->output, OUTPUTS * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST));
@@ -328,14 +330,14 @@ static void run(mode m, const char *folder)
         (void)pthread_join(threads[i], NULL);
     }
     const uint64_t later = weir_ascendcl_memory_calls() - first;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     stats.peak_reserved_bytes = weir_ascendcl_peak_bytes(0) - own_bytes;
     if (set.pool != NULL) {
-        MUST_WEIR(weir_pool_stats(set.pool, &stats));
+        MUST_WEIR(weir_pool_get_stats(set.pool, &stats));
     }
-    (void)printf("%-9s %10" PRIu64 " %10" PRIu64 " %10.1f %10.1f %10.1f %8" PRIu64 "\n", mode_names[m], first - before, later,
-                 mib(weir_ascendcl_tensor_peak_bytes()), mib(stats.peak_reserved_bytes), (double)weir_ascendcl_now() / 1e6,
-                 weir_ascendcl_finding_count(NULL));
+    (void)printf("%-9s %10" PRIu64 " %10" PRIu64 " %10.1f %10.1f %10.1f %8" PRIu64 "\n", mode_names[m], first - before,
+                 later, mib(weir_ascendcl_tensor_peak_bytes()), mib(stats.peak_reserved_bytes),
+                 (double)weir_ascendcl_now() / 1e6, weir_ascendcl_finding_count(NULL));
     print_findings();
     (void)fflush(stdout);
     unplug(&set, m, servers);
@@ -382,12 +384,15 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    (void)printf("ResNet-50 and MobileNetV2 on two ACL streams at once, %d input sizes, %d passes. Calls take or give back device\n"
-                 "memory, in the first pass and in later ones. Live: intermediate tensors, reserved: what the device gave for them,\n"
-                 "both in MiB at their peak. Time is the simulated device's. Hazards are the auditor's findings; the last two\n"
-                 "allocators are wrong on purpose.\n\n"
-                 "allocator first calls      later       live   reserved    time ms  hazards\n",
-                 (int)SIZES, (int)PASSES);
+    (void)printf(
+        "ResNet-50 and MobileNetV2 on two ACL streams at once, %d input sizes, %d passes. Calls take or give back "
+        "device\n"
+        "memory, in the first pass and in later ones. Live: intermediate tensors, reserved: what the device gave for "
+        "them,\n"
+        "both in MiB at their peak. Time is the simulated device's. Hazards are the auditor's findings; the last two\n"
+        "allocators are wrong on purpose.\n\n"
+        "allocator first calls      later       live   reserved    time ms  hazards\n",
+        (int)SIZES, (int)PASSES);
     bool good = true;
     for (int i = 2; i < argc || (argc == 2 && i - 2 < MODES); i++) {
         good = run_in_child(argc == 2 ? (mode)(i - 2) : mode_named(argv[i]), argv[1]) && good;

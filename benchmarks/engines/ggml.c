@@ -19,8 +19,7 @@
 enum { DECODED = 8, SEED = 50 };
 
 /* Lengths of the prompts in tokens, in the order of the sessions. */
-static const int prompts[] = {64, 17,  200, 96,  33, 480, 128, 250,
-                              20, 333, 75,  512, 40, 160, 300, 24};
+static const int prompts[] = {64, 17, 200, 96, 33, 480, 128, 250, 20, 333, 75, 512, 40, 160, 300, 24};
 
 /* --- the engine --- */
 
@@ -40,8 +39,7 @@ static bool choose_types(struct server *server, bool of_weir)
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.name = "ggml";
     return weir_heap_create(&config, &server->heap) == WEIR_OK &&
-           weir_ggml_buffer_type_create(server->heap, WEIR_GGML_LONG_LIVED,
-                                        &server->weights_type) == WEIR_OK &&
+           weir_ggml_buffer_type_create(server->heap, WEIR_GGML_LONG_LIVED, &server->weights_type) == WEIR_OK &&
            weir_ggml_buffer_type_create(server->heap, 0, &server->type) == WEIR_OK;
 }
 
@@ -55,7 +53,7 @@ static bool start_backend(struct server *server)
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(server->backend));
     void *found = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     ggml_backend_set_n_threads_t set_threads;
-    memcpy(&set_threads, &found, sizeof set_threads);
+    memcpy(&set_threads, &found, sizeof(set_threads));
     if (set_threads != NULL) {
         set_threads(server->backend, 1);
     }
@@ -69,9 +67,8 @@ static bool serve(struct server *server, int prompt, uint64_t *digest)
     uint64_t sum = 0;
     bool good = transformer_begin(&session, &server->model, server->type, prompt + DECODED);
     for (int i = 0; good && i <= DECODED; i++) {
-        good = transformer_eval(&session, server->backend, i == 0 ? prompt : 1,
-                                (uint64_t)prompt + (uint64_t)i, logits);
-        sum = good && digest != NULL ? meter_digest(sum, logits, sizeof logits) : sum;
+        good = transformer_eval(&session, server->backend, i == 0 ? prompt : 1, (uint64_t)prompt + (uint64_t)i, logits);
+        sum = good && digest != NULL ? meter_digest(sum, logits, sizeof(logits)) : sum;
     }
     if (good && digest != NULL) {
         *digest = sum;
@@ -116,7 +113,7 @@ static bool engine_step(void *ctx, size_t step, uint64_t *digest)
     }
     char why[512] = "";
     if (server->heap != NULL) {
-        (void)weir_heap_explain(server->heap, why, sizeof why);
+        (void)weir_heap_explain(server->heap, why, sizeof(why));
     }
     (void)fprintf(stderr, "engine_ggml: session %zu failed. %s\n", step, why);
     return false;
@@ -151,7 +148,7 @@ int main(int argc, char **argv)
     struct server server;
     const struct meter_engine engine = {
         .name = "ggml, decoder of 4 layers, prompts of 17 to 512 tokens",
-        .steps = sizeof prompts / sizeof prompts[0],
+        .steps = sizeof(prompts) / sizeof(prompts[0]),
         .ctx = &server,
         .open = engine_open,
         .step = engine_step,

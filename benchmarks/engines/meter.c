@@ -40,8 +40,7 @@ static struct {
 
 static size_t slot_of(const void *block)
 {
-    return (size_t)(((uint64_t)(uintptr_t)block >> 6) * UINT64_C(0x9E3779B97F4A7C15) >> 20) &
-           (table.capacity - 1);
+    return (size_t)(((uint64_t)(uintptr_t)block >> 6) * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (table.capacity - 1);
 }
 
 static struct entry *find_locked(const void *block)
@@ -74,8 +73,8 @@ static void grow_locked(void)
     struct entry *old = table.entries;
     const size_t old_capacity = table.capacity;
     const size_t capacity = old_capacity == 0 ? 4096 : old_capacity * 2;
-    void *fresh = mmap(NULL, capacity * sizeof(struct entry), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *fresh =
+        mmap(NULL, capacity * sizeof(struct entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fresh == MAP_FAILED) {
         perror("meter: no memory to count with");
         abort();
@@ -305,8 +304,7 @@ static uint64_t status_bytes(const char *name)
 }
 
 /* Runs all steps once. Not inlined, so that callgrind can collect inside it. */
-__attribute__((noinline)) static bool meter_round(const struct meter_engine *engine,
-                                                  uint64_t *digests)
+__attribute__((noinline)) static bool meter_round(const struct meter_engine *engine, uint64_t *digests)
 {
     for (size_t i = 0; i < engine->steps; i++) {
         if (!engine->step(engine->ctx, i, digests == NULL ? NULL : &digests[i])) {
@@ -382,13 +380,12 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
         return false;
     }
     report->ready = meter_count_read();
-    const bool done = side == METER_WEIR && record != NULL ? record_round(engine, record, digests)
-                                                           : meter_round(engine, digests);
+    const bool done =
+        side == METER_WEIR && record != NULL ? record_round(engine, record, digests) : meter_round(engine, digests);
     report->round = meter_count_read();
     meter_count_stop();
     report->resident_peak = status_bytes("VmHWM:");
-    if (done && side == METER_WEIR &&
-        weir_heap_get_stats(engine->heap(engine->ctx), &report->heap) != WEIR_OK) {
+    if (done && side == METER_WEIR && weir_heap_get_stats(engine->heap(engine->ctx), &report->heap) != WEIR_OK) {
         return false;
     }
     return done;
@@ -396,16 +393,13 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
 
 /* The process of one side: counts one round, then runs one round for each byte that it reads, and ends at end of
  * file. */
-static int serve(const struct meter_engine *engine, enum meter_side side, const char *record,
-                 int from, int to)
+static int serve(const struct meter_engine *engine, enum meter_side side, const char *record, int from, int to)
 {
     struct report report = {0};
     uint64_t *digests = calloc(engine->steps, sizeof(*digests));
     char command;
-    if (digests == NULL || !hear(from, &command, 1) ||
-        !count_round(engine, side, record, &report, digests) ||
-        !tell(to, &report, sizeof(report)) ||
-        !tell(to, digests, engine->steps * sizeof(*digests))) {
+    if (digests == NULL || !hear(from, &command, 1) || !count_round(engine, side, record, &report, digests) ||
+        !tell(to, &report, sizeof(report)) || !tell(to, digests, engine->steps * sizeof(*digests))) {
         return EXIT_FAILURE;
     }
     free(digests);
@@ -434,8 +428,7 @@ struct side {
     uint64_t *times; /* nanoseconds of the timed rounds */
 };
 
-static bool side_start(const struct meter_engine *engine, enum meter_side which, const char *record,
-                       struct side *sides)
+static bool side_start(const struct meter_engine *engine, enum meter_side which, const char *record, struct side *sides)
 {
     struct side *side = &sides[which];
     int down[2];
@@ -448,8 +441,7 @@ static bool side_start(const struct meter_engine *engine, enum meter_side which,
     if (side->process == 0) {
         (void)close(down[1]);
         (void)close(up[0]);
-        if (which ==
-            METER_WEIR) { /* else the first side would never see the parent close its pipe */
+        if (which == METER_WEIR) { /* else the first side would never see the parent close its pipe */
             (void)close(sides[METER_OWN].to);
             (void)close(sides[METER_OWN].from);
         }
@@ -479,8 +471,8 @@ static bool side_end(struct side *side)
 {
     int status = 0;
     (void)close(side->to);
-    const bool ended = waitpid(side->process, &status, 0) == side->process && WIFEXITED(status) &&
-                       WEXITSTATUS(status) == EXIT_SUCCESS;
+    const bool ended =
+        waitpid(side->process, &status, 0) == side->process && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
     (void)close(side->from);
     return ended;
 }
@@ -561,15 +553,13 @@ static void print_memory(const struct side sides[2], size_t steps)
     row("each inference", "%.1f requests, %.2f MiB; the largest %.2f MiB",
         (double)(all->weir.requests - ready->weir.requests) / (double)steps,
         mib(all->weir.bytes - ready->weir.bytes) / (double)steps, mib(all->weir.largest));
-    row("blocks of 4 KiB and more",
-        "%.3f %% of their bytes from weir; past it %llu blocks, %.1f KiB",
+    row("blocks of 4 KiB and more", "%.3f %% of their bytes from weir; past it %llu blocks, %.1f KiB",
         percent(large, large + past), (unsigned long long)past_blocks, (double)past / 1024.0);
     row("peak live, as requested", "%.2f MiB", live);
     row("peak held", "%.2f MiB, %.3f of peak live", held, live > 0.0 ? held / live : 0.0);
     row("weir's bookkeeping", "%.2f MiB asked of malloc", mib(all->bookkeeping.bytes));
     row("resident peak, process", "own %.1f MiB, weir %.1f MiB above its start",
-        mib(own->resident_peak - own->resident_before),
-        mib(weir->resident_peak - weir->resident_before));
+        mib(own->resident_peak - own->resident_before), mib(weir->resident_peak - weir->resident_before));
 }
 
 static bool print_times(const struct side sides[2], size_t steps, size_t rounds)
@@ -591,8 +581,8 @@ static bool print_times(const struct side sides[2], size_t steps, size_t rounds)
     const double low = quantile(values, rounds, 0.25);
     const double middle = quantile(values, rounds, 0.5);
     const double high = quantile(values, rounds, 0.75);
-    row("processor time", "own %.0f us, weir %.0f us an inference, medians of %zu rounds",
-        median[METER_OWN], median[METER_WEIR], rounds);
+    row("processor time", "own %.0f us, weir %.0f us an inference, medians of %zu rounds", median[METER_OWN],
+        median[METER_WEIR], rounds);
     row("weir / own, round by round", "%.3f, the middle half %.3f to %.3f", middle, low, high);
     free(values);
     return true;
@@ -663,8 +653,8 @@ static int run_once(const struct meter_engine *engine, enum meter_side side)
     const uint64_t taken = meter_cpu_ns() - start;
     good = engine->close(engine->ctx) && good;
     if (good) {
-        (void)printf("%s, %s: %.0f us of processor time an inference\n", engine->name,
-                     side_names[side], (double)taken / (double)engine->steps / 1000.0);
+        (void)printf("%s, %s: %.0f us of processor time an inference\n", engine->name, side_names[side],
+                     (double)taken / (double)engine->steps / 1000.0);
     }
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -45,15 +45,15 @@ struct meter_engine {
 };
 
 struct meter_options {
-    size_t rounds; /* timed rounds of each side; 0: no times */
+    size_t rounds;        /* timed rounds of each side; 0: no times */
     bool once;            /* runs one side only, in this process: a warm-up round, then meter_round for callgrind */
     enum meter_side side; /* the side for `once` */
-    const char *record; /* file for the requests of the counted round, as .wtr; NULL: none */
+    const char *record;   /* file for the requests of the counted round, as .wtr; NULL: none */
 };
 
-#define METER_OPTIONS_INIT                                                                         \
-    {                                                                                              \
-        .rounds = 15                                                                               \
+#define METER_OPTIONS_INIT                                                                                             \
+    {                                                                                                                  \
+        .rounds = 15                                                                                                   \
     }
 
 /* Parses an option that every program takes: --rounds N, --once own|weir, --record FILE. Returns the number of
@@ -88,10 +88,10 @@ struct meter_flow {
 };
 
 struct meter_counts {
-    struct meter_flow weir; /* weir_heap_alloc and its variants; a realloc counts as a request of the new size */
-    struct meter_flow outside; /* the malloc family, from METER_LARGE_BYTES on only; zero under a sanitizer */
+    struct meter_flow weir;        /* weir_heap_alloc and its variants; a realloc counts as a request of the new size */
+    struct meter_flow outside;     /* the malloc family, from METER_LARGE_BYTES on only; zero under a sanitizer */
     struct meter_flow bookkeeping; /* calls of the malloc family by weir, from METER_LARGE_BYTES on only */
-    uint64_t live_bytes; /* requested bytes of weir's live blocks */
+    uint64_t live_bytes;           /* requested bytes of weir's live blocks */
     uint64_t peak_live_bytes;
     uint64_t long_lived_bytes; /* part of live_bytes in long-lived blocks */
 };

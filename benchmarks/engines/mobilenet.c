@@ -41,21 +41,20 @@ static bool builds(const struct builder *builder)
     return builder->graph != NULL && builder->status == xnn_status_success;
 }
 
-static uint32_t define(struct builder *builder, size_t rank, const size_t *shape, const float *data,
-                       uint32_t external, uint32_t flags)
+static uint32_t define(struct builder *builder, size_t rank, const size_t *shape, const float *data, uint32_t external,
+                       uint32_t flags)
 {
     uint32_t id = XNN_INVALID_VALUE_ID;
     if (builds(builder)) {
-        builder->status = xnn_define_tensor_value(builder->graph, xnn_datatype_fp32, rank, shape,
-                                                  data, external, flags, &id);
+        builder->status =
+            xnn_define_tensor_value(builder->graph, xnn_datatype_fp32, rank, shape, data, external, flags, &id);
     }
     return id;
 }
 
 /* Defines the weights of sums of `fan_in` products; in every layer the sums are about as large as the values that enter
  * them. */
-static uint32_t define_weights(struct builder *builder, size_t rank, const size_t *shape,
-                               size_t fan_in)
+static uint32_t define_weights(struct builder *builder, size_t rank, const size_t *shape, size_t fan_in)
 {
     const size_t begin = builder->taken;
     size_t count = 1;
@@ -73,8 +72,7 @@ static uint32_t define_weights(struct builder *builder, size_t rank, const size_
     return define(builder, rank, shape, data, XNN_INVALID_VALUE_ID, 0);
 }
 
-static struct tensor define_activation(struct builder *builder, size_t height, size_t width,
-                                       size_t channels)
+static struct tensor define_activation(struct builder *builder, size_t height, size_t width, size_t channels)
 {
     const size_t shape[] = {builder->batch, height, width, channels};
     const uint32_t id = define(builder, 4, shape, NULL, XNN_INVALID_VALUE_ID, 0);
@@ -90,20 +88,18 @@ static size_t halved(size_t length, uint32_t stride)
     return (length + stride - 1) / stride;
 }
 
-static struct tensor convolution(struct builder *builder, struct tensor in, size_t channels,
-                                 uint32_t kernel, uint32_t stride, bool linear)
+static struct tensor convolution(struct builder *builder, struct tensor in, size_t channels, uint32_t kernel,
+                                 uint32_t stride, bool linear)
 {
     const size_t shape[] = {channels, kernel, kernel, in.channels};
-    const uint32_t filter =
-        define_weights(builder, 4, shape, (size_t)kernel * kernel * in.channels);
+    const uint32_t filter = define_weights(builder, 4, shape, (size_t)kernel * kernel * in.channels);
     const uint32_t bias = define_weights(builder, 1, &channels, BIAS_FAN_IN);
-    const struct tensor out =
-        define_activation(builder, halved(in.height, stride), halved(in.width, stride), channels);
+    const struct tensor out = define_activation(builder, halved(in.height, stride), halved(in.width, stride), channels);
     if (builds(builder)) {
-        builder->status = xnn_define_convolution_2d(
-            builder->graph, 0, 0, 0, 0, kernel, kernel, stride, stride, 1, 1, 1, in.channels,
-            channels, linear ? -INFINITY : 0.0F, linear ? INFINITY : relu6, in.id, filter, bias,
-            out.id, XNN_FLAG_TENSORFLOW_SAME_PADDING);
+        builder->status =
+            xnn_define_convolution_2d(builder->graph, 0, 0, 0, 0, kernel, kernel, stride, stride, 1, 1, 1, in.channels,
+                                      channels, linear ? -INFINITY : 0.0F, linear ? INFINITY : relu6, in.id, filter,
+                                      bias, out.id, XNN_FLAG_TENSORFLOW_SAME_PADDING);
     }
     return out;
 }
@@ -113,12 +109,12 @@ static struct tensor depthwise(struct builder *builder, struct tensor in, uint32
     const size_t shape[] = {1, 3, 3, in.channels};
     const uint32_t filter = define_weights(builder, 4, shape, 9);
     const uint32_t bias = define_weights(builder, 1, &in.channels, BIAS_FAN_IN);
-    const struct tensor out = define_activation(builder, halved(in.height, stride),
-                                                halved(in.width, stride), in.channels);
+    const struct tensor out =
+        define_activation(builder, halved(in.height, stride), halved(in.width, stride), in.channels);
     if (builds(builder)) {
-        builder->status = xnn_define_depthwise_convolution_2d(
-            builder->graph, 0, 0, 0, 0, 3, 3, stride, stride, 1, 1, 1, in.channels, 0.0F, relu6,
-            in.id, filter, bias, out.id, XNN_FLAG_TENSORFLOW_SAME_PADDING);
+        builder->status = xnn_define_depthwise_convolution_2d(builder->graph, 0, 0, 0, 0, 3, 3, stride, stride, 1, 1, 1,
+                                                              in.channels, 0.0F, relu6, in.id, filter, bias, out.id,
+                                                              XNN_FLAG_TENSORFLOW_SAME_PADDING);
     }
     return out;
 }
@@ -127,20 +123,17 @@ static struct tensor add(struct builder *builder, struct tensor a, struct tensor
 {
     const struct tensor out = define_activation(builder, a.height, a.width, a.channels);
     if (builds(builder)) {
-        builder->status =
-            xnn_define_add2(builder->graph, -INFINITY, INFINITY, a.id, b.id, out.id, 0);
+        builder->status = xnn_define_add2(builder->graph, -INFINITY, INFINITY, a.id, b.id, out.id, 0);
     }
     return out;
 }
 
 /* A bottleneck: wide inside and narrow at both ends; the input is added if the shapes agree. */
-static struct tensor bottleneck(struct builder *builder, struct tensor in, size_t channels,
-                                uint32_t widen, uint32_t stride)
+static struct tensor bottleneck(struct builder *builder, struct tensor in, size_t channels, uint32_t widen,
+                                uint32_t stride)
 {
-    const struct tensor wide =
-        widen == 1 ? in : convolution(builder, in, in.channels * widen, 1, 1, false);
-    const struct tensor narrow =
-        convolution(builder, depthwise(builder, wide, stride), channels, 1, 1, true);
+    const struct tensor wide = widen == 1 ? in : convolution(builder, in, in.channels * widen, 1, 1, false);
+    const struct tensor narrow = convolution(builder, depthwise(builder, wide, stride), channels, 1, 1, true);
     return stride == 1 && in.channels == channels ? add(builder, in, narrow) : narrow;
 }
 
@@ -153,16 +146,14 @@ static void classify(struct builder *builder, struct tensor in)
     const uint32_t bias = define_weights(builder, 1, &classes, BIAS_FAN_IN);
     const size_t shape[] = {builder->batch, classes};
     const uint32_t scores = define(builder, 2, shape, NULL, XNN_INVALID_VALUE_ID, 0);
-    const uint32_t output =
-        define(builder, 2, shape, NULL, MOBILENET_OUTPUT, XNN_VALUE_FLAG_EXTERNAL_OUTPUT);
-    if (builds(builder)) {
-        builder->status = xnn_define_global_average_pooling_2d(builder->graph, -INFINITY, INFINITY,
-                                                               in.id, pooled.id, 0);
-    }
+    const uint32_t output = define(builder, 2, shape, NULL, MOBILENET_OUTPUT, XNN_VALUE_FLAG_EXTERNAL_OUTPUT);
     if (builds(builder)) {
         builder->status =
-            xnn_define_fully_connected(builder->graph, -INFINITY, INFINITY, pooled.id, filter, bias,
-                                       scores, XNN_FLAG_TENSORFLOW_RESHAPE_2D);
+            xnn_define_global_average_pooling_2d(builder->graph, -INFINITY, INFINITY, in.id, pooled.id, 0);
+    }
+    if (builds(builder)) {
+        builder->status = xnn_define_fully_connected(builder->graph, -INFINITY, INFINITY, pooled.id, filter, bias,
+                                                     scores, XNN_FLAG_TENSORFLOW_RESHAPE_2D);
     }
     if (builds(builder)) {
         builder->status = xnn_define_softmax(builder->graph, scores, output, 0);
@@ -188,11 +179,9 @@ static void build(struct builder *builder, size_t side)
     } stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                   {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
     const size_t shape[] = {builder->batch, side, side, 3};
-    struct tensor x = {
-        define(builder, 4, shape, NULL, MOBILENET_INPUT, XNN_VALUE_FLAG_EXTERNAL_INPUT), side, side,
-        3};
+    struct tensor x = {define(builder, 4, shape, NULL, MOBILENET_INPUT, XNN_VALUE_FLAG_EXTERNAL_INPUT), side, side, 3};
     x = convolution(builder, x, scaled(builder, 32), 3, 2, false);
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
         for (uint32_t j = 0; j < stages[i].repeat; j++) {
             x = bottleneck(builder, x, scaled(builder, stages[i].channels), stages[i].widen,
                            j == 0 ? stages[i].stride : 1);
@@ -201,8 +190,7 @@ static void build(struct builder *builder, size_t side)
     classify(builder, convolution(builder, x, scaled(builder, 1280), 1, 1, false));
 }
 
-enum xnn_status mobilenet_runtime(const struct mobilenet *net, size_t batch, size_t side,
-                                  xnn_runtime_t *runtime)
+enum xnn_status mobilenet_runtime(const struct mobilenet *net, size_t batch, size_t side, xnn_runtime_t *runtime)
 {
     struct builder builder = {.weights = net->weights, .batch = batch, .divisor = net->divisor};
     *runtime = NULL;

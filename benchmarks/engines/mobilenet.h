@@ -17,12 +17,7 @@
 
 #include <xnnpack.h>
 
-enum {
-    MOBILENET_INPUT = 0,
-    MOBILENET_OUTPUT = 1,
-    MOBILENET_EXTERNALS = 2,
-    MOBILENET_CLASSES = 1000
-};
+enum { MOBILENET_INPUT = 0, MOBILENET_OUTPUT = 1, MOBILENET_EXTERNALS = 2, MOBILENET_CLASSES = 1000 };
 
 struct mobilenet {
     uint32_t divisor;     /* divides the channels: 1 = MobileNetV2 at width 1, 4 = a quarter of the width */
@@ -39,7 +34,6 @@ size_t mobilenet_output_bytes(size_t batch);
 void mobilenet_input_fill(float *input, size_t batch, size_t side, uint64_t seed);
 
 /* Builds the graph and a runtime for one shape; *runtime is NULL unless the result is success. */
-enum xnn_status mobilenet_runtime(const struct mobilenet *net, size_t batch, size_t side,
-                                  xnn_runtime_t *runtime);
+enum xnn_status mobilenet_runtime(const struct mobilenet *net, size_t batch, size_t side, xnn_runtime_t *runtime);
 
 #endif

@@ -31,47 +31,43 @@ typedef struct OrtValue OrtValue;
 enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 = 7 };
 
 /* X(name, place, result, parameters) */
-#define ONNX_API(X)                                                                                \
-    X(GetErrorMessage, 2, const char *, (const OrtStatus *))                                       \
-    X(CreateEnv, 3, OrtStatus *, (int level, const char *name, OrtEnv **))                         \
-    X(CreateSessionFromArray, 8, OrtStatus *,                                                      \
-      (const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **))            \
-    X(Run, 9, OrtStatus *,                                                                         \
-      (OrtSession *, const OrtRunOptions *, const char *const *input_names,                        \
-       const OrtValue *const *inputs, size_t, const char *const *output_names, size_t,             \
-       OrtValue **outputs))                                                                        \
-    X(CreateSessionOptions, 10, OrtStatus *, (OrtSessionOptions **))                               \
-    X(DisableMemPattern, 17, OrtStatus *, (OrtSessionOptions *))                                   \
-    X(SetIntraOpNumThreads, 24, OrtStatus *, (OrtSessionOptions *, int))                           \
-    X(CreateTensorAsOrtValue, 48, OrtStatus *,                                                     \
-      (OrtAllocator *, const int64_t *dims, size_t rank, int type, OrtValue **))                   \
-    X(CreateTensorWithDataAsOrtValue, 49, OrtStatus *,                                             \
-      (const OrtMemoryInfo *, void *data, size_t size, const int64_t *dims, size_t rank, int type, \
-       OrtValue **))                                                                               \
-    X(GetTensorMutableData, 51, OrtStatus *, (OrtValue *, void **))                                \
-    X(GetTensorShapeElementCount, 64, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))  \
-    X(GetTensorTypeAndShape, 65, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))    \
-    X(CreateCpuMemoryInfo, 69, OrtStatus *,                                                        \
-      (int allocator_type, int memory_type, OrtMemoryInfo **))                                     \
-    X(AllocatorAlloc, 75, OrtStatus *, (OrtAllocator *, size_t, void **))                          \
-    X(AllocatorFree, 76, OrtStatus *, (OrtAllocator *, void *))                                    \
-    X(AllocatorGetInfo, 77, OrtStatus *, (const OrtAllocator *, const OrtMemoryInfo **))           \
-    X(ReleaseEnv, 92, void, (OrtEnv *))                                                            \
-    X(ReleaseStatus, 93, void, (OrtStatus *))                                                      \
-    X(ReleaseMemoryInfo, 94, void, (OrtMemoryInfo *))                                              \
-    X(ReleaseSession, 95, void, (OrtSession *))                                                    \
-    X(ReleaseValue, 96, void, (OrtValue *))                                                        \
-    X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo *))                      \
-    X(ReleaseSessionOptions, 100, void, (OrtSessionOptions *))                                     \
-    X(AddSessionConfigEntry, 130, OrtStatus *, (OrtSessionOptions *, const char *, const char *))  \
-    X(CreateAllocator, 131, OrtStatus *,                                                           \
-      (const OrtSession *, const OrtMemoryInfo *, OrtAllocator **))                                \
+#define ONNX_API(X)                                                                                                    \
+    X(GetErrorMessage, 2, const char *, (const OrtStatus *))                                                           \
+    X(CreateEnv, 3, OrtStatus *, (int level, const char *name, OrtEnv **))                                             \
+    X(CreateSessionFromArray, 8, OrtStatus *,                                                                          \
+      (const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **))                                \
+    X(Run, 9, OrtStatus *,                                                                                             \
+      (OrtSession *, const OrtRunOptions *, const char *const *input_names, const OrtValue *const *inputs, size_t,     \
+       const char *const *output_names, size_t, OrtValue **outputs))                                                   \
+    X(CreateSessionOptions, 10, OrtStatus *, (OrtSessionOptions **))                                                   \
+    X(DisableMemPattern, 17, OrtStatus *, (OrtSessionOptions *))                                                       \
+    X(SetIntraOpNumThreads, 24, OrtStatus *, (OrtSessionOptions *, int))                                               \
+    X(CreateTensorAsOrtValue, 48, OrtStatus *,                                                                         \
+      (OrtAllocator *, const int64_t *dims, size_t rank, int type, OrtValue **))                                       \
+    X(CreateTensorWithDataAsOrtValue, 49, OrtStatus *,                                                                 \
+      (const OrtMemoryInfo *, void *data, size_t size, const int64_t *dims, size_t rank, int type, OrtValue **))       \
+    X(GetTensorMutableData, 51, OrtStatus *, (OrtValue *, void **))                                                    \
+    X(GetTensorShapeElementCount, 64, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))                      \
+    X(GetTensorTypeAndShape, 65, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))                        \
+    X(CreateCpuMemoryInfo, 69, OrtStatus *, (int allocator_type, int memory_type, OrtMemoryInfo **))                   \
+    X(AllocatorAlloc, 75, OrtStatus *, (OrtAllocator *, size_t, void **))                                              \
+    X(AllocatorFree, 76, OrtStatus *, (OrtAllocator *, void *))                                                        \
+    X(AllocatorGetInfo, 77, OrtStatus *, (const OrtAllocator *, const OrtMemoryInfo **))                               \
+    X(ReleaseEnv, 92, void, (OrtEnv *))                                                                                \
+    X(ReleaseStatus, 93, void, (OrtStatus *))                                                                          \
+    X(ReleaseMemoryInfo, 94, void, (OrtMemoryInfo *))                                                                  \
+    X(ReleaseSession, 95, void, (OrtSession *))                                                                        \
+    X(ReleaseValue, 96, void, (OrtValue *))                                                                            \
+    X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo *))                                          \
+    X(ReleaseSessionOptions, 100, void, (OrtSessionOptions *))                                                         \
+    X(AddSessionConfigEntry, 130, OrtStatus *, (OrtSessionOptions *, const char *, const char *))                      \
+    X(CreateAllocator, 131, OrtStatus *, (const OrtSession *, const OrtMemoryInfo *, OrtAllocator **))                 \
     X(ReleaseAllocator, 132, void, (OrtAllocator *))
 
 /* Calls that exist from version 23 on. */
-#define ONNX_API_STATS(X)                                                                          \
-    X(GetKeyValue, 297, const char *, (const OrtKeyValuePairs *, const char *key))                 \
-    X(ReleaseKeyValuePairs, 300, void, (OrtKeyValuePairs *))                                       \
+#define ONNX_API_STATS(X)                                                                                              \
+    X(GetKeyValue, 297, const char *, (const OrtKeyValuePairs *, const char *key))                                     \
+    X(ReleaseKeyValuePairs, 300, void, (OrtKeyValuePairs *))                                                           \
     X(AllocatorGetStats, 319, OrtStatus *, (const OrtAllocator *, OrtKeyValuePairs **))
 
 struct onnx_api {

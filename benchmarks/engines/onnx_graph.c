@@ -136,8 +136,8 @@ static size_t elements(const struct shape *shape)
 }
 
 /* TensorProto: dims 1, data_type 2, name 8, raw_data 9. */
-static void put_tensor(struct graph *graph, const char *name, const struct shape *shape, int type,
-                       const void *data, size_t size)
+static void put_tensor(struct graph *graph, const char *name, const struct shape *shape, int type, const void *data,
+                       size_t size)
 {
     struct message tensor = {0};
     for (size_t i = 0; i < shape->rank; i++) {
@@ -279,8 +279,7 @@ static struct name apply2(struct graph *graph, const char *operator, struct name
     return out;
 }
 
-static struct name apply3(struct graph *graph, const char *operator, struct name a, struct name b,
-                          struct name c)
+static struct name apply3(struct graph *graph, const char *operator, struct name a, struct name b, struct name c)
 {
     const struct name out = fresh(graph, "t");
     struct node made = node(graph, operator, out.text, a.text, b.text, c.text, NULL);
@@ -307,8 +306,7 @@ static void name_output(struct graph *graph, struct name value, const char *outp
 /* ValueInfoProto: name 1, type 2; TypeProto: tensor_type 1; its elem_type 1, shape 2; TensorShapeProto: dim 1; a
  * dimension: dim_value 1 or dim_param 2. `dims` has words separated by spaces: numbers, or names of variable
  * dimensions. */
-static void put_value(struct graph *graph, unsigned field, const char *name, int type,
-                      const char *dims)
+static void put_value(struct graph *graph, unsigned field, const char *name, int type, const char *dims)
 {
     struct message shape = {0};
     for (const char *at = dims; *at != '\0';) {
@@ -370,8 +368,7 @@ static bool finish(struct graph *graph, const char *name, struct onnx_model *mod
 
 static struct name linear(struct graph *graph, struct name x, int64_t in, int64_t out)
 {
-    const struct name product =
-        apply2(graph, "MatMul", x, weight(graph, (struct shape){2, {in, out}}, in));
+    const struct name product = apply2(graph, "MatMul", x, weight(graph, (struct shape){2, {in, out}}, in));
     return apply2(graph, "Add", product, vector(graph, out, 0.0f, 0.02f));
 }
 
@@ -380,8 +377,7 @@ static struct name layer_norm(struct graph *graph, struct name x, int64_t hidden
     const struct name scale = vector(graph, hidden, 1.0f, 0.02f);
     const struct name bias = vector(graph, hidden, 0.0f, 0.02f);
     const struct name out = fresh(graph, "t");
-    struct node made =
-        node(graph, "LayerNormalization", out.text, x.text, scale.text, bias.text, NULL);
+    struct node made = node(graph, "LayerNormalization", out.text, x.text, scale.text, bias.text, NULL);
     with_int(&made, "axis", -1);
     with_float(&made, "epsilon", 1e-5f);
     put_node(graph, &made);
@@ -404,8 +400,8 @@ static struct name merge_heads(struct graph *graph, struct name x, int64_t hidde
 }
 
 /* Softmax(query key^T / sqrt(size of a head) + bias) value; without a bias if its name is empty. */
-static struct name attend(struct graph *graph, struct name query, struct name key,
-                          struct name value, struct name bias, int64_t head)
+static struct name attend(struct graph *graph, struct name query, struct name key, struct name value, struct name bias,
+                          int64_t head)
 {
     const struct name turned = transpose(graph, key, (const int64_t[4]){0, 1, 3, 2});
     struct name scores = apply2(graph, "MatMul", query, turned);
@@ -443,8 +439,7 @@ static struct name embed(struct graph *graph, struct name which, int64_t rows, i
 static struct name positions(struct graph *graph, struct name ids, struct name from)
 {
     const int64_t column = 1;
-    const struct name count =
-        apply2(graph, "Gather", apply1(graph, "Shape", ids), integers(graph, 0, 1, &column));
+    const struct name count = apply2(graph, "Gather", apply1(graph, "Shape", ids), integers(graph, 0, 1, &column));
     const struct name step = integers(graph, 0, 1, &column);
     return apply3(graph, "Range", from, apply2(graph, "Add", from, count), step);
 }
@@ -470,12 +465,9 @@ bool onnx_bert(uint64_t seed, struct onnx_model *model)
                            embed(&graph, where, ONNX_BERT_LONGEST, HIDDEN));
     x = layer_norm(&graph, x, HIDDEN);
     for (int layer = 0; layer < ONNX_BERT_LAYERS; layer++) {
-        const struct name query =
-            split_heads(&graph, linear(&graph, x, HIDDEN, HIDDEN), HEADS, HIDDEN);
-        const struct name key =
-            split_heads(&graph, linear(&graph, x, HIDDEN, HIDDEN), HEADS, HIDDEN);
-        const struct name value =
-            split_heads(&graph, linear(&graph, x, HIDDEN, HIDDEN), HEADS, HIDDEN);
+        const struct name query = split_heads(&graph, linear(&graph, x, HIDDEN, HIDDEN), HEADS, HIDDEN);
+        const struct name key = split_heads(&graph, linear(&graph, x, HIDDEN, HIDDEN), HEADS, HIDDEN);
+        const struct name value = split_heads(&graph, linear(&graph, x, HIDDEN, HIDDEN), HEADS, HIDDEN);
         const struct name seen = attend(&graph, query, key, value, bias, HIDDEN / HEADS);
         const struct name mixed = linear(&graph, merge_heads(&graph, seen, HIDDEN), HIDDEN, HIDDEN);
         x = layer_norm(&graph, apply2(&graph, "Add", x, mixed), HIDDEN);
@@ -488,8 +480,7 @@ bool onnx_bert(uint64_t seed, struct onnx_model *model)
 }
 
 /* Appends the new entries to a layer's past. The result is also an output of the graph. */
-static struct name grow_cache(struct graph *graph, struct name fresh_part, const char *what,
-                              int layer)
+static struct name grow_cache(struct graph *graph, struct name fresh_part, const char *what, int layer)
 {
     char stem[32];
     (void)snprintf(stem, sizeof(stem), "past_%s", what);
@@ -515,23 +506,18 @@ bool onnx_gpt(uint64_t seed, struct onnx_model *model)
 
     const int64_t third = 2;
     const struct name past =
-        apply2(&graph, "Gather", apply1(&graph, "Shape", numbered("past_key", 0)),
-               integers(&graph, 0, 1, &third));
+        apply2(&graph, "Gather", apply1(&graph, "Shape", numbered("past_key", 0)), integers(&graph, 0, 1, &third));
     struct name x = apply2(&graph, "Add", embed(&graph, ids, ONNX_GPT_WORDS, HIDDEN),
                            embed(&graph, positions(&graph, ids, past), ONNX_GPT_LONGEST, HIDDEN));
     for (int layer = 0; layer < ONNX_GPT_LAYERS; layer++) {
         const struct name inner = layer_norm(&graph, x, HIDDEN);
-        const struct name query =
-            split_heads(&graph, linear(&graph, inner, HIDDEN, HIDDEN), HEADS, HIDDEN);
-        const struct name key =
-            split_heads(&graph, linear(&graph, inner, HIDDEN, HIDDEN), HEADS, HIDDEN);
-        const struct name value =
-            split_heads(&graph, linear(&graph, inner, HIDDEN, HIDDEN), HEADS, HIDDEN);
+        const struct name query = split_heads(&graph, linear(&graph, inner, HIDDEN, HIDDEN), HEADS, HIDDEN);
+        const struct name key = split_heads(&graph, linear(&graph, inner, HIDDEN, HIDDEN), HEADS, HIDDEN);
+        const struct name value = split_heads(&graph, linear(&graph, inner, HIDDEN, HIDDEN), HEADS, HIDDEN);
         const struct name keys = grow_cache(&graph, key, "key", layer);
         const struct name values = grow_cache(&graph, value, "value", layer);
         const struct name seen = attend(&graph, query, keys, values, none, HIDDEN / HEADS);
-        x = apply2(&graph, "Add", x,
-                   linear(&graph, merge_heads(&graph, seen, HIDDEN), HIDDEN, HIDDEN));
+        x = apply2(&graph, "Add", x, linear(&graph, merge_heads(&graph, seen, HIDDEN), HIDDEN, HIDDEN));
         x = apply2(&graph, "Add", x, feed_forward(&graph, layer_norm(&graph, x, HIDDEN), HIDDEN));
     }
     x = layer_norm(&graph, x, HIDDEN);
@@ -544,8 +530,8 @@ bool onnx_gpt(uint64_t seed, struct onnx_model *model)
 
 /* A convolution of `size` x `size` that keeps the image's size, or halves it with a stride of 2; batch norm folded
  * in. */
-static struct name convolution(struct graph *graph, struct name x, int64_t in, int64_t out,
-                               int64_t size, int64_t stride, int64_t groups)
+static struct name convolution(struct graph *graph, struct name x, int64_t in, int64_t out, int64_t size,
+                               int64_t stride, int64_t groups)
 {
     const struct shape shape = {4, {out, in / groups, size, size}};
     const struct name kernel = weight(graph, shape, in / groups * size * size / 2 + 1);
@@ -567,8 +553,8 @@ static struct name relu6(struct graph *graph, struct name x)
 }
 
 /* A bottleneck: widens by `factor`, filters each channel, narrows again, and adds the input if the shapes agree. */
-static struct name bottleneck(struct graph *graph, struct name x, int64_t in, int64_t out,
-                              int64_t factor, int64_t stride)
+static struct name bottleneck(struct graph *graph, struct name x, int64_t in, int64_t out, int64_t factor,
+                              int64_t stride)
 {
     const int64_t wide = in * factor;
     struct name y = x;
@@ -585,8 +571,7 @@ bool onnx_mobilenet(uint64_t seed, struct onnx_model *model)
     static const struct {
         int64_t factor, channels, repeats, stride;
     } stages[] = {
-        {1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2},  {6, 64, 4, 2},
-        {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
+        {1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1},
     };
     struct graph graph = {.random = seed};
     const struct name image = {"image"};

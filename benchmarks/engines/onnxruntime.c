@@ -83,9 +83,8 @@ static bool start_weir(struct program *program, OrtSessionOptions *options)
     config.heap = program->heap;
     return fine(weir_onnxruntime_create(&config, &program->binding), "no binding") &&
            fine(weir_onnxruntime_attach(program->binding, program->env), "not attached") &&
-           fine(weir_onnxruntime_session_options(
-                    program->binding, options,
-                    program->prepacking ? 0 : WEIR_ONNXRUNTIME_NO_PREPACKING),
+           fine(weir_onnxruntime_session_options(program->binding, options,
+                                                 program->prepacking ? 0 : WEIR_ONNXRUNTIME_NO_PREPACKING),
                 "no options");
 }
 
@@ -108,24 +107,19 @@ static bool open_engine(void *ctx, enum meter_side side)
         return false;
     }
     const struct onnx_api *ort = &program->ort;
-    bool opened =
-        good(program, ort->CreateEnv(ORT_ERROR, "weir", &program->env), "no environment") &&
-        good(program, ort->CreateSessionOptions(&options), "no options") &&
-        good(program, ort->SetIntraOpNumThreads(options, program->threads), "threads");
+    bool opened = good(program, ort->CreateEnv(ORT_ERROR, "weir", &program->env), "no environment") &&
+                  good(program, ort->CreateSessionOptions(&options), "no options") &&
+                  good(program, ort->SetIntraOpNumThreads(options, program->threads), "threads");
     if (opened && side == METER_OWN && !program->prepacking) {
-        opened =
-            good(program, ort->AddSessionConfigEntry(options, "session.disable_prepacking", "1"),
-                 "prepacking");
+        opened = good(program, ort->AddSessionConfigEntry(options, "session.disable_prepacking", "1"), "prepacking");
     }
-    opened =
-        opened && (side == METER_OWN || start_weir(program, options)) &&
-        good(program,
-             ort->CreateSessionFromArray(program->env, program->model.bytes, program->model.size,
-                                         options, &program->session),
-             "no session") &&
-        good(program, ort->CreateCpuMemoryInfo(0, 0, &program->memory), "no memory info") &&
-        good(program, ort->CreateAllocator(program->session, program->memory, &program->tensors),
-             "no allocator");
+    opened = opened && (side == METER_OWN || start_weir(program, options)) &&
+             good(program,
+                  ort->CreateSessionFromArray(program->env, program->model.bytes, program->model.size, options,
+                                              &program->session),
+                  "no session") &&
+             good(program, ort->CreateCpuMemoryInfo(0, 0, &program->memory), "no memory info") &&
+             good(program, ort->CreateAllocator(program->session, program->memory, &program->tensors), "no allocator");
     ort->ReleaseSessionOptions(options);
     return opened;
 }
@@ -168,13 +162,10 @@ static uint64_t random_below(uint64_t place, uint64_t below)
 }
 
 /* Makes a tensor from the session's allocator; *data points to its elements. */
-static OrtValue *tensor(const struct program *program, int type, size_t rank, const int64_t *dims,
-                        void **data)
+static OrtValue *tensor(const struct program *program, int type, size_t rank, const int64_t *dims, void **data)
 {
     OrtValue *value = NULL;
-    if (!good(program,
-              program->ort.CreateTensorAsOrtValue(program->tensors, dims, rank, type, &value),
-              "no tensor")) {
+    if (!good(program, program->ort.CreateTensorAsOrtValue(program->tensors, dims, rank, type, &value), "no tensor")) {
         return NULL;
     }
     if (!good(program, program->ort.GetTensorMutableData(value, data), "no data")) {
@@ -192,30 +183,27 @@ static bool add_digest(const struct program *program, OrtValue *value, uint64_t 
     if (!good(program, program->ort.GetTensorTypeAndShape(value, &info), "no shape")) {
         return false;
     }
-    const bool counted =
-        good(program, program->ort.GetTensorShapeElementCount(info, &count), "no size");
+    const bool counted = good(program, program->ort.GetTensorShapeElementCount(info, &count), "no size");
     program->ort.ReleaseTensorTypeAndShapeInfo(info);
     if (!counted || !good(program, program->ort.GetTensorMutableData(value, &data), "no data")) {
         return false;
     }
-    *digest = meter_digest(*digest, data,
-                           count * sizeof(float)); /* every output of these graphs is float */
+    *digest = meter_digest(*digest, data, count * sizeof(float)); /* every output of these graphs is float */
     return true;
 }
 
 /* Runs an inference. The engine allocates the outputs from the session's allocator. */
-static bool run(const struct program *program, const char *const *input_names,
-                OrtValue *const *inputs, size_t input_count, const char *const *output_names,
-                OrtValue **outputs, size_t output_count, uint64_t *digest)
+static bool run(const struct program *program, const char *const *input_names, OrtValue *const *inputs,
+                size_t input_count, const char *const *output_names, OrtValue **outputs, size_t output_count,
+                uint64_t *digest)
 {
     if (digest != NULL) {
         *digest = 0;
     }
-    bool ran =
-        good(program,
-             program->ort.Run(program->session, NULL, input_names, (const OrtValue *const *)inputs,
-                              input_count, output_names, output_count, outputs),
-             "Run");
+    bool ran = good(program,
+                    program->ort.Run(program->session, NULL, input_names, (const OrtValue *const *)inputs, input_count,
+                                     output_names, output_count, outputs),
+                    "Run");
     for (size_t i = 0; ran && digest != NULL && i < output_count; i++) {
         ran = add_digest(program, outputs[i], digest);
     }
@@ -232,13 +220,11 @@ static bool bert_step(struct program *program, size_t step, uint64_t *digest)
     void *ids = NULL;
     void *mask = NULL;
     OrtValue *output = NULL;
-    OrtValue *inputs[] = {tensor(program, ORT_INT64, 2, dims, &ids),
-                          tensor(program, ORT_FLOAT, 2, dims, &mask)};
+    OrtValue *inputs[] = {tensor(program, ORT_INT64, 2, dims, &ids), tensor(program, ORT_FLOAT, 2, dims, &mask)};
     bool ran = inputs[0] != NULL && inputs[1] != NULL;
     for (int64_t i = 0; ran && i < batch * length; i++) {
         ((int64_t *)ids)[i] = (int64_t)random_below(step << 32 | (uint64_t)i, ONNX_BERT_WORDS);
-        ((float *)mask)[i] =
-            i % length < length - i / length ? 1.0f : 0.0f; /* later rows are shorter */
+        ((float *)mask)[i] = i % length < length - i / length ? 1.0f : 0.0f; /* later rows are shorter */
     }
     ran = ran && run(program, input_names, inputs, 2, output_names, &output, 1, digest);
     drop(program, inputs, 2);
@@ -271,11 +257,7 @@ static bool mobilenet_step(struct program *program, size_t step, uint64_t *diges
 /* Runs a step of the decoder: a prompt, or one token with the cached tokens. A new prompt begins every 24 steps. */
 static bool gpt_step(struct program *program, size_t step, uint64_t *digest)
 {
-    enum {
-        CACHES = 2 * ONNX_GPT_LAYERS,
-        INPUTS = 1 + CACHES,
-        HEAD = ONNX_GPT_HIDDEN / ONNX_GPT_HEADS
-    };
+    enum { CACHES = 2 * ONNX_GPT_LAYERS, INPUTS = 1 + CACHES, HEAD = ONNX_GPT_HIDDEN / ONNX_GPT_HEADS };
     _Static_assert((int)INPUTS <= (int)MOST_VALUES, "names and values");
     static char texts[2][MOST_VALUES][24];
     const char *names[2][MOST_VALUES] = {{"ids"}, {"scores"}};
@@ -321,10 +303,8 @@ static bool gpt_step(struct program *program, size_t step, uint64_t *digest)
 
 static const struct graph graphs[] = {
     {"bert", "BERT-shaped encoder, batch 1 to 8, sequences 17 to 256", onnx_bert, bert_step},
-    {"mobilenet", "MobileNetV2-shaped network, batch 1 to 8, images 128 to 288", onnx_mobilenet,
-     mobilenet_step},
-    {"gpt", "GPT-shaped decoder, prompts of 32 to 231, caches growing token by token", onnx_gpt,
-     gpt_step},
+    {"mobilenet", "MobileNetV2-shaped network, batch 1 to 8, images 128 to 288", onnx_mobilenet, mobilenet_step},
+    {"gpt", "GPT-shaped decoder, prompts of 32 to 231, caches growing token by token", onnx_gpt, gpt_step},
 };
 
 static bool step_engine(void *ctx, size_t step, uint64_t *digest)
@@ -337,20 +317,18 @@ static bool step_engine(void *ctx, size_t step, uint64_t *digest)
 
 static void usage(FILE *to)
 {
-    (void)fprintf(
-        to,
-        "usage: engine_onnxruntime [options] [bert] [mobilenet] [gpt]\n"
-        "Runs ONNX Runtime on graphs with changing shapes, with its own allocator and with weir.\n"
-        "  --library FILE    libonnxruntime.so (%s)\n"
-        "  --no-prepacking   kernels use weights as the model has them\n"
-        "  --threads N       of one operator (1)\n"
-        "  --inferences N    of a round (48)\n"
-        "%s",
-        WEIR_ENGINES_DIR "/onnxruntime/libonnxruntime.so", meter_options_help());
+    (void)fprintf(to,
+                  "usage: engine_onnxruntime [options] [bert] [mobilenet] [gpt]\n"
+                  "Runs ONNX Runtime on graphs with changing shapes, with its own allocator and with weir.\n"
+                  "  --library FILE    libonnxruntime.so (%s)\n"
+                  "  --no-prepacking   kernels use weights as the model has them\n"
+                  "  --threads N       of one operator (1)\n"
+                  "  --inferences N    of a round (48)\n"
+                  "%s",
+                  WEIR_ENGINES_DIR "/onnxruntime/libonnxruntime.so", meter_options_help());
 }
 
-static int run_graph(const struct graph *graph, struct program program,
-                     const struct meter_options *options)
+static int run_graph(const struct graph *graph, struct program program, const struct meter_options *options)
 {
     char name[256];
     program.graph = graph;
@@ -358,8 +336,7 @@ static int run_graph(const struct graph *graph, struct program program,
         (void)fprintf(stderr, "no memory for a graph\n");
         return EXIT_FAILURE;
     }
-    (void)snprintf(name, sizeof(name), "ONNX Runtime, %s%s", graph->text,
-                   program.prepacking ? "" : ", no prepacking");
+    (void)snprintf(name, sizeof(name), "ONNX Runtime, %s%s", graph->text, program.prepacking ? "" : ", no prepacking");
     const struct meter_engine engine = {.name = name,
                                         .steps = (size_t)program.inferences,
                                         .ctx = &program,
@@ -392,8 +369,7 @@ int main(int argc, char **argv)
             continue;
         }
         size_t graph = 0;
-        while (graph < sizeof(graphs) / sizeof(graphs[0]) &&
-               strcmp(argv[i], graphs[graph].name) != 0) {
+        while (graph < sizeof(graphs) / sizeof(graphs[0]) && strcmp(argv[i], graphs[graph].name) != 0) {
             graph++;
         }
         if (graph < sizeof(graphs) / sizeof(graphs[0])) {
@@ -419,8 +395,7 @@ int main(int argc, char **argv)
     }
     int status = EXIT_SUCCESS;
     for (size_t graph = 0; graph < sizeof(graphs) / sizeof(graphs[0]); graph++) {
-        if ((!any || wanted[graph]) &&
-            run_graph(&graphs[graph], program, &options) != EXIT_SUCCESS) {
+        if ((!any || wanted[graph]) && run_graph(&graphs[graph], program, &options) != EXIT_SUCCESS) {
             status = EXIT_FAILURE;
         }
     }

@@ -142,8 +142,7 @@ struct graph {
     int before, tokens; /* tokens in the cache, and new tokens */
 };
 
-static struct ggml_tensor *normed(struct graph *g, struct ggml_tensor *x,
-                                  struct ggml_tensor *weight)
+static struct ggml_tensor *normed(struct graph *g, struct ggml_tensor *x, struct ggml_tensor *weight)
 {
     return ggml_mul(g->context, ggml_rms_norm(g->context, x, 1e-5F), weight);
 }
@@ -151,31 +150,27 @@ static struct ggml_tensor *normed(struct graph *g, struct ggml_tensor *x,
 /* Writes the new tokens' rows into the cache. */
 static void store(struct graph *g, struct ggml_tensor *cache, struct ggml_tensor *rows)
 {
-    struct ggml_tensor *place = ggml_view_2d(g->context, cache, TRANSFORMER_WIDTH, g->tokens,
-                                             cache->nb[1], (size_t)g->before * cache->nb[1]);
+    struct ggml_tensor *place =
+        ggml_view_2d(g->context, cache, TRANSFORMER_WIDTH, g->tokens, cache->nb[1], (size_t)g->before * cache->nb[1]);
     ggml_build_forward_expand(g->graph, ggml_cpy(g->context, rows, place));
 }
 
 /* Returns the cached rows by head: [HEAD, tokens, heads]. */
 static struct ggml_tensor *by_head(struct graph *g, struct ggml_tensor *cache)
 {
-    struct ggml_tensor *all =
-        ggml_view_3d(g->context, cache, HEAD, TRANSFORMER_HEADS, g->before + g->tokens,
-                     HEAD * sizeof(float), cache->nb[1], 0);
+    struct ggml_tensor *all = ggml_view_3d(g->context, cache, HEAD, TRANSFORMER_HEADS, g->before + g->tokens,
+                                           HEAD * sizeof(float), cache->nb[1], 0);
     return ggml_permute(g->context, all, 0, 2, 1, 3);
 }
 
-static struct ggml_tensor *attention(struct graph *g, const struct transformer_layer *layer,
-                                     struct ggml_tensor *x, struct ggml_tensor *k_cache,
-                                     struct ggml_tensor *v_cache)
+static struct ggml_tensor *attention(struct graph *g, const struct transformer_layer *layer, struct ggml_tensor *x,
+                                     struct ggml_tensor *k_cache, struct ggml_tensor *v_cache)
 {
     struct ggml_context *c = g->context;
     store(g, k_cache, ggml_mul_mat(c, layer->k, x));
     store(g, v_cache, ggml_mul_mat(c, layer->v, x));
-    struct ggml_tensor *q =
-        ggml_reshape_3d(c, ggml_mul_mat(c, layer->q, x), HEAD, TRANSFORMER_HEADS, g->tokens);
-    struct ggml_tensor *scores =
-        ggml_mul_mat(c, by_head(g, k_cache), ggml_permute(c, q, 0, 2, 1, 3));
+    struct ggml_tensor *q = ggml_reshape_3d(c, ggml_mul_mat(c, layer->q, x), HEAD, TRANSFORMER_HEADS, g->tokens);
+    struct ggml_tensor *scores = ggml_mul_mat(c, by_head(g, k_cache), ggml_permute(c, q, 0, 2, 1, 3));
     scores = ggml_scale(c, scores, 1.0F / sqrtf((float)HEAD));
     scores = ggml_soft_max(c, ggml_diag_mask_inf(c, scores, g->before));
     struct ggml_tensor *v = ggml_cont(c, ggml_transpose(c, by_head(g, v_cache)));
@@ -183,26 +178,22 @@ static struct ggml_tensor *attention(struct graph *g, const struct transformer_l
     return ggml_mul_mat(c, layer->o, ggml_cont_2d(c, mixed, TRANSFORMER_WIDTH, g->tokens));
 }
 
-static struct ggml_tensor *feed_forward(struct graph *g, const struct transformer_layer *layer,
-                                        struct ggml_tensor *x)
+static struct ggml_tensor *feed_forward(struct graph *g, const struct transformer_layer *layer, struct ggml_tensor *x)
 {
     struct ggml_context *c = g->context;
     return ggml_mul_mat(c, layer->down, ggml_silu(c, ggml_mul_mat(c, layer->up, x)));
 }
 
-static struct ggml_tensor *build(struct graph *g, const struct transformer_session *session,
-                                 struct ggml_tensor *x)
+static struct ggml_tensor *build(struct graph *g, const struct transformer_session *session, struct ggml_tensor *x)
 {
     struct ggml_context *c = g->context;
     const struct transformer *model = session->model;
     for (int i = 0; i < TRANSFORMER_LAYERS; i++) {
         const struct transformer_layer *layer = &model->layers[i];
-        x = ggml_add(c, x,
-                     attention(g, layer, normed(g, x, layer->norm), session->k[i], session->v[i]));
+        x = ggml_add(c, x, attention(g, layer, normed(g, x, layer->norm), session->k[i], session->v[i]));
         x = ggml_add(c, x, feed_forward(g, layer, normed(g, x, layer->inner_norm)));
     }
-    struct ggml_tensor *last =
-        ggml_view_2d(c, x, TRANSFORMER_WIDTH, 1, x->nb[1], (size_t)(g->tokens - 1) * x->nb[1]);
+    struct ggml_tensor *last = ggml_view_2d(c, x, TRANSFORMER_WIDTH, 1, x->nb[1], (size_t)(g->tokens - 1) * x->nb[1]);
     struct ggml_tensor *logits = ggml_mul_mat(c, model->output, normed(g, last, model->norm));
     ggml_set_output(logits);
     ggml_build_forward_expand(g->graph, logits);
@@ -226,11 +217,10 @@ static bool place(struct transformer_session *session, struct ggml_cgraph *graph
     return false;
 }
 
-bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens,
-                      uint64_t seed, float *logits)
+bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens, uint64_t seed,
+                      float *logits)
 {
-    struct graph g = {
-        .context = describe_in(session->graph), .before = session->used, .tokens = tokens};
+    struct graph g = {.context = describe_in(session->graph), .before = session->used, .tokens = tokens};
     if (g.context == NULL || tokens < 1 || tokens > session->length - session->used) {
         ggml_free(g.context);
         return false;

@@ -41,8 +41,7 @@ struct transformer {
 
 struct transformer_session {
     const struct transformer *model;
-    ggml_backend_buffer_t descriptions,
-        graph; /* memory for the context of the graph; reused by each evaluation */
+    ggml_backend_buffer_t descriptions, graph; /* memory for the context of the graph; reused by each evaluation */
     struct ggml_context *context;
     ggml_backend_buffer_type_t type;
     ggml_backend_buffer_t buffer;
@@ -58,8 +57,8 @@ bool transformer_begin(struct transformer_session *session, const struct transfo
                        ggml_backend_buffer_type_t type, int length);
 /* Evaluates `tokens` further tokens, which are generated from the seed. `logits` has TRANSFORMER_VOCABULARY elements.
  * A call that fails may be repeated. */
-bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens,
-                      uint64_t seed, float *logits);
+bool transformer_eval(struct transformer_session *session, ggml_backend_t backend, int tokens, uint64_t seed,
+                      float *logits);
 void transformer_end(struct transformer_session *session);
 
 #endif

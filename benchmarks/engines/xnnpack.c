@@ -50,8 +50,7 @@ static bool start_weir(struct session *session)
 
 static void *tensor_alloc(struct session *session, size_t bytes)
 {
-    return session->heap != NULL ? weir_heap_alloc(session->heap, bytes)
-                                 : malloc(bytes + XNN_EXTRA_BYTES);
+    return session->heap != NULL ? weir_heap_alloc(session->heap, bytes) : malloc(bytes + XNN_EXTRA_BYTES);
 }
 
 static void tensor_free(struct session *session, void *tensor)
@@ -66,19 +65,17 @@ static void tensor_free(struct session *session, void *tensor)
 static bool load_weights(struct session *session)
 {
     const size_t bytes = mobilenet_weights_bytes(&session->net);
-    session->weights = session->heap != NULL ? weir_heap_alloc_long_lived(session->heap, bytes, 64)
-                                             : malloc(bytes + XNN_EXTRA_BYTES);
+    session->weights =
+        session->heap != NULL ? weir_heap_alloc_long_lived(session->heap, bytes, 64) : malloc(bytes + XNN_EXTRA_BYTES);
     if (session->weights != NULL) {
         mobilenet_fill(&session->net, session->weights, SEED);
     }
     return session->weights != NULL;
 }
 
-static enum xnn_status infer(const struct session *session, struct shape shape, float *input,
-                             float *output)
+static enum xnn_status infer(const struct session *session, struct shape shape, float *input, float *output)
 {
-    const struct xnn_external_value tensors[] = {{MOBILENET_INPUT, input},
-                                                 {MOBILENET_OUTPUT, output}};
+    const struct xnn_external_value tensors[] = {{MOBILENET_INPUT, input}, {MOBILENET_OUTPUT, output}};
     xnn_runtime_t runtime = NULL;
     enum xnn_status status = mobilenet_runtime(&session->net, shape.batch, shape.side, &runtime);
     if (status == xnn_status_success) {
@@ -117,8 +114,8 @@ static bool end(struct session *session)
     }
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
     return weir_xnnpack_allocator_fini(&session->allocator) == WEIR_OK &&
-           weir_heap_get_stats(session->heap, &stats) == WEIR_OK && stats.live_blocks == 0 &&
-           stats.bad_frees == 0 && weir_heap_destroy(session->heap) == WEIR_OK;
+           weir_heap_get_stats(session->heap, &stats) == WEIR_OK && stats.live_blocks == 0 && stats.bad_frees == 0 &&
+           weir_heap_destroy(session->heap) == WEIR_OK;
 }
 
 /* --- the meter --- */
@@ -127,8 +124,7 @@ static bool engine_open(void *ctx, enum meter_side side)
 {
     struct session *session = ctx;
     *session = (struct session){.net = {.divisor = 1}};
-    const bool started =
-        side == METER_WEIR ? start_weir(session) : xnn_initialize(NULL) == xnn_status_success;
+    const bool started = side == METER_WEIR ? start_weir(session) : xnn_initialize(NULL) == xnn_status_success;
     if (!started || !load_weights(session)) {
         (void)fputs("engine_xnnpack: it does not start\n", stderr);
         return false;
@@ -144,7 +140,7 @@ static bool engine_step(void *ctx, size_t step, uint64_t *digest)
     }
     char why[512] = "";
     if (session->heap != NULL) {
-        (void)weir_heap_explain(session->heap, why, sizeof why);
+        (void)weir_heap_explain(session->heap, why, sizeof(why));
     }
     (void)fprintf(stderr, "engine_xnnpack: request %zu failed. %s\n", step, why);
     return false;
@@ -174,7 +170,7 @@ int main(int argc, char **argv)
     struct session session;
     const struct meter_engine engine = {
         .name = "XNNPACK, MobileNetV2, batch 1 to 8, 128 to 288 pixels",
-        .steps = sizeof shapes / sizeof shapes[0],
+        .steps = sizeof(shapes) / sizeof(shapes[0]),
         .ctx = &session,
         .open = engine_open,
         .step = engine_step,

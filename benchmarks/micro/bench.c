@@ -100,15 +100,13 @@ void bench_mallocs_prepare(char **arguments)
     struct bench_malloc ignored;
     const char *why = NULL;
     const char *tunables = getenv("GLIBC_TUNABLES");
-    if (bench_malloc_find("jemalloc", &ignored, &why) ||
-        (tunables != NULL && strstr(tunables, TUNABLE) != NULL)) {
+    if (bench_malloc_find("jemalloc", &ignored, &why) || (tunables != NULL && strstr(tunables, TUNABLE) != NULL)) {
         return;
     }
     char setting[1024];
-    int length = snprintf(setting, sizeof(setting), "%s%s" TUNABLE_SETTING,
-                          tunables != NULL ? tunables : "", tunables != NULL ? ":" : "");
-    if (length > 0 && (size_t)length < sizeof(setting) &&
-        setenv("GLIBC_TUNABLES", setting, 1) == 0) {
+    int length = snprintf(setting, sizeof(setting), "%s%s" TUNABLE_SETTING, tunables != NULL ? tunables : "",
+                          tunables != NULL ? ":" : "");
+    if (length > 0 && (size_t)length < sizeof(setting) && setenv("GLIBC_TUNABLES", setting, 1) == 0) {
         (void)execv("/proc/self/exe", arguments);
     }
     /* The program continues without jemalloc; bench_malloc_find reports that when jemalloc is requested. */

@@ -24,13 +24,13 @@ extern "C" {
 /* --- rows --- */
 
 enum bench_kind {
-    BENCH_EMPTY,  /* no allocator: the cost of the loop */
-    BENCH_POOL,   /* a strategy behind weir's pool, over a null device */
-    BENCH_HEAP,   /* weir's heap of ordinary memory */
-    BENCH_HOST,   /* weir's pool of pinned host memory; its memory may be unpinned where the process may not pin */
-    BENCH_TLSF,   /* tlsf.h, without a lock: for one thread */
+    BENCH_EMPTY,     /* no allocator: the cost of the loop */
+    BENCH_POOL,      /* a strategy behind weir's pool, over a null device */
+    BENCH_HEAP,      /* weir's heap of ordinary memory */
+    BENCH_HOST,      /* weir's pool of pinned host memory; its memory may be unpinned where the process may not pin */
+    BENCH_TLSF,      /* tlsf.h, without a lock: for one thread */
     BENCH_TLSF_SPIN, /* tlsf.h behind a spin lock */
-    BENCH_MALLOC, /* the malloc of the row's name */
+    BENCH_MALLOC,    /* the malloc of the row's name */
 };
 
 /* One allocator that the programs measure. */

@@ -65,12 +65,12 @@ static struct piece *new_piece(struct model *model)
         return calloc(1, sizeof(*piece));
     }
     model->unused = piece->next;
-    *piece = (struct piece){ .taken = false };
+    *piece = (struct piece){.taken = false};
     return piece;
 }
 
-static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
-                              weir_lane lane, weir_tick tick, void **region)
+static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
+                              weir_tick tick, void **region)
 {
     struct model *model = state;
     struct piece *piece = new_piece(model);
@@ -89,8 +89,7 @@ static weir_status region_add(void *state, uint64_t address, uint64_t size, uint
     return WEIR_OK;
 }
 
-static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size,
-                         uint64_t align, weir_range *range)
+static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
 {
     struct model *model = state;
     const uint64_t bytes = (size + GRANULE - 1) & ~(GRANULE - 1);
@@ -124,7 +123,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     piece->record.address = node->address;
     piece->record.size = bytes;
     __atomic_store_n(&piece->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
-    *range = (weir_range){ .address = node->address, .size = bytes, .token = piece };
+    *range = (weir_range){.address = node->address, .size = bytes, .token = piece};
     return WEIR_OK;
 }
 

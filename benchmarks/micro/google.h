@@ -21,8 +21,7 @@ inline std::int64_t fixed_pairs = 0;
 /* Adds a row that gives the reason why it has no figures. */
 inline void enter_absent(const std::string &name, const std::string &why)
 {
-    benchmark::RegisterBenchmark(
-        name.c_str(), [why](benchmark::State &state) { state.SkipWithError(why.c_str()); });
+    benchmark::RegisterBenchmark(name.c_str(), [why](benchmark::State &state) { state.SkipWithError(why.c_str()); });
 }
 
 /* Applies --pairs to an entry. */
@@ -33,8 +32,7 @@ inline benchmark::internal::Benchmark *finish_entry(benchmark::internal::Benchma
 
 /* Runs the benchmarks; returns the exit status for main. `defaults` are put before the user's arguments, so that the
  * user's override them. `enter` registers the benchmarks. */
-inline int run_benchmarks(int count, char **arguments, std::vector<std::string> defaults,
-                          void (*enter)())
+inline int run_benchmarks(int count, char **arguments, std::vector<std::string> defaults, void (*enter)())
 {
     static const std::string pairs = "--pairs=";
     bench_mallocs_prepare(arguments);

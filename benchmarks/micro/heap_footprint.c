@@ -69,7 +69,7 @@ static uint64_t private_bytes(void)
 {
     char text[4096];
     const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-    const ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+    const ssize_t length = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
     require(length > 0, "no /proc/self/smaps_rollup");
     (void)close(file);
     text[length] = '\0';
@@ -128,8 +128,8 @@ static uint64_t peak_of(const struct trace *trace, uint64_t *sizes)
     return peak;
 }
 
-static void play_round(struct player *player, const struct trace *trace, void **blocks, const uint64_t *sizes, bool looks,
-                       uint64_t before, struct figures *figures)
+static void play_round(struct player *player, const struct trace *trace, void **blocks, const uint64_t *sizes,
+                       bool looks, uint64_t before, struct figures *figures)
 {
     uint64_t live = 0;
     unsigned since = 0;
@@ -163,8 +163,8 @@ static void play_round(struct player *player, const struct trace *trace, void **
 
 static struct figures play(struct player *player, const struct trace *trace, bool looks)
 {
-    void **blocks = calloc(trace->block_count + 1, sizeof *blocks);
-    uint64_t *sizes = calloc(trace->block_count + 1, sizeof *sizes);
+    void **blocks = calloc(trace->block_count + 1, sizeof(*blocks));
+    uint64_t *sizes = calloc(trace->block_count + 1, sizeof(*sizes));
     require(blocks != NULL && sizes != NULL, "no memory");
     struct figures figures = {.live = peak_of(trace, sizes)};
     if (player->heap == NULL && strcmp(player->name, "weir") == 0) {
@@ -173,7 +173,7 @@ static struct figures play(struct player *player, const struct trace *trace, boo
     for (uint32_t i = 0; i < trace->block_count; i++) {
         blocks[i] = player; /* populates the pages of the table */
     }
-    memset(blocks, 0, trace->block_count * sizeof *blocks);
+    memset(blocks, 0, trace->block_count * sizeof(*blocks));
     const uint64_t before = looks ? private_bytes() : 0;
     struct used last = used_now();
     for (uint64_t round = 0; round < rounds; round++) {
@@ -205,14 +205,14 @@ static struct figures run(struct player player, const struct trace *trace, bool 
     require(child >= 0, "no process");
     if (child == 0) {
         figures = play(&player, trace, looks);
-        require(write(ends[1], &figures, sizeof figures) == (ssize_t)sizeof figures, "cannot write");
+        require(write(ends[1], &figures, sizeof(figures)) == (ssize_t)sizeof(figures), "cannot write");
         _exit(EXIT_SUCCESS);
     }
     (void)close(ends[1]);
-    const ssize_t got = read(ends[0], &figures, sizeof figures);
+    const ssize_t got = read(ends[0], &figures, sizeof(figures));
     (void)close(ends[0]);
     int status = 0;
-    require(waitpid(child, &status, 0) == child && got == (ssize_t)sizeof figures && status == 0, "a run failed");
+    require(waitpid(child, &status, 0) == child && got == (ssize_t)sizeof(figures) && status == 0, "a run failed");
     return figures;
 }
 
@@ -250,10 +250,11 @@ static void print_all(const char *path)
         (void)fprintf(stderr, "%s\n", error.message);
         exit(EXIT_FAILURE);
     }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct player player = {.name = names[i]};
         const char *why = "";
-        if ((only == NULL || strcmp(only, names[i]) == 0) && (i == 0 || bench_malloc_find(names[i], &player.functions, &why))) {
+        if ((only == NULL || strcmp(only, names[i]) == 0) &&
+            (i == 0 || bench_malloc_find(names[i], &player.functions, &why))) {
             print(path, player, trace);
         }
     }
@@ -283,14 +284,13 @@ static bool take_option(const char *name, const char *value)
 
 int main(int count, char **arguments)
 {
-    static const char *const bundled[] = {"ort_mobilenetv2_dyn_batch_res", "ort_unet_dyn_res", "ort_resnet18_dyn_weights",
-                                          "ort_bert6_dyn_seq", "ort_gpt6_kvcache_decode", "xnnpack_mobilenetv2_dyn",
-                                          "opencv_mobilenetv2_dyn", "llama_ctx_dyn"};
+    static const char *const bundled[] = {
+        "ort_mobilenetv2_dyn_batch_res", "ort_unet_dyn_res",        "ort_resnet18_dyn_weights", "ort_bert6_dyn_seq",
+        "ort_gpt6_kvcache_decode",       "xnnpack_mobilenetv2_dyn", "opencv_mobilenetv2_dyn",   "llama_ctx_dyn"};
     int at = 1;
     for (; at < count && arguments[at][0] == '-'; at += 2) {
         if (at + 1 == count || !take_option(arguments[at], arguments[at + 1])) {
-            (void)fprintf(stderr,
-                          "usage: micro_heap_footprint [--rounds N] [--repeat N] [--only NAME] [TRACE...]\n");
+            (void)fprintf(stderr, "usage: micro_heap_footprint [--rounds N] [--repeat N] [--only NAME] [TRACE...]\n");
             return EXIT_FAILURE;
         }
     }
@@ -300,9 +300,9 @@ int main(int count, char **arguments)
     for (int i = at; i < count; i++) {
         print_all(arguments[i]);
     }
-    for (size_t i = 0; at == count && i < sizeof bundled / sizeof bundled[0]; i++) {
+    for (size_t i = 0; at == count && i < sizeof(bundled) / sizeof(bundled[0]); i++) {
         char path[512];
-        (void)snprintf(path, sizeof path, "%s/%s.wtr.xz", BENCH_TRACES, bundled[i]);
+        (void)snprintf(path, sizeof(path), "%s/%s.wtr.xz", BENCH_TRACES, bundled[i]);
         print_all(path);
     }
     return EXIT_SUCCESS;

@@ -124,8 +124,8 @@ void enter_all()
 
 int main(int count, char **arguments)
 {
-    return run_benchmarks(count, arguments,
-                          {"--benchmark_repetitions=5", "--benchmark_report_aggregates_only=true",
-                           "--benchmark_min_time=0.05"},
-                          enter_all);
+    return run_benchmarks(
+        count, arguments,
+        {"--benchmark_repetitions=5", "--benchmark_report_aggregates_only=true", "--benchmark_min_time=0.05"},
+        enter_all);
 }

@@ -60,7 +60,7 @@ static uint64_t log_uniform(uint64_t *seed, unsigned low, unsigned high)
     const double x = unit(seed) * (high - low);
     double value = (double)(UINT64_C(1) << (low + (unsigned)x));
     double rest = x - (double)(unsigned)x;
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         rest *= 2;
         if (rest >= 1) {
             rest -= 1;
@@ -90,7 +90,8 @@ static uint64_t odd_sizes(uint64_t *seed)
 static const struct mixture {
     const char *name;
     uint64_t (*size)(uint64_t *seed);
-} mixtures[] = {{"log-uniform 256 B-64 MiB", log_sizes}, {"powers of two 4 K-32 M", power_sizes}, {"odd sizes", odd_sizes}};
+} mixtures[] = {
+    {"log-uniform 256 B-64 MiB", log_sizes}, {"powers of two 4 K-32 M", power_sizes}, {"odd sizes", odd_sizes}};
 
 /* --- holders of memory --- */
 
@@ -165,8 +166,8 @@ static uint64_t held_jemalloc(struct holder *self)
 {
     uint64_t epoch = 1;
     size_t mapped = 0;
-    size_t size = sizeof mapped;
-    require(self->mallctl("epoch", NULL, NULL, &epoch, sizeof epoch) == 0 &&
+    size_t size = sizeof(mapped);
+    require(self->mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)) == 0 &&
                 self->mallctl("stats.mapped", &mapped, &size, NULL, 0) == 0,
             "jemalloc tells no statistics");
     self->most = mapped > self->most ? mapped : self->most;
@@ -199,7 +200,7 @@ struct block {
 /* Plays a mixture. Returns the peak live bytes. */
 static uint64_t play(struct holder *holder, const struct mixture *mixture)
 {
-    struct block *blocks = malloc(MOST_BLOCKS * sizeof *blocks);
+    struct block *blocks = malloc(MOST_BLOCKS * sizeof(*blocks));
     require(blocks != NULL, "no memory");
     uint64_t seed = first_seed * UINT64_C(0x9e3779b97f4a7c15);
     uint64_t live = 0;
@@ -276,7 +277,7 @@ static void print_models(const struct mixture *mixture, uint64_t pad)
     }
     void *symbol = library != NULL ? dlsym(library, "mallctl") : NULL;
     if (symbol != NULL) {
-        memcpy(&plain.mallctl, &symbol, sizeof plain.mallctl);
+        memcpy(&plain.mallctl, &symbol, sizeof(plain.mallctl));
         print(mixture, "jemalloc", pad != 0 ? "pad" : "-", &plain);
     }
 }
@@ -306,13 +307,14 @@ int main(int count, char **arguments)
 {
     for (int i = 1; i < count; i += 2) {
         if (i + 1 == count || !take_option(arguments[i], arguments[i + 1])) {
-            (void)fprintf(stderr, "usage: micro_host_footprint [--chunk MIB] [--live MIB] [--allocations N] [--seed N]\n");
+            (void)fprintf(stderr,
+                          "usage: micro_host_footprint [--chunk MIB] [--live MIB] [--allocations N] [--seed N]\n");
             return EXIT_FAILURE;
         }
     }
     bench_mallocs_prepare(arguments);
     (void)printf("%-26s %-14s %-4s %8s %9s %10s %10s\n", "mixture", "", "", "held", "chunks", "pin ms", "ns each");
-    for (size_t i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) {
+    for (size_t i = 0; i < sizeof(mixtures) / sizeof(mixtures[0]); i++) {
         for (int with_pad = 0; with_pad < 2; with_pad++) {
             const uint32_t flags = with_pad != 0 ? 0 : (uint32_t)WEIR_HOST_NO_PAD;
             print_weir(&mixtures[i], HOST_WEIR, flags);

@@ -79,7 +79,8 @@ static void *alloc_pinned(struct host_contender *self, uint64_t size)
 {
     (void)self;
     void *block = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    require(block != MAP_FAILED && mlock(block, (size_t)size) == 0, "cannot pin: RLIMIT_MEMLOCK (ulimit -l) is too small");
+    require(block != MAP_FAILED && mlock(block, (size_t)size) == 0,
+            "cannot pin: RLIMIT_MEMLOCK (ulimit -l) is too small");
     return block;
 }
 
@@ -99,8 +100,8 @@ static bool find_glibc(struct bench_malloc *found, const char **why)
         *why = "no libc.so.6";
         return false;
     }
-    memcpy(&found->alloc, &alloc, sizeof alloc);
-    memcpy(&found->free, &release, sizeof release);
+    memcpy(&found->alloc, &alloc, sizeof(alloc));
+    memcpy(&found->free, &release, sizeof(release));
     return true;
 }
 

@@ -16,7 +16,17 @@
 extern "C" {
 #endif
 
-enum { HOST_WEIR, HOST_WEIR_JEMALLOC, HOST_HEAP, HOST_GLIBC, HOST_JEMALLOC, HOST_MIMALLOC, HOST_TCMALLOC, HOST_PIN_EACH, HOST_CONTENDERS };
+enum {
+    HOST_WEIR,
+    HOST_WEIR_JEMALLOC,
+    HOST_HEAP,
+    HOST_GLIBC,
+    HOST_JEMALLOC,
+    HOST_MIMALLOC,
+    HOST_TCMALLOC,
+    HOST_PIN_EACH,
+    HOST_CONTENDERS
+};
 extern const char *const host_contender_names[HOST_CONTENDERS];
 
 /* An open contender. Any thread may call alloc and free; alloc never returns NULL. */

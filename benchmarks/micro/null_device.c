@@ -117,21 +117,17 @@ static weir_status sync_stream(void *ctx, void *native_stream)
 
 /* --- create and destroy --- */
 
-#define MEMORY_AND_ORDERING                                                                                          \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = take_addresses,                    \
-    .region_free = count_range, .event_create = create_event, .event_destroy = accept_event,                         \
-    .event_record = record_event, .event_query = query_event, .event_sync = accept_event,                            \
+#define MEMORY_AND_ORDERING                                                                                            \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = take_addresses,                      \
+    .region_free = count_range, .event_create = create_event, .event_destroy = accept_event,                           \
+    .event_record = record_event, .event_query = query_event, .event_sync = accept_event,                              \
     .stream_wait_event = wait_for_event, .stream_sync = sync_stream
 
 static const weir_device_ops without_virtual_memory = {MEMORY_AND_ORDERING};
 
 static const weir_device_ops with_virtual_memory = {
-    MEMORY_AND_ORDERING,
-    .vm_reserve = take_addresses,
-    .vm_release = count_range,
-    .vm_create = create_handle,
-    .vm_destroy = destroy_handle,
-    .vm_map = map,
+    MEMORY_AND_ORDERING,        .vm_reserve = take_addresses, .vm_release = count_range,
+    .vm_create = create_handle, .vm_destroy = destroy_handle, .vm_map = map,
     .vm_unmap = count_range,
 };
 

@@ -63,8 +63,7 @@ static bool play_once(const struct workload *workload, const struct workload_use
 
 /* Returns the smallest size that serves the workload, over the peak, to 1/4,000 of the peak. The bisection assumes that
  * every size above it serves too. That need not hold: best fit is not monotone. */
-static double smallest(const struct workload *workload, serves serves_from, const void *how,
-                       uint64_t enough)
+static double smallest(const struct workload *workload, serves serves_from, const void *how, uint64_t enough)
 {
     uint64_t refused = workload->peak_bytes - 1;
     const uint64_t step = workload->peak_bytes / 4000;
@@ -143,10 +142,10 @@ static void contender_close(struct contender *contender)
     }
 }
 
-static weir_stats stats_of(const struct contender *contender)
+static weir_pool_stats stats_of(const struct contender *contender)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    require(weir_pool_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    require(weir_pool_get_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
     return stats;
 }
 
@@ -229,7 +228,7 @@ static void print_host_bytes(const struct bench_row *row)
 
 /* Plays the workload under a limit, 0 for none; *stats are the pool's statistics afterwards. */
 static bool play_pool(const struct workload *workload, const struct bench_row *row, uint64_t limit_bytes,
-                      weir_stats *stats)
+                      weir_pool_stats *stats)
 {
     struct contender contender;
     const struct workload_user user = contender_open(&contender, row, limit_bytes);
@@ -241,7 +240,7 @@ static bool play_pool(const struct workload *workload, const struct bench_row *r
 
 static bool pool_serves(const struct workload *workload, const void *how, uint64_t bytes)
 {
-    weir_stats ignored;
+    weir_pool_stats ignored;
     return play_pool(workload, how, bytes, &ignored);
 }
 
@@ -250,17 +249,15 @@ static void print_pools(const char *name, bool with_limit)
     struct workload workload = workload_of(name, 1);
     for (size_t i = 0; i < BENCH_ROWS; i++) {
         const struct bench_row *row = &bench_rows[i];
-        weir_stats stats;
+        weir_pool_stats stats;
         if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* a row without locks would give the same figures */
             continue;
         }
         require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");
-        (void)printf("%-10s %10.1f  %-24s %10.3f", name, (double)workload.peak_bytes / (1 << 20),
-                     row->name,
+        (void)printf("%-10s %10.1f  %-24s %10.3f", name, (double)workload.peak_bytes / (1 << 20), row->name,
                      (double)stats.peak_reserved_bytes / (double)workload.peak_bytes);
         if (with_limit) {
-            (void)printf(" %10.3f",
-                         smallest(&workload, pool_serves, row, stats.peak_reserved_bytes));
+            (void)printf(" %10.3f", smallest(&workload, pool_serves, row, stats.peak_reserved_bytes));
         } else {
             (void)printf(" %10s", "-");
         }
@@ -283,8 +280,8 @@ static void *alloc_range(void *ctx, uint64_t size)
 {
     const struct bare *bare = ctx;
     weir_range range = {0};
-    const weir_status status = bare->strategy->alloc(bare->state, WEIR_LANE_OPEN, WEIR_TICK_MAX,
-                                                     size, bare->strategy->granule_bytes, &range);
+    const weir_status status =
+        bare->strategy->alloc(bare->state, WEIR_LANE_OPEN, WEIR_TICK_MAX, size, bare->strategy->granule_bytes, &range);
     require(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY, "a strategy failed");
     return range.token;
 }
@@ -303,10 +300,9 @@ static bool bare_serves(const struct workload *workload, const void *how, uint64
     void *region = NULL;
     bare.state = calloc(1, strategy->state_size(bare.config));
     require(bare.state != NULL && strategy->init(bare.state, bare.config) == WEIR_OK &&
-                (strategy->lane_add == NULL ||
-                 strategy->lane_add(bare.state, WEIR_LANE_OPEN) == WEIR_OK) &&
-                strategy->region_add(bare.state, 0, bytes & ~(strategy->granule_bytes - 1), 1,
-                                     WEIR_LANE_OPEN, 0, &region) == WEIR_OK,
+                (strategy->lane_add == NULL || strategy->lane_add(bare.state, WEIR_LANE_OPEN) == WEIR_OK) &&
+                strategy->region_add(bare.state, 0, bytes & ~(strategy->granule_bytes - 1), 1, WEIR_LANE_OPEN, 0,
+                                     &region) == WEIR_OK,
             "cannot set a strategy up");
     const bool served = play_once(workload, &user);
     strategy->fini(bare.state);
@@ -334,15 +330,15 @@ static void print_bare(const char *name, uint64_t seeds)
         workload_free(&workload);
     }
     const double count = (double)seeds;
-    (void)printf("%-12s %10.4f %10.4f %10.2f %10.2f\n", name, sum_exact / count,
-                 sum_caching / count, 100 * (sum_caching - sum_exact) / count, 100 * worst);
+    (void)printf("%-12s %10.4f %10.4f %10.2f %10.2f\n", name, sum_exact / count, sum_caching / count,
+                 100 * (sum_caching - sum_exact) / count, 100 * worst);
     (void)fflush(stdout);
 }
 
 static void print_tables(uint64_t seeds)
 {
-    (void)printf("%-10s %10s  %-24s %10s %10s %10s %10s %10s\n", "workload", "live MiB", "behind a pool",
-                 "reserved", "limit", "taken", "returned", "moved MiB");
+    (void)printf("%-10s %10s  %-24s %10s %10s %10s %10s %10s\n", "workload", "live MiB", "behind a pool", "reserved",
+                 "limit", "taken", "returned", "moved MiB");
     print_pools("mix1k", true);
     print_pools("infer", true);
     print_pools("mix100k", false);
@@ -367,7 +363,8 @@ int main(int count, char **arguments)
     } else if (row == NULL && count <= 2 && seeds > 0 && seeds <= most_seeds) {
         print_tables(seeds);
     } else {
-        (void)fprintf(stderr, "usage: micro_packing [SEEDS | ROW | ROW WORKLOAD FIRST LAST]    at most %d seeds\n", most_seeds);
+        (void)fprintf(stderr, "usage: micro_packing [SEEDS | ROW | ROW WORKLOAD FIRST LAST]    at most %d seeds\n",
+                      most_seeds);
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;

@@ -387,11 +387,12 @@ using body = std::function<void(benchmark::State &, const std::string &cell, con
 
 benchmark::internal::Benchmark *enter(const std::string &cell, const bench_row &row, const body &run)
 {
-    return finish_entry(benchmark::RegisterBenchmark(
-        (cell + "/" + row.name).c_str(), [=, &row](benchmark::State &state) { run(state, cell, row); }));
+    return finish_entry(benchmark::RegisterBenchmark((cell + "/" + row.name).c_str(),
+                                                     [=, &row](benchmark::State &state) { run(state, cell, row); }));
 }
 
-template <class row> void enter_play(const std::string &cell, const bench_row &r, const char *workload, std::size_t regions)
+template <class row>
+void enter_play(const std::string &cell, const bench_row &r, const char *workload, std::size_t regions)
 {
     enter(cell, r, [=](auto &state, auto &name, auto &own) { play<row>(state, name, own, workload, regions); });
 }
@@ -454,16 +455,19 @@ void enter_pool(const bench_row &row)
     enter("use512", row, use);
     for (const std::size_t count : {1u, 10u, 100u, 1000u, 4000u}) {
         const std::string number = std::to_string(count);
-        enter("streams" + number, row, [=](auto &state, auto &cell, auto &own) { round_of_streams(state, cell, own, count); });
+        enter("streams" + number, row,
+              [=](auto &state, auto &cell, auto &own) { round_of_streams(state, cell, own, count); });
         enter("far" + number, row, [=](auto &state, auto &cell, auto &own) { free_far(state, cell, own, count); });
-        enter("enter" + number, row, [](auto &state, auto &, auto &own) { enter_streams(state, own); })
-            ->Iterations(static_cast<std::int64_t>(count));
+        enter("enter" + number, row, [](auto &state, auto &, auto &own) {
+            enter_streams(state, own);
+        })->Iterations(static_cast<std::int64_t>(count));
     }
     for (const std::size_t count : {1u, 10u, 100u, 1000u, 10000u}) {
         const std::string number = std::to_string(count);
         enter_play<pool_row>("regions" + number, row, "live1k", count);
-        enter("grow" + number, row, [=](auto &state, auto &cell, auto &own) { grow(state, cell, own, count); })
-            ->Iterations(20);
+        enter("grow" + number, row, [=](auto &state, auto &cell, auto &own) {
+            grow(state, cell, own, count);
+        })->Iterations(20);
     }
 }
 
@@ -503,10 +507,10 @@ void enter_all()
 
 int main(int count, char **arguments)
 {
-    const int status = run_benchmarks(count, arguments,
-                                      {"--benchmark_repetitions=5", "--benchmark_report_aggregates_only=true",
-                                       "--benchmark_min_time=0.1"},
-                                      enter_all);
+    const int status = run_benchmarks(
+        count, arguments,
+        {"--benchmark_repetitions=5", "--benchmark_report_aggregates_only=true", "--benchmark_min_time=0.1"},
+        enter_all);
     sessions.clear();
     return status;
 }

@@ -32,11 +32,9 @@ static bool measure(const struct trace *trace, struct speed *speed, size_t round
     };
     struct replay_result result;
     char error[512];
-    const struct replay_strategy *strategy =
-        replay_strategy_find(speed->strategy, strlen(speed->strategy));
+    const struct replay_strategy *strategy = replay_strategy_find(speed->strategy, strlen(speed->strategy));
     const uint64_t began = bench_processor_ns();
-    if (strategy == NULL ||
-        !replay_run(trace, strategy, 0, &options, &result, error, sizeof(error))) {
+    if (strategy == NULL || !replay_run(trace, strategy, 0, &options, &result, error, sizeof(error))) {
         (void)fprintf(stderr, "%s\n", strategy == NULL ? "no such strategy" : error);
         return false;
     }
@@ -68,20 +66,18 @@ static double median(double *values)
 
 static void print_speeds(struct speed *speeds, size_t count)
 {
-    (void)printf("%-10s %-8s %14s %14s %14s\n", "strategy", "auditor", "Mevents/s wall",
-                 "Mevents/s cpu", "ns/event cpu");
+    (void)printf("%-10s %-8s %14s %14s %14s\n", "strategy", "auditor", "Mevents/s wall", "Mevents/s cpu",
+                 "ns/event cpu");
     /* The figures without and with the auditor are adjacent. */
     for (size_t i = 0; i < count; i += figures) {
         double processor[figures];
         for (size_t j = 0; j < figures; j++) {
             struct speed *speed = &speeds[i + j];
             processor[j] = median(speed->processor);
-            (void)printf("%-10s %-8s %14.3f %14.3f %14.0f\n", speed->strategy,
-                         speed->audit ? "on" : "off", median(speed->wall) * 1e-6,
-                         processor[j] * 1e-6, 1e9 / processor[j]);
+            (void)printf("%-10s %-8s %14.3f %14.3f %14.0f\n", speed->strategy, speed->audit ? "on" : "off",
+                         median(speed->wall) * 1e-6, processor[j] * 1e-6, 1e9 / processor[j]);
         }
-        (void)printf("%-10s %-8s %29.2f\n", speeds[i].strategy, "off/on",
-                     processor[0] / processor[1]);
+        (void)printf("%-10s %-8s %29.2f\n", speeds[i].strategy, "off/on", processor[0] / processor[1]);
     }
 }
 

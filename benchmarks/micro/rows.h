@@ -165,7 +165,10 @@ class spin_lock
 #endif
         }
     }
-    void unlock() { taken_.clear(std::memory_order_release); }
+    void unlock()
+    {
+        taken_.clear(std::memory_order_release);
+    }
 
   private:
     alignas(64) std::atomic_flag taken_ = ATOMIC_FLAG_INIT;

@@ -300,8 +300,7 @@ bool workload_play(const struct workload *workload, size_t from, size_t to, void
     return true;
 }
 
-void workload_clear(const struct workload *workload, void **blocks,
-                    const struct workload_user *user)
+void workload_clear(const struct workload *workload, void **blocks, const struct workload_user *user)
 {
     for (uint32_t slot = 0; slot < workload->slots; slot++) {
         if (blocks[slot] != NULL) {

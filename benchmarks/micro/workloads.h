@@ -64,8 +64,7 @@ void workload_free(struct workload *workload);
 bool workload_play(const struct workload *workload, size_t from, size_t to, void **blocks,
                    const struct workload_user *user);
 /* Frees the remaining blocks. */
-void workload_clear(const struct workload *workload, void **blocks,
-                    const struct workload_user *user);
+void workload_clear(const struct workload *workload, void **blocks, const struct workload_user *user);
 
 #ifdef __cplusplus
 }

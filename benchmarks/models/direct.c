@@ -79,7 +79,7 @@ static void fini(void *state)
     free_list(model->first);
     free_list(model->gone);
     free(model->lanes);
-    memset(model, 0, sizeof *model);
+    memset(model, 0, sizeof(*model));
 }
 
 static weir_status lane_add(void *state, weir_lane lane)
@@ -89,11 +89,11 @@ static weir_status lane_add(void *state, weir_lane lane)
         return WEIR_OK;
     }
     size_t count = (size_t)lane + 1;
-    struct lane *lanes = realloc(model->lanes, count * sizeof *lanes);
+    struct lane *lanes = realloc(model->lanes, count * sizeof(*lanes));
     if (lanes == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    memset(lanes + model->lane_count, 0, (count - model->lane_count) * sizeof *lanes);
+    memset(lanes + model->lane_count, 0, (count - model->lane_count) * sizeof(*lanes));
     model->lanes = lanes;
     model->lane_count = count;
     return WEIR_OK;
@@ -101,8 +101,7 @@ static weir_status lane_add(void *state, weir_lane lane)
 
 /* --- regions --- */
 
-static uint64_t region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
-                            uint64_t granularity)
+static uint64_t region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved, uint64_t granularity)
 {
     (void)state;
     (void)align;
@@ -158,16 +157,16 @@ static void unlink_region(struct model *model, struct region *region)
 
 static struct region *new_region(struct model *model)
 {
-    struct region *region = model->gone != NULL ? model->gone : malloc(sizeof *region);
+    struct region *region = model->gone != NULL ? model->gone : malloc(sizeof(*region));
     if (region != NULL) {
         model->gone = region == model->gone ? region->next : model->gone;
-        memset(region, 0, sizeof *region);
+        memset(region, 0, sizeof(*region));
     }
     return region;
 }
 
-static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
-                              weir_lane lane, weir_tick tick, void **out)
+static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
+                              weir_tick tick, void **out)
 {
     struct model *model = state;
     struct region *region = lane_add(model, lane) == WEIR_OK ? new_region(model) : NULL;
@@ -202,12 +201,10 @@ static weir_status region_remove(void *state, void *named, const weir_tick *limi
 
 static bool serves(const struct region *region, weir_tick limit, uint64_t size, uint64_t align)
 {
-    return region->tick <= limit && region->by_size.size >= size &&
-           (region->by_size.address & (align - 1)) == 0;
+    return region->tick <= limit && region->by_size.size >= size && (region->by_size.address & (align - 1)) == 0;
 }
 
-static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size,
-                         uint64_t align, weir_range *range)
+static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
 {
     struct model *model = state;
     if (lane >= model->lane_count) {
@@ -360,8 +357,7 @@ static const char *check_lane(const struct lane *lane, weir_lane number)
         !size_tree_each(&lane->by_size, belongs_by_size, &number)) {
         return "direct: a lane holds a region that does not belong there";
     }
-    return lane->by_hint.count == lane->by_size.count ? NULL
-                                                      : "direct: the two orders of a lane differ";
+    return lane->by_hint.count == lane->by_size.count ? NULL : "direct: the two orders of a lane differ";
 }
 
 static const char *find_flaw(const struct model *model)
@@ -383,8 +379,7 @@ static const char *find_flaw(const struct model *model)
         }
         filed += model->lanes[i].by_size.count;
     }
-    return filed == tally.regions - tally.taken_ranges ? NULL
-                                                       : "direct: a free region is in no lane";
+    return filed == tally.regions - tally.taken_ranges ? NULL : "direct: a free region is in no lane";
 }
 
 static weir_status check(const void *state, const char **why)
@@ -401,8 +396,7 @@ const weir_strategy_ops *model_direct_strategy(void)
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(weir_strategy_ops),
         .name = "direct",
-        .flags = WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_NO_FRONT_CACHE |
-                 WEIR_STRATEGY_RETURNS_REGIONS,
+        .flags = WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_NO_FRONT_CACHE | WEIR_STRATEGY_RETURNS_REGIONS,
         .granule_bytes = GRANULE,
         .state_size = state_size,
         .init = init,

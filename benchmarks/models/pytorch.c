@@ -132,7 +132,7 @@ static weir_status init(void *state, const void *config)
         return WEIR_OK;
     }
     const model_pytorch_config *given = config;
-    if (given->struct_size != sizeof *given || given->pad_bytes >= GRANULE) {
+    if (given->struct_size != sizeof(*given) || given->pad_bytes >= GRANULE) {
         return WEIR_ERR_INVALID;
     }
     model->pad_bytes = given->pad_bytes;
@@ -153,7 +153,7 @@ static void fini(void *state)
         free(chunk);
     }
     free(model->lanes);
-    memset(model, 0, sizeof *model);
+    memset(model, 0, sizeof(*model));
 }
 
 /* Makes sure that `count` block records are unused, so that taking them cannot fail. `count` is far below the number of
@@ -168,7 +168,7 @@ static bool reserve_blocks(struct model *model, size_t count)
     if (count == 0) {
         return true;
     }
-    struct chunk *chunk = malloc(sizeof *chunk);
+    struct chunk *chunk = malloc(sizeof(*chunk));
     if (chunk == NULL) {
         return false;
     }
@@ -201,11 +201,11 @@ static bool reserve_lane(struct model *model, weir_lane lane)
         return true;
     }
     size_t count = (size_t)lane + 1;
-    struct lane *lanes = realloc(model->lanes, count * sizeof *lanes);
+    struct lane *lanes = realloc(model->lanes, count * sizeof(*lanes));
     if (lanes == NULL) {
         return false;
     }
-    memset(lanes + model->lane_count, 0, (count - model->lane_count) * sizeof *lanes);
+    memset(lanes + model->lane_count, 0, (count - model->lane_count) * sizeof(*lanes));
     model->lanes = lanes;
     model->lane_count = count;
     return true;
@@ -241,8 +241,7 @@ static uint64_t worst_case(uint64_t rounded, uint64_t align)
     return extra <= LARGEST_REQUEST ? rounded + extra : UINT64_MAX;
 }
 
-static uint64_t region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
-                            uint64_t granularity)
+static uint64_t region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved, uint64_t granularity)
 {
     const struct model *model = state;
     (void)reserved;
@@ -285,14 +284,14 @@ static void unlink_region(struct model *model, struct region *region)
     model->region_bytes -= region->size;
 }
 
-static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint,
-                              weir_lane lane, weir_tick tick, void **out)
+static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
+                              weir_tick tick, void **out)
 {
     struct model *model = state;
     if (!reserve_blocks(model, 1) || !reserve_lane(model, lane)) {
         return WEIR_ERR_NO_MEMORY;
     }
-    struct region *region = calloc(1, sizeof *region);
+    struct region *region = calloc(1, sizeof(*region));
     if (region == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -320,8 +319,7 @@ static weir_status region_remove(void *state, void *named, const weir_tick *limi
     struct model *model = state;
     struct region *region = named;
     struct block *block = region->first;
-    if (block != region->last || block->taken || region->lane >= lanes ||
-        block->tick > limits[region->lane]) {
+    if (block != region->last || block->taken || region->lane >= lanes || block->tick > limits[region->lane]) {
         return WEIR_ERR_BUSY;
     }
     unfile(model, block);
@@ -415,8 +413,7 @@ static struct block *best_fit(const struct size_tree *tree, uint64_t size, weir_
     return NULL;
 }
 
-static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size,
-                         uint64_t align, weir_range *range)
+static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
 {
     struct model *model = state;
     uint64_t rounded = model_pytorch_round(size, model->pad_bytes);
@@ -612,8 +609,8 @@ static const char *check_region(const struct region *region, struct tally *tally
     uint64_t address = region->address;
     const struct block *last = NULL;
     for (const struct block *block = region->first; block != NULL; block = block->next) {
-        const char *why = block->region != region ? "pytorch: a range names another region"
-                                                  : check_block(block, address);
+        const char *why =
+            block->region != region ? "pytorch: a range names another region" : check_block(block, address);
         if (why != NULL) {
             return why;
         }

@@ -11,13 +11,12 @@
 #include <weir/strategy.h>
 
 #define MODEL_PYTORCH_GRANULE UINT64_C(512)
-#define MODEL_PYTORCH_SMALL_BYTES (UINT64_C(1) << 20) /* largest rounded size of the small pool */
+#define MODEL_PYTORCH_SMALL_BYTES (UINT64_C(1) << 20)         /* largest rounded size of the small pool */
 #define MODEL_PYTORCH_SMALL_SEGMENT_BYTES (UINT64_C(2) << 20) /* a segment of the small pool */
 
 typedef struct model_pytorch_config {
     size_t struct_size;
-    uint64_t
-        pad_bytes; /* added to each request before it is rounded, below 512: 0 for PyTorch, 32 for torch_npu */
+    uint64_t pad_bytes; /* added to each request before it is rounded, below 512: 0 for PyTorch, 32 for torch_npu */
 } model_pytorch_config;
 
 #define MODEL_PYTORCH_CONFIG_INIT WEIR_STRUCT_INIT(model_pytorch_config)

@@ -97,8 +97,7 @@ struct check {
     size_t limit_count;
     struct prior *priors; /* sorted by device and address */
     size_t prior_count;
-    uint64_t *
-        enlarged; /* [trace->block_count]: bytes of a block at the start beyond its recorded size */
+    uint64_t *enlarged;  /* [trace->block_count]: bytes of a block at the start beyond its recorded size */
     bool learned;        /* this run found another block that is larger than recorded */
     size_t start_events; /* events before this one describe the start */
     struct recorded_report *report;
@@ -120,7 +119,7 @@ static void mismatch(struct check *check, const char *format, ...)
     }
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(report->first_mismatch, sizeof report->first_mismatch, format, arguments);
+    vsnprintf(report->first_mismatch, sizeof(report->first_mismatch), format, arguments);
     va_end(arguments);
 }
 
@@ -154,9 +153,8 @@ static bool grow_map(struct lane_map *map)
     if ((map->count + 1) * 2 <= map->capacity) {
         return true;
     }
-    struct lane_map wider = {.capacity = map->capacity == 0 ? 64 : map->capacity * 2,
-                             .count = map->count};
-    wider.slots = calloc(wider.capacity, sizeof *wider.slots);
+    struct lane_map wider = {.capacity = map->capacity == 0 ? 64 : map->capacity * 2, .count = map->count};
+    wider.slots = calloc(wider.capacity, sizeof(*wider.slots));
     if (wider.slots == NULL) {
         return false;
     }
@@ -176,7 +174,7 @@ static bool reserve_limit(struct check *check, weir_lane lane)
         return true;
     }
     size_t count = ((size_t)lane + 1) * 2;
-    weir_tick *limits = calloc(count, sizeof *limits);
+    weir_tick *limits = calloc(count, sizeof(*limits));
     if (limits == NULL) {
         return false;
     }
@@ -188,8 +186,7 @@ static bool reserve_limit(struct check *check, weir_lane lane)
 
 /* Finds or makes the lane of (pool, stream). Each heap numbers its lanes in order of first use, so that the model's
  * table has no unused entries. */
-static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stream, uint32_t pool,
-                           weir_lane *lane)
+static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stream, uint32_t pool, weir_lane *lane)
 {
     if (!grow_map(&check->lanes)) {
         return WEIR_ERR_NO_MEMORY;
@@ -202,8 +199,7 @@ static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stre
         check->lanes.count++;
     }
     *lane = slot->lane;
-    return reserve_limit(check, *lane) ? check->ops->lane_add(heap->model, *lane)
-                                       : WEIR_ERR_NO_MEMORY;
+    return reserve_limit(check, *lane) ? check->ops->lane_add(heap->model, *lane) : WEIR_ERR_NO_MEMORY;
 }
 
 /* --- segments --- */
@@ -238,14 +234,14 @@ static bool insert_segment(struct segment_list *list, size_t index, const struct
 {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-        struct segment *at = realloc(list->at, capacity * sizeof *at);
+        struct segment *at = realloc(list->at, capacity * sizeof(*at));
         if (at == NULL) {
             return false;
         }
         list->at = at;
         list->capacity = capacity;
     }
-    memmove(list->at + index + 1, list->at + index, (list->count - index) * sizeof *list->at);
+    memmove(list->at + index + 1, list->at + index, (list->count - index) * sizeof(*list->at));
     list->at[index] = *segment;
     list->count++;
     return true;
@@ -254,7 +250,7 @@ static bool insert_segment(struct segment_list *list, size_t index, const struct
 static void erase_segment(struct segment_list *list, size_t index)
 {
     list->count--;
-    memmove(list->at + index, list->at + index + 1, (list->count - index) * sizeof *list->at);
+    memmove(list->at + index, list->at + index + 1, (list->count - index) * sizeof(*list->at));
 }
 
 /* True if a recorded segment overlaps a segment in the list. Then the record has lost the return of the other
@@ -273,25 +269,23 @@ static uint64_t hint_of(uint64_t segment_bytes)
 }
 
 /* Makes the segment a free region of the model. *added is false if the segment is invalid or overlaps another one. */
-static weir_status add_segment(struct check *check, struct heap *heap, struct segment *segment,
-                               uint64_t hint, bool *added)
+static weir_status add_segment(struct check *check, struct heap *heap, struct segment *segment, uint64_t hint,
+                               bool *added)
 {
     weir_status status = lane_of(check, heap, segment->stream, segment->pool, &segment->lane);
     if (status != WEIR_OK) {
         return status;
     }
     *added = segment->size > 0 && segment->size % MODEL_PYTORCH_GRANULE == 0 &&
-             segment->address % MODEL_PYTORCH_GRANULE == 0 &&
-             segment->address <= UINT64_MAX - segment->size && !overlaps(&heap->segments, segment);
+             segment->address % MODEL_PYTORCH_GRANULE == 0 && segment->address <= UINT64_MAX - segment->size &&
+             !overlaps(&heap->segments, segment);
     if (!*added) {
-        mismatch(check,
-                 "event %zu: segment 0x%" PRIx64 " of %" PRIu64
-                 " bytes overlaps another or is no segment",
+        mismatch(check, "event %zu: segment 0x%" PRIx64 " of %" PRIu64 " bytes overlaps another or is no segment",
                  segment->event, segment->address, segment->size);
         return WEIR_OK;
     }
-    status = check->ops->region_add(heap->model, segment->address, segment->size, hint,
-                                    segment->lane, 0, &segment->region);
+    status =
+        check->ops->region_add(heap->model, segment->address, segment->size, hint, segment->lane, 0, &segment->region);
     if (status != WEIR_OK) {
         return status;
     }
@@ -335,8 +329,7 @@ static void find_pool_of_segments(struct check *check, struct segment_list *star
         if (event->kind != WEIR_TRACE_ALLOC && event->kind != WEIR_TRACE_SEGMENT) {
             continue;
         }
-        struct segment *segment =
-            segment_around(&starts[device_of(trace, event->stream)], event->address);
+        struct segment *segment = segment_around(&starts[device_of(trace, event->stream)], event->address);
         if (segment == NULL || segment->gone || segment->pool_known) {
             continue;
         }
@@ -367,9 +360,8 @@ static weir_status collect_start_segments(const struct check *check, struct segm
 static weir_status add_start_segments(struct check *check)
 {
     uint32_t devices = check->trace->device_count;
-    struct segment_list *starts = calloc(devices, sizeof *starts);
-    weir_status status =
-        starts != NULL ? collect_start_segments(check, starts) : WEIR_ERR_NO_MEMORY;
+    struct segment_list *starts = calloc(devices, sizeof(*starts));
+    weir_status status = starts != NULL ? collect_start_segments(check, starts) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
         find_pool_of_segments(check, starts);
     }
@@ -400,8 +392,8 @@ static int by_place(const void *one, const void *two)
 
 /* Returns the size of a block at the start: the recorded size if it is a multiple of the granule, else the rounded
  * request; plus a rest of the large pool up to `next`, the following block of the device. */
-static uint64_t size_of_prior(const struct check *check, const struct prior *prior,
-                              const struct prior *next, const struct segment *segment)
+static uint64_t size_of_prior(const struct check *check, const struct prior *prior, const struct prior *next,
+                              const struct segment *segment)
 {
     uint64_t size = prior->size;
     if (size % MODEL_PYTORCH_GRANULE != 0) {
@@ -424,8 +416,8 @@ static weir_status place_prior(struct check *check, struct prior *prior, const s
     weir_status status = WEIR_ERR_NO_MEMORY;
     if (segment != NULL) {
         prior->size = size_of_prior(check, prior, next, segment);
-        status = model_pytorch_place(heap->model, segment->region, prior->address, prior->size,
-                                     MODEL_PYTORCH_REST_FREE, &range);
+        status = model_pytorch_place(heap->model, segment->region, prior->address, prior->size, MODEL_PYTORCH_REST_FREE,
+                                     &range);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
         mismatch(check,
@@ -437,8 +429,7 @@ static weir_status place_prior(struct check *check, struct prior *prior, const s
     if (status != WEIR_OK) {
         return WEIR_ERR_NO_MEMORY;
     }
-    check->placements[prior->block] =
-        (struct placement){.token = range.token, .region = segment->region, .heap = heap};
+    check->placements[prior->block] = (struct placement){.token = range.token, .region = segment->region, .heap = heap};
     check->report->priors_placed++;
     check->report->priors_enlarged += check->enlarged[prior->block] > 0 ? 1 : 0;
     return WEIR_OK;
@@ -464,18 +455,17 @@ static size_t collect_priors(const struct check *check, struct prior *priors)
 
 static weir_status place_priors(struct check *check)
 {
-    check->priors = calloc(check->start_events + 1, sizeof *check->priors);
+    check->priors = calloc(check->start_events + 1, sizeof(*check->priors));
     if (check->priors == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     size_t count = collect_priors(check, check->priors);
-    qsort(check->priors, count, sizeof *check->priors, by_place);
+    qsort(check->priors, count, sizeof(*check->priors), by_place);
     check->prior_count = count;
     check->report->priors_total = count;
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status =
-            place_prior(check, &check->priors[i], i + 1 < count ? &check->priors[i + 1] : NULL);
+        status = place_prior(check, &check->priors[i], i + 1 < count ? &check->priors[i + 1] : NULL);
     }
     return status;
 }
@@ -499,12 +489,10 @@ static const struct prior *prior_below(const struct check *check, uint32_t devic
 
 /* Enlarges a block at the start. A block is recorded at the address. If a live block at the start ends at most
  * LARGEST_REST below it, no free block can lie between the two, so the rest belongs to the block at the start. */
-static void learn(struct check *check, const struct segment *segment, uint32_t device,
-                  uint64_t address)
+static void learn(struct check *check, const struct segment *segment, uint32_t device, uint64_t address)
 {
     const struct prior *prior = prior_below(check, device, address);
-    if (prior == NULL || prior->address < segment->address ||
-        check->placements[prior->block].token == NULL ||
+    if (prior == NULL || prior->address < segment->address || check->placements[prior->block].token == NULL ||
         segment->size == MODEL_PYTORCH_SMALL_SEGMENT_BYTES) {
         return;
     }
@@ -526,8 +514,7 @@ static weir_status settle_waiting(struct check *check, struct heap *heap, size_t
     if (heap->begun || check->start_events > 0) {
         check->report->segments_total++;
         mismatch(check,
-                 "event %zu: segment 0x%" PRIx64 " of %" PRIu64
-                 " bytes was taken and no request was placed in it",
+                 "event %zu: segment 0x%" PRIx64 " of %" PRIu64 " bytes was taken and no request was placed in it",
                  segment.event, segment.address, segment.size);
     }
     return add_segment(check, heap, &segment, hint_of(segment.size), &added);
@@ -545,8 +532,7 @@ static weir_status take_segment(struct check *check, size_t index)
             }
         }
     }
-    return insert_segment(&heap->waiting, heap->waiting.count, &segment) ? WEIR_OK
-                                                                         : WEIR_ERR_NO_MEMORY;
+    return insert_segment(&heap->waiting, heap->waiting.count, &segment) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
 /* Frees the blocks that the model still has in a segment that the record returns. */
@@ -563,8 +549,7 @@ static void empty_segment(struct check *check, const struct segment *segment)
 
 static bool remove_region(struct check *check, struct heap *heap, const struct segment *segment)
 {
-    return check->ops->region_remove(heap->model, segment->region, check->limits,
-                                     check->limit_count) == WEIR_OK;
+    return check->ops->region_remove(heap->model, segment->region, check->limits, check->limit_count) == WEIR_OK;
 }
 
 static weir_status return_segment(struct check *check, size_t index)
@@ -582,8 +567,7 @@ static weir_status return_segment(struct check *check, size_t index)
     struct segment *segment = segment_around(&heap->segments, recorded.address);
     check->report->removals_total++;
     if (segment == NULL) {
-        mismatch(check, "event %zu: segment 0x%" PRIx64 " is given back and was not there", index,
-                 recorded.address);
+        mismatch(check, "event %zu: segment 0x%" PRIx64 " is given back and was not there", index, recorded.address);
         return WEIR_OK;
     }
     bool same = segment->address == recorded.address && segment->size == recorded.size;
@@ -610,11 +594,9 @@ struct answer {
     bool placed;
 };
 
-static weir_status ask(struct check *check, struct heap *heap, weir_lane lane, uint64_t size,
-                       struct answer *answer)
+static weir_status ask(struct check *check, struct heap *heap, weir_lane lane, uint64_t size, struct answer *answer)
 {
-    weir_status status =
-        check->ops->alloc(heap->model, lane, WEIR_TICK_MAX, size, 1, &answer->range);
+    weir_status status = check->ops->alloc(heap->model, lane, WEIR_TICK_MAX, size, 1, &answer->range);
     answer->placed = status == WEIR_OK;
     if (answer->placed) {
         answer->region = segment_around(&heap->segments, answer->range.address)->region;
@@ -630,24 +612,22 @@ static void undo(const struct check *check, struct heap *heap, struct answer *an
     }
 }
 
-static weir_status place(struct heap *heap, uint64_t address, uint64_t rounded,
-                         struct answer *answer)
+static weir_status place(struct heap *heap, uint64_t address, uint64_t rounded, struct answer *answer)
 {
     const struct segment *segment = segment_around(&heap->segments, address);
     if (segment == NULL) {
         return WEIR_OK;
     }
-    weir_status status = model_pytorch_place(heap->model, segment->region, address, rounded,
-                                             MODEL_PYTORCH_REST_BY_RULE, &answer->range);
+    weir_status status =
+        model_pytorch_place(heap->model, segment->region, address, rounded, MODEL_PYTORCH_REST_BY_RULE, &answer->range);
     answer->placed = status == WEIR_OK;
     answer->region = segment->region;
     return status == WEIR_ERR_INTERNAL ? WEIR_ERR_NO_MEMORY : WEIR_OK;
 }
 
 /* Places a block at its recorded address, after a mismatch. */
-static weir_status place_as_recorded(struct check *check, struct heap *heap,
-                                     const weir_trace_event *event, uint64_t rounded,
-                                     struct answer *answer)
+static weir_status place_as_recorded(struct check *check, struct heap *heap, const weir_trace_event *event,
+                                     uint64_t rounded, struct answer *answer)
 {
     const struct segment *segment = segment_around(&heap->segments, event->address);
     if (segment != NULL) {
@@ -673,8 +653,7 @@ static size_t waiting_for(const struct heap *heap, const weir_trace_event *event
 
 /* Begins the window at the first request of a trace without blocks at the start. The waiting segments existed before
  * the window, except the last one if it was taken for the request. */
-static weir_status begin_window(struct check *check, struct heap *heap,
-                                const weir_trace_event *request)
+static weir_status begin_window(struct check *check, struct heap *heap, const weir_trace_event *request)
 {
     weir_status status = WEIR_OK;
     if (check->start_events > 0 || heap->begun) {
@@ -691,20 +670,18 @@ static weir_status begin_window(struct check *check, struct heap *heap,
 }
 
 /* True if a segment before the first request of a trace without blocks at the start existed before the window. */
-static bool was_there(const struct check *check, const struct heap *heap,
-                      const struct segment *segment, const weir_trace_event *event,
-                      uint64_t rounded, bool fits)
+static bool was_there(const struct check *check, const struct heap *heap, const struct segment *segment,
+                      const weir_trace_event *event, uint64_t rounded, bool fits)
 {
-    bool asked_for = !fits && segment->address == event->address &&
-                     segment->stream == event->stream &&
+    bool asked_for = !fits && segment->address == event->address && segment->stream == event->stream &&
                      segment->size == model_pytorch_segment_bytes(rounded);
     return check->start_events == 0 && !heap->begun && !asked_for;
 }
 
 /* Answers a request for which the record took a segment: no free block of the model should have fitted, and the segment
  * should have the size that the rules give. The block is placed at the start of the segment. */
-static weir_status answer_from_new(struct check *check, struct heap *heap, size_t index,
-                                   uint64_t rounded, struct segment *segment, struct answer *answer)
+static weir_status answer_from_new(struct check *check, struct heap *heap, size_t index, uint64_t rounded,
+                                   struct segment *segment, struct answer *answer)
 {
     const weir_trace_event *event = &check->trace->events[index].event;
     bool fitted = answer->placed;
@@ -714,8 +691,7 @@ static weir_status answer_from_new(struct check *check, struct heap *heap, size_
     undo(check, heap, answer);
     segment->stream = event->stream;
     segment->pool = event->pool;
-    weir_status status = add_segment(check, heap, segment,
-                                     right_size ? event->size : hint_of(segment->size), &added);
+    weir_status status = add_segment(check, heap, segment, right_size ? event->size : hint_of(segment->size), &added);
     if (status != WEIR_OK || !added) {
         return status;
     }
@@ -732,8 +708,8 @@ static weir_status answer_from_new(struct check *check, struct heap *heap, size_
 }
 
 /* Computes the model's answer to a request, with the segments of the record. */
-static weir_status answer_request(struct check *check, struct heap *heap, size_t index,
-                                  weir_lane lane, uint64_t rounded, struct answer *answer)
+static weir_status answer_request(struct check *check, struct heap *heap, size_t index, weir_lane lane,
+                                  uint64_t rounded, struct answer *answer)
 {
     const weir_trace_event *event = &check->trace->events[index].event;
     weir_status status = begin_window(check, heap, event);
@@ -759,8 +735,8 @@ static void tell_address(struct check *check, size_t index, const struct answer 
     const weir_trace_event *event = &check->trace->events[index].event;
     if (answer->placed) {
         mismatch(check,
-                 "event %zu: block of %" PRIu64 " bytes on stream %" PRIu32
-                 ": expected at 0x%" PRIx64 ", recorded at 0x%" PRIx64,
+                 "event %zu: block of %" PRIu64 " bytes on stream %" PRIu32 ": expected at 0x%" PRIx64
+                 ", recorded at 0x%" PRIx64,
                  index, event->size, event->stream, answer->range.address, event->address);
     } else {
         mismatch(check,
@@ -897,30 +873,28 @@ static weir_status run_steps(struct check *check)
     return status;
 }
 
-static weir_status run_once(const struct trace *trace, struct recorded_report *report,
-                            uint64_t *enlarged, bool *learned)
+static weir_status run_once(const struct trace *trace, struct recorded_report *report, uint64_t *enlarged,
+                            bool *learned)
 {
     struct check check = {
         .trace = trace,
         .ops = model_pytorch_strategy(),
-        .heaps = calloc(trace->device_count, sizeof *check.heaps),
-        .placements = calloc((size_t)trace->block_count + 1, sizeof *check.placements),
+        .heaps = calloc(trace->device_count, sizeof(*check.heaps)),
+        .placements = calloc((size_t)trace->block_count + 1, sizeof(*check.placements)),
         .enlarged = enlarged,
         .start_events = count_start_events(trace),
         .report = report,
     };
-    weir_status status =
-        check.heaps != NULL && check.placements != NULL ? run_steps(&check) : WEIR_ERR_NO_MEMORY;
+    weir_status status = check.heaps != NULL && check.placements != NULL ? run_steps(&check) : WEIR_ERR_NO_MEMORY;
     stop(&check);
     *learned = check.learned;
     return status;
 }
 
-static weir_status run(const struct trace *trace, uint64_t pad_bytes,
-                       struct recorded_report *report)
+static weir_status run(const struct trace *trace, uint64_t pad_bytes, struct recorded_report *report)
 {
     struct recorded_report counts;
-    uint64_t *enlarged = calloc((size_t)trace->block_count + 1, sizeof *enlarged);
+    uint64_t *enlarged = calloc((size_t)trace->block_count + 1, sizeof(*enlarged));
     weir_status status = enlarged != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     bool learned = true;
     for (unsigned i = 0; i < MOST_RUNS && learned && status == WEIR_OK; i++) {
@@ -983,6 +957,5 @@ weir_status recorded_check(const struct trace *trace, int pad_bytes, struct reco
         *report = (struct recorded_report){.reason = reason};
         return WEIR_OK;
     }
-    return pad_bytes == RECORDED_PAD_BEST ? run_both(trace, report)
-                                          : run(trace, (uint64_t)pad_bytes, report);
+    return pad_bytes == RECORDED_PAD_BEST ? run_both(trace, report) : run(trace, (uint64_t)pad_bytes, report);
 }

@@ -17,20 +17,18 @@
 #define RECORDED_PAD_BEST (-1) /* tries 0 and 32 and keeps the value that matches more of the record */
 
 struct recorded_report {
-    bool checkable;     /* false: the trace lacks data for a check, and every count is 0 */
-    const char *reason; /* reason why it is not checkable, "" if it is; constant */
-    uint64_t pad_bytes; /* bytes added to each request before rounding, in the reported run */
+    bool checkable;             /* false: the trace lacks data for a check, and every count is 0 */
+    const char *reason;         /* reason why it is not checkable, "" if it is; constant */
+    uint64_t pad_bytes;         /* bytes added to each request before rounding, in the reported run */
     uint64_t addresses_total;   /* recorded blocks of the window */
     uint64_t addresses_matched; /* blocks that the model placed at the recorded address */
     uint64_t segments_total;    /* segments that the allocator took in the window */
-    uint64_t
-        segments_matched; /* segments that the model would have taken at the same event and of the same size */
-    uint64_t removals_total;   /* segments that were returned in the window */
-    uint64_t removals_matched; /* returned segments that were wholly free in the model too */
-    uint64_t priors_total;     /* blocks at the start */
-    uint64_t priors_placed;    /* blocks at the start that lie in a recorded segment without overlap */
-    uint64_t
-        priors_enlarged; /* blocks at the start with a recorded size that is too small, as later addresses prove */
+    uint64_t segments_matched;  /* segments that the model would have taken at the same event and of the same size */
+    uint64_t removals_total;    /* segments that were returned in the window */
+    uint64_t removals_matched;  /* returned segments that were wholly free in the model too */
+    uint64_t priors_total;      /* blocks at the start */
+    uint64_t priors_placed;     /* blocks at the start that lie in a recorded segment without overlap */
+    uint64_t priors_enlarged; /* blocks at the start with a recorded size that is too small, as later addresses prove */
     char first_mismatch
         [256]; /* the difference, its event (index into trace->events), expected and recorded; "" = none */
 };
@@ -39,7 +37,6 @@ struct recorded_report {
  * RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. WEIR_ERR_INVALID for another padding,
  * WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model contradicts itself; *report is untouched
  * then. */
-weir_status recorded_check(const struct trace *trace, int pad_bytes,
-                           struct recorded_report *report);
+weir_status recorded_check(const struct trace *trace, int pad_bytes, struct recorded_report *report);
 
 #endif

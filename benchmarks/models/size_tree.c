@@ -104,8 +104,7 @@ struct size_node *size_tree_last(const struct size_tree *tree)
     return node;
 }
 
-bool size_tree_each(const struct size_tree *tree, bool (*visit)(void *ctx, struct size_node *node),
-                    void *ctx)
+bool size_tree_each(const struct size_tree *tree, bool (*visit)(void *ctx, struct size_node *node), void *ctx)
 {
     struct size_node *node = size_tree_lower(tree, 0, 0);
     while (node != NULL) {

@@ -15,8 +15,7 @@
 #include <stdint.h>
 
 /* Returns the record of type `type` that has its member `member` at `pointer`. */
-#define WEIR_MODEL_OWNER(pointer, type, member)                                                    \
-    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define WEIR_MODEL_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /* Invariant: the nodes of the left subtree have a smaller (size, address), those of the right subtree a larger one, and
  * no child has a higher priority. */
@@ -48,8 +47,7 @@ struct size_node *size_tree_next(const struct size_tree *tree, const struct size
 struct size_node *size_tree_last(const struct size_tree *tree);
 
 /* Calls `visit` for each node in order until it returns false; false if it did. */
-bool size_tree_each(const struct size_tree *tree, bool (*visit)(void *ctx, struct size_node *node),
-                    void *ctx);
+bool size_tree_each(const struct size_tree *tree, bool (*visit)(void *ctx, struct size_node *node), void *ctx);
 /* Checks order, priorities and sums. Returns NULL, or a sentence that names the broken invariant. */
 const char *size_tree_check(const struct size_tree *tree);
 

@@ -49,8 +49,7 @@ double latency_percentile(const struct latency *latency, double share)
         for (unsigned column = 0; column < LATENCY_COLUMNS; column++) {
             seen += latency->counts[row][column];
             if (latency->counts[row][column] != 0 && seen > wanted) {
-                return row == 0 ? (double)column
-                                : (double)((uint64_t)(LATENCY_COLUMNS + column) << (row - 1));
+                return row == 0 ? (double)column : (double)((uint64_t)(LATENCY_COLUMNS + column) << (row - 1));
             }
         }
     }

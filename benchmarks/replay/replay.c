@@ -18,11 +18,17 @@
 
 #include "models/pytorch.h"
 #include "replay/latency.h"
+#include "replay/metering_device.h"
 #include "replay/series.h"
 #include "replay/tags.h"
-#include "replay/watch.h"
 
-enum { findings_read = 10000, findings_kept = 50, progress_steps = 200, largest_capacity_shift = 44, least_capacity = 2 << 20 };
+enum {
+    findings_read = 10000,
+    findings_kept = 50,
+    progress_steps = 200,
+    largest_capacity_shift = 44,
+    least_capacity = 2 << 20
+};
 
 /* A device of the trace: a simulator and a pool over it. */
 struct machine {
@@ -33,7 +39,7 @@ struct machine {
 };
 
 /* A stream of the trace, created when an event first names it. */
-struct lane {
+struct track {
     struct machine *machine;
     weir_sim_stream *native;
     weir_stream *stream;
@@ -45,7 +51,7 @@ struct lane {
 struct live_block {
     weir_block *block; /* NULL: not live, or never placed */
     uint64_t size;
-    struct lane *lane;
+    struct track *track;
 };
 
 struct run {
@@ -53,7 +59,7 @@ struct run {
     const struct replay_options *options;
     struct replay_result *result;
     struct machine *machines;
-    struct lane *lanes;
+    struct track *tracks;
     struct live_block *blocks;
     struct replay_tags tags;
     weir_event **objects; /* device events of e, x and y lines */
@@ -140,21 +146,21 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
     return status == WEIR_OK || fail_status(run, "cannot set up the device", status);
 }
 
-static struct lane *lane_of(struct run *run, uint32_t number)
+static struct track *track_of(struct run *run, uint32_t number)
 {
-    struct lane *lane = &run->lanes[number];
-    if (lane->stream == NULL) {
-        lane->machine = &run->machines[run->trace->stream_device[number]];
-        weir_status status = weir_sim_stream_create(lane->machine->sim, &lane->native);
+    struct track *track = &run->tracks[number];
+    if (track->stream == NULL) {
+        track->machine = &run->machines[run->trace->stream_device[number]];
+        weir_status status = weir_sim_stream_create(track->machine->sim, &track->native);
         if (status == WEIR_OK) {
-            status = weir_pool_stream(lane->machine->pool, lane->native, &lane->stream);
+            status = weir_pool_stream(track->machine->pool, track->native, &track->stream);
         }
         if (status != WEIR_OK) {
             (void)fail_status(run, "cannot make a stream", status);
             return NULL;
         }
     }
-    return lane;
+    return track;
 }
 
 /* --- figures --- */
@@ -169,8 +175,8 @@ static void note_reserved(struct run *run, uint64_t event)
     run->result->free_bytes = 0;
     run->result->largest_free_bytes = 0;
     for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_stats stats = WEIR_STATS_INIT;
-        if (weir_pool_stats(run->machines[d].pool, &stats) == WEIR_OK) {
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        if (weir_pool_get_stats(run->machines[d].pool, &stats) == WEIR_OK) {
             run->result->free_bytes += stats.free_bytes;
             if (stats.largest_free_bytes > run->result->largest_free_bytes) {
                 run->result->largest_free_bytes = stats.largest_free_bytes;
@@ -209,7 +215,7 @@ static void note_oom(struct run *run, uint64_t event, uint64_t size, weir_pool *
     oom->event = event;
     oom->size = size;
     oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    if (weir_pool_oom(pool, &oom->record) == WEIR_OK) {
+    if (weir_pool_get_oom(pool, &oom->record) == WEIR_OK) {
         (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
     }
     run->stopped = true;
@@ -225,7 +231,7 @@ static bool is_absurd(uint64_t size, uint64_t align)
 static void note_absurd(struct run *run, uint64_t event, uint64_t size)
 {
     struct replay_oom *oom = &run->result->oom;
-    *oom = (struct replay_oom){ .happened = true, .event = event, .size = size };
+    *oom = (struct replay_oom){.happened = true, .event = event, .size = size};
     (void)snprintf(oom->why, sizeof(oom->why), "%llu bytes are more than any device has", (unsigned long long)size);
     run->stopped = true;
 }
@@ -233,8 +239,8 @@ static void note_absurd(struct run *run, uint64_t event, uint64_t size)
 static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_t stream_number, uint64_t size,
                         uint64_t align, uint32_t tag)
 {
-    struct lane *lane = lane_of(run, stream_number);
-    if (lane == NULL) {
+    struct track *track = track_of(run, stream_number);
+    if (track == NULL) {
         return false;
     }
     struct live_block *live = &run->blocks[index];
@@ -245,47 +251,47 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         return true;
     }
     uint64_t began = run->options->no_timing ? 0 : latency_now();
-    weir_status status = weir_pool_alloc_tagged(lane->machine->pool, lane->stream, size, align,
+    weir_status status = weir_pool_alloc_tagged(track->machine->pool, track->stream, size, align,
                                                 replay_tags_of(&run->tags, tag), &block);
     if (!run->options->no_timing) {
         latency_add(&run->latency, latency_now() - began);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
-        note_oom(run, event, size, lane->machine->pool);
+        note_oom(run, event, size, track->machine->pool);
         return true;
     }
     if (status != WEIR_OK) {
         return fail_status(run, "alloc", status);
     }
-    *live = (struct live_block){ block, size, lane };
+    *live = (struct live_block){block, size, track};
     count_live(run, size, 0);
     const uint64_t address = weir_block_address(block);
     const uint64_t capacity = weir_block_capacity(block);
     if (!run->options->no_audit) {
-        weir_sim_block_alloc(lane->machine->sim, address, capacity, lane->native,
+        weir_sim_block_alloc(track->machine->sim, address, capacity, track->native,
                              tag == REPLAY_TAG_PRIOR ? "before the window" : tag_text(run, tag));
     }
     if (run->options->history) {
-        run->result->places[index] = (struct replay_place){ address, capacity };
+        run->result->places[index] = (struct replay_place){address, capacity};
     }
     return true;
 }
 
-/* Frees a block in the order of `lane`; NULL: in host order, the block is idle. */
-static bool free_block(struct run *run, uint32_t index, struct lane *lane, const char *tag)
+/* Frees a block in the order of `track`; NULL: in host order, the block is idle. */
+static bool free_block(struct run *run, uint32_t index, struct track *track, const char *tag)
 {
     struct live_block *live = &run->blocks[index];
     if (live->block == NULL) {
         return true; /* the block was not placed */
     }
-    struct machine *machine = live->lane->machine;
-    lane = lane != NULL && lane->machine != machine ? live->lane : lane;
+    struct machine *machine = live->track->machine;
+    track = track != NULL && track->machine != machine ? live->track : track;
     if (!run->options->no_audit) {
-        weir_sim_block_free(machine->sim, weir_block_address(live->block), lane != NULL ? lane->native : NULL, tag);
+        weir_sim_block_free(machine->sim, weir_block_address(live->block), track != NULL ? track->native : NULL, tag);
     }
     uint64_t began = run->options->no_timing ? 0 : latency_now();
-    weir_status status = lane != NULL ? weir_pool_free(machine->pool, live->block, lane->stream)
-                                      : weir_pool_free_idle(machine->pool, live->block);
+    weir_status status = track != NULL ? weir_pool_free(machine->pool, live->block, track->stream)
+                                       : weir_pool_free_idle(machine->pool, live->block);
     if (!run->options->no_timing) {
         latency_add(&run->latency, latency_now() - began);
     }
@@ -298,7 +304,7 @@ static bool free_block(struct run *run, uint32_t index, struct lane *lane, const
 }
 
 /* Makes the stream that uses a block wait for the block's stream, as the recorded program did. */
-static weir_status hand_over(struct machine *machine, const struct lane *from, const struct lane *to)
+static weir_status hand_over(struct machine *machine, const struct track *from, const struct track *to)
 {
     weir_device *device = weir_sim_device(machine->sim);
     weir_status status = WEIR_OK;
@@ -314,48 +320,48 @@ static weir_status hand_over(struct machine *machine, const struct lane *from, c
 static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
 {
     struct live_block *live = &run->blocks[index];
-    struct lane *lane = lane_of(run, stream_number);
-    if (lane == NULL || live->block == NULL || lane->machine != live->lane->machine) {
-        return lane != NULL;
+    struct track *track = track_of(run, stream_number);
+    if (track == NULL || live->block == NULL || track->machine != live->track->machine) {
+        return track != NULL;
     }
-    weir_status status = lane == live->lane ? WEIR_OK : hand_over(lane->machine, live->lane, lane);
+    weir_status status = track == live->track ? WEIR_OK : hand_over(track->machine, live->track, track);
     if (status == WEIR_OK && !run->options->ignore_uses) {
-        status = weir_pool_use(lane->machine->pool, live->block, lane->stream);
+        status = weir_pool_use(track->machine->pool, live->block, track->stream);
     }
     if (status != WEIR_OK) {
         return fail_status(run, "use", status);
     }
-    if (lane->used_count == lane->used_capacity) {
-        size_t capacity = lane->used_capacity == 0 ? 16 : lane->used_capacity * 2;
-        uint32_t *used = realloc(lane->used, capacity * sizeof(*used));
+    if (track->used_count == track->used_capacity) {
+        size_t capacity = track->used_capacity == 0 ? 16 : track->used_capacity * 2;
+        uint32_t *used = realloc(track->used, capacity * sizeof(*used));
         if (used == NULL) {
             return fail(run, "no host memory");
         }
-        lane->used = used;
-        lane->used_capacity = capacity;
+        track->used = used;
+        track->used_capacity = capacity;
     }
-    lane->used[lane->used_count++] = index;
+    track->used[track->used_count++] = index;
     return true;
 }
 
 /* Queues device work. It touches the blocks that `u` lines gave to the stream since its last work, if they are live. */
 static bool work_on(struct run *run, const weir_trace_event *event)
 {
-    struct lane *lane = lane_of(run, event->stream);
-    if (lane == NULL) {
+    struct track *track = track_of(run, event->stream);
+    if (track == NULL) {
         return false;
     }
     weir_sim_access *accesses = NULL;
     size_t count = 0;
-    if (lane->used_count > 0 && !run->options->no_audit) {
-        accesses = calloc(lane->used_count, sizeof(*accesses));
+    if (track->used_count > 0 && !run->options->no_audit) {
+        accesses = calloc(track->used_count, sizeof(*accesses));
         if (accesses == NULL) {
             return fail(run, "no host memory");
         }
-        for (size_t i = 0; i < lane->used_count; i++) {
-            const struct live_block *live = &run->blocks[lane->used[i]];
+        for (size_t i = 0; i < track->used_count; i++) {
+            const struct live_block *live = &run->blocks[track->used[i]];
             if (live->block != NULL) {
-                accesses[count++] = (weir_sim_access){ weir_block_address(live->block), live->size, true };
+                accesses[count++] = (weir_sim_access){weir_block_address(live->block), live->size, true};
             }
         }
     }
@@ -364,8 +370,8 @@ static bool work_on(struct run *run, const weir_trace_event *event)
     work.accesses = accesses;
     work.access_count = count;
     work.tag = tag_of(run, event);
-    weir_status status = weir_sim_launch(lane->machine->sim, lane->native, &work);
-    lane->used_count = 0;
+    weir_status status = weir_sim_launch(track->machine->sim, track->native, &work);
+    track->used_count = 0;
     free(accesses);
     return status == WEIR_OK || fail_status(run, "work", status);
 }
@@ -384,25 +390,25 @@ static weir_event *object_of(struct run *run, uint32_t index, struct machine *ma
 
 static bool record_or_wait(struct run *run, const struct trace_event *event)
 {
-    struct lane *lane = lane_of(run, event->event.stream);
-    if (lane == NULL) {
+    struct track *track = track_of(run, event->event.stream);
+    if (track == NULL) {
         return false;
     }
-    weir_device *device = weir_sim_device(lane->machine->sim);
-    weir_event *object = object_of(run, event->index, lane->machine);
+    weir_device *device = weir_sim_device(track->machine->sim);
+    weir_event *object = object_of(run, event->index, track->machine);
     if (object == NULL) {
         return true;
     }
     weir_status status;
     if (event->event.kind == WEIR_TRACE_RECORD) {
-        status = weir_device_event_record(device, object, lane->native);
+        status = weir_device_event_record(device, object, track->native);
         if (status == WEIR_OK) {
-            status = weir_stream_recorded(lane->machine->pool, object, lane->stream);
+            status = weir_stream_recorded(track->machine->pool, object, track->stream);
         }
     } else {
-        status = weir_device_stream_wait_event(device, lane->native, object);
+        status = weir_device_stream_wait_event(device, track->native, object);
         if (status == WEIR_OK) {
-            status = weir_stream_waited(lane->machine->pool, lane->stream, object);
+            status = weir_stream_waited(track->machine->pool, track->stream, object);
         }
     }
     return status == WEIR_OK || fail_status(run, "event", status);
@@ -415,8 +421,8 @@ static bool sync_all(struct run *run)
         status = weir_sim_sync(run->machines[d].sim);
     }
     for (uint32_t s = 0; s < run->trace->stream_count && status == WEIR_OK; s++) {
-        if (run->lanes[s].stream != NULL) {
-            status = weir_stream_synced(run->lanes[s].machine->pool, run->lanes[s].stream);
+        if (run->tracks[s].stream != NULL) {
+            status = weir_stream_synced(run->tracks[s].machine->pool, run->tracks[s].stream);
         }
     }
     return status == WEIR_OK || fail_status(run, "sync", status);
@@ -426,13 +432,13 @@ static bool sync_one(struct run *run, const struct trace_event *event)
 {
     weir_status status = WEIR_OK;
     if (event->event.mode == 's') {
-        struct lane *lane = lane_of(run, event->event.stream);
-        if (lane == NULL) {
+        struct track *track = track_of(run, event->event.stream);
+        if (track == NULL) {
             return false;
         }
-        status = weir_device_stream_sync(weir_sim_device(lane->machine->sim), lane->native);
+        status = weir_device_stream_sync(weir_sim_device(track->machine->sim), track->native);
         if (status == WEIR_OK) {
-            status = weir_stream_synced(lane->machine->pool, lane->stream);
+            status = weir_stream_synced(track->machine->pool, track->stream);
         }
     } else if (run->objects[event->index] != NULL) {
         struct machine *machine = run->object_machines[event->index];
@@ -461,10 +467,10 @@ static bool realloc_block(struct run *run, uint64_t number, const struct trace_e
     if (old->block == NULL) {
         return true;
     }
-    struct lane *lane = old->lane;
-    uint32_t stream = (uint32_t)(lane - run->lanes);
+    struct track *track = old->track;
+    uint32_t stream = (uint32_t)(track - run->tracks);
     return alloc_block(run, number, event->index, stream, event->event.size, 0, event->event.tag) &&
-           free_block(run, event->old_index, lane, NULL);
+           free_block(run, event->old_index, track, NULL);
 }
 
 static bool play_event(struct run *run, uint64_t number, const struct trace_event *event)
@@ -475,9 +481,9 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
         run->result->allocs++;
         return alloc_block(run, number, event->index, e->stream, e->size, e->extra, e->tag);
     case WEIR_TRACE_FREE: {
-        struct lane *lane = e->stream == WEIR_TRACE_NONE ? NULL : lane_of(run, e->stream);
+        struct track *track = e->stream == WEIR_TRACE_NONE ? NULL : track_of(run, e->stream);
         run->result->frees++;
-        return (lane != NULL || e->stream == WEIR_TRACE_NONE) && free_block(run, event->index, lane, tag_of(run, e));
+        return (track != NULL || e->stream == WEIR_TRACE_NONE) && free_block(run, event->index, track, tag_of(run, e));
     }
     case WEIR_TRACE_REALLOC:
         run->result->allocs++;
@@ -516,8 +522,8 @@ static bool check_pools(struct run *run, uint64_t number)
     for (uint32_t d = 0; d < run->trace->device_count; d++) {
         const char *why = "";
         if (weir_pool_check(run->machines[d].pool, &why) != WEIR_OK) {
-            return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path,
-                        run->result->strategy->name, (unsigned long long)number, why);
+            return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path, run->result->strategy->name,
+                        (unsigned long long)number, why);
         }
     }
     run->result->checks++;
@@ -584,12 +590,12 @@ static bool free_rest(struct run *run)
         return false;
     }
     for (uint32_t i = 0; i < run->trace->block_count; i++) {
-        if (!free_block(run, i, run->blocks[i].lane, "end of trace")) {
+        if (!free_block(run, i, run->blocks[i].track, "end of trace")) {
             return false;
         }
     }
     for (uint32_t s = 0; s < run->trace->stream_count; s++) {
-        run->lanes[s].used_count = 0;
+        run->tracks[s].used_count = 0;
     }
     return true;
 }
@@ -654,11 +660,11 @@ static bool start(struct run *run, uint64_t pad_bytes)
 {
     const struct trace *trace = run->trace;
     run->machines = calloc(trace->device_count, sizeof(*run->machines));
-    run->lanes = calloc(trace->stream_count, sizeof(*run->lanes));
+    run->tracks = calloc(trace->stream_count, sizeof(*run->tracks));
     run->blocks = calloc((size_t)trace->block_count + 1, sizeof(*run->blocks));
     run->objects = calloc((size_t)trace->object_count + 1, sizeof(weir_event *));
     run->object_machines = calloc((size_t)trace->object_count + 1, sizeof(struct machine *));
-    bool enough = run->machines != NULL && run->lanes != NULL && run->blocks != NULL && run->objects != NULL &&
+    bool enough = run->machines != NULL && run->tracks != NULL && run->blocks != NULL && run->objects != NULL &&
                   run->object_machines != NULL;
     if (enough && run->options->history) {
         run->result->places = calloc((size_t)trace->block_count + 1, sizeof(*run->result->places));
@@ -690,9 +696,9 @@ static void keep_figures(struct run *run)
     result->warm_calls = result->device_calls - run->calls_at_peak;
     result->warm_allocs = result->allocs - run->allocs_at_peak;
     for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_stats stats = WEIR_STATS_INIT;
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
         result->device_time_ns += run->machines[d].watch.ns;
-        if (weir_pool_stats(run->machines[d].pool, &stats) != WEIR_OK) {
+        if (weir_pool_get_stats(run->machines[d].pool, &stats) != WEIR_OK) {
             continue;
         }
         result->waits += stats.waits;
@@ -802,12 +808,12 @@ static void clean_up(struct run *run)
         }
         (void)!weir_sim_destroy(machine->sim); /* cannot fail: its pool and its watch are destroyed */
     }
-    for (uint32_t s = 0; run->lanes != NULL && s < run->trace->stream_count; s++) {
-        free(run->lanes[s].used);
+    for (uint32_t s = 0; run->tracks != NULL && s < run->trace->stream_count; s++) {
+        free(run->tracks[s].used);
     }
     replay_tags_fini(&run->tags);
     free(run->machines);
-    free(run->lanes);
+    free(run->tracks);
     free(run->blocks);
     free(run->objects);
     free(run->object_machines);
@@ -817,7 +823,7 @@ static void clean_up(struct run *run)
 bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
                 const struct replay_options *options, struct replay_result *result, char *error, size_t error_size)
 {
-    *result = (struct replay_result){ .strategy = strategy, .pad_bytes = strategy->models_padding ? pad_bytes : 0 };
+    *result = (struct replay_result){.strategy = strategy, .pad_bytes = strategy->models_padding ? pad_bytes : 0};
     struct run *run = calloc(1, sizeof(*run));
     if (run == NULL) {
         (void)snprintf(error, error_size, "no host memory");
@@ -848,5 +854,5 @@ void replay_result_free(struct replay_result *result)
     free(result->places);
     free(result->regions);
     free(result->points);
-    *result = (struct replay_result){ 0 };
+    *result = (struct replay_result){0};
 }

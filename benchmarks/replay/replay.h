@@ -16,17 +16,17 @@
 #include "trace/trace.h"
 
 struct replay_options {
-    uint64_t capacity;    /* bytes of each device; 0 = the capacity in the trace, unlimited without one */
-    uint64_t limit;       /* the pools' limit_bytes; 0 = none */
+    uint64_t capacity;      /* bytes of each device; 0 = the capacity in the trace, unlimited without one */
+    uint64_t limit;         /* the pools' limit_bytes; 0 = none */
     const uint64_t *limits; /* limit of each device's pool, instead of `limit`: [device_count]; may be NULL */
-    uint64_t seed;        /* jitter of durations; 0 = none */
+    uint64_t seed;          /* jitter of durations; 0 = none */
     weir_growth growth;
-    bool ignore_uses;     /* do not tell the pool of uses on other streams */
+    bool ignore_uses; /* do not tell the pool of uses on other streams */
     bool no_audit;
-    bool check;           /* weir_pool_check after every event */
-    bool no_timing;       /* no clock reads around calls: ns_per_call stays 0 */
-    bool history;         /* keep the data that the report draws */
-    uint32_t repeat;      /* play the events this many times; 0 = once */
+    bool check;      /* weir_pool_check after every event */
+    bool no_timing;  /* no clock reads around calls: ns_per_call stays 0 */
+    bool history;    /* keep the data that the report draws */
+    uint32_t repeat; /* play the events this many times; 0 = once */
     /* Called from time to time with the share of events played so far, 0 to 1; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;
@@ -80,12 +80,12 @@ struct replay_result {
     double p50_ns;
     double p99_ns;
     double p999_ns;
-    uint64_t worst_event; /* event at which reserved memory peaked */
+    uint64_t worst_event;        /* event at which reserved memory peaked */
     uint64_t largest_free_bytes; /* at worst_event */
     uint64_t free_bytes;         /* at worst_event */
     uint64_t served[WEIR_RUNG_COUNT];
-    uint64_t checks;             /* number of passed checks */
-    double seconds;              /* wall time of the events, without setup */
+    uint64_t checks; /* number of passed checks */
+    double seconds;  /* wall time of the events, without setup */
     uint64_t events_played;
     char **findings; /* sentences of the auditor, at most 50, those in flight first */
     size_t finding_count;

@@ -27,7 +27,7 @@ static inline void series_add(struct series *series, uint64_t event, uint64_t li
 {
     size_t slot = (size_t)(event / series->stride);
     if (slot >= series->count) {
-        series->points[slot] = (struct replay_point){ event, live, reserved };
+        series->points[slot] = (struct replay_point){event, live, reserved};
         series->count = slot + 1;
         return;
     }

@@ -1,7 +1,7 @@
 /* strategies.c: the table of strategies.h. */
 #include "strategies.h"
 
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/routing.h>
 #include <weir/size_class.h>
@@ -12,20 +12,20 @@
 #include "models/pytorch.h"
 
 static const struct replay_strategy table[] = {
-    { "caching", "weir's default: best fit at constant cost, split and coalesce", weir_caching_strategy, false, 0, 0 },
-    { "size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
-      weir_size_class_strategy, false, 0, 0 },
-    { "routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
-      0, 0 },
-    { "arena", "a bump pointer over chunks: for what is taken and released together", weir_arena_strategy, false, 0, 0 },
-    { "caching+vm", "caching on virtual memory: idle granules move to where they are needed", weir_caching_strategy,
-      false, 0, WEIR_POOL_VIRTUAL_MEMORY },
-    { "size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY },
-    { "pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true,
-      -1, 0 },
-    { "torch_npu", "the same with torch_npu's 32 bytes added to every request", model_pytorch_strategy, true, 32, 0 },
-    { "direct", "one device allocation per block: no allocator at all", model_direct_strategy, false, 0, 0 },
-    { NULL, NULL, NULL, false, 0, 0 },
+    {"caching", "weir's default: best fit at constant cost, split and coalesce", weir_caching_strategy, false, 0, 0},
+    {"size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
+     weir_size_class_strategy, false, 0, 0},
+    {"routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
+     0, 0},
+    {"arena", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0},
+    {"caching+vm", "caching on virtual memory: idle granules move to where they are needed", weir_caching_strategy,
+     false, 0, WEIR_POOL_VIRTUAL_MEMORY},
+    {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY},
+    {"pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true, -1,
+     0},
+    {"torch_npu", "the same with torch_npu's 32 bytes added to every request", model_pytorch_strategy, true, 32, 0},
+    {"direct", "one device allocation per block: no allocator at all", model_direct_strategy, false, 0, 0},
+    {NULL, NULL, NULL, false, 0, 0},
 };
 
 const struct replay_strategy *replay_strategies(void)

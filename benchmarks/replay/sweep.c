@@ -26,7 +26,7 @@ struct tally {
     uint64_t *peaks; /* [device_count] */
     uint64_t all_live;
     uint64_t all_peak;
-    uint64_t *size;  /* [block_count] */
+    uint64_t *size; /* [block_count] */
     uint32_t *device;
 };
 
@@ -137,7 +137,7 @@ struct jobs {
     struct sweep *sweep;
     struct job *list;
     size_t count;
-    uint64_t *limits; /* [point_count][device_count] */
+    uint64_t *limits;                            /* [point_count][device_count] */
     struct sweep_point blank[sweep_most_points]; /* points before any replay */
     pthread_mutex_t lock;
     size_t next;
@@ -170,8 +170,7 @@ static bool play(struct jobs *jobs, const struct job *job, char *error, size_t e
     options.history = false;
     options.no_timing = true;
     options.progress = NULL;
-    const bool done =
-        replay_run(jobs->trace, row->strategy, row->pad_bytes, &options, &result, error, error_size);
+    const bool done = replay_run(jobs->trace, row->strategy, row->pad_bytes, &options, &result, error, error_size);
     if (done) {
         keep_result(jobs->sweep, job, &result, rounds * jobs->trace->event_count);
     }
@@ -239,7 +238,7 @@ static void list_jobs(struct jobs *jobs)
                 jobs->list[jobs->count - 1].last = i;
                 continue;
             }
-            jobs->list[jobs->count++] = (struct job){ row, i, i, jobs->limits + i * jobs->trace->device_count };
+            jobs->list[jobs->count++] = (struct job){row, i, i, jobs->limits + i * jobs->trace->device_count};
         }
     }
     sweep->limit_count = sweep->row_count == 0 ? 0 : jobs->count / sweep->row_count;
@@ -258,7 +257,7 @@ static void set_limits(struct jobs *jobs, const uint64_t *peaks)
             jobs->limits[i * devices + d] = limit_for(peaks[d], factor, sweep->granularity);
             total += jobs->limits[i * devices + d];
         }
-        jobs->blank[i] = (struct sweep_point){ .factor = factor, .limit = total };
+        jobs->blank[i] = (struct sweep_point){.factor = factor, .limit = total};
     }
     for (uint32_t d = 0; d < devices; d++) {
         sweep->peak_bytes = sum_of(sweep->peak_bytes, peaks[d]);
@@ -272,7 +271,7 @@ static bool add_row(struct jobs *jobs, const struct replay_strategy *strategy, u
     if (points != NULL) {
         memcpy(points, jobs->blank, sweep->point_count * sizeof(*points));
         sweep->rows[sweep->row_count++] =
-            (struct sweep_row){ .strategy = strategy, .pad_bytes = pad_bytes, .points = points };
+            (struct sweep_row){.strategy = strategy, .pad_bytes = pad_bytes, .points = points};
     }
     return points != NULL;
 }
@@ -316,10 +315,8 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
                size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
                char *error, size_t error_size)
 {
-    *sweep = (struct sweep){ .range = *range, .point_count = (range->to - range->from) / range->step + 1 };
-    struct jobs jobs = {
-        .trace = trace, .options = options, .sweep = sweep, .error = error, .error_size = error_size
-    };
+    *sweep = (struct sweep){.range = *range, .point_count = (range->to - range->from) / range->step + 1};
+    struct jobs jobs = {.trace = trace, .options = options, .sweep = sweep, .error = error, .error_size = error_size};
     bool done = prepare(&jobs, strategies, pads, count);
     if (done) {
         done = play_all(&jobs);
@@ -343,5 +340,5 @@ void sweep_free(struct sweep *sweep)
         free(sweep->rows[i].points);
     }
     free(sweep->rows);
-    *sweep = (struct sweep){ 0 };
+    *sweep = (struct sweep){0};
 }

@@ -22,7 +22,7 @@ struct owner {
 
 static void count_born(struct holder *holders, struct owner *owner, const weir_trace_event *event)
 {
-    *owner = (struct owner){ event->size, event->tag };
+    *owner = (struct owner){event->size, event->tag};
     if (event->tag != WEIR_TRACE_NONE) {
         struct holder *holder = &holders[event->tag];
         holder->live += event->size;
@@ -44,7 +44,7 @@ static void find_peaks(const struct trace *trace, struct holder *holders, struct
         switch (event->event.kind) {
         case WEIR_TRACE_PRIOR:
             *prior = true;
-            owners[event->index] = (struct owner){ event->event.size, WEIR_TRACE_NONE };
+            owners[event->index] = (struct owner){event->event.size, WEIR_TRACE_NONE};
             break;
         case WEIR_TRACE_ALLOC:
             count_born(holders, &owners[event->index], &event->event);
@@ -90,7 +90,7 @@ bool replay_tags_init(struct replay_tags *tags, const struct trace *trace)
     const uint32_t count = trace->tag_count;
     struct holder *holders = calloc((size_t)count + 1, sizeof(*holders));
     struct owner *owners = calloc((size_t)trace->block_count + 1, sizeof(*owners));
-    *tags = (struct replay_tags){ .tag_count = count };
+    *tags = (struct replay_tags){.tag_count = count};
     tags->chosen = calloc(WEIR_TAGS, sizeof(*tags->chosen));
     tags->pool_tags = calloc((size_t)count + 1, sizeof(*tags->pool_tags));
     const bool enough = holders != NULL && owners != NULL && tags->chosen != NULL && tags->pool_tags != NULL;
@@ -147,5 +147,5 @@ void replay_tags_fini(struct replay_tags *tags)
 {
     free(tags->chosen);
     free(tags->pool_tags);
-    *tags = (struct replay_tags){ 0 };
+    *tags = (struct replay_tags){0};
 }

@@ -13,7 +13,7 @@
 #define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* tag of blocks that were live before the window */
 
 struct replay_tags {
-    uint32_t *chosen;    /* tags of the trace, the largest first */
+    uint32_t *chosen; /* tags of the trace, the largest first */
     uint32_t count;
     bool rest;           /* the trace has tags that share "other" */
     bool prior;          /* the trace has blocks from before the window */

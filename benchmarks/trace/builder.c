@@ -24,7 +24,7 @@ bool builder_no_memory(struct trace_builder *builder)
 
 static bool start_trace(struct trace *trace, const char *path)
 {
-    trace->store = calloc(1, sizeof *trace->store);
+    trace->store = calloc(1, sizeof(*trace->store));
     if (trace->store == NULL) {
         return false;
     }
@@ -37,10 +37,10 @@ static bool start_trace(struct trace *trace, const char *path)
 
 static bool need_stream(struct trace_builder *builder, uint32_t stream);
 
-bool builder_start(struct trace_builder *builder, const char *path,
-                   const struct trace_limits *limits, struct trace_error *error)
+bool builder_start(struct trace_builder *builder, const char *path, const struct trace_limits *limits,
+                   struct trace_error *error)
 {
-    memset(builder, 0, sizeof *builder);
+    memset(builder, 0, sizeof(*builder));
     builder->error = error;
     if (limits != NULL) {
         builder->limits = *limits;
@@ -51,7 +51,7 @@ bool builder_start(struct trace_builder *builder, const char *path,
     if (builder->limits.max_events == 0) {
         builder->limits.max_events = DEFAULT_MAX_EVENTS;
     }
-    struct trace *trace = calloc(1, sizeof *trace);
+    struct trace *trace = calloc(1, sizeof(*trace));
     if (trace == NULL || !start_trace(trace, path)) {
         trace_free(trace);
         return trace_say(error, WEIR_ERR_NO_MEMORY, path, "out of memory");
@@ -69,8 +69,8 @@ struct trace_device *builder_device(struct trace_builder *builder, uint32_t numb
 {
     struct trace *trace = builder->trace;
     while (trace->device_count <= number) {
-        struct trace_device *devices = grow_array(trace->devices, trace->device_count,
-                                                  &builder->device_capacity, sizeof *devices);
+        struct trace_device *devices =
+            grow_array(trace->devices, trace->device_count, &builder->device_capacity, sizeof(*devices));
         if (devices == NULL) {
             return NULL;
         }
@@ -84,8 +84,8 @@ static bool need_stream(struct trace_builder *builder, uint32_t stream)
 {
     struct trace *trace = builder->trace;
     while (trace->stream_count <= stream) {
-        uint32_t *devices = grow_array(trace->stream_device, trace->stream_count,
-                                       &builder->stream_capacity, sizeof *devices);
+        uint32_t *devices =
+            grow_array(trace->stream_device, trace->stream_count, &builder->stream_capacity, sizeof(*devices));
         if (devices == NULL) {
             return false;
         }
@@ -107,8 +107,7 @@ static void bind_stream(struct trace *trace, uint32_t stream, uint32_t device)
     }
 }
 
-static void count_birth(struct trace_builder *builder, const weir_trace_event *event,
-                        uint32_t index)
+static void count_birth(struct trace_builder *builder, const weir_trace_event *event, uint32_t index)
 {
     builder->births++;
     builder->addressed += event->address != 0;
@@ -148,17 +147,16 @@ static void note_kind(struct trace_builder *builder, const weir_trace_event *eve
     }
 }
 
-bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index,
-                   uint32_t old_index, bool gives_device)
+bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index, uint32_t old_index,
+                   bool gives_device)
 {
     struct trace *trace = builder->trace;
     if (trace->event_count >= builder->limits.max_events) {
         return trace_say(builder->error, WEIR_ERR_LIMIT, trace->path,
-                         "more than %" PRIu64 " events, which is the limit",
-                         builder->limits.max_events);
+                         "more than %" PRIu64 " events, which is the limit", builder->limits.max_events);
     }
     struct trace_event *events =
-        grow_array(trace->events, trace->event_count, &builder->event_capacity, sizeof *events);
+        grow_array(trace->events, trace->event_count, &builder->event_capacity, sizeof(*events));
     if (events == NULL) {
         return builder_no_memory(builder);
     }
@@ -197,8 +195,7 @@ char *builder_text(struct trace_builder *builder, const char *text, size_t lengt
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag)
 {
     struct trace *trace = builder->trace;
-    const char **tags =
-        grow_array(trace->tags, trace->tag_count, &builder->tag_capacity, sizeof *tags);
+    const char **tags = grow_array(trace->tags, trace->tag_count, &builder->tag_capacity, sizeof(*tags));
     char *copy = builder_text(builder, text, length);
     if (tags != NULL) {
         trace->tags = tags;
@@ -214,8 +211,7 @@ bool builder_tag(struct trace_builder *builder, const char *text, size_t length,
 bool builder_note(struct trace_builder *builder, const char *text, size_t length)
 {
     struct trace *trace = builder->trace;
-    const char **notes =
-        grow_array(trace->notes, trace->note_count, &builder->note_capacity, sizeof *notes);
+    const char **notes = grow_array(trace->notes, trace->note_count, &builder->note_capacity, sizeof(*notes));
     char *copy = builder_text(builder, text, length);
     if (notes != NULL) {
         trace->notes = notes;
@@ -232,7 +228,7 @@ bool builder_note_format(struct trace_builder *builder, const char *format, ...)
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (length < 0) {
         return builder_no_memory(builder);
@@ -269,12 +265,11 @@ bool builder_finish(struct trace_builder *builder, struct trace **out)
         }
     }
     trace->has_addresses = builder->births > 0 && builder->addressed == builder->births;
-    if (builder->addressed > 0 && trace->pad_bytes == TRACE_PAD_UNKNOWN &&
-        !trace_infer_pad(trace)) {
+    if (builder->addressed > 0 && trace->pad_bytes == TRACE_PAD_UNKNOWN && !trace_infer_pad(trace)) {
         return builder_no_memory(builder);
     }
     if (trace->event_count > 0) {
-        struct trace_event *fitted = realloc(trace->events, trace->event_count * sizeof *fitted);
+        struct trace_event *fitted = realloc(trace->events, trace->event_count * sizeof(*fitted));
         trace->events = fitted != NULL ? fitted : trace->events;
     }
     builder->trace = NULL;
@@ -329,8 +324,8 @@ static uint64_t device_address(uint32_t device, uint64_t address)
 /* True if the rounded size of the request depends on whether 32 bytes were added. */
 static bool tells_pad(const weir_trace_event *event)
 {
-    return event->kind == WEIR_TRACE_ALLOC && event->size < UINT64_MAX / 2 &&
-           event->address < UINT64_MAX / 2 && round_512(event->size) != round_512(event->size + 32);
+    return event->kind == WEIR_TRACE_ALLOC && event->size < UINT64_MAX / 2 && event->address < UINT64_MAX / 2 &&
+           round_512(event->size) != round_512(event->size + 32);
 }
 
 static bool block_appears(struct pad_evidence *evidence, const weir_trace_event *event)
@@ -349,16 +344,14 @@ static bool block_appears(struct pad_evidence *evidence, const weir_trace_event 
     uint64_t with = device_address(event->device, event->address + round_512(event->size + 32));
     evidence->without += id_map_get(&evidence->starts, without, &any);
     evidence->with += id_map_get(&evidence->starts, with, &any);
-    return id_map_put(&evidence->ends_without, without, 0) &&
-           id_map_put(&evidence->ends_with, with, 0);
+    return id_map_put(&evidence->ends_without, without, 0) && id_map_put(&evidence->ends_with, with, 0);
 }
 
 static void block_disappears(struct pad_evidence *evidence, const weir_trace_event *event)
 {
     id_map_remove(&evidence->starts, device_address(event->device, event->address));
     if (tells_pad(event)) {
-        id_map_remove(&evidence->ends_without,
-                      device_address(event->device, event->address + round_512(event->size)));
+        id_map_remove(&evidence->ends_without, device_address(event->device, event->address + round_512(event->size)));
         id_map_remove(&evidence->ends_with,
                       device_address(event->device, event->address + round_512(event->size + 32)));
     }
@@ -389,7 +382,7 @@ static bool gather_pad(const struct trace *trace, struct pad_evidence *evidence,
 bool trace_infer_pad(struct trace *trace)
 {
     struct pad_evidence evidence = {.without = 0};
-    size_t *birth_of = calloc((size_t)trace->block_count + 1, sizeof *birth_of);
+    size_t *birth_of = calloc((size_t)trace->block_count + 1, sizeof(*birth_of));
     bool done = birth_of != NULL && gather_pad(trace, &evidence, birth_of);
     if (done && evidence.without > 0) {
         trace->pad_bytes = 0;

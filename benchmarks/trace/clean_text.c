@@ -54,7 +54,7 @@ static unsigned next_piece(char piece[most_piece], const char *text, size_t left
         *taken = bytes;
         return bytes;
     }
-    memcpy(piece, (const char[]){ '\\', 'x', digits[first >> 4], digits[first & 15] }, most_piece);
+    memcpy(piece, (const char[]){'\\', 'x', digits[first >> 4], digits[first & 15]}, most_piece);
     *taken = 1;
     return most_piece;
 }

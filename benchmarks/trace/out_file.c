@@ -35,8 +35,8 @@ static void drop_pending(int number)
 
 void out_file_drop_at_signals(void)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         struct sigaction action;
         if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
             action.sa_handler = drop_pending;
@@ -83,7 +83,7 @@ static bool look_at_target(struct target *target, const char *path)
 {
     const int standard = same_standard_stream(path);
     const int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    *target = (struct target){ .straight = -1, .exists = fd >= 0 };
+    *target = (struct target){.straight = -1, .exists = fd >= 0};
     if (fd < 0 && (standard >= 0 || errno != ENOENT || path[0] == '\0')) {
         return false;
     }
@@ -114,11 +114,11 @@ static char *name_beside(const char *target)
     uint64_t random = 0;
     char word[13] = "";
     char *path = NULL;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
         errno = EIO;
         return NULL;
     }
-    for (size_t i = 0; i + 1 < sizeof word; i++, random >>= 5) {
+    for (size_t i = 0; i + 1 < sizeof(word); i++, random >>= 5) {
         word[i] = letters[random & 31];
     }
     if (asprintf(&path, "%.*s%.*s.%s.part", (int)(name - target), target, (int)name_kept, name, word) < 0) {
@@ -172,7 +172,7 @@ bool out_file_open(struct out_file *file, const char *path)
     if (beside != NULL && target.exists) {
         look_like(fd, &target.facts);
     }
-    *file = (struct out_file){ .fd = fd, .target = target.path, .beside = beside };
+    *file = (struct out_file){.fd = fd, .target = target.path, .beside = beside};
     atomic_store(&pending, beside);
     return true;
 }
@@ -216,7 +216,7 @@ static void end(struct out_file *file)
     (void)atomic_compare_exchange_strong(&pending, &mine, NULL);
     free(file->target);
     free(file->beside);
-    *file = (struct out_file){ .fd = -1 };
+    *file = (struct out_file){.fd = -1};
 }
 
 bool out_file_finish(struct out_file *file)

@@ -50,8 +50,7 @@ struct machine {
 
 /* --- messages --- */
 
-static bool fail(struct machine *machine, weir_status status, const char *format, ...)
-    TRACE_PRINTF(3, 4);
+static bool fail(struct machine *machine, weir_status status, const char *format, ...) TRACE_PRINTF(3, 4);
 
 static bool fail(struct machine *machine, weir_status status, const char *format, ...)
 {
@@ -124,8 +123,7 @@ static bool take_number(struct machine *machine, unsigned size, uint64_t *out)
 /* Reads a line of the text protocol and returns it without its newline. */
 static const char *take_line(struct machine *machine, size_t *length)
 {
-    const unsigned char *newline =
-        left(machine) > 0 ? memchr(machine->at, '\n', left(machine)) : NULL;
+    const unsigned char *newline = left(machine) > 0 ? memchr(machine->at, '\n', left(machine)) : NULL;
     if (newline == NULL) {
         fail_short(machine);
         return NULL;
@@ -140,12 +138,12 @@ static const char *take_line(struct machine *machine, size_t *length)
 
 static struct pickle_value *make(struct machine *machine, enum pickle_kind kind)
 {
-    struct pickle_value *value = arena_alloc(machine->arena, sizeof *value);
+    struct pickle_value *value = arena_alloc(machine->arena, sizeof(*value));
     if (value == NULL) {
         fail_memory(machine);
         return NULL;
     }
-    memset(value, 0, sizeof *value);
+    memset(value, 0, sizeof(*value));
     value->kind = kind;
     return value;
 }
@@ -224,12 +222,10 @@ static bool push_float(struct machine *machine, double real)
     return push(machine, value);
 }
 
-static bool push_text(struct machine *machine, enum pickle_kind kind, const char *text,
-                      uint64_t length)
+static bool push_text(struct machine *machine, enum pickle_kind kind, const char *text, uint64_t length)
 {
     if (length > MOST_ITEMS) {
-        return fail(machine, WEIR_ERR_LIMIT, "%s of %" PRIu64 " bytes is too long", machine->name,
-                    length);
+        return fail(machine, WEIR_ERR_LIMIT, "%s of %" PRIu64 " bytes is too long", machine->name, length);
     }
     struct pickle_value *value = make(machine, kind);
     if (value == NULL) {
@@ -298,8 +294,7 @@ static bool move_into(struct machine *machine, enum pickle_kind kind, size_t fro
         return false;
     }
     if (count > 0) {
-        memcpy(container->as.items + container->count, machine->stack + from,
-               count * VALUE_POINTER);
+        memcpy(container->as.items + container->count, machine->stack + from, count * VALUE_POINTER);
     }
     container->count += (uint32_t)count;
     machine->stack_count = from;
@@ -317,8 +312,7 @@ static size_t floor_of(const struct machine *machine)
 static bool need(struct machine *machine, size_t count)
 {
     if (machine->stack_count - floor_of(machine) < count) {
-        return fail(machine, WEIR_ERR_INVALID, "%s finds too few values on the stack",
-                    machine->name);
+        return fail(machine, WEIR_ERR_INVALID, "%s finds too few values on the stack", machine->name);
     }
     return true;
 }
@@ -339,16 +333,14 @@ static bool pop_mark_above_container(struct machine *machine, size_t *from)
         return false;
     }
     if (*from == 0 || *from - 1 < floor_of(machine)) {
-        return fail(machine, WEIR_ERR_INVALID, "%s finds no container below its mark",
-                    machine->name);
+        return fail(machine, WEIR_ERR_INVALID, "%s finds no container below its mark", machine->name);
     }
     return true;
 }
 
 static bool push_mark(struct machine *machine)
 {
-    size_t *marks =
-        grow_array(machine->marks, machine->mark_count, &machine->mark_capacity, sizeof *marks);
+    size_t *marks = grow_array(machine->marks, machine->mark_count, &machine->mark_capacity, sizeof(*marks));
     if (marks == NULL) {
         return fail_memory(machine);
     }
@@ -366,9 +358,8 @@ static bool reach_memo(struct machine *machine, uint64_t index)
     }
     uint64_t size = (uint64_t)(machine->end - machine->start);
     if (index >= size) {
-        return fail(machine, WEIR_ERR_INVALID,
-                    "%s with memo index %" PRIu64 ", more than the pickle has bytes", machine->name,
-                    index);
+        return fail(machine, WEIR_ERR_INVALID, "%s with memo index %" PRIu64 ", more than the pickle has bytes",
+                    machine->name, index);
     }
     uint64_t count = machine->memo_count < 64 ? 64 : (uint64_t)machine->memo_count * 2;
     count = count <= index ? index + 1 : count;
@@ -396,8 +387,8 @@ static bool put_memo(struct machine *machine, uint64_t index)
 static bool get_memo(struct machine *machine, uint64_t index)
 {
     if (index >= machine->memo_count || machine->memo[index] == NULL) {
-        return fail(machine, WEIR_ERR_INVALID,
-                    "%s with memo index %" PRIu64 ", which nothing has set", machine->name, index);
+        return fail(machine, WEIR_ERR_INVALID, "%s with memo index %" PRIu64 ", which nothing has set", machine->name,
+                    index);
     }
     return push(machine, machine->memo[index]);
 }
@@ -425,11 +416,9 @@ static bool push_long(struct machine *machine, uint64_t size)
         fits = false;
     }
     if (!fits) {
-        return fail(machine, WEIR_ERR_LIMIT, "%s of %" PRIu64 " bytes does not fit in 64 bits",
-                    machine->name, size);
+        return fail(machine, WEIR_ERR_LIMIT, "%s of %" PRIu64 " bytes does not fit in 64 bits", machine->name, size);
     }
-    return negative ? push_int(machine, -(int64_t)(UINT64_MAX - number) - 1)
-                    : push_uint(machine, number);
+    return negative ? push_int(machine, -(int64_t)(UINT64_MAX - number) - 1) : push_uint(machine, number);
 }
 
 static bool scan_decimal(const char *text, size_t length, bool *negative, uint64_t *number)
@@ -484,7 +473,7 @@ static bool push_float_line(struct machine *machine)
     if (line == NULL) {
         return false;
     }
-    if (length == 0 || length >= sizeof text) {
+    if (length == 0 || length >= sizeof(text)) {
         return fail(machine, WEIR_ERR_INVALID, "%s is no number", machine->name);
     }
     memcpy(text, line, length);
@@ -509,7 +498,7 @@ static bool push_binary_float(struct machine *machine)
         bits = bits << 8 | bytes[i];
     }
     double real;
-    memcpy(&real, &bits, sizeof real);
+    memcpy(&real, &bits, sizeof(real));
     return push_float(machine, real);
 }
 
@@ -575,8 +564,7 @@ static size_t put_utf8(char *out, uint32_t code)
 
 /* Decodes one escape sequence; its backslash stands before text[*i]. Returns false if it is invalid. An escape sequence
  * is never shorter than its character, so `out` needs no more room than the text. */
-static bool put_escape(const char *text, size_t length, size_t *i, bool unicode, char *out,
-                       size_t *written)
+static bool put_escape(const char *text, size_t length, size_t *i, bool unicode, char *out, size_t *written)
 {
     char c = text[(*i)++];
     int64_t code = -1;
@@ -721,8 +709,7 @@ static bool take_protocol(struct machine *machine)
         return false;
     }
     if (protocol > 5) {
-        return fail(machine, WEIR_ERR_UNSUPPORTED,
-                    "pickle protocol %" PRIu64 " is not known; 0 to 5 are", protocol);
+        return fail(machine, WEIR_ERR_UNSUPPORTED, "pickle protocol %" PRIu64 " is not known; 0 to 5 are", protocol);
     }
     machine->protocol = (unsigned)protocol;
     return true;
@@ -797,98 +784,97 @@ static bool push_sized_long(struct machine *machine, unsigned size_bytes)
 }
 
 /* X(byte, NAME, action): the opcodes of plain data. */
-#define PLAIN_OPCODES(X)                                                                           \
-    X('(', MARK, push_mark(machine))                                                               \
-    X('0', POP, pop_value(machine))                                                                \
-    X('1', POP_MARK, pop_to_mark(machine))                                                         \
-    X('2', DUP, duplicate(machine))                                                                \
-    X('N', NONE, push_none(machine))                                                               \
-    X(0x88, NEWTRUE, push_bool(machine, true))                                                     \
-    X(0x89, NEWFALSE, push_bool(machine, false))                                                   \
-    X('I', INT, push_decimal_line(machine, true))                                                  \
-    X('L', LONG, push_decimal_line(machine, false))                                                \
-    X('J', BININT, push_sized_int(machine, 4))                                                     \
-    X('K', BININT1, push_sized_int(machine, 1))                                                    \
-    X('M', BININT2, push_sized_int(machine, 2))                                                    \
-    X(0x8a, LONG1, push_sized_long(machine, 1))                                                    \
-    X(0x8b, LONG4, push_sized_long(machine, 4))                                                    \
-    X('F', FLOAT, push_float_line(machine))                                                        \
-    X('G', BINFLOAT, push_binary_float(machine))                                                   \
-    X('S', STRING, push_string_line(machine))                                                      \
-    X('V', UNICODE, push_unicode_line(machine))                                                    \
-    X('U', SHORT_BINSTRING, push_sized_text(machine, PICKLE_STR, 1))                               \
-    X('T', BINSTRING, push_sized_text(machine, PICKLE_STR, 4))                                     \
-    X(0x8c, SHORT_BINUNICODE, push_sized_text(machine, PICKLE_STR, 1))                             \
-    X('X', BINUNICODE, push_sized_text(machine, PICKLE_STR, 4))                                    \
-    X(0x8d, BINUNICODE8, push_sized_text(machine, PICKLE_STR, 8))                                  \
-    X('C', SHORT_BINBYTES, push_sized_text(machine, PICKLE_BYTES, 1))                              \
-    X('B', BINBYTES, push_sized_text(machine, PICKLE_BYTES, 4))                                    \
-    X(0x8e, BINBYTES8, push_sized_text(machine, PICKLE_BYTES, 8))                                  \
-    X(0x96, BYTEARRAY8, push_sized_text(machine, PICKLE_BYTES, 8))                                 \
-    X(']', EMPTY_LIST, push(machine, make(machine, PICKLE_LIST)))                                  \
-    X('l', LIST, push_marked(machine, PICKLE_LIST))                                                \
-    X('a', APPEND, need(machine, 2) && move_into(machine, PICKLE_LIST, machine->stack_count - 1))  \
-    X('e', APPENDS, append_marked(machine))                                                        \
-    X('}', EMPTY_DICT, push(machine, make(machine, PICKLE_DICT)))                                  \
-    X('d', DICT, push_marked(machine, PICKLE_DICT))                                                \
-    X('s', SETITEM, need(machine, 3) && move_into(machine, PICKLE_DICT, machine->stack_count - 2)) \
-    X('u', SETITEMS, set_marked(machine))                                                          \
-    X(')', EMPTY_TUPLE, push_tuple(machine, 0))                                                    \
-    X(0x85, TUPLE1, push_tuple(machine, 1))                                                        \
-    X(0x86, TUPLE2, push_tuple(machine, 2))                                                        \
-    X(0x87, TUPLE3, push_tuple(machine, 3))                                                        \
-    X('t', TUPLE, push_marked(machine, PICKLE_TUPLE))                                              \
-    X('g', GET, get_indexed(machine, 0))                                                           \
-    X('h', BINGET, get_indexed(machine, 1))                                                        \
-    X('j', LONG_BINGET, get_indexed(machine, 4))                                                   \
-    X('p', PUT, put_indexed(machine, 0))                                                           \
-    X('q', BINPUT, put_indexed(machine, 1))                                                        \
-    X('r', LONG_BINPUT, put_indexed(machine, 4))                                                   \
-    X(0x94, MEMOIZE, memoize(machine))                                                             \
-    X(0x80, PROTO, take_protocol(machine))                                                         \
-    X(0x95, FRAME, take_frame(machine))                                                            \
+#define PLAIN_OPCODES(X)                                                                                               \
+    X('(', MARK, push_mark(machine))                                                                                   \
+    X('0', POP, pop_value(machine))                                                                                    \
+    X('1', POP_MARK, pop_to_mark(machine))                                                                             \
+    X('2', DUP, duplicate(machine))                                                                                    \
+    X('N', NONE, push_none(machine))                                                                                   \
+    X(0x88, NEWTRUE, push_bool(machine, true))                                                                         \
+    X(0x89, NEWFALSE, push_bool(machine, false))                                                                       \
+    X('I', INT, push_decimal_line(machine, true))                                                                      \
+    X('L', LONG, push_decimal_line(machine, false))                                                                    \
+    X('J', BININT, push_sized_int(machine, 4))                                                                         \
+    X('K', BININT1, push_sized_int(machine, 1))                                                                        \
+    X('M', BININT2, push_sized_int(machine, 2))                                                                        \
+    X(0x8a, LONG1, push_sized_long(machine, 1))                                                                        \
+    X(0x8b, LONG4, push_sized_long(machine, 4))                                                                        \
+    X('F', FLOAT, push_float_line(machine))                                                                            \
+    X('G', BINFLOAT, push_binary_float(machine))                                                                       \
+    X('S', STRING, push_string_line(machine))                                                                          \
+    X('V', UNICODE, push_unicode_line(machine))                                                                        \
+    X('U', SHORT_BINSTRING, push_sized_text(machine, PICKLE_STR, 1))                                                   \
+    X('T', BINSTRING, push_sized_text(machine, PICKLE_STR, 4))                                                         \
+    X(0x8c, SHORT_BINUNICODE, push_sized_text(machine, PICKLE_STR, 1))                                                 \
+    X('X', BINUNICODE, push_sized_text(machine, PICKLE_STR, 4))                                                        \
+    X(0x8d, BINUNICODE8, push_sized_text(machine, PICKLE_STR, 8))                                                      \
+    X('C', SHORT_BINBYTES, push_sized_text(machine, PICKLE_BYTES, 1))                                                  \
+    X('B', BINBYTES, push_sized_text(machine, PICKLE_BYTES, 4))                                                        \
+    X(0x8e, BINBYTES8, push_sized_text(machine, PICKLE_BYTES, 8))                                                      \
+    X(0x96, BYTEARRAY8, push_sized_text(machine, PICKLE_BYTES, 8))                                                     \
+    X(']', EMPTY_LIST, push(machine, make(machine, PICKLE_LIST)))                                                      \
+    X('l', LIST, push_marked(machine, PICKLE_LIST))                                                                    \
+    X('a', APPEND, need(machine, 2) && move_into(machine, PICKLE_LIST, machine->stack_count - 1))                      \
+    X('e', APPENDS, append_marked(machine))                                                                            \
+    X('}', EMPTY_DICT, push(machine, make(machine, PICKLE_DICT)))                                                      \
+    X('d', DICT, push_marked(machine, PICKLE_DICT))                                                                    \
+    X('s', SETITEM, need(machine, 3) && move_into(machine, PICKLE_DICT, machine->stack_count - 2))                     \
+    X('u', SETITEMS, set_marked(machine))                                                                              \
+    X(')', EMPTY_TUPLE, push_tuple(machine, 0))                                                                        \
+    X(0x85, TUPLE1, push_tuple(machine, 1))                                                                            \
+    X(0x86, TUPLE2, push_tuple(machine, 2))                                                                            \
+    X(0x87, TUPLE3, push_tuple(machine, 3))                                                                            \
+    X('t', TUPLE, push_marked(machine, PICKLE_TUPLE))                                                                  \
+    X('g', GET, get_indexed(machine, 0))                                                                               \
+    X('h', BINGET, get_indexed(machine, 1))                                                                            \
+    X('j', LONG_BINGET, get_indexed(machine, 4))                                                                       \
+    X('p', PUT, put_indexed(machine, 0))                                                                               \
+    X('q', BINPUT, put_indexed(machine, 1))                                                                            \
+    X('r', LONG_BINPUT, put_indexed(machine, 4))                                                                       \
+    X(0x94, MEMOIZE, memoize(machine))                                                                                 \
+    X(0x80, PROTO, take_protocol(machine))                                                                             \
+    X(0x95, FRAME, take_frame(machine))                                                                                \
     X('.', STOP, (machine->stopped = true))
 
 /* X(byte, NAME): opcodes that name, import, build or call an object, or hold data that a snapshot cannot contain. */
-#define REFUSED_OPCODES(X)                                                                         \
-    X('c', GLOBAL)                                                                                 \
-    X(0x93, STACK_GLOBAL)                                                                          \
-    X('R', REDUCE)                                                                                 \
-    X('b', BUILD)                                                                                  \
-    X('i', INST)                                                                                   \
-    X('o', OBJ)                                                                                    \
-    X(0x81, NEWOBJ)                                                                                \
-    X(0x92, NEWOBJ_EX)                                                                             \
-    X(0x82, EXT1)                                                                                  \
-    X(0x83, EXT2)                                                                                  \
-    X(0x84, EXT4)                                                                                  \
-    X('P', PERSID)                                                                                 \
-    X('Q', BINPERSID)                                                                              \
-    X(0x8f, EMPTY_SET)                                                                             \
-    X(0x90, ADDITEMS)                                                                              \
-    X(0x91, FROZENSET)                                                                             \
-    X(0x97, NEXT_BUFFER)                                                                           \
+#define REFUSED_OPCODES(X)                                                                                             \
+    X('c', GLOBAL)                                                                                                     \
+    X(0x93, STACK_GLOBAL)                                                                                              \
+    X('R', REDUCE)                                                                                                     \
+    X('b', BUILD)                                                                                                      \
+    X('i', INST)                                                                                                       \
+    X('o', OBJ)                                                                                                        \
+    X(0x81, NEWOBJ)                                                                                                    \
+    X(0x92, NEWOBJ_EX)                                                                                                 \
+    X(0x82, EXT1)                                                                                                      \
+    X(0x83, EXT2)                                                                                                      \
+    X(0x84, EXT4)                                                                                                      \
+    X('P', PERSID)                                                                                                     \
+    X('Q', BINPERSID)                                                                                                  \
+    X(0x8f, EMPTY_SET)                                                                                                 \
+    X(0x90, ADDITEMS)                                                                                                  \
+    X(0x91, FROZENSET)                                                                                                 \
+    X(0x97, NEXT_BUFFER)                                                                                               \
     X(0x98, READONLY_BUFFER)
 
 static bool refuse(struct machine *machine, const char *name)
 {
-    return fail(
-        machine, WEIR_ERR_UNSUPPORTED,
-        "opcode %s (0x%02x) is refused; a memory snapshot is plain data and nothing is executed",
-        name, (unsigned)*machine->opcode);
+    return fail(machine, WEIR_ERR_UNSUPPORTED,
+                "opcode %s (0x%02x) is refused; a memory snapshot is plain data and nothing is executed", name,
+                (unsigned)*machine->opcode);
 }
 
 static bool run_opcode(struct machine *machine, unsigned char opcode)
 {
     switch (opcode) {
-#define PLAIN_CASE(byte, opcode_name, action)                                                      \
-    case byte:                                                                                     \
-        machine->name = #opcode_name;                                                              \
+#define PLAIN_CASE(byte, opcode_name, action)                                                                          \
+    case byte:                                                                                                         \
+        machine->name = #opcode_name;                                                                                  \
         return action;
         PLAIN_OPCODES(PLAIN_CASE)
 #undef PLAIN_CASE
-#define REFUSED_CASE(byte, opcode_name)                                                            \
-    case byte:                                                                                     \
+#define REFUSED_CASE(byte, opcode_name)                                                                                \
+    case byte:                                                                                                         \
         return refuse(machine, #opcode_name);
         REFUSED_OPCODES(REFUSED_CASE)
 #undef REFUSED_CASE
@@ -911,15 +897,14 @@ static bool run(struct machine *machine)
     }
     if (left(machine) > 0) {
         machine->opcode = machine->at;
-        return fail(machine, WEIR_ERR_INVALID, "%zu bytes follow the end of the pickle",
-                    left(machine));
+        return fail(machine, WEIR_ERR_INVALID, "%zu bytes follow the end of the pickle", left(machine));
     }
     return true;
 }
 
 bool pickle_parse(const struct trace_source *source, struct pickle *out, struct trace_error *error)
 {
-    memset(out, 0, sizeof *out);
+    memset(out, 0, sizeof(*out));
     out->arena.limit = ARENA_BASE + ARENA_PER_BYTE * (uint64_t)source->size;
     struct machine machine = {
         .start = source->bytes,
@@ -974,8 +959,7 @@ struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key
 const char *pickle_kind_name(const struct pickle_value *value)
 {
     static const char *const names[] = {
-        "None",  "a bool",  "an int", "an int",  "a float",
-        "a str", "a bytes", "a list", "a tuple", "a dict",
+        "None", "a bool", "an int", "an int", "a float", "a str", "a bytes", "a list", "a tuple", "a dict",
     };
     return value == NULL ? "nothing" : names[value->kind];
 }

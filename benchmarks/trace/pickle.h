@@ -36,7 +36,7 @@ struct pickle_value {
         int64_t integer;
         uint64_t unsigned_integer;
         double real;
-        const char *text; /* not terminated by a NUL; points into the input or the arena */
+        const char *text;            /* not terminated by a NUL; points into the input or the arena */
         struct pickle_value **items; /* DICT: key, value, key, value ... */
     } as;
 };

@@ -22,27 +22,25 @@ static void place_text(char *out, size_t size, const char *path)
     size_t length = strlen(path);
     char quoted[SHOWN_PATH + 8];
     if (length > SHOWN_PATH) {
-        trace_quote(quoted, sizeof quoted, path + (length - SHOWN_PATH), SHOWN_PATH);
+        trace_quote(quoted, sizeof(quoted), path + (length - SHOWN_PATH), SHOWN_PATH);
         snprintf(out, size, "...%s", quoted);
         return;
     }
     trace_quote(out, size, path, length);
 }
 
-static void say(struct trace_error *error, const char *path, const char *where, const char *format,
-                va_list arguments)
+static void say(struct trace_error *error, const char *path, const char *where, const char *format, va_list arguments)
 {
     char shown[SHOWN_PATH + 16];
-    place_text(shown, sizeof shown, path);
-    int used = snprintf(error->message, sizeof error->message, "%s%s", shown, where);
-    if (used < 0 || (size_t)used >= sizeof error->message) {
+    place_text(shown, sizeof(shown), path);
+    int used = snprintf(error->message, sizeof(error->message), "%s%s", shown, where);
+    if (used < 0 || (size_t)used >= sizeof(error->message)) {
         return;
     }
-    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
+    vsnprintf(error->message + used, sizeof(error->message) - (size_t)used, format, arguments);
 }
 
-bool trace_say(struct trace_error *error, weir_status status, const char *path, const char *format,
-               ...)
+bool trace_say(struct trace_error *error, weir_status status, const char *path, const char *format, ...)
 {
     error->status = status;
     error->line = 0;
@@ -54,11 +52,11 @@ bool trace_say(struct trace_error *error, weir_status status, const char *path, 
     return false;
 }
 
-bool trace_say_line(struct trace_error *error, weir_status status, const char *path, uint64_t line,
-                    const char *format, va_list arguments)
+bool trace_say_line(struct trace_error *error, weir_status status, const char *path, uint64_t line, const char *format,
+                    va_list arguments)
 {
     char where[40];
-    snprintf(where, sizeof where, ":%" PRIu64 ": ", line);
+    snprintf(where, sizeof(where), ":%" PRIu64 ": ", line);
     error->status = status;
     error->line = line;
     error->byte = 0;
@@ -66,11 +64,11 @@ bool trace_say_line(struct trace_error *error, weir_status status, const char *p
     return false;
 }
 
-bool trace_say_byte(struct trace_error *error, weir_status status, const char *path, uint64_t byte,
-                    const char *format, va_list arguments)
+bool trace_say_byte(struct trace_error *error, weir_status status, const char *path, uint64_t byte, const char *format,
+                    va_list arguments)
 {
     char where[40];
-    snprintf(where, sizeof where, ": byte %" PRIu64 ": ", byte);
+    snprintf(where, sizeof(where), ": byte %" PRIu64 ": ", byte);
     error->status = status;
     error->line = 0;
     error->byte = byte;
@@ -111,8 +109,7 @@ static size_t chunk_size(const struct arena *arena, size_t need)
 /* Adds a chunk of `bytes` to the list. Returns NULL without memory or at the limit. */
 static struct arena_chunk *add_chunk(struct arena *arena, size_t bytes)
 {
-    if (arena->limit != 0 &&
-        (arena->total >= arena->limit || bytes > arena->limit - arena->total)) {
+    if (arena->limit != 0 && (arena->total >= arena->limit || bytes > arena->limit - arena->total)) {
         arena->refused = true;
         return NULL;
     }
@@ -147,7 +144,7 @@ void *arena_alloc(struct arena *arena, size_t size)
             return chunk + 1; /* a large object gets a separate chunk; the current chunk stays in use */
         }
         arena->at = (char *)(chunk + 1);
-        arena->left = bytes - sizeof *chunk;
+        arena->left = bytes - sizeof(*chunk);
     }
     void *result = arena->at;
     arena->at += size;
@@ -173,7 +170,7 @@ void arena_free(struct arena *arena)
         free(chunk);
         chunk = next;
     }
-    memset(arena, 0, sizeof *arena);
+    memset(arena, 0, sizeof(*arena));
 }
 
 /* --- the map --- */
@@ -228,11 +225,11 @@ static bool reach_direct(struct id_map *map, uint64_t key)
     while (count <= key) {
         count *= 2;
     }
-    uint32_t *direct = realloc(map->direct, count * sizeof *direct);
+    uint32_t *direct = realloc(map->direct, count * sizeof(*direct));
     if (direct == NULL) {
         return false; /* the caller tries the hash table, which may fail too */
     }
-    memset(direct + map->direct_count, 0, (count - map->direct_count) * sizeof *direct);
+    memset(direct + map->direct_count, 0, (count - map->direct_count) * sizeof(*direct));
     map->direct = direct;
     map->direct_count = count;
     return true;
@@ -242,7 +239,7 @@ static bool grow_slots(struct id_map *map)
 {
     struct id_map larger = *map;
     larger.slot_count = map->slot_count == 0 ? 64 : map->slot_count * 2;
-    larger.slots = calloc(larger.slot_count, sizeof *larger.slots);
+    larger.slots = calloc(larger.slot_count, sizeof(*larger.slots));
     if (larger.slots == NULL) {
         return false;
     }
@@ -318,7 +315,7 @@ void id_map_free(struct id_map *map)
 {
     free(map->direct);
     free(map->slots);
-    memset(map, 0, sizeof *map);
+    memset(map, 0, sizeof(*map));
 }
 
 /* --- growing arrays --- */

@@ -143,9 +143,8 @@ static bool no_memory(struct importer *importer)
 static bool spend(struct importer *importer, uint64_t steps)
 {
     if (steps > importer->budget) {
-        return trace_say(
-            importer->error, WEIR_ERR_LIMIT, importer->path,
-            "byte 0: the snapshot repeats the same objects more often than its size allows");
+        return trace_say(importer->error, WEIR_ERR_LIMIT, importer->path,
+                         "byte 0: the snapshot repeats the same objects more often than its size allows");
     }
     importer->budget -= steps;
     return true;
@@ -231,8 +230,7 @@ enum frame_kind { FRAME_UNKNOWN, FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
 static bool ends_with(const struct pickle_value *text, const char *suffix)
 {
     size_t length = strlen(suffix);
-    return text->count >= length &&
-           memcmp(text->as.text + text->count - length, suffix, length) == 0;
+    return text->count >= length && memcmp(text->as.text + text->count - length, suffix, length) == 0;
 }
 
 static bool is_separator(char c)
@@ -245,8 +243,7 @@ static bool under_torch(const struct pickle_value *path)
 {
     const char *text = path->as.text;
     for (uint32_t i = 0; i + 7 <= path->count; i++) {
-        if (is_separator(text[i]) && memcmp(text + i + 1, "torch", 5) == 0 &&
-            is_separator(text[i + 6])) {
+        if (is_separator(text[i]) && memcmp(text + i + 1, "torch", 5) == 0 && is_separator(text[i + 6])) {
             return true;
         }
     }
@@ -262,16 +259,15 @@ static enum frame_kind kind_of_frame(struct pickle_value *frame)
     if (frame->mark == FRAME_UNKNOWN) {
         const struct pickle_value *path = pickle_get(frame, "filename");
         const struct pickle_value *name = pickle_get(frame, "name");
-        bool python = path != NULL && path->kind == PICKLE_STR && path->count > 3 &&
-                      ends_with(path, ".py") && name != NULL && name->kind == PICKLE_STR;
+        bool python = path != NULL && path->kind == PICKLE_STR && path->count > 3 && ends_with(path, ".py") &&
+                      name != NULL && name->kind == PICKLE_STR;
         frame->mark = !python ? FRAME_NATIVE : under_torch(path) ? FRAME_TORCH : FRAME_USER;
     }
     return (enum frame_kind)frame->mark;
 }
 
 /* Finds the innermost Python frame outside of torch; if there is none, the innermost Python frame. */
-static bool find_frame(struct importer *importer, const struct pickle_value *frames,
-                       const struct pickle_value **found)
+static bool find_frame(struct importer *importer, const struct pickle_value *frames, const struct pickle_value **found)
 {
     *found = NULL;
     for (uint32_t i = 0; i < frames->count; i++) {
@@ -302,8 +298,7 @@ static uint64_t hash_text(const char *text)
 static bool intern_tag(struct importer *importer, const char *text, uint32_t *tag)
 {
     uint64_t hash = hash_text(text);
-    if (id_map_get(&importer->tag_by_hash, hash, tag) &&
-        strcmp(importer->builder.trace->tags[*tag], text) == 0) {
+    if (id_map_get(&importer->tag_by_hash, hash, tag) && strcmp(importer->builder.trace->tags[*tag], text) == 0) {
         return true;
     }
     return builder_tag(&importer->builder, text, strlen(text), tag) &&
@@ -322,9 +317,9 @@ static bool tag_of_frame(struct importer *importer, const struct pickle_value *f
     char file[100];
     char function[100];
     char text[208];
-    trace_quote(file, sizeof file, path->as.text + base, path->count - base);
-    trace_quote(function, sizeof function, name->as.text, name->count);
-    snprintf(text, sizeof text, "%s:%s", file, function);
+    trace_quote(file, sizeof(file), path->as.text + base, path->count - base);
+    trace_quote(function, sizeof(function), name->as.text, name->count);
+    snprintf(text, sizeof(text), "%s:%s", file, function);
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == ' ') {
         text[--length] = '\0';
@@ -358,7 +353,7 @@ static bool tag_of_frames(struct importer *importer, struct pickle_value *frames
 
 static bool add_range(struct range_list *list, struct range range)
 {
-    struct range *items = grow_array(list->items, list->count, &list->capacity, sizeof *items);
+    struct range *items = grow_array(list->items, list->count, &list->capacity, sizeof(*items));
     if (items == NULL) {
         return false;
     }
@@ -377,7 +372,7 @@ static int by_address(const void *a, const void *b)
 static void sort_ranges(struct range_list *list)
 {
     if (list->count > 1) {
-        qsort(list->items, list->count, sizeof *list->items, by_address);
+        qsort(list->items, list->count, sizeof(*list->items), by_address);
     }
 }
 
@@ -415,8 +410,7 @@ static bool set_put(struct importer *importer, struct range_set *set, struct ran
         return true;
     }
     uint32_t position = (uint32_t)set->list.count;
-    return (add_range(&set->list, range) &&
-            id_map_put(&set->by_address, range.address, position)) ||
+    return (add_range(&set->list, range) && id_map_put(&set->by_address, range.address, position)) ||
            no_memory(importer);
 }
 
@@ -451,8 +445,7 @@ static bool insert_piece(struct range_list *list, size_t position, struct range 
     if (!add_range(list, piece)) {
         return false;
     }
-    memmove(list->items + position + 1, list->items + position,
-            (list->count - 1 - position) * sizeof *list->items);
+    memmove(list->items + position + 1, list->items + position, (list->count - 1 - position) * sizeof(*list->items));
     list->items[position] = piece;
     return true;
 }
@@ -460,8 +453,7 @@ static bool insert_piece(struct range_list *list, size_t position, struct range 
 static void remove_piece(struct range_list *list, size_t position)
 {
     list->count--;
-    memmove(list->items + position, list->items + position + 1,
-            (list->count - position) * sizeof *list->items);
+    memmove(list->items + position, list->items + position + 1, (list->count - position) * sizeof(*list->items));
 }
 
 /* Removes [address, address + size) from the pieces; *removed is the number of bytes that were mapped. */
@@ -542,11 +534,11 @@ static bool reach_device(struct importer *importer, uint64_t number)
         return true;
     }
     size_t count = (size_t)number + 1;
-    struct device *devices = realloc(importer->devices, count * sizeof *devices);
+    struct device *devices = realloc(importer->devices, count * sizeof(*devices));
     if (devices == NULL) {
         return no_memory(importer);
     }
-    memset(devices + importer->device_count, 0, (count - importer->device_count) * sizeof *devices);
+    memset(devices + importer->device_count, 0, (count - importer->device_count) * sizeof(*devices));
     importer->devices = devices;
     importer->device_count = (uint32_t)count;
     return true;
@@ -556,8 +548,7 @@ static bool reach_device(struct importer *importer, uint64_t number)
  * on the addition; only live blocks have their requested size in the map. */
 static void weigh_pad(struct importer *importer, uint64_t requested, uint64_t size)
 {
-    if (requested == 0 || requested >= MOST_SIZE ||
-        round_512(requested) == round_512(requested + 32)) {
+    if (requested == 0 || requested >= MOST_SIZE || round_512(requested) == round_512(requested + 32)) {
         return;
     }
     importer->pad_proof_0 += size == round_512(requested);
@@ -567,18 +558,15 @@ static void weigh_pad(struct importer *importer, uint64_t requested, uint64_t si
 static bool is_active(const struct pickle_value *block)
 {
     const struct pickle_value *state = pickle_get(block, "state");
-    return state != NULL && state->kind == PICKLE_STR && state->count >= 6 &&
-           memcmp(state->as.text, "active", 6) == 0;
+    return state != NULL && state->kind == PICKLE_STR && state->count >= 6 && memcmp(state->as.text, "active", 6) == 0;
 }
 
 /* Reads a block of a segment. Old maps have no addresses of blocks; there the blocks fill the segment in order. */
-static bool read_block(struct importer *importer, struct device *device,
-                       const struct range *segment, const struct pickle_value *block,
-                       uint64_t *next)
+static bool read_block(struct importer *importer, struct device *device, const struct range *segment,
+                       const struct pickle_value *block, uint64_t *next)
 {
     struct range range = {.address = *next, .stream = segment->stream, .pool = segment->pool};
-    if (block == NULL || block->kind != PICKLE_DICT || !get_number(block, "size", &range.size) ||
-        range.size == 0) {
+    if (block == NULL || block->kind != PICKLE_DICT || !get_number(block, "size", &range.size) || range.size == 0) {
         importer->anomalies.malformed++;
         return true;
     }
@@ -598,13 +586,12 @@ static bool read_block(struct importer *importer, struct device *device,
     return set_put(importer, &device->live, range);
 }
 
-static bool read_blocks(struct importer *importer, struct device *device,
-                        const struct range *segment, const struct pickle_value *blocks)
+static bool read_blocks(struct importer *importer, struct device *device, const struct range *segment,
+                        const struct pickle_value *blocks)
 {
     uint64_t next = segment->address;
     for (uint32_t i = 0; is_sequence(blocks) && i < blocks->count; i++) {
-        if (!spend(importer, 1) ||
-            !read_block(importer, device, segment, blocks->as.items[i], &next)) {
+        if (!spend(importer, 1) || !read_block(importer, device, segment, blocks->as.items[i], &next)) {
             return false;
         }
     }
@@ -631,8 +618,7 @@ static bool read_segment(struct importer *importer, const struct pickle_value *v
         return false;
     }
     const struct pickle_value *blocks = pickle_get(value, "blocks");
-    if (!get_number(value, "total_size", &segment.size) &&
-        !sum_blocks(importer, blocks, &segment.size)) {
+    if (!get_number(value, "total_size", &segment.size) && !sum_blocks(importer, blocks, &segment.size)) {
         return false;
     }
     uint64_t number = get_number_or(value, "device", 0);
@@ -699,7 +685,7 @@ static const struct action_name action_names[] = {
 
 static const struct action_name *find_action(const struct pickle_value *name)
 {
-    for (size_t i = 0; i < sizeof action_names / sizeof *action_names; i++) {
+    for (size_t i = 0; i < sizeof(action_names) / sizeof(*action_names); i++) {
         if (pickle_is_text(name, action_names[i].name)) {
             return &action_names[i];
         }
@@ -715,13 +701,13 @@ static void count_unknown(struct importer *importer, const struct pickle_value *
     if (name == NULL || name->kind != PICKLE_STR || importer->unknown_count == UNKNOWN_ACTIONS) {
         return;
     }
-    trace_quote(shown, sizeof shown, name->as.text, name->count);
+    trace_quote(shown, sizeof(shown), name->as.text, name->count);
     for (size_t i = 0; i < importer->unknown_count; i++) {
         if (strcmp(importer->unknown[i], shown) == 0) {
             return;
         }
     }
-    memcpy(importer->unknown[importer->unknown_count++], shown, sizeof shown);
+    memcpy(importer->unknown[importer->unknown_count++], shown, sizeof(shown));
 }
 
 /* Reads the fields that the entry's action needs; returns false if one is missing. Old snapshots have the free memory
@@ -750,8 +736,8 @@ static bool read_place(const struct pickle_value *value, struct entry *entry)
 
 static bool add_entry(struct importer *importer, const struct entry *entry)
 {
-    struct entry *entries = grow_array(importer->entries, importer->entry_count,
-                                       &importer->entry_capacity, sizeof *entries);
+    struct entry *entries =
+        grow_array(importer->entries, importer->entry_count, &importer->entry_capacity, sizeof(*entries));
     if (entries == NULL) {
         return no_memory(importer);
     }
@@ -764,8 +750,7 @@ static bool add_entry(struct importer *importer, const struct entry *entry)
 
 /* Reads one event. *clock is the device's latest time: the time of an entry without one, and the key of an entry with
  * an earlier time. */
-static bool read_entry(struct importer *importer, const struct pickle_value *value, uint32_t number,
-                       uint64_t *clock)
+static bool read_entry(struct importer *importer, const struct pickle_value *value, uint32_t number, uint64_t *clock)
 {
     if (value == NULL || value->kind != PICKLE_DICT) {
         importer->anomalies.malformed++;
@@ -797,8 +782,7 @@ static bool read_entry(struct importer *importer, const struct pickle_value *val
     entry.time_us = time_us;
     entry.key = *clock;
     entry.tag = WEIR_TRACE_NONE;
-    if (entry.action == ACTION_ALLOC &&
-        !tag_of_frames(importer, pickle_get(value, "frames"), &entry.tag)) {
+    if (entry.action == ACTION_ALLOC && !tag_of_frames(importer, pickle_get(value, "frames"), &entry.tag)) {
         return false;
     }
     importer->devices[number].event_count++;
@@ -855,7 +839,7 @@ static void merge_devices(struct importer *importer)
         with_events += importer->devices[d].event_count > 0;
     }
     if (with_events > 1 && importer->has_time) {
-        qsort(importer->entries, importer->entry_count, sizeof *importer->entries, by_key);
+        qsort(importer->entries, importer->entry_count, sizeof(*importer->entries), by_key);
     }
 }
 
@@ -864,21 +848,18 @@ static void merge_devices(struct importer *importer)
 static bool step_back(struct importer *importer, const struct entry *entry)
 {
     struct device *device = &importer->devices[entry->device];
-    struct range range = {
-        .address = entry->address, .size = entry->size, .stream = entry->stream, .pool = NO_POOL};
+    struct range range = {.address = entry->address, .size = entry->size, .stream = entry->stream, .pool = NO_POOL};
     uint64_t bytes;
     switch (entry->action) {
     case ACTION_ALLOC:
-        importer->anomalies.alloc +=
-            !set_remove(&device->live, entry->address) && importer->has_map;
+        importer->anomalies.alloc += !set_remove(&device->live, entry->address) && importer->has_map;
         return true;
     case ACTION_FREE_COMPLETED:
         range.requested = entry->size > 0 ? entry->size : 1;
         range.size = round_512(range.requested);
         return set_put(importer, &device->live, range);
     case ACTION_SEGMENT_ALLOC:
-        importer->anomalies.segment +=
-            !set_remove(&device->reserved, entry->address) && importer->has_map;
+        importer->anomalies.segment += !set_remove(&device->reserved, entry->address) && importer->has_map;
         return true;
     case ACTION_SEGMENT_FREE:
         return set_put(importer, &device->reserved, range);
@@ -909,8 +890,7 @@ static void check_placement(struct importer *importer, const struct device *devi
         if (segment == NULL) {
             segment = range_around(&device->mapped, block->address);
         }
-        bool inside =
-            segment != NULL && block->address + block->size <= segment->address + segment->size;
+        bool inside = segment != NULL && block->address + block->size <= segment->address + segment->size;
         importer->anomalies.misplaced += !inside || block->address < end;
         end = block->address + block->size > end ? block->address + block->size : end;
     }
@@ -936,15 +916,14 @@ static bool walk_back(struct importer *importer)
 
 /* --- forwards --- */
 
-static bool number_of(struct importer *importer, struct id_map *map, uint64_t key, uint32_t *next,
-                      uint32_t limit, const char *what, uint32_t *number)
+static bool number_of(struct importer *importer, struct id_map *map, uint64_t key, uint32_t *next, uint32_t limit,
+                      const char *what, uint32_t *number)
 {
     if (id_map_get(map, key, number)) {
         return true;
     }
     if (*next >= limit) {
-        return trace_say(importer->error, WEIR_ERR_LIMIT, importer->path,
-                         "more than %" PRIu32 " %s", limit, what);
+        return trace_say(importer->error, WEIR_ERR_LIMIT, importer->path, "more than %" PRIu32 " %s", limit, what);
     }
     *number = (*next)++;
     return id_map_put(map, key, *number) || no_memory(importer);
@@ -952,8 +931,8 @@ static bool number_of(struct importer *importer, struct id_map *map, uint64_t ke
 
 static bool stream_of(struct importer *importer, uint32_t device, uint64_t stream, uint32_t *number)
 {
-    return number_of(importer, &importer->devices[device].streams, stream, &importer->stream_count,
-                     TRACE_MAX_STREAMS, "streams", number);
+    return number_of(importer, &importer->devices[device].streams, stream, &importer->stream_count, TRACE_MAX_STREAMS,
+                     "streams", number);
 }
 
 /* Finds the pool of an event. Newer events name it; for older events the segment of the final map around the address
@@ -970,14 +949,12 @@ static bool pool_of(struct importer *importer, const struct entry *entry, uint32
     if (pool == NO_POOL || pool == 0) {
         return true;
     }
-    return number_of(importer, &device->pools, pool, &importer->pool_count, TRACE_MAX_POOLS,
-                     "private pools", number);
+    return number_of(importer, &device->pools, pool, &importer->pool_count, TRACE_MAX_POOLS, "private pools", number);
 }
 
 static bool add_event(struct importer *importer, const weir_trace_event *event, uint32_t index)
 {
-    return builder_event(&importer->builder, event, index, TRACE_NO_INDEX,
-                         event->stream != WEIR_TRACE_NONE);
+    return builder_event(&importer->builder, event, index, TRACE_NO_INDEX, event->stream != WEIR_TRACE_NONE);
 }
 
 static weir_trace_event make_event(weir_trace_kind kind, uint32_t device, uint64_t time_ns)
@@ -992,23 +969,21 @@ static weir_trace_event make_event(weir_trace_kind kind, uint32_t device, uint64
     };
 }
 
-static bool add_segment(struct importer *importer, weir_trace_kind kind, char mode, uint32_t device,
-                        uint64_t time_ns, uint64_t address, uint64_t size, uint64_t stream)
+static bool add_segment(struct importer *importer, weir_trace_kind kind, char mode, uint32_t device, uint64_t time_ns,
+                        uint64_t address, uint64_t size, uint64_t stream)
 {
     weir_trace_event event = make_event(kind, device, time_ns);
     event.mode = mode;
     event.address = address;
     event.size = size;
-    return stream_of(importer, device, stream, &event.stream) &&
-           add_event(importer, &event, TRACE_NO_INDEX);
+    return stream_of(importer, device, stream, &event.stream) && add_event(importer, &event, TRACE_NO_INDEX);
 }
 
 /* Makes a new block index for a block that is live at the address. */
-static bool begin_block(struct importer *importer, uint32_t device, uint64_t address,
-                        uint32_t stream, uint32_t *block)
+static bool begin_block(struct importer *importer, uint32_t device, uint64_t address, uint32_t stream, uint32_t *block)
 {
-    uint32_t *streams = grow_array(importer->block_stream, importer->block_count,
-                                   &importer->block_stream_capacity, sizeof *streams);
+    uint32_t *streams =
+        grow_array(importer->block_stream, importer->block_count, &importer->block_stream_capacity, sizeof(*streams));
     if (streams == NULL) {
         return no_memory(importer);
     }
@@ -1028,8 +1003,7 @@ static bool add_prior(struct importer *importer, uint32_t device, const struct r
         !begin_block(importer, device, range->address, event.stream, &block)) {
         return false;
     }
-    uint64_t *requested =
-        grow_array(importer->requested, block, &importer->requested_capacity, sizeof *requested);
+    uint64_t *requested = grow_array(importer->requested, block, &importer->requested_capacity, sizeof(*requested));
     if (requested == NULL) {
         return no_memory(importer);
     }
@@ -1044,15 +1018,13 @@ static bool add_start(struct importer *importer, uint32_t d)
     const struct device *device = &importer->devices[d];
     for (size_t i = 0; i < device->reserved.list.count; i++) {
         const struct range *range = &device->reserved.list.items[i];
-        if (!add_segment(importer, WEIR_TRACE_SEGMENT, '+', d, 0, range->address, range->size,
-                         range->stream)) {
+        if (!add_segment(importer, WEIR_TRACE_SEGMENT, '+', d, 0, range->address, range->size, range->stream)) {
             return false;
         }
     }
     for (size_t i = 0; i < device->mapped.count; i++) {
         const struct range *range = &device->mapped.items[i];
-        if (!add_segment(importer, WEIR_TRACE_MAPPING, '+', d, 0, range->address, range->size,
-                         range->stream)) {
+        if (!add_segment(importer, WEIR_TRACE_MAPPING, '+', d, 0, range->address, range->size, range->stream)) {
             return false;
         }
     }
@@ -1077,8 +1049,8 @@ static bool add_starts(struct importer *importer)
     return true;
 }
 
-static bool add_free(struct importer *importer, uint32_t device, uint64_t time_ns, uint64_t address,
-                     uint32_t block, uint32_t stream)
+static bool add_free(struct importer *importer, uint32_t device, uint64_t time_ns, uint64_t address, uint32_t block,
+                     uint32_t stream)
 {
     weir_trace_event event = make_event(WEIR_TRACE_FREE, device, time_ns);
     event.device = 0; /* FREE has no device: its block has it */
@@ -1096,8 +1068,7 @@ static bool free_before(struct importer *importer, const struct entry *entry, ui
         return true;
     }
     importer->anomalies.implied_frees++;
-    return add_free(importer, entry->device, time_ns, entry->address, block,
-                    importer->block_stream[block]);
+    return add_free(importer, entry->device, time_ns, entry->address, block, importer->block_stream[block]);
 }
 
 static bool add_alloc(struct importer *importer, const struct entry *entry, uint64_t time_ns)
@@ -1107,8 +1078,7 @@ static bool add_alloc(struct importer *importer, const struct entry *entry, uint
     event.size = entry->size > 0 ? entry->size : 1;
     event.address = entry->address;
     event.tag = entry->tag;
-    if (!free_before(importer, entry, time_ns) ||
-        !stream_of(importer, entry->device, entry->stream, &event.stream) ||
+    if (!free_before(importer, entry, time_ns) || !stream_of(importer, entry->device, entry->stream, &event.stream) ||
         !pool_of(importer, entry, &event.pool) ||
         !begin_block(importer, entry->device, entry->address, event.stream, &block)) {
         return false;
@@ -1154,14 +1124,12 @@ static bool step_forward(struct importer *importer, const struct entry *entry, u
         return add_completed(importer, entry, time_ns);
     case ACTION_SEGMENT_ALLOC:
     case ACTION_SEGMENT_FREE:
-        return add_segment(importer, WEIR_TRACE_SEGMENT,
-                           entry->action == ACTION_SEGMENT_ALLOC ? '+' : '-', entry->device,
-                           time_ns, entry->address, entry->size, entry->stream);
+        return add_segment(importer, WEIR_TRACE_SEGMENT, entry->action == ACTION_SEGMENT_ALLOC ? '+' : '-',
+                           entry->device, time_ns, entry->address, entry->size, entry->stream);
     case ACTION_SEGMENT_MAP:
     case ACTION_SEGMENT_UNMAP:
-        return add_segment(importer, WEIR_TRACE_MAPPING,
-                           entry->action == ACTION_SEGMENT_MAP ? '+' : '-', entry->device, time_ns,
-                           entry->address, entry->size, entry->stream);
+        return add_segment(importer, WEIR_TRACE_MAPPING, entry->action == ACTION_SEGMENT_MAP ? '+' : '-', entry->device,
+                           time_ns, entry->address, entry->size, entry->stream);
     case ACTION_OOM:
         return add_oom(importer, entry, time_ns);
     case ACTION_MARK:
@@ -1237,8 +1205,8 @@ static bool add_header(struct importer *importer)
     const char *base = strrchr(importer->path, '/');
     char name[300];
     base = base != NULL ? base + 1 : importer->path;
-    trace_quote(name, sizeof name, base, strlen(base));
-    used += (size_t)snprintf(text, sizeof text, "torch-snapshot %s", name);
+    trace_quote(name, sizeof(name), base, strlen(base));
+    used += (size_t)snprintf(text, sizeof(text), "torch-snapshot %s", name);
     for (uint32_t d = 0; d < importer->device_count; d++) {
         if (!importer->devices[d].seen) {
             continue;
@@ -1248,8 +1216,8 @@ static bool add_header(struct importer *importer)
             return no_memory(importer);
         }
         device->declared = true;
-        if (used + 16 < sizeof text) {
-            used += (size_t)snprintf(text + used, sizeof text - used, " dev%" PRIu32, d);
+        if (used + 16 < sizeof(text)) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, " dev%" PRIu32, d);
         }
     }
     return builder_source(&importer->builder, text, used);
@@ -1268,11 +1236,9 @@ static bool note_unknown(struct importer *importer)
         return true;
     }
     for (size_t i = 0; i < importer->unknown_count; i++) {
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
-                                 importer->unknown[i]);
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ", " : "", importer->unknown[i]);
     }
-    return builder_note_format(&importer->builder,
-                               "%" PRIu64 " entries with unknown actions left out: %s",
+    return builder_note_format(&importer->builder, "%" PRIu64 " entries with unknown actions left out: %s",
                                importer->anomalies.unknown, used > 0 ? names : "no name");
 }
 
@@ -1284,8 +1250,7 @@ static bool add_notes(struct importer *importer)
         return false;
     }
     return note_unknown(importer) &&
-           note_count(importer, found->malformed,
-                      "entries left out that lack an address or a size") &&
+           note_count(importer, found->malformed, "entries left out that lack an address or a size") &&
            note_count(importer, found->implied_frees,
                       "frees added where an address was handed out while its block was live") &&
            note_count(importer, found->lost_frees, "frees of blocks that were not live left out");
@@ -1294,24 +1259,22 @@ static bool add_notes(struct importer *importer)
 /* Notes the reason why the heap at the start may not explain all recorded addresses. */
 static bool add_recorded_note(struct importer *importer)
 {
-    static const char no_map[] =
-        "there is no final map: what was reserved or live during the whole window is unknown";
+    static const char no_map[] = "there is no final map: what was reserved or live during the whole window is unknown";
     const struct anomalies *found = &importer->anomalies;
     if (importer->entry_count > 0 && !importer->has_map) {
-        return builder_recorded_note(&importer->builder, no_map, sizeof no_map - 1);
+        return builder_recorded_note(&importer->builder, no_map, sizeof(no_map) - 1);
     }
     if (importer->entry_count == 0 ||
         (found->alloc | found->segment | found->twice | found->misplaced | found->malformed) == 0) {
         return true;
     }
     char text[400];
-    int length = snprintf(
-        text, sizeof text,
-        "the events do not lead back from the final map: %" PRIu64 " allocations and %" PRIu64
-        " segments or mappings are missing there, %" PRIu64 " are there twice, %" PRIu64
-        " blocks at the start overlap or lie outside the segments, %" PRIu64
-        " entries are incomplete",
-        found->alloc, found->segment, found->twice, found->misplaced, found->malformed);
+    int length =
+        snprintf(text, sizeof(text),
+                 "the events do not lead back from the final map: %" PRIu64 " allocations and %" PRIu64
+                 " segments or mappings are missing there, %" PRIu64 " are there twice, %" PRIu64
+                 " blocks at the start overlap or lie outside the segments, %" PRIu64 " entries are incomplete",
+                 found->alloc, found->segment, found->twice, found->misplaced, found->malformed);
     return builder_recorded_note(&importer->builder, text, (size_t)length);
 }
 
@@ -1319,18 +1282,16 @@ static bool add_recorded_note(struct importer *importer)
 
 static bool refuse(struct importer *importer, const struct pickle_value *root)
 {
-    return trace_say(
-        importer->error, WEIR_ERR_INVALID, importer->path,
-        "byte 0: the pickle holds %s that is no PyTorch memory snapshot; expected a dict with "
-        "\"segments\" or \"device_traces\"",
-        pickle_kind_name(root));
+    return trace_say(importer->error, WEIR_ERR_INVALID, importer->path,
+                     "byte 0: the pickle holds %s that is no PyTorch memory snapshot; expected a dict with "
+                     "\"segments\" or \"device_traces\"",
+                     pickle_kind_name(root));
 }
 
 /* True if the root is a list of segments, the form of the oldest snapshots. */
 static bool is_segment_list(const struct pickle_value *root)
 {
-    return is_sequence(root) && root->count > 0 &&
-           pickle_get(root->as.items[0], "total_size") != NULL;
+    return is_sequence(root) && root->count > 0 && pickle_get(root->as.items[0], "total_size") != NULL;
 }
 
 static bool read_root(struct importer *importer, const struct pickle_value *root)
@@ -1355,17 +1316,14 @@ static bool import(struct importer *importer, const struct pickle *pickle, struc
         return false;
     }
     merge_devices(importer);
-    if (!add_header(importer) || !walk_back(importer) || !walk_forward(importer) ||
-        !settle_pad(importer)) {
+    if (!add_header(importer) || !walk_back(importer) || !walk_forward(importer) || !settle_pad(importer)) {
         return false;
     }
     apply_pad(importer);
     struct trace *trace = importer->builder.trace;
-    trace->clock =
-        importer->has_time || importer->entry_count == 0 ? TRACE_CLOCK_NS : TRACE_CLOCK_ORDER;
+    trace->clock = importer->has_time || importer->entry_count == 0 ? TRACE_CLOCK_NS : TRACE_CLOCK_ORDER;
     trace->expandable = trace->expandable || importer->expandable;
-    return add_notes(importer) && add_recorded_note(importer) &&
-           builder_finish(&importer->builder, out);
+    return add_notes(importer) && add_recorded_note(importer) && builder_finish(&importer->builder, out);
 }
 
 static void free_device(struct device *device)
@@ -1393,8 +1351,8 @@ static void free_importer(struct importer *importer)
     id_map_free(&importer->tag_by_hash);
 }
 
-bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits,
-                          struct trace **out, struct trace_error *error)
+bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                          struct trace_error *error)
 {
     struct pickle pickle;
     if (!pickle_parse(source, &pickle, error)) {

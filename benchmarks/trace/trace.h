@@ -129,9 +129,8 @@ weir_status trace_read(const char *path, const struct trace_limits *limits, stru
 
 /* Reads a trace from bytes in memory, like trace_read. The caller may free the bytes afterwards. Messages use `name` as
  * the file name. */
-weir_status trace_read_memory(const char *name, const void *bytes, size_t size,
-                              const struct trace_limits *limits, struct trace **out,
-                              struct trace_error *error);
+weir_status trace_read_memory(const char *name, const void *bytes, size_t size, const struct trace_limits *limits,
+                              struct trace **out, struct trace_error *error);
 
 /* Frees a trace. NULL is allowed. */
 void trace_free(struct trace *trace);
@@ -147,7 +146,6 @@ weir_status trace_pack(const char *from, const char *path, struct trace_error *e
 bool trace_packs(const char *path);
 
 /* Writes `.wtr` text to memory from malloc, with a NUL behind it. The caller frees *text. */
-weir_status trace_write_memory(const struct trace *trace, char **text, size_t *size,
-                               struct trace_error *error);
+weir_status trace_write_memory(const struct trace *trace, char **text, size_t *size, struct trace_error *error);
 
 #endif

@@ -19,12 +19,12 @@
 /* --- messages --- */
 
 /* Fill in the error with the message "PATH: ...", "PATH:LINE: ..." or "PATH: byte N: ...". Return false. */
-bool trace_say(struct trace_error *error, weir_status status, const char *path, const char *format,
-               ...) TRACE_PRINTF(4, 5);
-bool trace_say_line(struct trace_error *error, weir_status status, const char *path, uint64_t line,
-                    const char *format, va_list arguments) TRACE_PRINTF(5, 0);
-bool trace_say_byte(struct trace_error *error, weir_status status, const char *path, uint64_t byte,
-                    const char *format, va_list arguments) TRACE_PRINTF(5, 0);
+bool trace_say(struct trace_error *error, weir_status status, const char *path, const char *format, ...)
+    TRACE_PRINTF(4, 5);
+bool trace_say_line(struct trace_error *error, weir_status status, const char *path, uint64_t line, const char *format,
+                    va_list arguments) TRACE_PRINTF(5, 0);
+bool trace_say_byte(struct trace_error *error, weir_status status, const char *path, uint64_t byte, const char *format,
+                    va_list arguments) TRACE_PRINTF(5, 0);
 
 /* Cleans foreign text for a message (clean_text.h) into at most size - 1 bytes; size is at least 4. Text that does not
  * fit is cut and ends with "...". Returns `out`. */
@@ -72,8 +72,7 @@ struct id_map {
 };
 
 bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value);
-bool id_map_put(struct id_map *map, uint64_t key,
-                uint32_t value); /* false: no memory. value < UINT32_MAX */
+bool id_map_put(struct id_map *map, uint64_t key, uint32_t value); /* false: no memory. value < UINT32_MAX */
 void id_map_remove(struct id_map *map, uint64_t key);
 void id_map_free(struct id_map *map);
 
@@ -99,13 +98,13 @@ struct trace_builder {
 };
 
 /* `limits` may be NULL. */
-bool builder_start(struct trace_builder *builder, const char *path,
-                   const struct trace_limits *limits, struct trace_error *error);
+bool builder_start(struct trace_builder *builder, const char *path, const struct trace_limits *limits,
+                   struct trace_error *error);
 
 /* Appends the event. The caller guarantees the indices and the ranges of numbers. `gives_device`: the line names the
  * device of its stream. */
-bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index,
-                   uint32_t old_index, bool gives_device);
+bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index, uint32_t old_index,
+                   bool gives_device);
 
 /* Adds a copy of the text as a new tag; *tag is its index. */
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag);
@@ -138,14 +137,13 @@ struct trace_source {
     size_t size;
 };
 
-bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits,
-               struct trace **out, struct trace_error *error);
-bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits,
-                          struct trace **out, struct trace_error *error);
+bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+               struct trace_error *error);
+bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                          struct trace_error *error);
 
 /* Reads a whole file into memory from malloc, without unpacking it. */
-bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size,
-                 struct trace_error *error);
+bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size, struct trace_error *error);
 
 /* Unpacks xz or gzip data into memory from malloc. */
 bool trace_unpack(const struct trace_source *packed, enum trace_format format, uint64_t max_bytes,

@@ -21,8 +21,7 @@ static bool begins_old_pickle(const unsigned char *bytes, size_t size)
         return false;
     }
     return (bytes[0] == '(' && (bytes[1] == 'd' || bytes[1] == 'l')) ||
-           ((bytes[0] == '}' || bytes[0] == ']') &&
-            (bytes[1] == 'q' || bytes[1] == '(' || bytes[1] == '.'));
+           ((bytes[0] == '}' || bytes[0] == ']') && (bytes[1] == 'q' || bytes[1] == '(' || bytes[1] == '.'));
 }
 
 enum trace_format trace_detect(const void *data, size_t size)
@@ -53,8 +52,7 @@ enum trace_format trace_detect(const void *data, size_t size)
         return TRACE_FORMAT_PICKLE;
     }
     size_t blanks = 0;
-    while (blanks < size && blanks < 64 && strchr(" \t\r\n", bytes[blanks]) != NULL &&
-           bytes[blanks] != 0) {
+    while (blanks < size && blanks < 64 && strchr(" \t\r\n", bytes[blanks]) != NULL && bytes[blanks] != 0) {
         blanks++;
     }
     if (blanks < size && (bytes[blanks] == '{' || bytes[blanks] == '[')) {
@@ -63,17 +61,14 @@ enum trace_format trace_detect(const void *data, size_t size)
     return TRACE_FORMAT_UNKNOWN;
 }
 
-static bool refuse(const struct trace_source *source, enum trace_format format,
-                   struct trace_error *error)
+static bool refuse(const struct trace_source *source, enum trace_format format, struct trace_error *error)
 {
     switch (format) {
     case TRACE_FORMAT_XZ:
     case TRACE_FORMAT_GZIP:
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is packed twice; unpack it once before");
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed twice; unpack it once before");
     case TRACE_FORMAT_ZSTD:
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is packed with zstd; xz, gzip and plain are read");
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed with zstd; xz, gzip and plain are read");
     case TRACE_FORMAT_ZIP:
         return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
                          "is a zip archive; a snapshot is read from the pickle that "
@@ -84,14 +79,13 @@ static bool refuse(const struct trace_source *source, enum trace_format format,
                          "is JSON; a snapshot is read from the pickle that "
                          "torch.cuda.memory._dump_snapshot writes");
     default:
-        return trace_say(
-            error, WEIR_ERR_INVALID, source->path,
-            "is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
+        return trace_say(error, WEIR_ERR_INVALID, source->path,
+                         "is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
     }
 }
 
-static bool read_plain(const struct trace_source *source, const struct trace_limits *limits,
-                       struct trace **out, struct trace_error *error)
+static bool read_plain(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                       struct trace_error *error)
 {
     enum trace_format format = trace_detect(source->bytes, source->size);
     if (format == TRACE_FORMAT_WTR) {
@@ -106,8 +100,8 @@ static bool read_plain(const struct trace_source *source, const struct trace_lim
     return refuse(source, format, error);
 }
 
-static bool read_source(const struct trace_source *source, const struct trace_limits *limits,
-                        struct trace **out, struct trace_error *error)
+static bool read_source(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                        struct trace_error *error)
 {
     enum trace_format format = trace_detect(source->bytes, source->size);
     if (format != TRACE_FORMAT_XZ && format != TRACE_FORMAT_GZIP) {
@@ -136,9 +130,8 @@ static struct trace_limits resolve(const struct trace_limits *limits)
     return resolved;
 }
 
-weir_status trace_read_memory(const char *name, const void *bytes, size_t size,
-                              const struct trace_limits *limits, struct trace **out,
-                              struct trace_error *error)
+weir_status trace_read_memory(const char *name, const void *bytes, size_t size, const struct trace_limits *limits,
+                              struct trace **out, struct trace_error *error)
 {
     struct trace_limits resolved = resolve(limits);
     struct trace_source source = {.path = name, .bytes = bytes, .size = size};

@@ -46,8 +46,7 @@ static bool grow_buffer(struct buffer *buffer)
 
 static bool say_limit(struct trace_error *error, const char *path, uint64_t limit, bool unpacked)
 {
-    return trace_say(error, WEIR_ERR_LIMIT, path,
-                     "%s more than %" PRIu64 " bytes, which is the limit",
+    return trace_say(error, WEIR_ERR_LIMIT, path, "%s more than %" PRIu64 " bytes, which is the limit",
                      unpacked ? "unpacks to" : "holds", limit);
 }
 
@@ -84,8 +83,7 @@ static bool read_all(int file, const char *path, struct buffer *buffer, struct t
 
 /* Refuses a folder, which can be opened like a file and fails only when it is read. Uses the size of a regular file as
  * a hint for the buffer. */
-static bool look_at_file(int file, const char *path, struct buffer *buffer,
-                         struct trace_error *error)
+static bool look_at_file(int file, const char *path, struct buffer *buffer, struct trace_error *error)
 {
     struct stat facts;
     if (fstat(file, &facts) != 0) {
@@ -104,8 +102,7 @@ static bool look_at_file(int file, const char *path, struct buffer *buffer,
     return true;
 }
 
-bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size,
-                 struct trace_error *error)
+bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size, struct trace_error *error)
 {
     bool standard_input = strcmp(path, "-") == 0;
     int file = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
@@ -129,11 +126,11 @@ bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, si
 
 /* --- gzip --- */
 
-static bool say_at(struct trace_error *error, weir_status status, const char *path, uint64_t byte,
-                   const char *format, ...) TRACE_PRINTF(5, 6);
+static bool say_at(struct trace_error *error, weir_status status, const char *path, uint64_t byte, const char *format,
+                   ...) TRACE_PRINTF(5, 6);
 
-static bool say_at(struct trace_error *error, weir_status status, const char *path, uint64_t byte,
-                   const char *format, ...)
+static bool say_at(struct trace_error *error, weir_status status, const char *path, uint64_t byte, const char *format,
+                   ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -172,20 +169,17 @@ static bool inflate_member(z_stream *stream, const struct trace_source *packed, 
             return trace_say(error, WEIR_ERR_NO_MEMORY, packed->path, "out of memory");
         }
         if (result != Z_OK && result != Z_BUF_ERROR) {
-            return say_at(error, WEIR_ERR_INVALID, packed->path, taken,
-                          "the gzip data are damaged (%s)",
+            return say_at(error, WEIR_ERR_INVALID, packed->path, taken, "the gzip data are damaged (%s)",
                           stream->msg != NULL ? stream->msg : "no detail");
         }
         if (taken == packed->size && stream->avail_out > 0) {
-            return say_at(error, WEIR_ERR_INVALID, packed->path, packed->size,
-                          "the gzip data end too early");
+            return say_at(error, WEIR_ERR_INVALID, packed->path, packed->size, "the gzip data end too early");
         }
     }
 }
 
 /* Unpacks a gzip file, which may consist of several members, one after the other. */
-static bool unpack_gzip(const struct trace_source *packed, struct buffer *out,
-                        struct trace_error *error)
+static bool unpack_gzip(const struct trace_source *packed, struct buffer *out, struct trace_error *error)
 {
     z_stream stream = {.next_in = (z_const Bytef *)packed->bytes};
     if (inflateInit2(&stream, 15 + 16) != Z_OK) {
@@ -197,10 +191,8 @@ static bool unpack_gzip(const struct trace_source *packed, struct buffer *out,
         if (taken == packed->size) {
             break;
         }
-        if (packed->size - taken < 2 || packed->bytes[taken] != 0x1f ||
-            packed->bytes[taken + 1] != 0x8b) {
-            done = say_at(error, WEIR_ERR_INVALID, packed->path, taken,
-                          "bytes follow the end of the gzip data");
+        if (packed->size - taken < 2 || packed->bytes[taken] != 0x1f || packed->bytes[taken + 1] != 0x8b) {
+            done = say_at(error, WEIR_ERR_INVALID, packed->path, taken, "bytes follow the end of the gzip data");
             break;
         }
         done = inflateReset(&stream) == Z_OK && inflate_member(&stream, packed, out, error);
@@ -211,21 +203,17 @@ static bool unpack_gzip(const struct trace_source *packed, struct buffer *out,
 
 /* --- xz --- */
 
-static bool say_xz(struct trace_error *error, const struct trace_source *packed, uint64_t taken,
-                   lzma_ret result)
+static bool say_xz(struct trace_error *error, const struct trace_source *packed, uint64_t taken, lzma_ret result)
 {
     switch (result) {
     case LZMA_MEM_ERROR:
         return trace_say(error, WEIR_ERR_NO_MEMORY, packed->path, "out of memory");
     case LZMA_MEMLIMIT_ERROR:
-        return trace_say(error, WEIR_ERR_LIMIT, packed->path,
-                         "unpacking the xz data needs more than 1 GiB of memory");
+        return trace_say(error, WEIR_ERR_LIMIT, packed->path, "unpacking the xz data needs more than 1 GiB of memory");
     case LZMA_BUF_ERROR:
-        return say_at(error, WEIR_ERR_INVALID, packed->path, packed->size,
-                      "the xz data end too early");
+        return say_at(error, WEIR_ERR_INVALID, packed->path, packed->size, "the xz data end too early");
     case LZMA_OPTIONS_ERROR:
-        return say_at(error, WEIR_ERR_UNSUPPORTED, packed->path, taken,
-                      "the xz data use an unknown option");
+        return say_at(error, WEIR_ERR_UNSUPPORTED, packed->path, taken, "the xz data use an unknown option");
     default:
         return say_at(error, WEIR_ERR_INVALID, packed->path, taken, "the xz data are damaged");
     }
@@ -274,14 +262,12 @@ static size_t skip_padding(const struct trace_source *packed, size_t taken)
 }
 
 /* Unpacks an xz file, which may consist of several streams, one after the other. */
-static bool unpack_xz(const struct trace_source *packed, struct buffer *out,
-                      struct trace_error *error)
+static bool unpack_xz(const struct trace_source *packed, struct buffer *out, struct trace_error *error)
 {
     size_t taken = 0;
     while (taken < packed->size) {
         if (trace_detect(packed->bytes + taken, packed->size - taken) != TRACE_FORMAT_XZ) {
-            return say_at(error, WEIR_ERR_INVALID, packed->path, taken,
-                          "bytes follow the end of the xz data");
+            return say_at(error, WEIR_ERR_INVALID, packed->path, taken, "bytes follow the end of the xz data");
         }
         if (!decode_stream(packed, &taken, out, error)) {
             return false;
@@ -295,8 +281,7 @@ bool trace_unpack(const struct trace_source *packed, enum trace_format format, u
                   unsigned char **bytes, size_t *size, struct trace_error *error)
 {
     struct buffer out = {.limit = max_bytes};
-    bool done = format == TRACE_FORMAT_XZ ? unpack_xz(packed, &out, error)
-                                          : unpack_gzip(packed, &out, error);
+    bool done = format == TRACE_FORMAT_XZ ? unpack_xz(packed, &out, error) : unpack_gzip(packed, &out, error);
     if (done) {
         *bytes = out.bytes;
         *size = out.size;

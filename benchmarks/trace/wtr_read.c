@@ -47,8 +47,7 @@ static bool fail(struct reader *reader, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    bool none = trace_say_line(reader->error, WEIR_ERR_INVALID, reader->path, reader->line_number,
-                               format, arguments);
+    bool none = trace_say_line(reader->error, WEIR_ERR_INVALID, reader->path, reader->line_number, format, arguments);
     va_end(arguments);
     return none;
 }
@@ -111,12 +110,10 @@ static bool fail_field(struct reader *reader, const char *name, const char *expe
     char shown[SHOWN_FIELD];
     reader->field++;
     if (length == 0) {
-        return fail(reader, "field %u (%s) is empty; one blank stands between fields",
-                    reader->field, name);
+        return fail(reader, "field %u (%s) is empty; one blank stands between fields", reader->field, name);
     }
-    trace_quote(shown, sizeof shown, start, length);
-    return fail(reader, "field %u (%s): expected %s, got \"%s\"", reader->field, name, expected,
-                shown);
+    trace_quote(shown, sizeof(shown), start, length);
+    return fail(reader, "field %u (%s): expected %s, got \"%s\"", reader->field, name, expected, shown);
 }
 
 static bool no_memory(struct reader *reader)
@@ -201,8 +198,7 @@ static bool take_number(struct reader *reader, const char *name, uint64_t *out)
     const char *c = reader->at + 1;
     enum number_result result = scan_number(&c, reader->end, out);
     if (result != NUMBER_OK) {
-        return fail_field(reader, name,
-                          result == NUMBER_BAD ? "a decimal number" : "a number below 2^64");
+        return fail_field(reader, name, result == NUMBER_BAD ? "a decimal number" : "a number below 2^64");
     }
     reader->at = c;
     reader->field++;
@@ -217,9 +213,8 @@ static bool take_small(struct reader *reader, const char *name, uint32_t limit, 
         return false;
     }
     if (number >= limit) {
-        return fail(reader,
-                    "field %u (%s): %" PRIu64 " is too large; expected a number below %" PRIu32,
-                    reader->field, name, number, limit);
+        return fail(reader, "field %u (%s): %" PRIu64 " is too large; expected a number below %" PRIu32, reader->field,
+                    name, number, limit);
     }
     *out = (uint32_t)number;
     return true;
@@ -239,8 +234,7 @@ static bool take_address(struct reader *reader, uint64_t *out)
     enum number_result result = scan_address(&c, reader->end, out);
     if (result != NUMBER_OK) {
         return fail_field(reader, "ADDR",
-                          result == NUMBER_BAD ? "an address in hexadecimal with 0x"
-                                               : "an address of at most 64 bits");
+                          result == NUMBER_BAD ? "an address in hexadecimal with 0x" : "an address of at most 64 bits");
     }
     reader->at = c;
     reader->field++;
@@ -248,8 +242,7 @@ static bool take_address(struct reader *reader, uint64_t *out)
 }
 
 /* Takes a field of one character, which must be in `allowed`. */
-static bool take_letter(struct reader *reader, const char *name, const char *allowed,
-                        const char *expected, char *out)
+static bool take_letter(struct reader *reader, const char *name, const char *allowed, const char *expected, char *out)
 {
     if (at_end(reader)) {
         return fail_missing(reader, name);
@@ -272,7 +265,7 @@ static bool take_end(struct reader *reader)
     }
     char shown[SHOWN_FIELD];
     const char *start = reader->at + 1;
-    trace_quote(shown, sizeof shown, start, (size_t)(reader->end - start));
+    trace_quote(shown, sizeof(shown), start, (size_t)(reader->end - start));
     return fail(reader, "field %u: \"%s\" is too much; a line is \"%s\"", reader->field + 1, shown,
                 syntax_of(*reader->line));
 }
@@ -305,18 +298,15 @@ static uint32_t short_line(const struct reader *reader)
     return reader->line_number < UINT32_MAX ? (uint32_t)reader->line_number : UINT32_MAX;
 }
 
-static bool fail_reused(struct reader *reader, const char *name, uint64_t id,
-                        const struct block_life *life)
+static bool fail_reused(struct reader *reader, const char *name, uint64_t id, const struct block_life *life)
 {
     if (life->died_line != 0) {
         return fail(reader,
-                    "field %u (%s): block %" PRIu64 " was born on line %" PRIu32
-                    " and freed on line %" PRIu32 "; an id is used once",
+                    "field %u (%s): block %" PRIu64 " was born on line %" PRIu32 " and freed on line %" PRIu32
+                    "; an id is used once",
                     reader->field, name, id, life->born_line, life->died_line);
     }
-    return fail(reader,
-                "field %u (%s): block %" PRIu64 " is live since line %" PRIu32
-                "; an id is used once",
+    return fail(reader, "field %u (%s): block %" PRIu64 " is live since line %" PRIu32 "; an id is used once",
                 reader->field, name, id, life->born_line);
 }
 
@@ -329,8 +319,7 @@ static bool take_new_block(struct reader *reader, const char *name, uint64_t *id
     if (id_map_get(&reader->block_index, *id, &known)) {
         return fail_reused(reader, name, *id, &reader->lives[known]);
     }
-    struct block_life *lives =
-        grow_array(reader->lives, reader->block_count, &reader->life_capacity, sizeof *lives);
+    struct block_life *lives = grow_array(reader->lives, reader->block_count, &reader->life_capacity, sizeof(*lives));
     if (lives == NULL) {
         return no_memory(reader);
     }
@@ -346,14 +335,13 @@ static bool take_live_block(struct reader *reader, const char *name, uint64_t *i
         return false;
     }
     if (!id_map_get(&reader->block_index, *id, index)) {
-        return fail(reader,
-                    "field %u (%s): block %" PRIu64 " is not known; no p, a or r line gave it",
-                    reader->field, name, *id);
+        return fail(reader, "field %u (%s): block %" PRIu64 " is not known; no p, a or r line gave it", reader->field,
+                    name, *id);
     }
     const struct block_life *life = &reader->lives[*index];
     if (life->died_line != 0) {
-        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32,
-                    reader->field, name, *id, life->died_line);
+        return fail(reader, "field %u (%s): block %" PRIu64 " was freed on line %" PRIu32, reader->field, name, *id,
+                    life->died_line);
     }
     return true;
 }
@@ -376,14 +364,7 @@ static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
 
 /* --- options --- */
 
-enum option {
-    OPTION_AL = 1,
-    OPTION_POOL = 2,
-    OPTION_ADV = 4,
-    OPTION_D = 8,
-    OPTION_ADDR = 16,
-    OPTION_TAG = 32
-};
+enum option { OPTION_AL = 1, OPTION_POOL = 2, OPTION_ADV = 4, OPTION_D = 8, OPTION_ADDR = 16, OPTION_TAG = 32 };
 
 struct option_name {
     enum option option;
@@ -403,8 +384,8 @@ static bool parse_tag(struct reader *reader, const char *value, const char *end,
         return fail_field(reader, "@N", "@ and the number of a tag");
     }
     if (!id_map_get(&reader->tag_index, number, tag)) {
-        return fail(reader, "field %u (@N): tag @%" PRIu64 " is used before a line defines it",
-                    reader->field + 1, number);
+        return fail(reader, "field %u (@N): tag @%" PRIu64 " is used before a line defines it", reader->field + 1,
+                    number);
     }
     return true;
 }
@@ -416,7 +397,7 @@ static bool parse_advice(struct reader *reader, const char *value, const char *e
         char mode;
     } words[] = {{"short", 's'}, {"step", 't'}, {"long", 'l'}, {"persistent", 'p'}};
     size_t length = (size_t)(end - value);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
         if (strlen(words[i].word) == length && memcmp(words[i].word, value, length) == 0) {
             *mode = words[i].mode;
             return true;
@@ -425,9 +406,8 @@ static bool parse_advice(struct reader *reader, const char *value, const char *e
     return fail_field(reader, "adv", "adv=short, adv=step, adv=long or adv=persistent");
 }
 
-static bool parse_option_number(struct reader *reader, const char *name, const char *value,
-                                const char *end, uint64_t limit, const char *expected,
-                                uint64_t *out)
+static bool parse_option_number(struct reader *reader, const char *name, const char *value, const char *end,
+                                uint64_t limit, const char *expected, uint64_t *out)
 {
     if (scan_number(&value, end, out) != NUMBER_OK || *out >= limit) {
         return fail_field(reader, name, expected);
@@ -435,14 +415,13 @@ static bool parse_option_number(struct reader *reader, const char *name, const c
     return true;
 }
 
-static bool parse_option(struct reader *reader, enum option option, const char *value,
-                         const char *end, weir_trace_event *event)
+static bool parse_option(struct reader *reader, enum option option, const char *value, const char *end,
+                         weir_trace_event *event)
 {
     uint64_t number = 0;
     switch (option) {
     case OPTION_AL:
-        if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two",
-                                 &number)) {
+        if (!parse_option_number(reader, "al", value, end, UINT64_MAX, "al= and a power of two", &number)) {
             return false;
         }
         if (number == 0 || (number & (number - 1)) != 0) {
@@ -451,8 +430,8 @@ static bool parse_option(struct reader *reader, enum option option, const char *
         event->extra = number;
         return true;
     case OPTION_POOL:
-        if (!parse_option_number(reader, "pool", value, end, TRACE_MAX_POOLS,
-                                 "pool= and a number below 1048576", &number)) {
+        if (!parse_option_number(reader, "pool", value, end, TRACE_MAX_POOLS, "pool= and a number below 1048576",
+                                 &number)) {
             return false;
         }
         event->pool = (uint32_t)number;
@@ -460,8 +439,7 @@ static bool parse_option(struct reader *reader, enum option option, const char *
     case OPTION_ADV:
         return parse_advice(reader, value, end, &event->mode);
     case OPTION_D:
-        if (!parse_option_number(reader, "d", value, end, TRACE_MAX_DEVICES,
-                                 "d= and a number below 4096", &number)) {
+        if (!parse_option_number(reader, "d", value, end, TRACE_MAX_DEVICES, "d= and a number below 4096", &number)) {
             return false;
         }
         event->device = (uint32_t)number;
@@ -479,7 +457,7 @@ static bool parse_option(struct reader *reader, enum option option, const char *
 
 static const struct option_name *find_option(const char *start, size_t length, unsigned allowed)
 {
-    for (size_t i = 0; i < sizeof option_names / sizeof *option_names; i++) {
+    for (size_t i = 0; i < sizeof(option_names) / sizeof(*option_names); i++) {
         const struct option_name *name = &option_names[i];
         if ((allowed & (unsigned)name->option) != 0 && length >= name->length &&
             memcmp(start, name->prefix, name->length) == 0) {
@@ -490,8 +468,7 @@ static const struct option_name *find_option(const char *start, size_t length, u
 }
 
 /* Takes all remaining fields: options in any order, each at most once. *taken is the set of options found. */
-static bool take_options(struct reader *reader, unsigned allowed, weir_trace_event *event,
-                         unsigned *taken)
+static bool take_options(struct reader *reader, unsigned allowed, weir_trace_event *event, unsigned *taken)
 {
     *taken = 0;
     while (!at_end(reader)) {
@@ -503,13 +480,12 @@ static bool take_options(struct reader *reader, unsigned allowed, weir_trace_eve
         const struct option_name *name = find_option(start, (size_t)(stop - start), allowed);
         if (name == NULL) {
             char shown[SHOWN_FIELD];
-            trace_quote(shown, sizeof shown, start, (size_t)(stop - start));
-            return fail(reader, "field %u: \"%s\" is no option; a line is \"%s\"",
-                        reader->field + 1, shown, syntax_of(*reader->line));
+            trace_quote(shown, sizeof(shown), start, (size_t)(stop - start));
+            return fail(reader, "field %u: \"%s\" is no option; a line is \"%s\"", reader->field + 1, shown,
+                        syntax_of(*reader->line));
         }
         if ((*taken & (unsigned)name->option) != 0) {
-            return fail(reader, "field %u: %.*s is given twice", reader->field + 1,
-                        (int)name->length, name->prefix);
+            return fail(reader, "field %u: %.*s is given twice", reader->field + 1, (int)name->length, name->prefix);
         }
         if (!parse_option(reader, name->option, start + name->length, stop, event)) {
             return false;
@@ -523,8 +499,8 @@ static bool take_options(struct reader *reader, unsigned allowed, weir_trace_eve
 
 /* --- events --- */
 
-static bool add(struct reader *reader, const weir_trace_event *event, uint32_t index,
-                uint32_t old_index, bool gives_device)
+static bool add(struct reader *reader, const weir_trace_event *event, uint32_t index, uint32_t old_index,
+                bool gives_device)
 {
     return builder_event(&reader->builder, event, index, old_index, gives_device);
 }
@@ -538,31 +514,27 @@ static bool read_prior(struct reader *reader, weir_trace_event *event)
 {
     uint32_t index;
     unsigned taken;
-    if (!take_new_block(reader, "ID", &event->id, &index) ||
-        !take_real_size(reader, &event->size) || !take_stream(reader, &event->stream)) {
+    if (!take_new_block(reader, "ID", &event->id, &index) || !take_real_size(reader, &event->size) ||
+        !take_stream(reader, &event->stream)) {
         return false;
     }
     /* A field that is not an option is the address. */
-    if (!at_end(reader) &&
-        !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
+    if (!at_end(reader) && !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
         !take_address(reader, &event->address)) {
         return false;
     }
-    return take_options(reader, OPTION_D, event, &taken) &&
-           add(reader, event, index, TRACE_NO_INDEX, true);
+    return take_options(reader, OPTION_D, event, &taken) && add(reader, event, index, TRACE_NO_INDEX, true);
 }
 
 static bool read_alloc(struct reader *reader, weir_trace_event *event)
 {
     uint32_t index;
     unsigned taken;
-    return take_number(reader, "T", &event->time_ns) &&
-           take_new_block(reader, "ID", &event->id, &index) && take_request(reader, &event->size) &&
-           take_stream(reader, &event->stream) &&
+    return take_number(reader, "T", &event->time_ns) && take_new_block(reader, "ID", &event->id, &index) &&
+           take_request(reader, &event->size) && take_stream(reader, &event->stream) &&
            take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) &&
-           take_options(reader,
-                        OPTION_AL | OPTION_POOL | OPTION_ADV | OPTION_D | OPTION_ADDR | OPTION_TAG,
-                        event, &taken) &&
+           take_options(reader, OPTION_AL | OPTION_POOL | OPTION_ADV | OPTION_D | OPTION_ADDR | OPTION_TAG, event,
+                        &taken) &&
            add(reader, event, index, TRACE_NO_INDEX, true);
 }
 
@@ -581,10 +553,9 @@ static bool take_free_stream(struct reader *reader, uint32_t *stream)
 static bool read_free(struct reader *reader, weir_trace_event *event)
 {
     uint32_t index;
-    if (!take_number(reader, "T", &event->time_ns) ||
-        !take_live_block(reader, "ID", &event->id, &index) ||
-        !take_free_stream(reader, &event->stream) ||
-        !take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) || !take_end(reader)) {
+    if (!take_number(reader, "T", &event->time_ns) || !take_live_block(reader, "ID", &event->id, &index) ||
+        !take_free_stream(reader, &event->stream) || !take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) ||
+        !take_end(reader)) {
         return false;
     }
     end_block(reader, index);
@@ -595,13 +566,11 @@ static bool read_realloc(struct reader *reader, weir_trace_event *event)
 {
     uint32_t old_index;
     uint32_t index;
-    if (!take_number(reader, "T", &event->time_ns) ||
-        !take_live_block(reader, "OLD", &event->old_id, &old_index)) {
+    if (!take_number(reader, "T", &event->time_ns) || !take_live_block(reader, "OLD", &event->old_id, &old_index)) {
         return false;
     }
     end_block(reader, old_index);
-    return take_new_block(reader, "NEW", &event->id, &index) &&
-           take_request(reader, &event->size) &&
+    return take_new_block(reader, "NEW", &event->id, &index) && take_request(reader, &event->size) &&
            take_small(reader, "TH", TRACE_MAX_THREADS, &event->thread) && take_end(reader) &&
            add(reader, event, index, old_index, false);
 }
@@ -609,8 +578,7 @@ static bool read_realloc(struct reader *reader, weir_trace_event *event)
 static bool read_use(struct reader *reader, weir_trace_event *event)
 {
     uint32_t index;
-    if (!take_number(reader, "T", &event->time_ns) ||
-        !take_live_block(reader, "ID", &event->id, &index) ||
+    if (!take_number(reader, "T", &event->time_ns) || !take_live_block(reader, "ID", &event->id, &index) ||
         !take_stream(reader, &event->stream)) {
         return false;
     }
@@ -624,16 +592,15 @@ static bool read_work(struct reader *reader, weir_trace_event *event)
 {
     unsigned taken;
     return take_number(reader, "T", &event->time_ns) && take_stream(reader, &event->stream) &&
-           take_number(reader, "DUR", &event->size) &&
-           take_options(reader, OPTION_TAG, event, &taken) && add_plain(reader, event);
+           take_number(reader, "DUR", &event->size) && take_options(reader, OPTION_TAG, event, &taken) &&
+           add_plain(reader, event);
 }
 
 static bool read_object(struct reader *reader, weir_trace_event *event)
 {
     uint32_t index;
     return take_number(reader, "T", &event->time_ns) && take_number(reader, "EV", &event->id) &&
-           take_stream(reader, &event->stream) && take_end(reader) &&
-           find_object(reader, event->id, &index) &&
+           take_stream(reader, &event->stream) && take_end(reader) && find_object(reader, event->id, &index) &&
            add(reader, event, index, TRACE_NO_INDEX, false);
 }
 
@@ -671,28 +638,25 @@ static bool read_sync(struct reader *reader, weir_trace_event *event)
 
 static bool read_trim(struct reader *reader, weir_trace_event *event)
 {
-    return take_number(reader, "T", &event->time_ns) &&
-           (at_end(reader) || take_stream(reader, &event->stream)) && take_end(reader) &&
-           add_plain(reader, event);
+    return take_number(reader, "T", &event->time_ns) && (at_end(reader) || take_stream(reader, &event->stream)) &&
+           take_end(reader) && add_plain(reader, event);
 }
 
 static bool read_capacity(struct reader *reader, weir_trace_event *event)
 {
-    return take_number(reader, "T", &event->time_ns) && take_number(reader, "CAP", &event->size) &&
-           take_end(reader) && add_plain(reader, event);
+    return take_number(reader, "T", &event->time_ns) && take_number(reader, "CAP", &event->size) && take_end(reader) &&
+           add_plain(reader, event);
 }
 
 static bool read_mark(struct reader *reader, weir_trace_event *event)
 {
-    if (!take_number(reader, "T", &event->time_ns) ||
-        !take_letter(reader, "B|E|I", "BEI", "B, E or I", &event->mode)) {
+    if (!take_number(reader, "T", &event->time_ns) || !take_letter(reader, "B|E|I", "BEI", "B, E or I", &event->mode)) {
         return false;
     }
     if (at_end(reader)) {
         return fail_missing(reader, "name");
     }
-    event->name =
-        builder_text(&reader->builder, reader->at + 1, (size_t)(reader->end - reader->at - 1));
+    event->name = builder_text(&reader->builder, reader->at + 1, (size_t)(reader->end - reader->at - 1));
     return event->name != NULL ? add_plain(reader, event) : no_memory(reader);
 }
 
@@ -704,8 +668,7 @@ static bool take_sign(struct reader *reader, char *mode)
 static bool read_pool(struct reader *reader, weir_trace_event *event)
 {
     return take_number(reader, "T", &event->time_ns) && take_sign(reader, &event->mode) &&
-           take_small(reader, "P", TRACE_MAX_POOLS, &event->pool) && take_end(reader) &&
-           add_plain(reader, event);
+           take_small(reader, "P", TRACE_MAX_POOLS, &event->pool) && take_end(reader) && add_plain(reader, event);
 }
 
 static bool read_range(struct reader *reader, weir_trace_event *event)
@@ -716,11 +679,9 @@ static bool read_range(struct reader *reader, weir_trace_event *event)
         return false;
     }
     if (event->size > UINT64_MAX - event->address) {
-        return fail(reader, "field %u (SIZE): address and size together exceed 64 bits",
-                    reader->field);
+        return fail(reader, "field %u (SIZE): address and size together exceed 64 bits", reader->field);
     }
-    if (!at_end(reader) &&
-        !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
+    if (!at_end(reader) && !(reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=') &&
         !take_stream(reader, &event->stream)) {
         return false;
     }
@@ -735,16 +696,14 @@ static bool read_oom(struct reader *reader, weir_trace_event *event)
 {
     unsigned taken;
     return take_number(reader, "T", &event->time_ns) && take_number(reader, "SIZE", &event->size) &&
-           take_number(reader, "FREE", &event->extra) &&
-           take_options(reader, OPTION_D, event, &taken) && add_plain(reader, event);
+           take_number(reader, "FREE", &event->extra) && take_options(reader, OPTION_D, event, &taken) &&
+           add_plain(reader, event);
 }
 
 static bool read_counters(struct reader *reader, weir_trace_event *event)
 {
-    return take_number(reader, "T", &event->time_ns) &&
-           take_number(reader, "RESERVED", &event->size) &&
-           take_number(reader, "ALLOCATED", &event->extra) && take_end(reader) &&
-           add_plain(reader, event);
+    return take_number(reader, "T", &event->time_ns) && take_number(reader, "RESERVED", &event->size) &&
+           take_number(reader, "ALLOCATED", &event->extra) && take_end(reader) && add_plain(reader, event);
 }
 
 static bool read_event(struct reader *reader)
@@ -793,11 +752,9 @@ static bool read_event(struct reader *reader)
         break;
     }
     char shown[8];
-    trace_quote(shown, sizeof shown, &letter, 1);
-    return fail(
-        reader,
-        "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
-        shown);
+    trace_quote(shown, sizeof(shown), &letter, 1);
+    return fail(reader, "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
+                shown);
 }
 
 /* --- lines other than events --- */
@@ -848,8 +805,7 @@ static bool read_clock(struct reader *reader)
 
 /* Reads one `key=value` of a #dev line at `start`; *next points behind it. Words without one of the three keys are
  * ignored. */
-static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start,
-                             const char **next)
+static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start, const char **next)
 {
     const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
     if (stop == NULL) {
@@ -862,8 +818,7 @@ static bool read_device_word(struct reader *reader, struct trace_device *device,
         const char *value = start + (capacity ? 4 : 5);
         uint64_t *to = capacity ? &device->capacity : &device->granularity;
         if (scan_number(&value, stop, to) != NUMBER_OK) {
-            return fail(reader, "#dev: expected %s and a number of bytes",
-                        capacity ? "cap=" : "gran=");
+            return fail(reader, "#dev: expected %s and a number of bytes", capacity ? "cap=" : "gran=");
         }
         if (granularity && (*to & (*to - 1)) != 0) {
             return fail(reader, "#dev: gran=%" PRIu64 " is no power of two", *to);
@@ -874,9 +829,8 @@ static bool read_device_word(struct reader *reader, struct trace_device *device,
         return true;
     }
     start += 5;
-    const char *quote = reader->end - start >= 1 && *start == '"'
-                            ? memchr(start + 1, '"', (size_t)(reader->end - start - 1))
-                            : NULL;
+    const char *quote =
+        reader->end - start >= 1 && *start == '"' ? memchr(start + 1, '"', (size_t)(reader->end - start - 1)) : NULL;
     if (quote == NULL || (quote + 1 < reader->end && quote[1] != ' ')) {
         return fail(reader, "#dev: expected name= and a text in double quotes");
     }
@@ -958,10 +912,8 @@ static bool read_header(struct reader *reader)
     }
     if (reader->end - reader->line > 5 && memcmp(reader->line, "#wtr ", 5) == 0) {
         char shown[SHOWN_FIELD];
-        trace_quote(shown, sizeof shown, reader->line + 5,
-                    (size_t)(reader->end - reader->line - 5));
-        return fail(reader, "version \"%s\" of the format is not known; expected \"#wtr 1\"",
-                    shown);
+        trace_quote(shown, sizeof(shown), reader->line + 5, (size_t)(reader->end - reader->line - 5));
+        return fail(reader, "version \"%s\" of the format is not known; expected \"#wtr 1\"", shown);
     }
     return fail(reader, "the first line must be \"#wtr 1\"");
 }
@@ -984,7 +936,7 @@ static bool read_line(struct reader *reader)
     reader->at = reader->line + 1;
     if (!at_end(reader) && *reader->at != ' ') {
         char shown[SHOWN_FIELD];
-        trace_quote(shown, sizeof shown, reader->line, (size_t)(reader->end - reader->line));
+        trace_quote(shown, sizeof(shown), reader->line, (size_t)(reader->end - reader->line));
         return fail(reader, "field 1: expected one letter and a blank, got \"%s\"", shown);
     }
     return read_event(reader);
@@ -1011,15 +963,14 @@ static bool read_lines(struct reader *reader, const char *text, size_t size)
     return true;
 }
 
-bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits,
-               struct trace **out, struct trace_error *error)
+bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+               struct trace_error *error)
 {
     struct reader reader = {.error = error, .path = source->path};
     if (!builder_start(&reader.builder, source->path, limits, error)) {
         return false;
     }
-    bool done = read_lines(&reader, (const char *)source->bytes, source->size) &&
-                builder_finish(&reader.builder, out);
+    bool done = read_lines(&reader, (const char *)source->bytes, source->size) && builder_finish(&reader.builder, out);
     if (!done) {
         builder_drop(&reader.builder);
     }

@@ -66,11 +66,10 @@ static void write_xz(struct writer *writer, const char *bytes, size_t size, lzma
     writer->lzma.avail_in = size;
     do {
         writer->lzma.next_out = packed;
-        writer->lzma.avail_out = sizeof packed;
+        writer->lzma.avail_out = sizeof(packed);
         result = lzma_code(&writer->lzma, action);
-        size_t made = sizeof packed - writer->lzma.avail_out;
-        if ((result != LZMA_OK && result != LZMA_STREAM_END) ||
-            fwrite(packed, 1, made, writer->file) != made) {
+        size_t made = sizeof(packed) - writer->lzma.avail_out;
+        if ((result != LZMA_OK && result != LZMA_STREAM_END) || fwrite(packed, 1, made, writer->file) != made) {
             fail_system(writer);
             return;
         }
@@ -145,7 +144,7 @@ static void put_text(struct writer *writer, const char *text)
 static void put_number(struct writer *writer, const char *before, uint64_t number)
 {
     char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
+    int length = snprintf(digits, sizeof(digits), "%" PRIu64, number);
     put_text(writer, before);
     put(writer, digits, (size_t)length);
 }
@@ -216,8 +215,8 @@ static void put_long_event(struct writer *writer, const weir_trace_event *event,
 static void put_event(struct writer *writer, const weir_trace_event *event)
 {
     char line[512];
-    size_t length = weir_trace_format(event, line, sizeof line);
-    if (length < sizeof line) {
+    size_t length = weir_trace_format(event, line, sizeof(line));
+    if (length < sizeof(line)) {
         put(writer, line, length);
     } else {
         put_long_event(writer, event, length);
@@ -234,7 +233,7 @@ static void put_tag(struct writer *writer, const struct trace *trace, uint32_t t
 
 static void put_trace(struct writer *writer, const struct trace *trace)
 {
-    bool *defined = calloc((size_t)trace->tag_count + 1, sizeof *defined);
+    bool *defined = calloc((size_t)trace->tag_count + 1, sizeof(*defined));
     if (defined == NULL) {
         fail_memory(writer);
         return;
@@ -274,8 +273,7 @@ static void open_stream(struct writer *writer)
         return;
     }
     (void)out_file_take(&writer->out); /* the stream closes it */
-    if (writer->packing == PACK_XZ &&
-        lzma_easy_encoder(&writer->lzma, XZ_PRESET, LZMA_CHECK_CRC64) != LZMA_OK) {
+    if (writer->packing == PACK_XZ && lzma_easy_encoder(&writer->lzma, XZ_PRESET, LZMA_CHECK_CRC64) != LZMA_OK) {
         fail_memory(writer);
     }
 }
@@ -324,7 +322,7 @@ static void close_file(struct writer *writer)
 
 static struct writer *make_writer(const char *path, enum packing packing, struct trace_error *error)
 {
-    struct writer *writer = calloc(1, sizeof *writer);
+    struct writer *writer = calloc(1, sizeof(*writer));
     if (writer == NULL) {
         (void)trace_say(error, WEIR_ERR_NO_MEMORY, path, "out of memory");
         return NULL;
@@ -355,7 +353,7 @@ static void put_file(struct writer *writer, const char *from)
     FILE *file = fopen(from, "rb");
     size_t count = 1;
     while (file != NULL && count > 0 && !writer->failed) {
-        count = fread(part, 1, sizeof part, file);
+        count = fread(part, 1, sizeof(part), file);
         put(writer, part, count);
     }
     if (file == NULL || ferror(file)) {
@@ -397,8 +395,7 @@ weir_status trace_pack(const char *from, const char *path, struct trace_error *e
     return write_path(NULL, from, path, error);
 }
 
-weir_status trace_write_memory(const struct trace *trace, char **text, size_t *size,
-                               struct trace_error *error)
+weir_status trace_write_memory(const struct trace *trace, char **text, size_t *size, struct trace_error *error)
 {
     error->status = WEIR_OK;
     struct writer *writer = make_writer(trace->path, PACK_MEMORY, error);

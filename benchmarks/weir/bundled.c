@@ -2,7 +2,7 @@
 #include "bundled.h"
 
 #include "command.h"
-#include "place.h"
+#include "install_paths.h"
 #include "trace/trace.h"
 
 #include <dirent.h>
@@ -47,7 +47,8 @@ static int complain_of_folder(const char *subcommand, const char *before)
     if (folder == NULL) {
         (void)complain(subcommand, false, "%sthe recordings that came with weir cannot be found without /proc", before);
     } else if (access(folder, R_OK | X_OK) != 0) {
-        (void)complain(subcommand, false, "%sno recordings came with this weir: %s: %s", before, folder, strerror(errno));
+        (void)complain(subcommand, false, "%sno recordings came with this weir: %s: %s", before, folder,
+                       strerror(errno));
     } else {
         (void)complain(subcommand, false, "%sno recording of that name is in %s (weir info --list)", before, folder);
     }
@@ -73,14 +74,12 @@ static int read_trace(const char *subcommand, const char *path, struct trace **t
 
 int open_trace(const char *subcommand, const char *name, struct trace **trace)
 {
-    bool bare = strcmp(name, "-") != 0 && strchr(name, '/') == NULL && name[0] != '\0' &&
-                strlen(name) <= NAME_MAX;
+    bool bare = strcmp(name, "-") != 0 && strchr(name, '/') == NULL && name[0] != '\0' && strlen(name) <= NAME_MAX;
     if (!bare || access(name, F_OK) == 0 || errno != ENOENT) {
         return read_trace(subcommand, name, trace);
     }
     char *path = find_bundled(name);
-    int status =
-        path != NULL ? read_trace(subcommand, path, trace) : complain_of_name(subcommand, name);
+    int status = path != NULL ? read_trace(subcommand, path, trace) : complain_of_name(subcommand, name);
     free(path);
     return status;
 }

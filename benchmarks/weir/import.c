@@ -42,10 +42,10 @@ static void summarise(const struct trace *trace, const char *output)
 int command_import(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "output", required_argument, NULL, 'o' },
-        { "quiet", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"output", required_argument, NULL, 'o'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     const char *output = "-";
     bool quiet = false;
@@ -72,7 +72,7 @@ int command_import(int argc, char **argv)
         return complain("import", true, "exactly one input is needed");
     }
     struct trace *trace = NULL;
-    struct trace_error error = { 0 };
+    struct trace_error error = {0};
     int status = open_trace("import", argv[optind], &trace);
     if (status != EXIT_DONE) {
         return status;

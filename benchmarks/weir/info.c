@@ -140,8 +140,8 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
 static const char *kind_text(char kind)
 {
     switch (kind) {
-#define KIND_NAME(name, letter)                                                                    \
-    case letter:                                                                                   \
+#define KIND_NAME(name, letter)                                                                                        \
+    case letter:                                                                                                       \
         return #name;
         WEIR_TRACE_KIND_LIST(KIND_NAME)
 #undef KIND_NAME
@@ -210,7 +210,7 @@ static void print_sizes(const struct facts *facts)
 
 static void print_facts(const struct trace *trace, const struct facts *facts)
 {
-    static const char *const clocks[] = { "nanoseconds", "logical", "order only" };
+    static const char *const clocks[] = {"nanoseconds", "logical", "order only"};
     char a[UNIT_TEXT];
     char b[UNIT_TEXT];
     (void)printf("%s\n", trace->path);
@@ -252,24 +252,25 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
     }
     for (unsigned i = 0; i < size_buckets; i++) {
         if (facts->sizes[i] != 0) {
-            (void)json_array_append_new(sizes, json_pack("{s:I, s:I, s:I}", "from", (json_int_t)1 << i, "requests",
-                                                         (json_int_t)facts->sizes[i], "bytes",
-                                                         (json_int_t)facts->bytes[i]));
+            (void)json_array_append_new(sizes,
+                                        json_pack("{s:I, s:I, s:I}", "from", (json_int_t)1 << i, "requests",
+                                                  (json_int_t)facts->sizes[i], "bytes", (json_int_t)facts->bytes[i]));
         }
     }
     for (unsigned i = 0; i < curve_columns; i++) {
         (void)json_array_append_new(curve, json_integer((json_int_t)facts->curve[i]));
     }
-    static const char *const clocks[] = { "ns", "logical", "order" };
+    static const char *const clocks[] = {"ns", "logical", "order"};
     return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", //
-                     "trace", json_text(trace->path), "source", json_text(trace->source), "clock", clocks[trace->clock], //
+                     "trace", json_text(trace->path), "source", json_text(trace->source), "clock",
+                     clocks[trace->clock], //
                      "events", (json_int_t)trace->event_count, "streams", (json_int_t)trace->stream_count, "threads",
                      (json_int_t)trace->thread_count, "devices", (json_int_t)trace->device_count, "blocks",
                      (json_int_t)trace->block_count, "kinds", kinds, "prior_bytes", (json_int_t)facts->prior_bytes,
                      "peak_live_bytes", (json_int_t)facts->peak_live, "peak_event", (json_int_t)facts->peak_event,
                      "end_live_bytes", (json_int_t)facts->end_live, "end_blocks", (json_int_t)facts->end_blocks,
-                     "duration_ns", (json_int_t)facts->duration_ns, "distinct_sizes",
-                     (json_int_t)facts->distinct_sizes, "sizes", sizes, "live_curve", curve);
+                     "duration_ns", (json_int_t)facts->duration_ns, "distinct_sizes", (json_int_t)facts->distinct_sizes,
+                     "sizes", sizes, "live_curve", curve);
 }
 
 static int read_facts(const char *name, struct trace **trace, struct facts *facts)
@@ -341,10 +342,10 @@ static int show_bundled(bool json)
 int command_info(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "json", no_argument, NULL, 'j' },
-        { "list", no_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"json", no_argument, NULL, 'j'},
+        {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool json = false;
     bool list = false;

@@ -113,31 +113,25 @@ static void try_pages(enum machine_trial kind, struct trial *trial)
     const size_t size = kind == TRIAL_HUGE ? TRIAL_BYTES : 2 * (size_t)TRIAL_BYTES;
     const int huge = kind == TRIAL_HUGE ? MAP_HUGETLB | HUGE_2MIB : 0;
     trial->node = -1;
-    char *mapped =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | huge, -1, 0);
+    char *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | huge, -1, 0);
     if (said_no(trial, "mmap", mapped == MAP_FAILED)) {
         return;
     }
     char *memory = mapped + (TRIAL_BYTES - (uintptr_t)mapped % TRIAL_BYTES) % TRIAL_BYTES;
-    if ((kind != TRIAL_TRANSPARENT ||
-         !said_no(trial, "madvise", madvise(memory, TRIAL_BYTES, MADV_HUGEPAGE) != 0)) &&
+    if ((kind != TRIAL_TRANSPARENT || !said_no(trial, "madvise", madvise(memory, TRIAL_BYTES, MADV_HUGEPAGE) != 0)) &&
         /* Linux before 5.14 lacks MADV_POPULATE_WRITE (EINVAL); locking creates the pages too. */
-        !said_no(trial, "madvise",
-                 madvise(memory, TRIAL_BYTES, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) &&
+        !said_no(trial, "madvise", madvise(memory, TRIAL_BYTES, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) &&
         !said_no(trial, "mlock", syscall(SYS_mlock, memory, TRIAL_BYTES) != 0)) {
         trial->pinned = true;
         trial->node = node_of(memory);
-        trial->huge_bytes = kind == TRIAL_HUGE          ? TRIAL_BYTES
-                            : kind == TRIAL_TRANSPARENT ? joined_bytes(memory)
-                                                        : 0;
+        trial->huge_bytes = kind == TRIAL_HUGE ? TRIAL_BYTES : kind == TRIAL_TRANSPARENT ? joined_bytes(memory) : 0;
     }
     (void)munmap(mapped, size);
 }
 
 static void try_calls(struct machine *machine)
 {
-    void *page =
-        mmap(NULL, machine->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, machine->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned long cpus[1024] = {0};
     int where = 0;
     int mode = 0;
@@ -148,10 +142,8 @@ static void try_calls(struct machine *machine)
     const long known = syscall(SYS_sched_getaffinity, 0, sizeof(cpus), cpus);
     machine->calls[CALL_MBIND] =
         syscall(SYS_mbind, page, machine->page_bytes, MPOL_DEFAULT, NULL, 0ul, 0u) == 0 ? 0 : errno;
-    machine->calls[CALL_GET_MEMPOLICY] =
-        syscall(SYS_get_mempolicy, &mode, NULL, 0ul, NULL, 0ul) == 0 ? 0 : errno;
-    machine->calls[CALL_MOVE_PAGES] =
-        syscall(SYS_move_pages, 0, 1ul, &page, NULL, &where, 0) == 0 ? 0 : errno;
+    machine->calls[CALL_GET_MEMPOLICY] = syscall(SYS_get_mempolicy, &mode, NULL, 0ul, NULL, 0ul) == 0 ? 0 : errno;
+    machine->calls[CALL_MOVE_PAGES] = syscall(SYS_move_pages, 0, 1ul, &page, NULL, &where, 0) == 0 ? 0 : errno;
     machine->calls[CALL_AFFINITY] =
         known > 0 && syscall(SYS_sched_setaffinity, 0, (size_t)known, cpus) == 0 ? 0 : errno;
     (void)munmap(page, machine->page_bytes);
@@ -181,8 +173,8 @@ static void read_limits(struct machine *machine)
         const char *open = strchr(text, '[');
         const char *close = open != NULL ? strchr(open, ']') : NULL;
         if (close != NULL) {
-            (void)snprintf(machine->transparent, sizeof(machine->transparent), "%.*s",
-                           (int)(close - open - 1), open + 1);
+            (void)snprintf(machine->transparent, sizeof(machine->transparent), "%.*s", (int)(close - open - 1),
+                           open + 1);
         }
     }
 }
@@ -193,8 +185,7 @@ static uint64_t group_limit(void)
     char text[4096];
     char path[4096 + 64];
     uint64_t least = UINT64_MAX;
-    const char *line =
-        read_text("/proc/self/cgroup", text, sizeof(text)) ? strstr(text, "0::/") : NULL;
+    const char *line = read_text("/proc/self/cgroup", text, sizeof(text)) ? strstr(text, "0::/") : NULL;
     char *group = line != NULL ? text + (line - text) + 3 : NULL;
     if (group != NULL) {
         group[strcspn(group, "\n")] = '\0';
@@ -239,8 +230,7 @@ static void find_container(struct machine *machine)
 void machine_look(struct machine *machine)
 {
     const long page = sysconf(_SC_PAGESIZE);
-    *machine = (struct machine){.page_bytes = page > 0 ? (uint64_t)page : 4096,
-                                .limit_bytes = group_limit()};
+    *machine = (struct machine){.page_bytes = page > 0 ? (uint64_t)page : 4096, .limit_bytes = group_limit()};
     read_limits(machine);
     find_container(machine);
     try_calls(machine);

@@ -9,9 +9,9 @@
 enum { TRIAL_BYTES = 2 << 20 };
 
 /* X(NAME, name, text): kinds of pages, best first. */
-#define MACHINE_TRIAL_LIST(X)                                                                      \
-    X(HUGE, "huge", "huge pages of 2 MiB")                                                         \
-    X(TRANSPARENT, "transparent", "transparent huge pages")                                        \
+#define MACHINE_TRIAL_LIST(X)                                                                                          \
+    X(HUGE, "huge", "huge pages of 2 MiB")                                                                             \
+    X(TRANSPARENT, "transparent", "transparent huge pages")                                                            \
     X(SMALL, "small", "small pages")
 
 enum machine_trial {
@@ -22,10 +22,10 @@ enum machine_trial {
 };
 
 /* X(NAME, name): calls that a container may forbid. */
-#define MACHINE_CALL_LIST(X)                                                                       \
-    X(MBIND, "mbind")                                                                              \
-    X(GET_MEMPOLICY, "get_mempolicy")                                                              \
-    X(MOVE_PAGES, "move_pages")                                                                    \
+#define MACHINE_CALL_LIST(X)                                                                                           \
+    X(MBIND, "mbind")                                                                                                  \
+    X(GET_MEMPOLICY, "get_mempolicy")                                                                                  \
+    X(MOVE_PAGES, "move_pages")                                                                                        \
     X(AFFINITY, "sched_setaffinity")
 
 enum machine_call {

@@ -122,7 +122,7 @@ static bool close_output(void)
 
 int main(int argc, char **argv)
 {
-    const struct sigaction ignore = { .sa_handler = SIG_IGN };
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
     fill_closed_descriptors();
     json_watch_memory();
     (void)sigaction(SIGXFSZ, &ignore, &file_size_before);

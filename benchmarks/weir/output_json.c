@@ -19,10 +19,10 @@ char *output_oom(const struct replay_oom *oom)
     }
     /* The pool's text begins with words that the command prints itself; they are cut off. */
     static const char known[] = "out of memory: ";
-    const size_t size = weir_oom_format(&oom->record, NULL, 0) + 1;
+    const size_t size = weir_oom_explain(&oom->record, NULL, 0) + 1;
     char *text = malloc(size);
     if (text != NULL) {
-        (void)weir_oom_format(&oom->record, text, size);
+        (void)weir_oom_explain(&oom->record, text, size);
         memmove(text, text + sizeof(known) - 1, size - (sizeof(known) - 1));
     }
     return text;
@@ -33,9 +33,8 @@ static json_t *holders_json(const weir_oom_record *record)
     json_t *all = json_array();
     for (uint32_t i = 0; i < record->holder_count; i++) {
         const weir_oom_holder *holder = &record->holders[i];
-        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o}", "tag", json_text(holder->name),
-                                                   "requested_bytes", number(holder->requested_bytes), "blocks",
-                                                   number(holder->blocks)));
+        (void)json_array_append_new(all, json_pack("{s:o, s:o, s:o}", "tag", json_text(holder->name), "requested_bytes",
+                                                   number(holder->requested_bytes), "blocks", number(holder->blocks)));
     }
     return all;
 }
@@ -76,8 +75,8 @@ static json_t *advice_json(const weir_oom_record *record)
     json_t *all = json_array();
     for (uint32_t i = 0; i < record->advice_count; i++) {
         const weir_oom_advice *advice = &record->advice[i];
-        const uint64_t values[] = { advice->bytes, advice->blocks, advice->address, advice->size, advice->stream };
-        static const char *const names[] = { "bytes", "blocks", "address", "size", "stream" };
+        const uint64_t values[] = {advice->bytes, advice->blocks, advice->address, advice->size, advice->stream};
+        static const char *const names[] = {"bytes", "blocks", "address", "size", "stream"};
         json_t *one = json_pack("{s:s}", "kind", kinds[advice->kind]);
         for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
             if (values[k] != 0) {
@@ -95,11 +94,11 @@ static json_t *oom_json(const struct replay_oom *oom)
         return json_null();
     }
     char *report = output_oom(oom);
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size",
-                               number(oom->size), "why", json_text(oom->why), "report",
-                               json_text(report != NULL ? report : oom->why), "held_by", holders_json(&oom->record),
-                               "lanes", lanes_json(&oom->record), "regions", regions_json(&oom->record), "advice",
-                               advice_json(&oom->record));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size", number(oom->size),
+                  "why", json_text(oom->why), "report", json_text(report != NULL ? report : oom->why), "held_by",
+                  holders_json(&oom->record), "lanes", lanes_json(&oom->record), "regions", regions_json(&oom->record),
+                  "advice", advice_json(&oom->record));
     free(report);
     return object;
 }
@@ -110,13 +109,11 @@ static json_t *recorded_json(const struct comparison *comparison, const struct r
     if (!result->strategy->models_padding || !recorded->checkable) {
         return json_null();
     }
-    json_t *object =
-        json_pack("{s:o, s:o, s:o, s:o, s:o}", "addresses_matched", number(recorded->addresses_matched),
-                  "addresses_total", number(recorded->addresses_total), "segments_matched",
-                  number(recorded->segments_matched), "segments_total", number(recorded->segments_total), "pad_bytes",
-                  number(recorded->pad_bytes));
-    json_t *difference =
-        recorded->first_mismatch[0] != '\0' ? json_text(recorded->first_mismatch) : json_null();
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o}", "addresses_matched", number(recorded->addresses_matched),
+                               "addresses_total", number(recorded->addresses_total), "segments_matched",
+                               number(recorded->segments_matched), "segments_total", number(recorded->segments_total),
+                               "pad_bytes", number(recorded->pad_bytes));
+    json_t *difference = recorded->first_mismatch[0] != '\0' ? json_text(recorded->first_mismatch) : json_null();
     (void)json_object_set_new(object, "first_mismatch", difference);
     return object;
 }
@@ -143,9 +140,8 @@ static json_t *findings_json(const struct replay_result *result)
 
 static json_t *result_json(const struct comparison *comparison, const struct replay_result *result)
 {
-    double ratio = result->peak_live_bytes == 0
-                       ? 1.0
-                       : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
+    double ratio =
+        result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     json_t *object = json_object();
     (void)json_object_set_new(object, "strategy", json_string(result->strategy->name));
     (void)json_object_set_new(object, "prior_blocks", number(result->prior_blocks));
@@ -168,9 +164,9 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "hazards_in_flight", number(result->hazards_in_flight));
     (void)json_object_set_new(object, "findings", findings_json(result));
     (void)json_object_set_new(object, "checks", number(result->checks));
-    (void)json_object_set_new(object, "ns_per_call",
-                              json_pack("{s:f, s:f, s:f}", "p50", result->p50_ns, "p99", result->p99_ns, "p999",
-                                        result->p999_ns));
+    (void)json_object_set_new(
+        object, "ns_per_call",
+        json_pack("{s:f, s:f, s:f}", "p50", result->p50_ns, "p99", result->p99_ns, "p999", result->p999_ns));
     (void)json_object_set_new(object, "seconds", json_real(result->seconds));
     (void)json_object_set_new(object, "events_played", number(result->events_played));
     (void)json_object_set_new(object, "served", served_json(result));
@@ -186,9 +182,10 @@ static json_t *point_json(const struct sweep_point *point)
     (void)json_object_set_new(object, "limit_bytes", number(point->limit));
     (void)json_object_set_new(object, "served", json_boolean(point->served));
     (void)json_object_set_new(object, "played", json_real(point->played));
-    (void)json_object_set_new(object, "oom", point->served ? json_null()
-                                                           : json_pack("{s:o, s:o}", "event", number(point->event),
-                                                                       "size", number(point->size)));
+    (void)json_object_set_new(
+        object, "oom",
+        point->served ? json_null()
+                      : json_pack("{s:o, s:o}", "event", number(point->event), "size", number(point->size)));
     (void)json_object_set_new(object, "hazards", number(point->hazards));
     return object;
 }
@@ -232,7 +229,8 @@ json_t *output_json(const struct comparison *comparison)
         (void)json_array_append_new(results, result_json(comparison, &comparison->results[i]));
     }
     json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "trace", json_text(trace->path), "source",
-                               json_text(trace->source), "peak_live_bytes", number(comparison->peak_live_bytes), "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
+                               json_text(trace->source), "peak_live_bytes", number(comparison->peak_live_bytes),
+                               "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));

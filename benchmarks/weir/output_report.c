@@ -28,9 +28,9 @@ static json_t *marks_json(const struct trace *trace)
     for (size_t i = 0; i < trace->event_count && json_array_size(marks) < marks_kept; i++) {
         const weir_trace_event *event = &trace->events[i].event;
         if (event->kind == WEIR_TRACE_MARK) {
-            char mode[2] = { event->mode, '\0' };
-            (void)json_array_append_new(marks, json_pack("[I, s, o]", (json_int_t)i, mode,
-                                                         json_text(event->name != NULL ? event->name : "")));
+            char mode[2] = {event->mode, '\0'};
+            (void)json_array_append_new(
+                marks, json_pack("[I, s, o]", (json_int_t)i, mode, json_text(event->name != NULL ? event->name : "")));
         }
     }
     return marks;
@@ -119,9 +119,9 @@ static json_t *regions_json(const struct replay_result *result)
     json_t *regions = json_array();
     for (size_t i = 0; i < result->region_count; i++) {
         const struct replay_region *region = &result->regions[i];
-        (void)json_array_append_new(regions, json_pack("[I, I, I, I]", (json_int_t)region->address,
-                                                       (json_int_t)region->size, (json_int_t)region->added,
-                                                       (json_int_t)region->removed));
+        (void)json_array_append_new(regions,
+                                    json_pack("[I, I, I, I]", (json_int_t)region->address, (json_int_t)region->size,
+                                              (json_int_t)region->added, (json_int_t)region->removed));
     }
     return regions;
 }
@@ -146,7 +146,7 @@ static const char *base_name(const char *path)
 
 static json_t *trace_json(const struct comparison *comparison)
 {
-    static const char *const clocks[] = { "ns", "logical", "order" };
+    static const char *const clocks[] = {"ns", "logical", "order"};
     const struct trace *trace = comparison->trace;
     struct block_columns columns = {
         .order = calloc((size_t)trace->block_count + 1, sizeof(uint32_t)),
@@ -188,9 +188,9 @@ static json_t *report_json(const struct report_context *context, const struct co
             return NULL;
         }
     }
-    json_t *data = json_pack("{s:s, s:o, s:I, s:I, s:o}", "version", weir_version(), "command",
-                             json_text(context->command), "capacity", (json_int_t)context->capacity, "seed",
-                             (json_int_t)context->seed, "traces", traces);
+    json_t *data =
+        json_pack("{s:s, s:o, s:I, s:I, s:o}", "version", weir_version(), "command", json_text(context->command),
+                  "capacity", (json_int_t)context->capacity, "seed", (json_int_t)context->seed, "traces", traces);
     if (json_lacks_memory()) { /* values are missing, so columns would be shifted */
         json_decref(data);
         return NULL;
@@ -243,7 +243,8 @@ bool output_report(struct out_file *file, const struct report_context *context, 
         written = false;
     }
     if (!written) {
-        (void)snprintf(error, error_size, "could not be written whole: %s", why != 0 ? strerror(why) : "no host memory");
+        (void)snprintf(error, error_size, "could not be written whole: %s",
+                       why != 0 ? strerror(why) : "no host memory");
         return false;
     }
     if (!out_file_finish(file)) {

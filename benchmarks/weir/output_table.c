@@ -26,9 +26,8 @@ static void print_row(FILE *out, const struct replay_result *result)
     char waits[UNIT_TEXT];
     char oom[UNIT_TEXT] = "-";
     char warm[UNIT_TEXT] = "-";
-    double ratio = result->peak_live_bytes == 0
-                       ? 1.0
-                       : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
+    double ratio =
+        result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     if (result->oom.happened) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)result->oom.event);
     }
@@ -139,8 +138,7 @@ static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const stru
         hazards += row->points[i].hazards;
     }
     if (hazards > 0) {
-        (void)fprintf(out, "  %s: %llu hazards under these limits\n", row->strategy->name,
-                      (unsigned long long)hazards);
+        (void)fprintf(out, "  %s: %llu hazards under these limits\n", row->strategy->name, (unsigned long long)hazards);
     }
     for (const struct sweep_point *point = row->first; row->first != row->always; point++) {
         if (!point->served) {
@@ -180,7 +178,8 @@ void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
     (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
-                  "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns", "p99", "p99.9");
+                  "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns",
+                  "p99", "p99.9");
     for (size_t i = 0; i < comparison->result_count; i++) {
         print_row(out, &comparison->results[i]);
     }

@@ -10,7 +10,7 @@
 
 #include "command.h"
 
-#include "place.h"
+#include "install_paths.h"
 #include "record_collect.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -81,8 +81,8 @@ struct settings {
 
 static int parse_what(struct settings *settings, const char *text)
 {
-    static const char *const names[] = { "host", "device", "all" };
-    static const enum collect_what values[] = { COLLECT_HOST, COLLECT_DEVICE, COLLECT_ALL };
+    static const char *const names[] = {"host", "device", "all"};
+    static const enum collect_what values[] = {COLLECT_HOST, COLLECT_DEVICE, COLLECT_ALL};
     settings->heaps = strcmp(text, "weir") == 0;
     if (settings->heaps) {
         return EXIT_DONE;
@@ -124,10 +124,13 @@ static int apply_option(struct settings *settings, int code, const char *value)
 static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
-        { "output", required_argument, NULL, 'o' }, { "what", required_argument, NULL, 'w' },
-        { "min", required_argument, NULL, 'm' },    { "children", no_argument, NULL, 'c' },
-        { "quiet", no_argument, NULL, 'q' },        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"output", required_argument, NULL, 'o'},
+        {"what", required_argument, NULL, 'w'},
+        {"min", required_argument, NULL, 'm'},
+        {"children", no_argument, NULL, 'c'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int code;
     opterr = 0;
@@ -191,7 +194,7 @@ static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
     for (unsigned i = 0; i < head->e_phnum; i++) {
         Elf64_Phdr part;
         if (fseek(file, (long)(head->e_phoff + (uint64_t)i * head->e_phentsize), SEEK_SET) != 0 ||
-            fread(&part, sizeof part, 1, file) != 1 || part.p_type == PT_INTERP) {
+            fread(&part, sizeof(part), 1, file) != 1 || part.p_type == PT_INTERP) {
             return NULL; /* if the file is unreadable, execvp reports the error */
         }
     }
@@ -208,17 +211,17 @@ static const char *why_not(const char *path, int scripts)
     if (file == NULL) {
         return NULL;
     }
-    memset(&head, 0, sizeof head);
-    const size_t length = fread(&head, 1, sizeof head, file);
+    memset(&head, 0, sizeof(head));
+    const size_t length = fread(&head, 1, sizeof(head), file);
     if (fstat(fileno(file), &facts) == 0 && (((facts.st_mode & S_ISUID) != 0 && facts.st_uid != geteuid()) ||
                                              ((facts.st_mode & S_ISGID) != 0 && facts.st_gid != getegid()))) {
         why = "is setuid or setgid: the loader puts nothing between it and its allocator";
-    } else if (length == sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0) {
+    } else if (length == sizeof(head) && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0) {
         why = why_not_elf(file, &head);
     } else if (length > 2 && memcmp(&head, "#!", 2) == 0 && scripts > 0) {
         char line[PATH_MAX];
         rewind(file);
-        if (fgets(line, sizeof line, file) != NULL) {
+        if (fgets(line, sizeof(line), file) != NULL) {
             char *interpreter = line + 2 + strspn(line + 2, " \t");
             interpreter[strcspn(interpreter, " \t\r\n")] = '\0';
             why = why_not(interpreter, scripts - 1);
@@ -240,14 +243,14 @@ static void pass_on(int number)
 }
 
 enum { from_terminal = 2, signals_met = 6 };
-static const int met[signals_met] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+static const int met[signals_met] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 /* Ignores signals of the terminal, because they reach the program too and the command waits for its end. Forwards other
  * signals to the program. Signals that are already ignored, as under nohup, stay ignored, as in the program. */
 static void prepare_signals(struct sigaction before[signals_met])
 {
-    struct sigaction ignore = { .sa_handler = SIG_IGN };
-    struct sigaction forward = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction forward = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
     for (unsigned i = 0; i < signals_met; i++) {
         (void)sigaction(met[i], NULL, &before[i]);
         if (before[i].sa_handler != SIG_IGN) {
@@ -289,7 +292,7 @@ static void become(char **arguments, const sigset_t *mask, int report)
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
     (void)execvp(arguments[0], arguments);
     const int why = errno;
-    (void)!write(report, &why, sizeof why);
+    (void)!write(report, &why, sizeof(why));
     _exit(why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
@@ -319,7 +322,7 @@ static pid_t start(char **arguments, channel *to)
     const int fork_error = errno;
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)close(report[1]);
-    if (child > 0 && read(report[0], &why, sizeof why) == (ssize_t)sizeof why) {
+    if (child > 0 && read(report[0], &why, sizeof(why)) == (ssize_t)sizeof(why)) {
         (void)waitpid(child, NULL, 0);
     }
     (void)close(report[0]);
@@ -330,7 +333,7 @@ static pid_t start(char **arguments, channel *to)
 /* Reads the program's events until it has ended. Returns its wait status. */
 static int collect(struct collector *collector, pid_t child)
 {
-    struct timespec nap = { .tv_nsec = nap_least_ns };
+    struct timespec nap = {.tv_nsec = nap_least_ns};
     int status = 0;
     for (;;) {
         if (collector != NULL && collector_drain(collector, false) != 0) {
@@ -356,8 +359,8 @@ static int collect(struct collector *collector, pid_t child)
 static int end_like(int status)
 {
     if (WIFSIGNALED(status)) {
-        const struct rlimit none = { 0, 0 };
-        struct sigaction usual = { .sa_handler = SIG_DFL };
+        const struct rlimit none = {0, 0};
+        struct sigaction usual = {.sa_handler = SIG_DFL};
         (void)fflush(NULL);
         (void)setrlimit(RLIMIT_CORE, &none); /* the program has written its core file */
         (void)sigaction(WTERMSIG(status), &usual, NULL);
@@ -407,8 +410,8 @@ static int say_nothing_recorded(const struct settings *settings, const struct co
     if (!settings->quiet) {
         const bool device = settings->what == COLLECT_DEVICE;
         const bool some = !device && settings->least_bytes != 0;
-        (void)fprintf(stderr, "weir record: %s asked for no %s memory%s%s%s: there is no trace%s\n", settings->program[0],
-                      device ? "device" : "host", some ? " in blocks of " : "",
+        (void)fprintf(stderr, "weir record: %s asked for no %s memory%s%s%s: there is no trace%s\n",
+                      settings->program[0], device ? "device" : "host", some ? " in blocks of " : "",
                       some ? format_size(least, settings->least_bytes) : "", some ? " or more" : "",
                       settings->children ? "" : "; processes that it starts are recorded with --children");
     }
@@ -428,8 +431,7 @@ enum { most_files = 9999 };
 /* Makes the path of file number `number`: FILE, FILE.2, ... Returns false if it is too long. */
 static bool numbered(char *path, size_t size, const char *output, unsigned number)
 {
-    const int length =
-        number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);
+    const int length = number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);
     return length > 0 && (size_t)length < size;
 }
 
@@ -441,9 +443,9 @@ static bool may_be_trace(const char *path)
     if (file == NULL) {
         return false;
     }
-    const size_t length = fread(start, 1, sizeof start, file);
+    const size_t length = fread(start, 1, sizeof(start), file);
     (void)fclose(file);
-    return length == 0 || (length == sizeof start && memcmp(start, "#wtr", sizeof start) == 0);
+    return length == 0 || (length == sizeof(start) && memcmp(start, "#wtr", sizeof(start)) == 0);
 }
 
 /* Removes the traces of an earlier run, from file `number` on. If a file FILE.2, FILE.3, ... is not a trace, it is the
@@ -451,12 +453,12 @@ static bool may_be_trace(const char *path)
 static int remove_numbered(const char *output, unsigned number)
 {
     char path[PATH_MAX];
-    for (unsigned n = 2; n <= most_files && numbered(path, sizeof path, output, n); n++) {
+    for (unsigned n = 2; n <= most_files && numbered(path, sizeof(path), output, n); n++) {
         if (is_file(path) && !may_be_trace(path)) {
             return complain("record", false, "%s is there and is no trace: choose another name than %s", path, output);
         }
     }
-    for (; number <= most_files && numbered(path, sizeof path, output, number); number++) {
+    for (; number <= most_files && numbered(path, sizeof(path), output, number); number++) {
         if (is_file(path) && unlink(path) != 0) {
             return complain("record", false, "%s: cannot be removed: %s", path, strerror(errno));
         }
@@ -515,12 +517,12 @@ static int record_program(const struct settings *settings, const char *output)
     if (library == NULL) {
         return say_no_library();
     }
-    join(source, sizeof source, settings->program);
-    const struct collect_options options = { .path = output,
-                                             .source = source,
-                                             .what = settings->what,
-                                             .least_bytes = settings->least_bytes,
-                                             .children = settings->children };
+    join(source, sizeof(source), settings->program);
+    const struct collect_options options = {.path = output,
+                                            .source = source,
+                                            .what = settings->what,
+                                            .least_bytes = settings->least_bytes,
+                                            .children = settings->children};
     int status = settings->children ? remove_numbered(output, 2) : EXIT_DONE;
     struct collector *collector = status == EXIT_DONE ? collector_open(&options, &failed) : NULL;
     if (collector != NULL) {
@@ -540,10 +542,10 @@ static bool name_heaps_file(const char *output)
     if (output[0] == '/') {
         return setenv("WEIR_RECORD", output, 1) == 0;
     }
-    if (getcwd(folder, sizeof folder) == NULL) {
+    if (getcwd(folder, sizeof(folder)) == NULL) {
         return false;
     }
-    (void)snprintf(path, sizeof path, "%s/%s", folder, output);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, output);
     return setenv("WEIR_RECORD", path, 1) == 0;
 }
 
@@ -571,7 +573,7 @@ static int record_heaps(const struct settings *settings, const char *output)
         return say_cannot_run(settings->program[0], errno);
     }
     const int status = collect(NULL, child);
-    for (number = 1; numbered(path, sizeof path, output, number) && is_file(path); number++) {
+    for (number = 1; numbered(path, sizeof(path), output, number) && is_file(path); number++) {
         if (!settings->quiet) {
             (void)fprintf(stderr, "weir record: a heap of weir -> %s\n", path);
         }
@@ -584,7 +586,7 @@ static int record_heaps(const struct settings *settings, const char *output)
 
 int command_record(int argc, char **argv)
 {
-    struct settings settings = { .what = COLLECT_AUTO, .least_bytes = 4096 };
+    struct settings settings = {.what = COLLECT_AUTO, .least_bytes = 4096};
     char path[PATH_MAX];
     char name[PATH_MAX];
     int status = read_options(&settings, argc, argv);
@@ -594,7 +596,7 @@ int command_record(int argc, char **argv)
         }
         return status < 0 ? EXIT_DONE : status;
     }
-    if (!find_program(settings.program[0], path, sizeof path)) {
+    if (!find_program(settings.program[0], path, sizeof(path))) {
         return say_cannot_run(settings.program[0], ENOENT);
     }
     const char *why = settings.heaps ? NULL : why_not(path, 4);
@@ -603,7 +605,7 @@ int command_record(int argc, char **argv)
         return EXIT_CANNOT_RUN;
     }
     if (settings.output == NULL) {
-        (void)snprintf(name, sizeof name, "%s-%ld.wtr", basename(path), (long)getpid());
+        (void)snprintf(name, sizeof(name), "%s-%ld.wtr", basename(path), (long)getpid());
         settings.output = name;
     }
     return settings.heaps ? record_heaps(&settings, settings.output) : record_program(&settings, settings.output);

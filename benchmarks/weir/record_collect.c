@@ -120,28 +120,28 @@ static const char *device_name(uint16_t device)
     if (device == channel_pinned) {
         return "pinned host memory";
     }
-    (void)snprintf(name, sizeof name, "NPU %u", device);
+    (void)snprintf(name, sizeof(name), "NPU %u", device);
     return name;
 }
 
 static void begin_text(struct target *target, const struct image *image, uint64_t least)
 {
     char note[96];
-    memset(&target->text, 0, sizeof target->text);
+    memset(&target->text, 0, sizeof(target->text));
     target->text.sink = write_text;
     target->text.sink_ctx = target;
     target->text.device_name = device_name;
     target->text.counts_bytes = true;
     weir__record_text_begin(&target->text, image->source, NULL);
     if (least != 0 && target == image->host) {
-        (void)snprintf(note, sizeof note, "host blocks below %" PRIu64 " bytes are left out", least);
+        (void)snprintf(note, sizeof(note), "host blocks below %" PRIu64 " bytes are left out", least);
         weir__record_text_note(&target->text, note);
     }
 }
 
 static struct target *target_open(const char *path, bool stays_open)
 {
-    struct target *target = calloc(1, sizeof *target);
+    struct target *target = calloc(1, sizeof(*target));
     if (target == NULL) {
         return NULL;
     }
@@ -213,12 +213,12 @@ static uint64_t block_name(const channel_slot *event, uint64_t address)
 /* Converts a slot of the channel to an event of core's recorder. */
 static weir__record_entry entry_of(struct image *image, const channel_slot *event, uint64_t start_ns)
 {
-    weir__record_entry entry = { .kind = event->kind,
-                                 .mode = event->mode,
-                                 .device = event->device,
-                                 .size = event->size,
-                                 .stream = stream_number(image, event),
-                                 .time_ns = event->time_ns > start_ns ? event->time_ns - start_ns : 0 };
+    weir__record_entry entry = {.kind = event->kind,
+                                .mode = event->mode,
+                                .device = event->device,
+                                .size = event->size,
+                                .stream = stream_number(image, event),
+                                .time_ns = event->time_ns > start_ns ? event->time_ns - start_ns : 0};
     switch (event->kind) {
     case WEIR_TRACE_ALLOC:
         entry.id = block_name(event, event->id);
@@ -257,7 +257,7 @@ static void open_image(struct collector *collector, struct image *image)
 {
     const struct collect_options *options = &collector->options;
     char path[PATH_MAX];
-    const bool named = trace_path(path, sizeof path, options->path, ++collector->files);
+    const bool named = trace_path(path, sizeof(path), options->path, ++collector->files);
     struct target *target = named ? target_open(path, collector->files == 1) : NULL;
     image->open = true;
     if (target == NULL) {
@@ -282,7 +282,8 @@ static struct target *target_of(struct collector *collector, struct image *image
     if (event->device == channel_host) {
         return image->host;
     }
-    if (image->device == NULL && image->host != NULL && collector->options.what == COLLECT_AUTO && image->failure == 0) {
+    if (image->device == NULL && image->host != NULL && collector->options.what == COLLECT_AUTO &&
+        image->failure == 0) {
         image->device = target_open(image->host->file.target, image->host->fd >= 0);
         if (image->device == NULL) {
             image->failure = errno != 0 ? errno : ENOMEM;
@@ -298,9 +299,9 @@ static void take_image(struct collector *collector, struct image *image, const c
 {
     const uint64_t least = collector->options.least_bytes;
     weir__number_map_fini(&image->threads);
-    (void)snprintf(image->source, sizeof image->source, "%s", collector->source);
+    (void)snprintf(image->source, sizeof(image->source), "%s", collector->source);
     if (collector->options.children && event->image > 0) {
-        (void)snprintf(image->source, sizeof image->source, "%s (process %" PRIu64 ")", collector->source, event->id);
+        (void)snprintf(image->source, sizeof(image->source), "%s (process %" PRIu64 ")", collector->source, event->id);
     }
     begin_anew(image->host, image, least);
     begin_anew(image->device != image->host ? image->device : NULL, image, least);
@@ -313,11 +314,11 @@ static struct image *image_of(struct collector *collector, const channel_slot *e
         return NULL;
     }
     if (number >= collector->image_count) {
-        struct image *more = realloc(collector->images, (number + 1) * sizeof *more);
+        struct image *more = realloc(collector->images, (number + 1) * sizeof(*more));
         if (more == NULL) {
             return NULL;
         }
-        memset(more + collector->image_count, 0, (number + 1 - collector->image_count) * sizeof *more);
+        memset(more + collector->image_count, 0, (number + 1 - collector->image_count) * sizeof(*more));
         collector->images = more;
         collector->image_count = number + 1;
     }
@@ -430,7 +431,7 @@ static bool make_channel(struct collector *collector)
     for (uint64_t i = 0; i < channel_slots; i++) {
         atomic_init(&collector->channel->slots[i].turn, i);
     }
-    (void)snprintf(collector->channel_path, sizeof collector->channel_path, "/proc/%ld/fd/%d", (long)getpid(),
+    (void)snprintf(collector->channel_path, sizeof(collector->channel_path), "/proc/%ld/fd/%d", (long)getpid(),
                    collector->fd);
     return true;
 }
@@ -476,7 +477,7 @@ static void make_one_line(char *text)
 /* Creates the first file before the program starts: if that fails, the program is not run. */
 static bool open_first(struct collector *collector)
 {
-    const channel_slot first = { .image = 0 };
+    const channel_slot first = {.image = 0};
     struct image *image = image_of(collector, &first);
     if (image == NULL) {
         errno = ENOMEM;
@@ -490,13 +491,13 @@ static bool open_first(struct collector *collector)
 
 struct collector *collector_open(const struct collect_options *options, const char **failed)
 {
-    struct collector *collector = calloc(1, sizeof *collector);
+    struct collector *collector = calloc(1, sizeof(*collector));
     *failed = "memory";
     if (collector == NULL) {
         return NULL;
     }
     collector->options = *options;
-    (void)snprintf(collector->source, sizeof collector->source, "%s", options->source);
+    (void)snprintf(collector->source, sizeof(collector->source), "%s", options->source);
     make_one_line(collector->source);
     collector->start_ns = clock_ns();
     *failed = "shared memory";
@@ -566,7 +567,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct collected *total, c
     va_list arguments;
     va_start(arguments, format);
     if (total->problem[0] == '\0') {
-        (void)vsnprintf(total->problem, sizeof total->problem, format, arguments);
+        (void)vsnprintf(total->problem, sizeof(total->problem), format, arguments);
     }
     va_end(arguments);
 }
@@ -575,7 +576,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct collected *total, c
  * temporary name. */
 static void place(const struct collector *collector, struct target *kept, const char *path, struct collected *total)
 {
-    struct trace_error error = { 0 };
+    struct trace_error error = {0};
     const bool packs = trace_packs(collector->options.path) && kept->file.beside != NULL;
     const int failure = kept->failure;
     if (failure != 0 && packs) {
@@ -604,7 +605,7 @@ static void place_traces(struct collector *collector, struct collected *total,
         if (image->kept == NULL) {
             continue;
         }
-        if (!trace_path(path, sizeof path, collector->options.path, ++number)) {
+        if (!trace_path(path, sizeof(path), collector->options.path, ++number)) {
             say(total, "%s: %s; the trace is in %s", collector->options.path, strerror(errno),
                 out_file_path(&image->kept->file));
             out_file_leave(&image->kept->file);
@@ -617,14 +618,15 @@ static void place_traces(struct collector *collector, struct collected *total,
     }
 }
 
-void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
-                     void *ctx, struct collected *total)
+void collector_close(struct collector *collector,
+                     void (*each)(void *ctx, const char *path, const struct collected *one), void *ctx,
+                     struct collected *total)
 {
-    *total = (struct collected){ .images = atomic_load(&collector->channel->images),
-                                 .bypassed = atomic_load(&collector->channel->bypassed) };
+    *total = (struct collected){.images = atomic_load(&collector->channel->images),
+                                .bypassed = atomic_load(&collector->channel->bypassed)};
     for (unsigned i = 0; i < collector->image_count; i++) {
         struct image *image = &collector->images[i];
-        image->result = (struct collected){ .lost = i == 0 ? collector->lost : 0, .failure = image->failure };
+        image->result = (struct collected){.lost = i == 0 ? collector->lost : 0, .failure = image->failure};
         struct target *kept = choose(image, &image->result);
         if (kept != NULL) {
             finish(kept, &image->result);

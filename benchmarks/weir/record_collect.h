@@ -39,18 +39,19 @@ struct collected {
     uint64_t events;
     uint64_t peak_bytes;
     uint64_t lost;
-    bool device;       /* AUTO: the events of the device were kept */
-    unsigned traces;   /* number of traces that hold events */
-    unsigned images;   /* number of images that announced themselves; 0: the program never loaded the library */
-    unsigned bypassed; /* number of images with a malloc of their own that is called instead of the recorded one */
-    int failure;       /* errno of a failed write, or 0 */
+    bool device;        /* AUTO: the events of the device were kept */
+    unsigned traces;    /* number of traces that hold events */
+    unsigned images;    /* number of images that announced themselves; 0: the program never loaded the library */
+    unsigned bypassed;  /* number of images with a malloc of their own that is called instead of the recorded one */
+    int failure;        /* errno of a failed write, or 0 */
     char problem[1024]; /* message of the first failure, with the path of the trace; "" if there was none */
 };
 
 /* Completes the traces after the last drain and renames them to their final names.
  * A trace without events is removed, and the next trace takes its name. Calls `each` for every complete trace. *total
  * has the sums over all traces, and the highest peak. Frees the collector. */
-void collector_close(struct collector *collector, void (*each)(void *ctx, const char *path, const struct collected *one),
-                     void *ctx, struct collected *total);
+void collector_close(struct collector *collector,
+                     void (*each)(void *ctx, const char *path, const struct collected *one), void *ctx,
+                     struct collected *total);
 
 #endif

@@ -107,7 +107,7 @@ static int parse_strategies(struct settings *settings, const char *list)
 
 static int parse_growth(struct settings *settings, const char *text)
 {
-    static const char *const names[] = { "balanced", "grow-first", "wait-first" };
+    static const char *const names[] = {"balanced", "grow-first", "wait-first"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
             settings->replay.growth = (weir_growth)i;
@@ -168,7 +168,7 @@ static int parse_sweep(struct settings *settings, const char *text)
 {
     struct sweep_range *range = &settings->sweep;
     const char *at = text;
-    *range = (struct sweep_range){ .from = 1000, .to = 1300, .step = 10 };
+    *range = (struct sweep_range){.from = 1000, .to = 1300, .step = 10};
     settings->sweeps = true;
     if (text == NULL) {
         return EXIT_DONE;
@@ -191,8 +191,19 @@ static int parse_sweep(struct settings *settings, const char *text)
     return EXIT_DONE;
 }
 
-enum option_code { OPTION_GROWTH = 256, OPTION_SEED, OPTION_IGNORE, OPTION_CHECK, OPTION_NO_AUDIT, OPTION_REPEAT,
-                   OPTION_PAD, OPTION_REPORT, OPTION_JSON, OPTION_NO_TIMING, OPTION_SWEEP };
+enum option_code {
+    OPTION_GROWTH = 256,
+    OPTION_SEED,
+    OPTION_IGNORE,
+    OPTION_CHECK,
+    OPTION_NO_AUDIT,
+    OPTION_REPEAT,
+    OPTION_PAD,
+    OPTION_REPORT,
+    OPTION_JSON,
+    OPTION_NO_TIMING,
+    OPTION_SWEEP
+};
 
 static int apply_option(struct settings *settings, int code, const char *value)
 {
@@ -249,23 +260,23 @@ static int apply_option(struct settings *settings, int code, const char *value)
 static int read_options(struct settings *settings, int argc, char **argv)
 {
     static const struct option options[] = {
-        { "strategy", required_argument, NULL, 's' },
-        { "capacity", required_argument, NULL, 'c' },
-        { "limit", required_argument, NULL, 'l' },
-        { "growth", required_argument, NULL, OPTION_GROWTH },
-        { "seed", required_argument, NULL, OPTION_SEED },
-        { "ignore-uses", no_argument, NULL, OPTION_IGNORE },
-        { "check", no_argument, NULL, OPTION_CHECK },
-        { "no-audit", no_argument, NULL, OPTION_NO_AUDIT },
-        { "no-timing", no_argument, NULL, OPTION_NO_TIMING },
-        { "repeat", required_argument, NULL, OPTION_REPEAT },
-        { "sweep", optional_argument, NULL, OPTION_SWEEP },
-        { "pad", required_argument, NULL, OPTION_PAD },
-        { "report", required_argument, NULL, OPTION_REPORT },
-        { "json", no_argument, NULL, OPTION_JSON },
-        { "quiet", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"strategy", required_argument, NULL, 's'},
+        {"capacity", required_argument, NULL, 'c'},
+        {"limit", required_argument, NULL, 'l'},
+        {"growth", required_argument, NULL, OPTION_GROWTH},
+        {"seed", required_argument, NULL, OPTION_SEED},
+        {"ignore-uses", no_argument, NULL, OPTION_IGNORE},
+        {"check", no_argument, NULL, OPTION_CHECK},
+        {"no-audit", no_argument, NULL, OPTION_NO_AUDIT},
+        {"no-timing", no_argument, NULL, OPTION_NO_TIMING},
+        {"repeat", required_argument, NULL, OPTION_REPEAT},
+        {"sweep", optional_argument, NULL, OPTION_SWEEP},
+        {"pad", required_argument, NULL, OPTION_PAD},
+        {"report", required_argument, NULL, OPTION_REPORT},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"quiet", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int code;
     opterr = 0;
@@ -357,7 +368,7 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
 {
     char error[512];
     uint64_t pads[most_strategies];
-    struct progress progress = { .trace = comparison->trace->path, .strategy = "sweep" };
+    struct progress progress = {.trace = comparison->trace->path, .strategy = "sweep"};
     const struct replay_options options = options_for(settings, &progress);
     for (size_t i = 0; i < settings->strategy_count; i++) {
         pads[i] = pad_for(settings, settings->strategies[i], comparison);
@@ -371,7 +382,7 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
 static int compare_strategies(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
-    struct progress progress = { .trace = comparison->trace->path };
+    struct progress progress = {.trace = comparison->trace->path};
     const struct replay_options options = options_for(settings, &progress);
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
@@ -421,7 +432,7 @@ static void drop_comparison(struct comparison *comparison)
     free(comparison->results);
     sweep_free(&comparison->sweep);
     trace_free(comparison->trace);
-    *comparison = (struct comparison){ 0 };
+    *comparison = (struct comparison){0};
 }
 
 static bool has_hazards(const struct comparison *comparison)
@@ -469,8 +480,8 @@ static int write_report(const struct settings *settings, struct out_file *file, 
                         const struct comparison *comparisons, size_t count)
 {
     char error[256];
-    struct report_context context = { command != NULL ? command : "weir replay", settings->replay.capacity,
-                                      settings->replay.seed };
+    struct report_context context = {command != NULL ? command : "weir replay", settings->replay.capacity,
+                                     settings->replay.seed};
     if (!output_report(file, &context, comparisons, count, error, sizeof(error))) {
         return complain("replay", false, "%s: %s", settings->report, error);
     }
@@ -522,7 +533,7 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
 /* Runs the command. Opens the report before the first replay, because a replay may take minutes. */
 static int run(const struct settings *settings, char **paths, size_t count, const char *command)
 {
-    struct out_file report = { .fd = -1 };
+    struct out_file report = {.fd = -1};
     if (settings->report == NULL) {
         return run_all(settings, paths, count, command, NULL);
     }
@@ -537,7 +548,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
 
 int command_replay(int argc, char **argv)
 {
-    struct settings settings = { .pad = -1 };
+    struct settings settings = {.pad = -1};
     char *command = command_line(argc, argv);
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {

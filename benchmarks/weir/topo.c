@@ -53,8 +53,7 @@ struct advice {
     size_t count;
 };
 
-__attribute__((format(printf, 2, 3))) static void advise(struct advice *advice, const char *format,
-                                                         ...)
+__attribute__((format(printf, 2, 3))) static void advise(struct advice *advice, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -106,8 +105,7 @@ static void find_advice(const weir_topology *t, const struct machine *m, struct 
                format_size(limit, m->limit_bytes));
     }
     if (usable == 0) {
-        advise(advice,
-               "No node of host memory is allowed here: look at the cpuset of the control group.");
+        advise(advice, "No node of host memory is allowed here: look at the cpuset of the control group.");
     }
 }
 
@@ -130,8 +128,7 @@ static void print_nodes(const weir_topology *t)
         }
         (void)printf(", %" PRIu32 " processor%s", node.cpus, node.cpus == 1 ? "" : "s");
         if (is_here) {
-            (void)printf(", %" PRIu64 " of %" PRIu64 " huge pages free", node.free_huge_pages,
-                         node.huge_pages);
+            (void)printf(", %" PRIu64 " of %" PRIu64 " huge pages free", node.free_huge_pages, node.huge_pages);
         } else if (node.huge_pages != 0) {
             (void)printf(", %" PRIu64 " huge pages", node.huge_pages);
         }
@@ -170,8 +167,7 @@ static void print_distances(const weir_topology *t)
     for (size_t from = 0; from < count; from++) {
         (void)printf("  %4" PRId32, node_number(t, from));
         for (size_t to = 0; to < count; to++) {
-            (void)printf(" %4" PRIu32,
-                         weir_topology_distance(t, node_number(t, from), node_number(t, to)));
+            (void)printf(" %4" PRIu32, weir_topology_distance(t, node_number(t, from), node_number(t, to)));
         }
         (void)printf("\n");
     }
@@ -189,8 +185,7 @@ static void print_devices(const weir_topology *t)
         if (weir_topology_device_at(t, i, &device) != WEIR_OK) {
             continue;
         }
-        (void)printf("  %-12s  %04x:%04x  class %04x  ", device.bus_id, device.vendor,
-                     device.device, device.pci_class);
+        (void)printf("  %-12s  %04x:%04x  class %04x  ", device.bus_id, device.vendor, device.device, device.pci_class);
         if (device.node != WEIR_NODE_NONE) {
             (void)printf("node %" PRId32 "\n", device.node);
         } else {
@@ -214,9 +209,7 @@ static void print_trials(const struct machine *m)
         if (trial->node >= 0) {
             (void)printf(", on node %" PRId32, trial->node);
         }
-        (void)printf("%s\n", kind == TRIAL_TRANSPARENT && trial->huge_bytes == 0
-                                 ? ", but in small pages"
-                                 : "");
+        (void)printf("%s\n", kind == TRIAL_TRANSPARENT && trial->huge_bytes == 0 ? ", but in small pages" : "");
     }
 }
 
@@ -233,10 +226,8 @@ static void print_limits(const struct machine *m)
     }
     (void)printf("  memory of the group    %s\n",
                  m->limit_bytes == UINT64_MAX ? "none" : format_size(a, m->limit_bytes));
-    (void)printf("  transparent huge pages %s\n",
-                 m->transparent[0] != '\0' ? m->transparent : "the kernel has none");
-    (void)printf("  container              %s%s\n",
-                 m->container[0] != '\0' ? m->container : "none that shows",
+    (void)printf("  transparent huge pages %s\n", m->transparent[0] != '\0' ? m->transparent : "the kernel has none");
+    (void)printf("  container              %s%s\n", m->container[0] != '\0' ? m->container : "none that shows",
                  m->has_filter ? ", system calls are filtered" : "");
     for (int call = 0; call < CALL_COUNT; call++) {
         (void)printf("  %-22s %s\n", machine_call_name((enum machine_call)call),
@@ -286,17 +277,15 @@ static json_t *nodes_json(const weir_topology *t)
             continue;
         }
         for (size_t to = 0; to < weir_topology_node_count(t); to++) {
-            (void)json_array_append_new(
-                distances, json_integer(weir_topology_distance(t, node.node, node_number(t, to))));
+            (void)json_array_append_new(distances,
+                                        json_integer(weir_topology_distance(t, node.node, node_number(t, to))));
         }
         (void)json_array_append_new(
-            nodes,
-            json_pack("{s:i, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "node", (int)node.node,
-                      "allowed", node.is_allowed, "host_memory", node.is_host_memory, "cpus",
-                      (json_int_t)node.cpus, "memory_bytes", (json_int_t)node.memory_bytes,
-                      "free_bytes", (json_int_t)node.free_bytes, "huge_pages",
-                      (json_int_t)node.huge_pages, "free_huge_pages",
-                      (json_int_t)node.free_huge_pages, "distances", distances));
+            nodes, json_pack("{s:i, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "node", (int)node.node, "allowed",
+                             node.is_allowed, "host_memory", node.is_host_memory, "cpus", (json_int_t)node.cpus,
+                             "memory_bytes", (json_int_t)node.memory_bytes, "free_bytes", (json_int_t)node.free_bytes,
+                             "huge_pages", (json_int_t)node.huge_pages, "free_huge_pages",
+                             (json_int_t)node.free_huge_pages, "distances", distances));
     }
     return nodes;
 }
@@ -308,12 +297,11 @@ static json_t *devices_json(const weir_topology *t)
     for (size_t i = 0; i < count; i++) {
         weir_topology_device device = WEIR_TOPOLOGY_DEVICE_INIT;
         if (weir_topology_device_at(t, i, &device) == WEIR_OK) {
-            (void)json_array_append_new(
-                devices,
-                json_pack("{s:o, s:i, s:i, s:i, s:o, s:o}", "bus_id", json_text(device.bus_id), "vendor",
-                          (int)device.vendor, "device", (int)device.device, "class",
-                          (int)device.pci_class, "node", node_json(device.node), "slice",
-                          node_json(weir_topology_slice(t, (uint32_t)i, (uint32_t)count))));
+            (void)json_array_append_new(devices,
+                                        json_pack("{s:o, s:i, s:i, s:i, s:o, s:o}", "bus_id", json_text(device.bus_id),
+                                                  "vendor", (int)device.vendor, "device", (int)device.device, "class",
+                                                  (int)device.pci_class, "node", node_json(device.node), "slice",
+                                                  node_json(weir_topology_slice(t, (uint32_t)i, (uint32_t)count))));
         }
     }
     return devices;
@@ -330,32 +318,30 @@ static json_t *machine_json(const weir_topology *t)
     find_advice(t, &m, &advice);
     for (int kind = 0; kind < TRIAL_COUNT; kind++) {
         const struct trial *trial = &m.trials[kind];
-        (void)json_object_set_new(
-            trials, machine_trial_name((enum machine_trial)kind),
-            json_pack("{s:b, s:s?, s:s?, s:I, s:o}", "pinned", trial->pinned, "failed",
-                      trial->failed, "error", trial->pinned ? NULL : strerror(trial->number),
-                      "huge_bytes", (json_int_t)trial->huge_bytes, "node", node_json(trial->node)));
+        (void)json_object_set_new(trials, machine_trial_name((enum machine_trial)kind),
+                                  json_pack("{s:b, s:s?, s:s?, s:I, s:o}", "pinned", trial->pinned, "failed",
+                                            trial->failed, "error", trial->pinned ? NULL : strerror(trial->number),
+                                            "huge_bytes", (json_int_t)trial->huge_bytes, "node",
+                                            node_json(trial->node)));
     }
     for (int call = 0; call < CALL_COUNT; call++) {
-        (void)json_object_set_new(calls, machine_call_name((enum machine_call)call),
-                                  json_boolean(m.calls[call] == 0));
+        (void)json_object_set_new(calls, machine_call_name((enum machine_call)call), json_boolean(m.calls[call] == 0));
     }
     for (size_t i = 0; i < advice.count; i++) {
         (void)json_array_append_new(lines, json_text(advice.lines[i]));
     }
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o, s:b, s:o, s:I, s:o}", "trials", trials,
-        "calls_allowed", calls, "lock_soft_bytes", bytes_json(m.lock_soft_bytes), "lock_hard_bytes",
-        bytes_json(m.lock_hard_bytes), "locked_bytes", (json_int_t)m.locked_bytes, "can_lock_all",
-        m.can_lock_all, "group_limit_bytes", bytes_json(m.limit_bytes), "transparent_huge_pages",
-        json_text(m.transparent), "seccomp_filter", m.has_filter, "container", json_text(m.container), "page_bytes",
-        (json_int_t)m.page_bytes, "advice", lines);
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o, s:b, s:o, s:I, s:o}", "trials", trials, "calls_allowed",
+                     calls, "lock_soft_bytes", bytes_json(m.lock_soft_bytes), "lock_hard_bytes",
+                     bytes_json(m.lock_hard_bytes), "locked_bytes", (json_int_t)m.locked_bytes, "can_lock_all",
+                     m.can_lock_all, "group_limit_bytes", bytes_json(m.limit_bytes), "transparent_huge_pages",
+                     json_text(m.transparent), "seccomp_filter", m.has_filter, "container", json_text(m.container),
+                     "page_bytes", (json_int_t)m.page_bytes, "advice", lines);
 }
 
 static int print_json(const weir_topology *t)
 {
-    json_t *all = json_pack("{s:b, s:o, s:o}", "this_machine", weir_topology_is_this_machine(t),
-                            "nodes", nodes_json(t), "devices", devices_json(t));
+    json_t *all = json_pack("{s:b, s:o, s:o}", "this_machine", weir_topology_is_this_machine(t), "nodes", nodes_json(t),
+                            "devices", devices_json(t));
     if (weir_topology_is_this_machine(t)) {
         (void)json_object_set_new(all, "host_memory", machine_json(t));
     }
@@ -407,14 +393,11 @@ int command_topo(int argc, char **argv)
     const weir_status status = weir_topology_create(&config, &topology);
     const char *const other = config.xml != NULL ? config.xml : config.synthetic;
     if (status == WEIR_ERR_UNSUPPORTED && other != NULL) {
-        return complain("topo", false,
-                        "%s: this weir was built without hwloc and knows its own machine only",
-                        other);
+        return complain("topo", false, "%s: this weir was built without hwloc and knows its own machine only", other);
     }
     if (status != WEIR_OK) {
         return complain("topo", false, "%s: %s", other != NULL ? other : "this machine",
-                        status == WEIR_ERR_INVALID ? "not a machine that hwloc can read"
-                                                   : weir_status_text(status));
+                        status == WEIR_ERR_INVALID ? "not a machine that hwloc can read" : weir_status_text(status));
     }
     int written = EXIT_DONE;
     if (json) {

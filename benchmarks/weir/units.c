@@ -18,7 +18,7 @@ static bool unit_shift(const char *suffix, unsigned *shift)
         return true;
     }
     for (unsigned i = 0; letters[i] != '\0'; i++) {
-        char forms[3][4] = { { letters[i], '\0' }, { letters[i], 'B', '\0' }, { letters[i], 'i', 'B', '\0' } };
+        char forms[3][4] = {{letters[i], '\0'}, {letters[i], 'B', '\0'}, {letters[i], 'i', 'B', '\0'}};
         for (unsigned k = 0; k < 3; k++) {
             if (strcasecmp(suffix, forms[k]) == 0) {
                 *shift = 10 * (i + 1);
@@ -78,13 +78,13 @@ static const char *scaled(char *text, double value, double step, const char *con
 
 const char *format_size(char *text, uint64_t bytes)
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     return scaled(text, (double)bytes, 1024.0, units, sizeof(units) / sizeof(units[0]));
 }
 
 const char *format_time(char *text, uint64_t ns)
 {
-    static const char *const units[] = { "ns", "us", "ms", "s" };
+    static const char *const units[] = {"ns", "us", "ms", "s"};
     return scaled(text, (double)ns, 1000.0, units, sizeof(units) / sizeof(units[0]));
 }
 

@@ -25,12 +25,12 @@ static inline void cancel_restore(int state)
 }
 
 /* Makes the call with cancellation disabled. The result is the value of the call. */
-#define UNCANCELLED(call)                                                                          \
-    __extension__({                                                                                \
-        const int cancel_state = cancel_disable();                                                 \
-        const __auto_type result = (call);                                                         \
-        cancel_restore(cancel_state);                                                              \
-        result;                                                                                    \
+#define UNCANCELLED(call)                                                                                              \
+    __extension__({                                                                                                    \
+        const int cancel_state = cancel_disable();                                                                     \
+        const __auto_type result = (call);                                                                             \
+        cancel_restore(cancel_state);                                                                                  \
+        result;                                                                                                        \
     })
 
 #endif

@@ -9,8 +9,8 @@
 static inline bool weir__release_hold(atomic_uint *holds)
 {
     unsigned held = atomic_load_explicit(holds, memory_order_relaxed);
-    while (held != 0 && !atomic_compare_exchange_weak_explicit(holds, &held, held - 1, memory_order_release,
-                                                               memory_order_relaxed)) {
+    while (held != 0 &&
+           !atomic_compare_exchange_weak_explicit(holds, &held, held - 1, memory_order_release, memory_order_relaxed)) {
     }
     return held != 0;
 }

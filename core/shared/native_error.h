@@ -17,8 +17,8 @@ typedef struct weir__native_failure {
 } weir__native_failure;
 
 /* Stores the failure and returns `status`. */
-static inline weir_status weir__native_failed(weir__native_failure *last, weir_status status, const char *call, int code,
-                                              const char *name, const char *text)
+static inline weir_status weir__native_failed(weir__native_failure *last, weir_status status, const char *call,
+                                              int code, const char *name, const char *text)
 {
     last->code = code;
     (void)snprintf(last->text, sizeof(last->text), "%s: %d %s, %s", call, code, name, text);

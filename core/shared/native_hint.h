@@ -57,7 +57,8 @@ static inline void weir__hint_complete(weir_pool *pool, const void *event)
 
 /* Synchronises a stream. The address of a local variable serves as an event that marks the stream's position when the
  * wait begins: other threads may free on the stream meanwhile. */
-static inline weir_status weir__hint_sync_stream(weir_pool *pool, weir_stream *stream, weir__native_call sync, void *native)
+static inline weir_status weir__hint_sync_stream(weir_pool *pool, weir_stream *stream, weir__native_call sync,
+                                                 void *native)
 {
     char mark = 0;
     weir__hint_told(weir_stream_recorded(pool, &mark, stream));

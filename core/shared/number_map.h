@@ -59,12 +59,12 @@ static inline bool weir__number_map_reserve(weir__number_map *map, size_t count)
     }
     weir__number_map larger = {.slots = map->slots != 0 ? map->slots : 16, .count = map->count};
     while (!weir__number_map_has_room(&larger, count)) {
-        if (larger.slots > SIZE_MAX / 2 / sizeof *larger.entries) {
+        if (larger.slots > SIZE_MAX / 2 / sizeof(*larger.entries)) {
             return false;
         }
         larger.slots *= 2;
     }
-    larger.entries = calloc(larger.slots, sizeof *larger.entries);
+    larger.entries = calloc(larger.slots, sizeof(*larger.entries));
     if (larger.entries == NULL) {
         return false;
     }
@@ -121,7 +121,8 @@ static inline uint64_t weir__number_map_take(weir__number_map *map, uint64_t key
 }
 
 /* Visits every entry, in no particular order. The visitor returns false to end the walk. It must not change the map. */
-static inline void weir__number_map_each(const weir__number_map *map, bool (*visit)(void *ctx, uint64_t key, uint64_t value), void *ctx)
+static inline void weir__number_map_each(const weir__number_map *map,
+                                         bool (*visit)(void *ctx, uint64_t key, uint64_t value), void *ctx)
 {
     for (size_t i = 0; i < map->slots; i++) {
         if (map->entries[i].value != 0 && !visit(ctx, map->entries[i].key, map->entries[i].value)) {

@@ -48,7 +48,7 @@ typedef struct weir__record_text {
     const weir_pool *pool;
     const char *(*device_name)(uint16_t device); /* NULL: devices keep their numbers; else they are numbered in order
                                                     of appearance, and named */
-    bool counts_bytes; /* keeps live_bytes and peak_bytes */
+    bool counts_bytes;                           /* keeps live_bytes and peak_bytes */
     uint64_t least_bytes; /* smaller blocks are left out; an unknown block counts as one of them */
     bool sink_failed;
     uint64_t lost; /* events lost here, between the feeder and the sink */

@@ -33,8 +33,8 @@ int main(void)
         /* ... kernels on the stream work at weir_block_address(block) ... */
         check(weir_pool_free(pool, block, stream));
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    check(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    check(weir_pool_get_stats(pool, &stats));
     printf("100 blocks out of %" PRIu64 " MiB\n", stats.reserved_bytes >> 20);
     check(weir_pool_destroy(pool));
     check(weir_device_destroy(device));

@@ -24,7 +24,7 @@ struct engine_allocator {
 
 enum { layers = 12, channels_most = 96 };
 
-static const size_t channels[layers + 1] = { 3, 16, 16, 24, 24, 32, 32, 64, 64, 96, 96, 64, 16 };
+static const size_t channels[layers + 1] = {3, 16, 16, 24, 24, 32, 32, 64, 64, 96, 96, 64, 16};
 
 /* Computes each value from a value of the previous layer. Every other layer takes a workspace. */
 static uint32_t *run_layer(const struct engine_allocator *a, size_t layer, const uint32_t *weights, const uint32_t *in,
@@ -67,8 +67,8 @@ static bool infer(const struct engine_allocator *a, const uint32_t *weights, siz
 
 static int serve(const struct engine_allocator *a)
 {
-    static const size_t requests[][2] = { { 1, 224 }, { 4, 96 }, { 2, 160 }, { 8, 64 }, { 1, 192 }, { 3, 112 },
-                                          { 1, 64 }, { 4, 128 }, { 2, 96 }, { 6, 112 }, { 1, 160 }, { 3, 144 } };
+    static const size_t requests[][2] = {{1, 224}, {4, 96},  {2, 160}, {8, 64},  {1, 192}, {3, 112},
+                                         {1, 64},  {4, 128}, {2, 96},  {6, 112}, {1, 160}, {3, 144}};
     uint32_t sum = 0;
     int failed = 0;
     uint32_t *weights = a->alloc_weights(a->ctx, sizeof(*weights) * layers * channels_most);
@@ -127,7 +127,7 @@ static int serve_with_weir(uint64_t limit_bytes, const char *trace)
     config.name = "engine";
     weir_heap *heap;
     check(weir_heap_create(&config, &heap));
-    struct engine_allocator allocator = { heap, from_heap, weights_from_heap, to_heap };
+    struct engine_allocator allocator = {heap, from_heap, weights_from_heap, to_heap};
     weir_recorder *recorder = NULL;
     if (trace != NULL) {
         check(weir_recorder_create_file(trace, "engine", &recorder));
@@ -152,7 +152,7 @@ static int serve_with_weir(uint64_t limit_bytes, const char *trace)
 
 int main(int argc, char **argv)
 {
-    const struct engine_allocator libc = { NULL, with_malloc, with_malloc, with_free };
+    const struct engine_allocator libc = {NULL, with_malloc, with_malloc, with_free};
     if (argc > 1 && strcmp(argv[1], "weir") == 0) {
         return serve_with_weir(argc > 2 ? strtoull(argv[2], NULL, 10) << 20 : 0, argc > 3 ? argv[3] : NULL);
     }

@@ -5,6 +5,6 @@
 
 int main(int argc, char **argv)
 {
-    const weir_tested_strategy first_fit = { .ops = first_fit_strategy() };
+    const weir_tested_strategy first_fit = {.ops = first_fit_strategy()};
     return weir_strategy_contract(&first_fit, argc, argv);
 }

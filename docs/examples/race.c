@@ -58,8 +58,8 @@ int main(void)
     }
 
     check(aclrtSynchronizeStream(copy));
-    weir_stats stats = WEIR_STATS_INIT;
-    check(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    check(weir_pool_get_stats(pool, &stats));
     printf("%d blocks of 4 MiB out of %d MiB\n", (int)stats.allocs, (int)(stats.peak_reserved_bytes >> 20));
     check(weir_acl_detach(attachments[0]));
     check(weir_acl_detach(attachments[1]));

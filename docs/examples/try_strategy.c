@@ -23,7 +23,7 @@ static unsigned next(unsigned *seed) /* from 0 to 32767 */
 static void try_strategy(const weir_strategy_ops *strategy)
 {
     enum { slots = 200, steps = 20000 };
-    weir_block *blocks[slots] = { NULL };
+    weir_block *blocks[slots] = {NULL};
     weir_sim *sim;
     weir_pool *pool;
     weir_stream *stream;
@@ -41,8 +41,8 @@ static void try_strategy(const weir_strategy_ops *strategy)
     }
     const char *why = "";
     if (weir_pool_check(pool, &why) != WEIR_OK) printf("%s\n", why);
-    weir_stats stats = WEIR_STATS_INIT;
-    check(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    check(weir_pool_get_stats(pool, &stats));
     printf("%-10s %3d MiB reserved for %d MiB live\n", strategy->name, (int)(stats.peak_reserved_bytes >> 20),
            (int)(stats.peak_live_bytes >> 20));
     check(weir_pool_destroy(pool));

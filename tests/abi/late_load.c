@@ -86,7 +86,7 @@ int main(int count, char **arguments)
         if (found == NULL) {
             return fail(dlerror());
         }
-        memcpy(&function, &found, sizeof function);
+        memcpy(&function, &found, sizeof(function));
     }
     pthread_t thread;
     void *wrong = call(NULL);

@@ -52,7 +52,7 @@ static inline weir_pool *make_pool(weir_device *device)
 
 static inline struct world make_world(void)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     acl_ok(aclrtSetDevice(0));
     ok(weir_acl_device_create(NULL, &w.device));
     w.pool = make_pool(w.device);
@@ -106,7 +106,7 @@ static inline bool read_registration(aclrtStream stream, struct registration *r)
 
 static inline struct registration registration_of(aclrtStream stream)
 {
-    struct registration r = { 0 };
+    struct registration r = {0};
     assert_true(read_registration(stream, &r));
     return r;
 }

@@ -71,7 +71,7 @@ static void test_bad_calls_of_the_callbacks_are_counted(void **state)
     assert_int_equal(info.refused_frees, 2);
     assert_int_equal(info.live_blocks, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w.pool, &record));
+    ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.failure, 1);
     ok(weir_acl_detach(attachment));
     end_world(&w);
@@ -91,8 +91,8 @@ static void test_attachments_that_are_used_again_are_new(void **state)
         r.free(r.object, NULL);
         const weir_acl_attachment_info info = info_of(attachment);
         if (info.failures != 1 || info.refused_frees != 1 || info.live_blocks != 0) {
-            fail_msg("attachment %d starts with old counters: %u failures, %u refused frees", i, (unsigned)info.failures,
-                     (unsigned)info.refused_frees);
+            fail_msg("attachment %d starts with old counters: %u failures, %u refused frees", i,
+                     (unsigned)info.failures, (unsigned)info.refused_frees);
         }
         ok(weir_acl_detach(attachment));
     }
@@ -104,7 +104,7 @@ static void test_bad_arguments(void **state)
     (void)state;
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
-    char foreign[512] = { 0 };
+    char foreign[512] = {0};
     fails(weir_acl_attach(NULL, w.stream[0], &attachment), WEIR_ERR_INVALID);
     fails(weir_acl_attach(w.pool, NULL, &attachment), WEIR_ERR_INVALID);
     fails(weir_acl_attach(w.pool, w.stream[0], NULL), WEIR_ERR_INVALID);
@@ -138,7 +138,7 @@ static void test_streams_share_a_pool(void **state)
 {
     (void)state;
     struct world w = make_world();
-    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
     struct registration r[2];
     for (int i = 0; i < 2; i++) {
         ok(weir_acl_attach(w.pool, w.stream[i], &attachment[i]));
@@ -243,7 +243,7 @@ static void test_destroying_an_attached_pool_is_busy(void **state)
 {
     (void)state;
     struct world w = make_world();
-    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment[0]));
     ok(weir_acl_attach(w.pool, w.stream[1], &attachment[1]));
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
@@ -285,16 +285,16 @@ static void test_stream_destroyed_first(void **state)
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
 
     /* Memory that the dead stream freed serves every stream without a wait. */
-    weir_stats before = WEIR_STATS_INIT;
-    weir_stats after = WEIR_STATS_INIT;
+    weir_pool_stats before = WEIR_POOL_STATS_INIT;
+    weir_pool_stats after = WEIR_POOL_STATS_INIT;
     weir_stream *other = NULL;
     weir_block *block = NULL;
     ok(weir_acl_stream(w.pool, w.stream[1], &other));
-    ok(weir_pool_stats(w.pool, &before));
+    ok(weir_pool_get_stats(w.pool, &before));
     ok(weir_pool_alloc(w.pool, other, 2 * MIB, 0, &block));
     acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), 2 * MIB, 2, 2 * MIB, w.stream[1]));
     ok(weir_pool_free(w.pool, block, other));
-    ok(weir_pool_stats(w.pool, &after));
+    ok(weir_pool_get_stats(w.pool, &after));
     assert_int_equal(after.waits, before.waits);
     assert_int_equal(after.syncs, before.syncs);
     assert_int_equal(after.region_allocs, before.region_allocs);
@@ -355,7 +355,7 @@ static void test_a_handle_that_comes_again_is_a_new_stream(void **state)
 {
     (void)state;
     struct world w = make_world();
-    weir_acl_attachment *old[64] = { NULL };
+    weir_acl_attachment *old[64] = {NULL};
     bool came_again = false;
     for (int i = 0; i < 64; i++) {
         const aclrtStream before = w.stream[0];
@@ -383,8 +383,8 @@ static void test_a_handle_that_comes_again_is_a_new_stream(void **state)
     assert_ptr_equal(registration_of(w.stream[0]).object, last);
     assert_ptr_equal(info_of(last).acl_stream, w.stream[0]);
     ok(weir_acl_detach(last));
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_true(stats.streams <= 2);
     end_world(&w);
 }
@@ -443,7 +443,7 @@ static void test_a_foreign_registration_is_left_alone(void **state)
     const aclrtStream gone = w.stream[0];
     acl_ok(aclrtDestroyStream(gone));
     w.stream[0] = NULL;
-    struct registration r = { 0 };
+    struct registration r = {0};
     assert_true(!read_registration(gone, &r) || r.object == &object);
     acl_ok(aclrtAllocatorUnregister(gone));
     ok(weir_acl_detach(attachment));
@@ -462,7 +462,7 @@ static void test_context_destroyed_first(void **state)
     aclrtStream standard = NULL;
     acl_ok(aclrtCreateStream(&stream));
     acl_ok(aclrtCtxGetCurrentDefaultStream(&standard));
-    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
     ok(weir_acl_attach(w.pool, stream, &attachment[0]));
     ok(weir_acl_attach(w.pool, standard, &attachment[1]));
     void *held[2];
@@ -489,7 +489,7 @@ static void test_device_reset_by_force_first(void **state)
 {
     (void)state;
     struct world w = make_world();
-    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
     struct registration r[2];
     void *held[2];
     for (int i = 0; i < 2; i++) {
@@ -589,7 +589,7 @@ static void test_two_devices(void **state)
     acl_ok(aclrtSetDevice(1));
     aclrtStream stream = NULL;
     acl_ok(aclrtCreateStream(&stream));
-    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
     ok(weir_acl_attach(pool, stream, &attachment[1]));
     acl_ok(aclrtSetCurrentContext(home));
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment[0]));

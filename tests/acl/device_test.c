@@ -68,7 +68,7 @@ static void test_bad_configs(void **state)
     struct {
         weir_acl_device_config known;
         uint64_t newer;
-    } longer = { .known = WEIR_ACL_DEVICE_CONFIG_INIT };
+    } longer = {.known = WEIR_ACL_DEVICE_CONFIG_INIT};
     longer.known.struct_size = sizeof(longer);
     longer.newer = 1;
     fails(weir_acl_device_create(&longer.known, &device), WEIR_ERR_UNSUPPORTED);
@@ -82,7 +82,7 @@ static void test_regions_take_what_they_say(void **state)
 {
     (void)state;
     acl_ok(aclrtSetDevice(0));
-    static const weir_acl_pages pages[] = { WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL };
+    static const weir_acl_pages pages[] = {WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL};
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
         config.pages = pages[i];
@@ -163,7 +163,7 @@ static void test_events(void **state)
 struct job {
     weir_device *device;
     void *stream;
-    int32_t current;     /* the device that is current at the start; -1: none */
+    int32_t current; /* the device that is current at the start; -1: none */
     weir_status status;
     int32_t device_after;
     bool same_context;
@@ -200,7 +200,8 @@ static void *do_job(void *argument)
     struct job *job = argument;
     aclrtContext before = NULL;
     aclrtContext after = NULL;
-    if (job->current >= 0 && (aclrtSetDevice(job->current) != ACL_SUCCESS || aclrtGetCurrentContext(&before) != ACL_SUCCESS)) {
+    if (job->current >= 0 &&
+        (aclrtSetDevice(job->current) != ACL_SUCCESS || aclrtGetCurrentContext(&before) != ACL_SUCCESS)) {
         return NULL;
     }
     job->status = use_everything(job->device, job->stream);
@@ -223,8 +224,8 @@ static void test_any_thread_may_call(void **state)
     acl_ok(aclrtCreateStream(&stream));
     for (int32_t current = -1; current <= 1; current++) {
         for (int i = 0; i < 2; i++) {
-            struct job job = { .device = device, .stream = i == 0 ? stream : NULL, .current = current,
-                               .status = WEIR_ERR_INTERNAL };
+            struct job job = {
+                .device = device, .stream = i == 0 ? stream : NULL, .current = current, .status = WEIR_ERR_INTERNAL};
             pthread_t thread;
             assert_int_equal(pthread_create(&thread, NULL, do_job, &job), 0);
             assert_int_equal(pthread_join(thread, NULL), 0);
@@ -305,7 +306,8 @@ static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
 
 /* These functions precede the runtime's and call them, in builds with shared libraries too. */
-__attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
+__attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size,
+                                                                   aclrtMemMallocPolicy policy)
 {
     aclError (*call)(void **, size_t, aclrtMemMallocPolicy) = NULL;
     *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocAlign32");
@@ -322,7 +324,8 @@ __attribute__((visibility("default"))) aclError aclrtMallocPhysical(aclrtDrvMemH
     return call(handle, size, prop, flags);
 }
 
-static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrtMemMallocPolicy policy, aclrtMemAttr attribute)
+static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrtMemMallocPolicy policy,
+                                     aclrtMemAttr attribute)
 {
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     config.pages = pages;
@@ -340,7 +343,8 @@ static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrt
         assert_int_equal(asked_prop.memAttr, attribute);
         assert_int_equal(asked_prop.handleType, ACL_MEM_HANDLE_TYPE_NONE);
         uint64_t shareable = 0;
-        acl_ok(aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &shareable));
+        acl_ok(aclrtMemExportToShareableHandle((aclrtDrvMemHandle)(uintptr_t)handle, ACL_MEM_HANDLE_TYPE_NONE, 0,
+                                               &shareable));
         ok(weir_device_vm_destroy(device, handle));
     }
     assert_int_equal(weir_device_destroy(device), WEIR_OK);

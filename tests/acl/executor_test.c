@@ -20,8 +20,8 @@ struct tensor {
 
 static struct tensor make_tensor(void)
 {
-    const int64_t shape[] = { COUNT };
-    struct tensor t = { .desc = aclCreateTensorDesc(ACL_FLOAT, 1, shape, ACL_FORMAT_ND), .attr = aclopCreateAttr() };
+    const int64_t shape[] = {COUNT};
+    struct tensor t = {.desc = aclCreateTensorDesc(ACL_FLOAT, 1, shape, ACL_FORMAT_ND), .attr = aclopCreateAttr()};
     acl_ok(aclrtMalloc(&t.memory, COUNT * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST));
     t.data = aclCreateDataBuffer(t.memory, COUNT * sizeof(float));
     assert_non_null(t.desc);
@@ -40,15 +40,15 @@ static void drop_tensor(struct tensor *t)
 
 static aclError add(struct tensor *t, aclrtStream stream)
 {
-    aclTensorDesc *descs[] = { t->desc, t->desc };
-    aclDataBuffer *data[] = { t->data, t->data };
+    aclTensorDesc *descs[] = {t->desc, t->desc};
+    aclDataBuffer *data[] = {t->data, t->data};
     return aclopExecuteV2("Add", 2, descs, data, 1, &t->desc, &t->data, t->attr, stream);
 }
 
-static weir_stats stats_of(weir_pool *pool)
+static weir_pool_stats stats_of(weir_pool *pool)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(pool, &stats));
     return stats;
 }
 
@@ -62,7 +62,7 @@ static void test_operators_allocate_from_the_pool(void **state)
     for (int i = 0; i < 50; i++) {
         acl_ok(add(&t, w.stream[0]));
     }
-    const weir_stats stats = stats_of(w.pool);
+    const weir_pool_stats stats = stats_of(w.pool);
     assert_true(stats.allocs >= 50);
     assert_int_equal(stats.allocs, stats.frees);
     assert_int_equal(stats.region_allocs, 1);
@@ -97,13 +97,13 @@ struct job {
     atomic_int *failures;
 };
 
-#define EXPECT(call, result)                                                                       \
-    do {                                                                                           \
-        const int got_ = (int)(call);                                                              \
-        if (got_ != (int)(result)) {                                                               \
-            (void)fprintf(stderr, "%s:%d: %s is %d\n", __FILE__, __LINE__, #call, got_);           \
-            (void)atomic_fetch_add(job->failures, 1);                                              \
-        }                                                                                          \
+#define EXPECT(call, result)                                                                                           \
+    do {                                                                                                               \
+        const int got_ = (int)(call);                                                                                  \
+        if (got_ != (int)(result)) {                                                                                   \
+            (void)fprintf(stderr, "%s:%d: %s is %d\n", __FILE__, __LINE__, #call, got_);                               \
+            (void)atomic_fetch_add(job->failures, 1);                                                                  \
+        }                                                                                                              \
     } while (0)
 
 static void *run_operators(void *argument)
@@ -140,7 +140,7 @@ static void test_threads_run_operators_over_one_pool(void **state)
     struct job jobs[3];
     pthread_t threads[3];
     for (int i = 0; i < 3; i++) {
-        jobs[i] = (struct job){ w.pool, i % 2 == 0, &failures };
+        jobs[i] = (struct job){w.pool, i % 2 == 0, &failures};
         assert_int_equal(pthread_create(&threads[i], NULL, run_operators, &jobs[i]), 0);
     }
     for (int i = 0; i < 3; i++) {
@@ -176,9 +176,9 @@ static void put_buffer(aclmdlDataset *set, void *memory, size_t size)
 
 static struct picture make_picture(int64_t side)
 {
-    struct picture p = { .in = aclmdlCreateDataset(), .out = aclmdlCreateDataset() };
+    struct picture p = {.in = aclmdlCreateDataset(), .out = aclmdlCreateDataset()};
     const size_t bytes = (size_t)(side * side) * 3 * sizeof(float);
-    const int64_t shape[] = { 1, 3, side, side };
+    const int64_t shape[] = {1, 3, side, side};
     acl_ok(aclrtMalloc(&p.memory[0], bytes, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMalloc(&p.memory[1], 4000, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemset(p.memory[0], bytes, 1, bytes));
@@ -214,7 +214,7 @@ static void test_a_model_allocates_from_the_pool(void **state)
     acl_ok(aclmdlLoadFromMem(network, sizeof(network) - 1, &model));
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
-    static const int64_t sides[] = { 64, 96, 64, 128, 96 };
+    static const int64_t sides[] = {64, 96, 64, 128, 96};
     for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++) {
         struct picture p = make_picture(sides[i]);
         acl_ok(aclmdlExecuteAsync(model, p.in, p.out, w.stream[0]));

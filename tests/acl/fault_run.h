@@ -34,25 +34,25 @@ static void wrong(const char *what, int result)
     _exit(WRONG);
 }
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        weir_status status_ = (call);                                                              \
-        for (int i_ = 1; i_ < TRIES && status_ != WEIR_OK; i_++) {                                 \
-            if (!may_fail_with(status_)) {                                                         \
-                wrong(#call, status_);                                                             \
-            }                                                                                      \
-            status_ = (call);                                                                      \
-        }                                                                                          \
-        given_up |= status_ != WEIR_OK;                                                            \
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        weir_status status_ = (call);                                                                                  \
+        for (int i_ = 1; i_ < TRIES && status_ != WEIR_OK; i_++) {                                                     \
+            if (!may_fail_with(status_)) {                                                                             \
+                wrong(#call, status_);                                                                                 \
+            }                                                                                                          \
+            status_ = (call);                                                                                          \
+        }                                                                                                              \
+        given_up |= status_ != WEIR_OK;                                                                                \
     } while (0)
 
-#define TRY_ACL(call)                                                                              \
-    do {                                                                                           \
-        aclError code_ = (call);                                                                   \
-        for (int i_ = 1; i_ < TRIES && code_ != ACL_SUCCESS; i_++) {                               \
-            code_ = (call);                                                                        \
-        }                                                                                          \
-        given_up |= code_ != ACL_SUCCESS;                                                          \
+#define TRY_ACL(call)                                                                                                  \
+    do {                                                                                                               \
+        aclError code_ = (call);                                                                                       \
+        for (int i_ = 1; i_ < TRIES && code_ != ACL_SUCCESS; i_++) {                                                   \
+            code_ = (call);                                                                                            \
+        }                                                                                                              \
+        given_up |= code_ != ACL_SUCCESS;                                                                              \
     } while (0)
 
 /* --- running it --- */
@@ -63,7 +63,7 @@ static char report[64];
 /* Returns the exit code, or -1 if a signal ended the scenario. */
 static int run(const char *faults)
 {
-    char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"scenario", NULL };
+    char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "scenario", NULL};
     pid_t child = 0;
     int status = 0;
     (void)setenv("WEIR_ASCENDCL_FAULTS", faults, 1);

@@ -26,7 +26,7 @@ static void *alloc_by(const struct registration *r, size_t size)
 /* Does what the vendor's executor does: allocate, queue work, free. */
 static void execute(aclrtStream stream, int rounds)
 {
-    struct registration r = { 0 };
+    struct registration r = {0};
     bool found = false;
     for (int i = 0; i < TRIES && !found; i++) {
         found = read_registration(stream, &r);
@@ -66,7 +66,7 @@ static void check_pool(weir_pool *pool)
 
 static void check_nothing_registered(aclrtStream stream)
 {
-    struct registration r = { 0 };
+    struct registration r = {0};
     if (read_registration(stream, &r)) {
         wrong("a registration is left", 0);
     }
@@ -81,7 +81,7 @@ static void detach(weir_acl_attachment *attachment)
 
 static void use_pool(weir_pool *pool, aclrtStream stream[3])
 {
-    weir_acl_attachment *attachment[3] = { NULL, NULL, NULL };
+    weir_acl_attachment *attachment[3] = {NULL, NULL, NULL};
     TRY(weir_acl_attach(pool, stream[0], &attachment[0]));
     TRY(weir_acl_attach(pool, stream[1], &attachment[1]));
     TRY(weir_acl_follow(pool, stream[2], &attachment[2]));
@@ -95,7 +95,7 @@ static void use_pool(weir_pool *pool, aclrtStream stream[3])
     execute(stream[0], 3);
 
     /* One stream is destroyed while it is attached, with a block still held; all other streams are detached first. */
-    struct registration r = { 0 };
+    struct registration r = {0};
     void *held = attachment[0] != NULL && read_registration(stream[0], &r) ? alloc_by(&r, 100000) : NULL;
     const aclrtStream gone = stream[0];
     TRY_ACL(aclrtDestroyStream(stream[0]));
@@ -126,7 +126,7 @@ static void use_device(weir_device *device, uint32_t flags)
     if (pool == NULL) {
         return;
     }
-    aclrtStream stream[3] = { NULL, NULL, NULL };
+    aclrtStream stream[3] = {NULL, NULL, NULL};
     for (int i = 0; i < 3; i++) {
         TRY_ACL(aclrtCreateStream(&stream[i]));
     }
@@ -175,16 +175,42 @@ static void test_each_function_fails_for_good(void **state)
 {
     (void)state;
     static const char *const functions[] = {
-        "aclrtSetDevice", "aclrtResetDevice", "aclrtGetDevice", "aclrtGetCurrentContext", "aclrtSetCurrentContext",
-        "aclrtCtxGetCurrentDefaultStream", "aclrtGetMemInfo", "aclrtMemGetAllocationGranularity",
-        "aclrtMallocAlign32", "aclrtFree", "aclrtReserveMemAddress", "aclrtReleaseMemAddress", "aclrtMallocPhysical",
-        "aclrtFreePhysical", "aclrtMapMem", "aclrtUnmapMem", "aclrtCreateEventExWithFlag", "aclrtDestroyEvent",
-        "aclrtRecordEvent", "aclrtQueryEventStatus", "aclrtSynchronizeEvent", "aclrtStreamWaitEvent",
-        "aclrtSynchronizeStream", "aclrtCreateStream", "aclrtDestroyStream", "aclrtRegStreamStateCallback",
-        "aclrtAllocatorCreateDesc", "aclrtAllocatorDestroyDesc", "aclrtAllocatorSetObjToDesc",
-        "aclrtAllocatorSetAllocFuncToDesc", "aclrtAllocatorSetFreeFuncToDesc",
-        "aclrtAllocatorSetAllocAdviseFuncToDesc", "aclrtAllocatorSetGetAddrFromBlockFuncToDesc",
-        "aclrtAllocatorRegister", "aclrtAllocatorGetByStream", "aclrtAllocatorUnregister",
+        "aclrtSetDevice",
+        "aclrtResetDevice",
+        "aclrtGetDevice",
+        "aclrtGetCurrentContext",
+        "aclrtSetCurrentContext",
+        "aclrtCtxGetCurrentDefaultStream",
+        "aclrtGetMemInfo",
+        "aclrtMemGetAllocationGranularity",
+        "aclrtMallocAlign32",
+        "aclrtFree",
+        "aclrtReserveMemAddress",
+        "aclrtReleaseMemAddress",
+        "aclrtMallocPhysical",
+        "aclrtFreePhysical",
+        "aclrtMapMem",
+        "aclrtUnmapMem",
+        "aclrtCreateEventExWithFlag",
+        "aclrtDestroyEvent",
+        "aclrtRecordEvent",
+        "aclrtQueryEventStatus",
+        "aclrtSynchronizeEvent",
+        "aclrtStreamWaitEvent",
+        "aclrtSynchronizeStream",
+        "aclrtCreateStream",
+        "aclrtDestroyStream",
+        "aclrtRegStreamStateCallback",
+        "aclrtAllocatorCreateDesc",
+        "aclrtAllocatorDestroyDesc",
+        "aclrtAllocatorSetObjToDesc",
+        "aclrtAllocatorSetAllocFuncToDesc",
+        "aclrtAllocatorSetFreeFuncToDesc",
+        "aclrtAllocatorSetAllocAdviseFuncToDesc",
+        "aclrtAllocatorSetGetAddrFromBlockFuncToDesc",
+        "aclrtAllocatorRegister",
+        "aclrtAllocatorGetByStream",
+        "aclrtAllocatorUnregister",
     };
     fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
 }

@@ -14,7 +14,7 @@ struct two {
 
 static struct two make_two(void)
 {
-    struct two t = { .w = make_world() };
+    struct two t = {.w = make_world()};
     for (int i = 0; i < 2; i++) {
         ok(weir_acl_stream(t.w.pool, t.w.stream[i], &t.stream[i]));
     }
@@ -44,19 +44,19 @@ static uint64_t pass(struct two *t, int on)
     return address;
 }
 
-static weir_stats stats_of(struct two *t)
+static weir_pool_stats stats_of(struct two *t)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(t->w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(t->w.pool, &stats));
     return stats;
 }
 
 /* True if memory that stream 0 freed serves stream 1 without a wait or a new region. */
 static bool serves_at_once(struct two *t, uint64_t address)
 {
-    const weir_stats before = stats_of(t);
+    const weir_pool_stats before = stats_of(t);
     const uint64_t got = pass(t, 1);
-    const weir_stats after = stats_of(t);
+    const weir_pool_stats after = stats_of(t);
     return got == address && before.waits == after.waits && before.syncs == after.syncs &&
            before.region_allocs == after.region_allocs && before.events_recorded == after.events_recorded;
 }
@@ -232,7 +232,7 @@ static void test_default_streams_are_each_contexts_own(void **state)
     struct world w = make_world();
     pthread_barrier_t turn;
     assert_int_equal(pthread_barrier_init(&turn, NULL, 2), 0);
-    struct default_job jobs[2] = { { .w = &w, .turn = &turn, .first = true }, { .w = &w, .turn = &turn } };
+    struct default_job jobs[2] = {{.w = &w, .turn = &turn, .first = true}, {.w = &w, .turn = &turn}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, in_own_context, &jobs[i]), 0);

@@ -60,7 +60,7 @@ static void test_both_ways(void **state)
         assert_int_equal(info_of(pool, small).kind, kind == GIVEN ? WEIR_HOST_RUNTIME : WEIR_HOST_REGISTERED);
         assert_true(info_of(pool, large).is_pinned);
         aclrtPtrAttributes attributes;
-        memset(&attributes, 0, sizeof attributes);
+        memset(&attributes, 0, sizeof(attributes));
         acl_ok(aclrtPointerGetAttributes(large + MIB, &attributes));
         assert_int_equal(attributes.location.type, ACL_MEM_LOCATION_TYPE_HOST);
         ok(weir_host_free(pool, small));
@@ -95,7 +95,7 @@ static void test_limit_of_one_call(void **state)
     assert_int_equal(info_of(pool, large).kind, WEIR_HOST_REGISTERED);
     memset(large, 1, 21 * MIB);
     char text[1024];
-    assert_true(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text) > 0);
+    assert_true(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text)) > 0);
     assert_non_null(strstr(text, "runtime: the runtime's allocation of"));
     ok(weir_host_free(pool, large));
     ok(weir_host_pool_destroy(pool));
@@ -123,7 +123,8 @@ static void *without_context(void *ctx)
         e->status = weir_host_alloc(e->pool, (uint64_t)1000 << i % 10, WEIR_HOST_THREAD_NODE, &e->blocks[i]);
     }
     for (int i = 0; i < 40 && e->status == WEIR_OK; i++) {
-        e->status = i % 2 == 0 ? weir_host_free(e->pool, e->blocks[i]) : weir_host_free_after(e->pool, e->blocks[i], e->stream);
+        e->status =
+            i % 2 == 0 ? weir_host_free(e->pool, e->blocks[i]) : weir_host_free_after(e->pool, e->blocks[i], e->stream);
     }
     return NULL;
 }
@@ -140,7 +141,7 @@ static void test_threads_without_context(void **state)
         struct errand errands[3];
         pthread_t threads[3];
         for (int i = 0; i < 3; i++) {
-            errands[i] = (struct errand){ .pool = pool, .stream = stream };
+            errands[i] = (struct errand){.pool = pool, .stream = stream};
             assert_int_equal(pthread_create(&threads[i], NULL, without_context, &errands[i]), 0);
         }
         for (int i = 0; i < 3; i++) {
@@ -170,14 +171,15 @@ static void test_copies_read_what_was_written(void **state)
     acl_ok(aclrtCreateStream(&streams[0]));
     acl_ok(aclrtCreateStream(&streams[1]));
     weir_host_pool *pool = make_host_pool(device, GIVEN | REGISTERED, 0);
-    const uint64_t sizes[] = { 100, 5000, 100000, MIB };
+    const uint64_t sizes[] = {100, 5000, 100000, MIB};
     char *on_device = NULL;
     acl_ok(aclrtMalloc((void **)&on_device, ROUNDS * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     for (int i = 0; i < ROUNDS; i++) {
         const uint64_t size = sizes[i % 4];
         char *ptr = host_block(pool, size);
         memset(ptr, i + 1, size);
-        acl_ok(aclrtMemcpyAsync(on_device + (uint64_t)i * MIB, MIB, ptr, size, ACL_MEMCPY_HOST_TO_DEVICE, streams[i / 4 % 2]));
+        acl_ok(aclrtMemcpyAsync(on_device + (uint64_t)i * MIB, MIB, ptr, size, ACL_MEMCPY_HOST_TO_DEVICE,
+                                streams[i / 4 % 2]));
         ok(weir_host_free_after(pool, ptr, streams[i / 4 % 2]));
     }
     acl_ok(aclrtSynchronizeDevice());
@@ -203,12 +205,12 @@ static void test_copies_read_what_was_written(void **state)
 
 /* --- every ACL call of it failing, in a process of its own, since faults are the environment's --- */
 
-#define TRY(condition)                                                                             \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            return 1;                                                                              \
-        }                                                                                          \
+#define TRY(condition)                                                                                                 \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                      \
+            return 1;                                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 static const char *self;
@@ -217,7 +219,7 @@ static int pool_under_faults(weir_host_pool *pool, aclrtStream stream)
 {
     uint64_t live = 0;
     for (int round = 0; round < 2; round++) {
-        void *blocks[12] = { 0 };
+        void *blocks[12] = {0};
         for (int i = 0; i < 12; i++) {
             const weir_status status = weir_host_alloc(pool, (uint64_t)1000 << i, WEIR_HOST_THREAD_NODE, &blocks[i]);
             TRY(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
@@ -273,7 +275,7 @@ static int errand_main(const char *kind)
 static int run_errand(const char *faults, const char *kind)
 {
     char command[512];
-    (void)snprintf(command, sizeof command, "WEIR_ASCENDCL_FAULTS='%s' '%s' %s 2>/dev/null", faults, self, kind);
+    (void)snprintf(command, sizeof(command), "WEIR_ASCENDCL_FAULTS='%s' '%s' %s 2>/dev/null", faults, self, kind);
     const int status = system(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -281,22 +283,24 @@ static int run_errand(const char *faults, const char *kind)
 static void test_every_acl_call_fails(void **state)
 {
     (void)state;
-    static const char *const calls[] = {"aclrtMallocHost",       "aclrtFreeHost",         "aclrtHostRegisterV2",
-                                        "aclrtHostUnregister",   "aclrtRecordEvent",      "aclrtQueryEventStatus",
-                                        "aclrtSynchronizeEvent", "aclrtCreateEventExWithFlag", "aclrtDestroyEvent"};
+    static const char *const calls[] = {
+        "aclrtMallocHost",  "aclrtFreeHost",         "aclrtHostRegisterV2",   "aclrtHostUnregister",
+        "aclrtRecordEvent", "aclrtQueryEventStatus", "aclrtSynchronizeEvent", "aclrtCreateEventExWithFlag",
+        "aclrtDestroyEvent"};
     assert_int_equal(run_errand("", "given"), 0);
     assert_int_equal(run_errand("", "registered"), 0);
     /* A runtime that does not know the flags has the older call. */
     assert_int_equal(run_errand("aclrtHostRegisterV2:1+=207000", "registered"), 0);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
         static const char *const times[] = {":1", ":2", ":3", ":1+"};
-        for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
+        for (size_t t = 0; t < sizeof(times) / sizeof(*times); t++) {
             char faults[64];
-            (void)snprintf(faults, sizeof faults, "%s%s", calls[i], times[t]);
+            (void)snprintf(faults, sizeof(faults), "%s%s", calls[i], times[t]);
             const int given = run_errand(faults, "given");
             const int registered = run_errand(faults, "registered");
             const bool for_good = t == 3;
-            if ((given != 0 && !(for_good && given == FOUND)) || (registered != 0 && !(for_good && registered == FOUND))) {
+            if ((given != 0 && !(for_good && given == FOUND)) ||
+                (registered != 0 && !(for_good && registered == FOUND))) {
                 fail_msg("%s: %d %d", faults, given, registered);
             }
         }

@@ -13,9 +13,8 @@
 
 static const struct {
     int64_t width, height;
-} SIZES[] = {{224, 224}, {480, 320}, {320, 480}, {96, 64},
-             {320, 320}, {352, 288}, {416, 416}, {64, 96}};
-enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0], ROUNDS = 3 };
+} SIZES[] = {{224, 224}, {480, 320}, {320, 480}, {96, 64}, {320, 320}, {352, 288}, {416, 416}, {64, 96}};
+enum { SIZE_COUNT = sizeof(SIZES) / sizeof(SIZES[0]), ROUNDS = 3 };
 
 typedef struct worker {
     uint32_t id;
@@ -31,8 +30,7 @@ static void *work(void *argument)
     worker *w = argument;
     OK(aclrtSetDevice(0));
     for (int i = 0; i < ROUNDS * SIZE_COUNT; i++) {
-        OK(aclmdlExecuteAsync(w->id, w->images[i % SIZE_COUNT].in, w->images[i % SIZE_COUNT].out,
-                              w->stream));
+        OK(aclmdlExecuteAsync(w->id, w->images[i % SIZE_COUNT].in, w->images[i % SIZE_COUNT].out, w->stream));
     }
     OK(aclrtSynchronizeStream(w->stream));
     for (int i = 0; i < SIZE_COUNT; i++) {
@@ -70,7 +68,7 @@ static void one_pool_body(void)
             workers[i].images[k] = image_create(SIZES[k].width, SIZES[k].height);
         }
         (void)work(&workers[i]); /* with the runtime's own memory */
-        memcpy(wanted[i], workers[i].out, sizeof wanted[i]);
+        memcpy(wanted[i], workers[i].out, sizeof(wanted[i]));
     }
     OK(weir_acl_device_create(NULL, &device));
     weir_pool *pool = pool_create(device, pool_flags, 0);
@@ -80,11 +78,11 @@ static void one_pool_body(void)
     }
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
-        CHECK(memcmp(wanted[i], workers[i].out, sizeof wanted[i]) == 0);
+        CHECK(memcmp(wanted[i], workers[i].out, sizeof(wanted[i])) == 0);
     }
     GIVES(WEIR_OK, weir_pool_check(pool, &why));
-    weir_stats stats = WEIR_STATS_INIT;
-    OK(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    OK(weir_pool_get_stats(pool, &stats));
     CHECK(stats.allocs > 4000 && stats.frees == stats.allocs && stats.failures == 0);
     for (int i = 0; i < 2; i++) {
         OK(weir_acl_detach(attachments[i]));

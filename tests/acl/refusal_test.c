@@ -26,11 +26,11 @@ static void expect_sentence(const char *const *parts)
     assert_string_equal(text, sentence);
 }
 
-#define refuses(status, call, ...)                                                                 \
-    do {                                                                                           \
-        static const char *const parts_[] = {__VA_ARGS__, NULL};                                   \
-        fails(call, status);                                                                       \
-        expect_sentence(parts_);                                                                   \
+#define refuses(status, call, ...)                                                                                     \
+    do {                                                                                                               \
+        static const char *const parts_[] = {__VA_ARGS__, NULL};                                                       \
+        fails(call, status);                                                                                           \
+        expect_sentence(parts_);                                                                                       \
     } while (0)
 
 #define BAD WEIR_ERR_INVALID
@@ -70,7 +70,7 @@ static void test_bad_arguments(void **state)
         weir_acl_device_config known;
         uint64_t newer;
     } longer = {.known = WEIR_ACL_DEVICE_CONFIG_INIT, .newer = 1};
-    longer.known.struct_size = sizeof longer;
+    longer.known.struct_size = sizeof(longer);
     refuses(WEIR_ERR_UNSUPPORTED, weir_acl_device_create(&longer.known, &device), "weir_acl_device_create", "config");
 
     refuses(BAD, weir_acl_host_runtime(NULL, &runtime), "weir_acl_host_runtime", "device is NULL");
@@ -111,7 +111,8 @@ static void test_busy(void **state)
     r.free(r.object, block);
     ok(weir_acl_detach(attachment));
     refuses(BAD, weir_acl_detach(attachment), "weir_acl_detach", "was detached before");
-    refuses(BAD, weir_acl_attachment_get_info(attachment, &info), "weir_acl_attachment_get_info", "was detached before");
+    refuses(BAD, weir_acl_attachment_get_info(attachment, &info), "weir_acl_attachment_get_info",
+            "was detached before");
 
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     acl_ok(aclrtAllocatorSetObjToDesc(desc, &w));
@@ -272,8 +273,8 @@ static void *attach_without_context(void *argument)
 {
     struct world *w = argument;
     weir_acl_attachment *attachment = NULL;
-    const bool done = weir_acl_attach(w->pool, w->stream[0], &attachment) == WEIR_OK &&
-                      weir_acl_detach(attachment) == WEIR_OK;
+    const bool done =
+        weir_acl_attach(w->pool, w->stream[0], &attachment) == WEIR_OK && weir_acl_detach(attachment) == WEIR_OK;
     return done ? w : NULL;
 }
 

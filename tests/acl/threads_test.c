@@ -23,12 +23,12 @@ struct worker {
 };
 
 /* cmocka's assertions work only on cmocka's own thread. */
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            (void)atomic_fetch_add(&worker->shared->failures, 1);                                  \
-        }                                                                                          \
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                      \
+            (void)atomic_fetch_add(&worker->shared->failures, 1);                                                      \
+        }                                                                                                              \
     } while (0)
 
 static unsigned roll(struct worker *worker, unsigned sides)
@@ -41,8 +41,8 @@ static unsigned roll(struct worker *worker, unsigned sides)
  * oldest first. */
 static void execute(struct worker *worker, aclrtStream stream, int count)
 {
-    struct registration r = { 0 };
-    void *held[4] = { NULL, NULL, NULL, NULL };
+    struct registration r = {0};
+    void *held[4] = {NULL, NULL, NULL, NULL};
     EXPECT(read_registration(stream, &r));
     for (int i = 0; i < count && r.alloc != NULL; i++) {
         const size_t size = roll(worker, 3) == 0 ? (1 + roll(worker, 60)) << 16 : 4096;
@@ -76,8 +76,8 @@ static void wait_for_each_other(struct worker *worker, aclrtStream first, aclrtS
 static void one_round(struct worker *worker)
 {
     weir_pool *pool = worker->shared->w.pool;
-    aclrtStream stream[2] = { NULL, NULL };
-    weir_acl_attachment *attachment[2] = { NULL, NULL };
+    aclrtStream stream[2] = {NULL, NULL};
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         EXPECT(aclrtCreateStream(&stream[i]) == ACL_SUCCESS);
         EXPECT(weir_acl_attach(pool, stream[i], &attachment[i]) == WEIR_OK);
@@ -115,19 +115,19 @@ static void test_streams_come_and_go(void **state)
 {
     (void)state;
     const char *rounds = getenv("WEIR_ROUNDS");
-    struct shared shared = { .w = make_world(), .rounds = rounds != NULL ? atoi(rounds) : 40 };
+    struct shared shared = {.w = make_world(), .rounds = rounds != NULL ? atoi(rounds) : 40};
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .shared = &shared, .seed = 17 + i };
+        workers[i] = (struct worker){.shared = &shared, .seed = 17 + i};
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(atomic_load(&shared.failures), 0);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(shared.w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(shared.w.pool, &stats));
     assert_int_equal(stats.allocs, stats.frees);
     assert_true(stats.streams <= 2 * THREADS);
     end_world(&shared.w);
@@ -162,8 +162,8 @@ static void *free_all(void *argument)
 static void test_frees_from_another_thread(void **state)
 {
     (void)state;
-    struct shared shared = { .w = make_world() };
-    struct mail mail = { .worker = { .shared = &shared, .seed = 5 } };
+    struct shared shared = {.w = make_world()};
+    struct mail mail = {.worker = {.shared = &shared, .seed = 5}};
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(shared.w.pool, shared.w.stream[0], &attachment));
     mail.r = registration_of(shared.w.stream[0]);
@@ -221,10 +221,11 @@ static void test_detach_under_an_executor(void **state)
         struct world w = make_world();
         weir_acl_attachment *attachment = NULL;
         ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
-        struct race race = { .r = registration_of(w.stream[0]) };
+        struct race race = {.r = registration_of(w.stream[0])};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, keep_executing, &race), 0);
-        while (atomic_load(&race.got) < 10) { }
+        while (atomic_load(&race.got) < 10) {
+        }
         weir_status status = WEIR_ERR_BUSY;
         while (status == WEIR_ERR_BUSY) {
             status = weir_acl_detach(attachment);

@@ -20,7 +20,8 @@ void abi_flag();
 void abi_record();
 }
 
-namespace {
+namespace
+{
 
 // Converts a number that the compiler does not know, like an address from dlsym.
 template <typename T> std::function<T> by_address(void (*function)())

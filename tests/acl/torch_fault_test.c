@@ -66,7 +66,7 @@ static void capture(aclrtStream stream[2])
 static void life(void)
 {
     aclrtStream stream[2] = {NULL, NULL};
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     for (int i = 0; i < 2; i++) {
         TRY_ACL(aclrtCreateStream(&stream[i]));
     }
@@ -81,7 +81,7 @@ static void life(void)
         TRY_ACL(aclrtDestroyStream(stream[i]));
     }
     weir_torch_free(held, 100000, 0, stream[0]);
-    TRY(weir_torch_device_stats(0, &counters));
+    TRY(weir_torch_get_device_stats(0, &counters));
     if (counters.allocation.current != 0) {
         wrong("live blocks", (int)counters.allocation.current);
     }
@@ -116,11 +116,26 @@ static void test_each_function_fails_for_good(void **state)
 {
     (void)state;
     static const char *const functions[] = {
-        "aclrtSetDevice", "aclrtResetDevice", "aclrtGetDevice", "aclrtGetCurrentContext", "aclrtSetCurrentContext",
-        "aclrtCtxGetCurrentDefaultStream", "aclrtGetMemInfo", "aclrtMallocAlign32", "aclrtFree", "aclrtStreamGetId",
-        "aclrtCreateEventExWithFlag", "aclrtDestroyEvent", "aclrtRecordEvent", "aclrtQueryEventStatus",
-        "aclrtSynchronizeEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeStream", "aclrtCreateStream",
-        "aclrtDestroyStream", "aclrtRegStreamStateCallback",
+        "aclrtSetDevice",
+        "aclrtResetDevice",
+        "aclrtGetDevice",
+        "aclrtGetCurrentContext",
+        "aclrtSetCurrentContext",
+        "aclrtCtxGetCurrentDefaultStream",
+        "aclrtGetMemInfo",
+        "aclrtMallocAlign32",
+        "aclrtFree",
+        "aclrtStreamGetId",
+        "aclrtCreateEventExWithFlag",
+        "aclrtDestroyEvent",
+        "aclrtRecordEvent",
+        "aclrtQueryEventStatus",
+        "aclrtSynchronizeEvent",
+        "aclrtStreamWaitEvent",
+        "aclrtSynchronizeStream",
+        "aclrtCreateStream",
+        "aclrtDestroyStream",
+        "aclrtRegStreamStateCallback",
     };
     fail_for_good(functions, sizeof(functions) / sizeof(functions[0]));
 }

@@ -24,24 +24,26 @@
 #include <unordered_map>
 #include <vector>
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);     \
-            std::_Exit(1);                                                                         \
-        }                                                                                          \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
+            std::_Exit(1);                                                                                             \
+        }                                                                                                              \
     } while (false)
 #define ACL_OK(call) CHECK((call) == ACL_SUCCESS)
 
-namespace {
+namespace
+{
 
 constexpr std::size_t MIB = std::size_t{1} << 20;
 
 // --- streams, and the queue in front of them ---
 
 // Passes work to ACL on a thread of its own, in the order in which it was queued.
-class TaskQueue {
-public:
+class TaskQueue
+{
+  public:
     TaskQueue() : worker_([this] { run(); }) {}
     ~TaskQueue()
     {
@@ -72,7 +74,7 @@ public:
         held_back_ = true;
     }
 
-private:
+  private:
     void run()
     {
         ACL_OK(aclrtSetDevice(0));
@@ -112,7 +114,8 @@ thread_local int current_stream = 0;
 } // namespace
 
 // Definitions of the stub's declarations.
-namespace c10_npu {
+namespace c10_npu
+{
 
 aclrtStream NPUStream::stream(const bool) const
 {
@@ -130,7 +133,8 @@ bool npuSynchronizeDevice(bool)
 
 } // namespace c10_npu
 
-namespace {
+namespace
+{
 
 c10_npu::NPUStream npu_stream(int id)
 {
@@ -144,8 +148,9 @@ template <typename T> std::function<T> by_address(std::uint64_t address)
     return reinterpret_cast<T *>(address);
 }
 
-class Pluggable {
-public:
+class Pluggable
+{
+  public:
     using Stats = c10_npu::NPUCachingAllocator::DeviceStats;
     using Filter = std::function<bool(aclrtStream)>;
 
@@ -208,7 +213,7 @@ public:
     void end_pool(c10_npu::MempoolId_t id) { end_(0, id); }
     void release_pool(c10_npu::MempoolId_t id) { release_(0, id); }
 
-private:
+  private:
     struct Known {
         std::size_t size;
         int device;
@@ -618,7 +623,8 @@ Last last;
 
 } // namespace
 
-namespace {
+namespace
+{
 
 // The runtime would report the rest as a leak.
 int free_after_main()

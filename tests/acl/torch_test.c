@@ -23,10 +23,10 @@ static struct {
     weir_status (*configure)(const char *settings);
     weir_status (*trim)(int device, uint64_t keep_bytes, uint64_t *released);
     weir_status (*memory_fraction)(double fraction, int device);
-    weir_status (*stats)(int device, weir_stats *stats);
+    weir_status (*stats)(int device, weir_pool_stats *stats);
     size_t (*report)(int device, char *text, size_t size);
     weir_status (*shutdown)(void);
-    weir_status (*device_stats)(int device, weir_torch_counters *counters);
+    weir_status (*device_stats)(int device, weir_torch_device_stats *counters);
     size_t (*stats_json)(int device, char *text, size_t size);
     void (*reset_peaks)(int8_t device);
     void (*init)(int device_count);
@@ -66,10 +66,10 @@ static void load(void)
     look_up(library, "weir_torch_configure", &host.configure);
     look_up(library, "weir_torch_trim", &host.trim);
     look_up(library, "weir_torch_memory_fraction", &host.memory_fraction);
-    look_up(library, "weir_torch_stats", &host.stats);
+    look_up(library, "weir_torch_get_stats", &host.stats);
     look_up(library, "weir_torch_report", &host.report);
     look_up(library, "weir_torch_shutdown", &host.shutdown);
-    look_up(library, "weir_torch_device_stats", &host.device_stats);
+    look_up(library, "weir_torch_get_device_stats", &host.device_stats);
     look_up(library, "weir_torch_stats_json", &host.stats_json);
     look_up(library, "weir_torch_reset_peaks", &host.reset_peaks);
     look_up(library, "weir_torch_init", &host.init);
@@ -117,9 +117,9 @@ static int end(void **state)
     return 0;
 }
 
-static weir_stats stats_of(int device)
+static weir_pool_stats stats_of(int device)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     ok(host.stats(device, &stats));
     return stats;
 }
@@ -127,7 +127,7 @@ static weir_stats stats_of(int device)
 static void test_alloc_and_free(void **state)
 {
     (void)state;
-    weir_stats none = WEIR_STATS_INIT;
+    weir_pool_stats none = WEIR_POOL_STATS_INIT;
     fails(host.stats(0, &none), WEIR_ERR_INVALID); /* no pool exists before the first request */
     assert_null(host.alloc(0, 0, streams[0]));
     assert_null(host.alloc(100, -1, streams[0]));
@@ -241,8 +241,8 @@ static void test_sentences_of_refusals(void **state)
     (void)state;
     static const weir_torch_pool_id id = {5, 6};
     const weir_status bad = WEIR_ERR_INVALID;
-    weir_stats stats = WEIR_STATS_INIT;
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     char record[] = "/tmp/weir_torch_XXXXXX";
     char device_file[64];
     refused(host.configure(NULL), bad, "weir_torch_configure: settings is NULL");
@@ -251,11 +251,11 @@ static void test_sentences_of_refusals(void **state)
     refused(host.memory_fraction(1.5, 0), bad, "weir_torch_memory_fraction: fraction 1.5 is not between 0 and 1");
     refused(host.memory_fraction(0.5, -2), bad, "weir_torch_memory_fraction: device -2 is not between");
     refused(host.memory_fraction(0.5, 9), bad, "weir_torch_memory_fraction: device 9 can have no pool");
-    refused(host.stats(1, &stats), bad, "weir_torch_stats: device 1 has no pool");
-    refused(host.device_stats(77, &counters), bad, "weir_torch_device_stats: device 77 is not between");
-    refused(host.device_stats(0, NULL), bad, "weir_torch_device_stats: counters is NULL");
+    refused(host.stats(1, &stats), bad, "weir_torch_get_stats: device 1 has no pool");
+    refused(host.device_stats(77, &counters), bad, "weir_torch_get_device_stats: device 77 is not between");
+    refused(host.device_stats(0, NULL), bad, "weir_torch_get_device_stats: counters is NULL");
     counters.struct_size = 0;
-    refused(host.device_stats(0, &counters), bad, "weir_torch_device_stats: counters has no struct_size");
+    refused(host.device_stats(0, &counters), bad, "weir_torch_get_device_stats: counters has no struct_size");
     refused(host.pool_begin(77, id, NULL, NULL, NULL), bad, "weir_torch_pool_begin: device 77 is not between");
     refused(host.record(""), bad, "weir_torch_record: path is empty");
 
@@ -264,7 +264,8 @@ static void test_sentences_of_refusals(void **state)
     host.free(block, 1000, 0, streams[0]);
     refused(host.configure("strategy:caching"), WEIR_ERR_BUSY, "weir_torch_configure: device 0 has a pool already");
     ok(host.pool_begin(0, id, NULL, NULL, NULL));
-    refused(host.pool_begin(0, id, NULL, NULL, NULL), WEIR_ERR_BUSY, "weir_torch_pool_begin: pool (5, 6) has begun already");
+    refused(host.pool_begin(0, id, NULL, NULL, NULL), WEIR_ERR_BUSY,
+            "weir_torch_pool_begin: pool (5, 6) has begun already");
     host.pool_end(0, id);
     host.pool_release(0, id);
 
@@ -274,7 +275,7 @@ static void test_sentences_of_refusals(void **state)
     ok(host.record(record));
     refused(host.record("other.wtr"), WEIR_ERR_BUSY, "weir_torch_record: there is a recording, to /tmp/weir_torch_");
     ok(host.record(NULL));
-    (void)snprintf(device_file, sizeof device_file, "%s.device0", record);
+    (void)snprintf(device_file, sizeof(device_file), "%s.device0", record);
     assert_int_equal(unlink(device_file), 0);
     assert_int_equal(unlink(record), 0);
 
@@ -339,21 +340,30 @@ static void test_trim(void **state)
 static void test_settings(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "strategy:best",   "limit:12XB",   "limit:",         "limit:-5",
-                                       "nonsense",        "speed:fast",   "virtual_memory:2", "pages:tiny",
-                                       "growth:never",    "limit:99999999999TiB", "limit:1GiB,soft_limit:2GiB",
-                                       "report:yes",      "strategy:caching,,limit:1", "record:" };
+    static const char *const bad[] = {"strategy:best",
+                                      "limit:12XB",
+                                      "limit:",
+                                      "limit:-5",
+                                      "nonsense",
+                                      "speed:fast",
+                                      "virtual_memory:2",
+                                      "pages:tiny",
+                                      "growth:never",
+                                      "limit:99999999999TiB",
+                                      "limit:1GiB,soft_limit:2GiB",
+                                      "report:yes",
+                                      "strategy:caching,,limit:1",
+                                      "record:"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         fails(host.configure(bad[i]), WEIR_ERR_INVALID);
         char text[512];
         assert_true(host.report(0, text, sizeof(text)) > 0);
     }
     fails(host.configure(NULL), WEIR_ERR_INVALID);
-    static const char *const good[] = { "",
-                                        "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
-                                        "strategy:size_class,pages:huge,growth:grow_first",
-                                        "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
-                                        "strategy:arena,limit:100000000,report:1" };
+    static const char *const good[] = {"", "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
+                                       "strategy:size_class,pages:huge,growth:grow_first",
+                                       "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
+                                       "strategy:arena,limit:100000000,report:1"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ok(host.configure(good[i]));
         ok(host.configure(good[i])); /* no pool exists yet */
@@ -480,7 +490,7 @@ static void test_device_reset(void **state)
         assert_false((char *)next >= (char *)others && (char *)next < (char *)others + 100 * MIB);
         fill(next, 20 * MIB, 1, streams[0]);
         assert_int_equal(stats_of(0).live_bytes, stats_of(0).reserved_bytes - stats_of(0).free_bytes);
-        weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+        weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
         ok(host.device_stats(0, &counters));
         assert_int_equal(counters.allocation.current, 1);
         host.record_stream(held, streams[1]);
@@ -498,9 +508,9 @@ static void test_device_reset(void **state)
 
 /* --- figures --- */
 
-static weir_torch_counters counters_of(int device)
+static weir_torch_device_stats counters_of(int device)
 {
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     ok(host.device_stats(device, &counters));
     return counters;
 }
@@ -517,7 +527,7 @@ static void test_counters(void **state)
 {
     (void)state;
     ok(host.configure("limit:64MiB,report:0"));
-    const weir_torch_counters before = counters_of(0); /* of earlier tests, which have freed everything */
+    const weir_torch_device_stats before = counters_of(0); /* of earlier tests, which have freed everything */
     assert_int_equal(before.allocation.current, 0);
     assert_int_equal(before.allocated_bytes.current, 0);
     assert_int_equal(before.reserved_bytes.current, 0);
@@ -529,7 +539,7 @@ static void test_counters(void **state)
     }
     const int64_t blocks = before.allocation.allocated;
     const int64_t bytes = before.allocated_bytes.allocated;
-    weir_torch_counters now = counters_of(0);
+    weir_torch_device_stats now = counters_of(0);
     assert_counter(now.allocation, 3, 3, blocks + 3);
     assert_counter(now.allocated_bytes, (int64_t)(24 * MIB), (int64_t)(24 * MIB), bytes + (int64_t)(24 * MIB));
     assert_int_equal(now.requested_bytes.current, 24 * MIB);
@@ -576,7 +586,7 @@ static void test_counters_of_another_size(void **state)
     (void)state;
     void *block = host.alloc(MIB, 0, streams[0]);
     struct {
-        weir_torch_counters known;
+        weir_torch_device_stats known;
         int64_t more[4];
     } longer = {.known = {.struct_size = sizeof(longer)}, .more = {1, 2, 3, 4}};
     ok(host.device_stats(0, &longer.known));
@@ -587,8 +597,8 @@ static void test_counters_of_another_size(void **state)
         size_t struct_size;
         weir_torch_counter allocation;
         int64_t untouched;
-    } shorter = {.struct_size = offsetof(weir_torch_counters, segment), .untouched = 5};
-    ok(host.device_stats(0, (weir_torch_counters *)&shorter));
+    } shorter = {.struct_size = offsetof(weir_torch_device_stats, segment), .untouched = 5};
+    ok(host.device_stats(0, (weir_torch_device_stats *)&shorter));
     assert_int_equal(shorter.allocation.current, 1);
     assert_int_equal(shorter.untouched, 5);
     host.free(block, MIB, 0, streams[0]);
@@ -854,8 +864,8 @@ static void *use_streams(void *argument)
 {
     unsigned seed = *(unsigned *)argument;
     aclrtStream own = NULL;
-    void *held[8] = { NULL };
-    size_t sizes[8] = { 0 };
+    void *held[8] = {NULL};
+    size_t sizes[8] = {0};
     if (aclrtSetDevice(0) != ACL_SUCCESS || aclrtCreateStream(&own) != ACL_SUCCESS) {
         (void)atomic_fetch_add(&failures, 1);
         return NULL;
@@ -888,7 +898,7 @@ static void test_threads(void **state)
 {
     (void)state;
     pthread_t threads[4];
-    unsigned seeds[4] = { 1, 2, 3, 4 };
+    unsigned seeds[4] = {1, 2, 3, 4};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, use_streams, &seeds[i]), 0);
     }
@@ -924,7 +934,7 @@ static const char *self;
 static void test_frees_at_exit(void **state)
 {
     (void)state;
-    char *arguments[] = { (char *)(uintptr_t)self, (char *)(uintptr_t)"late", NULL };
+    char *arguments[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "late", NULL};
     pid_t child = 0;
     int status = 0;
     assert_int_equal(setenv("WEIR_ASCENDCL_EXIT_CODE", "0", 1), 0); /* leaked memory is found, of course */
@@ -955,15 +965,31 @@ int main(int argc, char **argv)
     }
 #define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
-        EACH(test_alloc_and_free),  EACH(test_another_stream_waits), EACH(test_record_stream),
-        EACH(test_erase_stream),    EACH(test_default_stream),       EACH(test_running_out),
-        EACH(test_trim),            EACH(test_settings),             EACH(test_bad_environment),
-        EACH(test_streams_that_end), EACH(test_two_devices),         EACH(test_threads),
-        EACH(test_frees_at_exit),   EACH(test_every_refusal_has_a_reason),
+        EACH(test_alloc_and_free),
+        EACH(test_another_stream_waits),
+        EACH(test_record_stream),
+        EACH(test_erase_stream),
+        EACH(test_default_stream),
+        EACH(test_running_out),
+        EACH(test_trim),
+        EACH(test_settings),
+        EACH(test_bad_environment),
+        EACH(test_streams_that_end),
+        EACH(test_two_devices),
+        EACH(test_threads),
+        EACH(test_frees_at_exit),
+        EACH(test_every_refusal_has_a_reason),
         EACH(test_sentences_of_refusals),
-        EACH(test_device_reset),    EACH(test_counters),             EACH(test_counters_of_another_size),
-        EACH(test_json),            EACH(test_init_reads_the_settings), EACH(test_reset_empties_the_cache),
-        EACH(test_base),            EACH(test_recording),            EACH(test_pool_of_a_graph),      EACH(test_pools_in_the_wrong_order),
+        EACH(test_device_reset),
+        EACH(test_counters),
+        EACH(test_counters_of_another_size),
+        EACH(test_json),
+        EACH(test_init_reads_the_settings),
+        EACH(test_reset_empties_the_cache),
+        EACH(test_base),
+        EACH(test_recording),
+        EACH(test_pool_of_a_graph),
+        EACH(test_pools_in_the_wrong_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

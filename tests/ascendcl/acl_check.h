@@ -23,7 +23,7 @@ static inline void acl_environment(const char *name, const char *value)
 {
     char full[64] = "WEIR_ASCENDCL_";
     size_t at = sizeof "WEIR_ASCENDCL_" - 1;
-    while (*name != '\0' && at < sizeof full - 1) {
+    while (*name != '\0' && at < sizeof(full) - 1) {
         full[at++] = *name++;
     }
     full[at] = '\0';

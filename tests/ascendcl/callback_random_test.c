@@ -166,7 +166,7 @@ static void launch_kernel(stream *s)
 static callback *new_callback(stream *s, int family, bool blocks)
 {
     callback *c = &callbacks[callback_count];
-    memset(c, 0, sizeof *c);
+    memset(c, 0, sizeof(*c));
     c->stream = s;
     c->life = s->life;
     c->number = (int)callback_count;

@@ -114,7 +114,7 @@ static void *work(void *argument)
 
 static void start(worker *w, aclError (*process)(int32_t timeout))
 {
-    memset(w, 0, sizeof *w);
+    memset(w, 0, sizeof(*w));
     w->process = process;
     assert_int_equal(pthread_create(&w->thread, NULL, work, w), 0);
 }
@@ -691,7 +691,7 @@ static void write_memory(void *unused)
 static void later_work_comes_after_what_a_blocking_one_did(void **unused)
 {
     (void)unused;
-    memset(host, 7, sizeof host);
+    memset(host, 7, sizeof(host));
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtMemsetAsync(memory, SIZE, 1, SIZE, a));
     acl_ok(aclrtLaunchCallback(write_memory, NULL, ACL_CALLBACK_BLOCK, a));

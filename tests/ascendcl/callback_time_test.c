@@ -105,7 +105,8 @@ int main(void)
     acl_environment("IDLE_TIME", "0");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_timeout_is_the_devices_time_while_it_works, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

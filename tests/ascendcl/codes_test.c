@@ -154,8 +154,9 @@ static void of_events(void **unused)
     aclrtEventWaitStatus waited = ACL_EVENT_WAIT_STATUS_NOT_READY;
     uint64_t us = 0;
     float ms = 0;
-    static const uint32_t never[] = {0, 0x80, ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_SYNC, ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC};
-    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+    static const uint32_t never[] = {0, 0x80, ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_SYNC,
+                                     ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC};
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
         acl_expect(BAD, aclrtCreateEventWithFlag(&made, never[i]));
         acl_expect(BAD, aclrtCreateEventExWithFlag(&made, never[i]));
     }
@@ -241,7 +242,7 @@ static void of_device_memory(void **unused)
     acl_expect(ACL_ERROR_RT_INVALID_MEMORY_TYPE, aclrtGetMemInfo((aclrtMemAttr)99, &free_bytes, &total));
     /* An unknown policy means the default policy. */
     static const int policies[] = {9, 0xff, 0x1000, 0x1002, 0x10000000};
-    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
         acl_ok(aclrtMalloc(&p, 1, (aclrtMemMallocPolicy)policies[i]));
         acl_ok(aclrtFree(p));
         acl_ok(aclrtMallocWithCfg(&p, 1, (aclrtMemMallocPolicy)policies[i], NULL));
@@ -286,7 +287,7 @@ static void of_copies_and_sets(void **unused)
     acl_expect(NULL_OR_ZERO, aclrtMemcpyAsync(NULL, 8, host, 8, there, stream));
     acl_expect(NULL_OR_ZERO, aclrtMemcpyAsync(memory, 8, NULL, 8, there, stream));
     static const int kinds[] = {-1, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, ACL_MEMCPY_INTER_DEVICE_TO_DEVICE, 8, 99};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         acl_expect(NULL_OR_ZERO, aclrtMemcpy(memory, 4, host, 8, (aclrtMemcpyKind)kinds[i]));
         acl_expect(NULL_OR_ZERO, aclrtMemcpyAsync(memory, 4, host, 8, (aclrtMemcpyKind)kinds[i], stream));
     }
@@ -303,7 +304,8 @@ static void of_copies_and_sets(void **unused)
     acl_expect(BAD, aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     acl_expect(BAD, aclrtMemcpyAsync(host, 8, memory, 8, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     acl_expect(BAD, aclrtMemcpyAsync(host, 8, memory, 8, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, stream));
-    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMemcpyAsync(host + 64, 8, host, 8, ACL_MEMCPY_HOST_TO_HOST, stream));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               aclrtMemcpyAsync(host + 64, 8, host, 8, ACL_MEMCPY_HOST_TO_HOST, stream));
     acl_ok(aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_DEFAULT, stream));
 }
 
@@ -357,7 +359,7 @@ static void *without_context(void *unused)
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamQuery(NULL, &status));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamGetPriority(stream, &priority));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtStreamGetId(NULL, &id));
-    acl_ok(aclrtStreamGetId(stream, &id)); /* needs no context */
+    acl_ok(aclrtStreamGetId(stream, &id));                                 /* needs no context */
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(host)); /* the runtime checks the handle first */
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtCreateEvent(&e));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtRecordEvent(event, stream));
@@ -393,8 +395,8 @@ static void of_another_context(void **unused)
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtRecordEvent(e, stream));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtStreamWaitEvent(stream, event));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtMemsetAsync(memory, 8, 0, 8, stream));
-    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtMemcpyAsync(memory, 8, (char *)memory + 64, 8,
-                                                             ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    acl_expect(ACL_ERROR_RT_STREAM_CONTEXT,
+               aclrtMemcpyAsync(memory, 8, (char *)memory + 64, 8, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtStreamAbort(stream));
     acl_expect(ACL_ERROR_RT_STREAM_CONTEXT, aclrtDestroyStream(stream));
     acl_ok(aclrtDestroyEvent(e));

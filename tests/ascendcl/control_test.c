@@ -117,9 +117,9 @@ static void newer_and_older_kernels(void **unused)
         weir_ascendcl_kernel known;
         uint64_t newer;
     } kernel;
-    memset(&kernel, 0, sizeof kernel);
+    memset(&kernel, 0, sizeof(kernel));
     kernel.known = kernel_of(NULL, 0);
-    kernel.known.struct_size = sizeof kernel;
+    kernel.known.struct_size = sizeof(kernel);
     acl_ok(weir_ascendcl_launch(a, &kernel.known)); /* the unknown newer members are zero */
     kernel.newer = 1;
     acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, &kernel.known));
@@ -178,12 +178,12 @@ static void findings_are_counted_and_told(void **unused)
     assert_true(weir_ascendcl_finding_count(NULL) == before + 1);
     assert_int_equal(weir_ascendcl_finding_count("unordered"), 1);
     assert_int_equal(weir_ascendcl_finding_count("no such"), 0);
-    assert_true(weir_ascendcl_finding((size_t)before, text, sizeof text));
+    assert_true(weir_ascendcl_finding((size_t)before, text, sizeof(text)));
     assert_non_null(strstr(text, "the writer"));
     assert_non_null(strstr(text, "the reader"));
     assert_true(weir_ascendcl_finding((size_t)before, text, 8));
     assert_int_equal(strlen(text), 7);
-    assert_false(weir_ascendcl_finding((size_t)before + 1, text, sizeof text));
+    assert_false(weir_ascendcl_finding((size_t)before + 1, text, sizeof(text)));
     assert_string_equal(text, "");
     assert_true(weir_ascendcl_finding((size_t)before, NULL, 0));
 }
@@ -263,7 +263,7 @@ static void calls_and_bytes_are_counted(void **unused)
     weir_ascendcl_report(file);
     char text[4096];
     rewind(file);
-    const size_t length = fread(text, 1, sizeof text - 1, file);
+    const size_t length = fread(text, 1, sizeof(text) - 1, file);
     text[length] = '\0';
     (void)fclose(file);
     assert_non_null(strstr(text, "aclrtMalloc"));

@@ -57,7 +57,7 @@ static void a_rectangle_goes_there_and_back(void **unused)
     (void)unused;
     enum { WIDTH = 100, HEIGHT = 30, NARROW = 128 };
     unsigned char back[NARROW * HEIGHT];
-    memset(back, 0x11, sizeof back);
+    memset(back, 0x11, sizeof(back));
     acl_ok(aclrtMemcpy2d(device, PITCH, pageable, NARROW, WIDTH, HEIGHT, ACL_MEMCPY_HOST_TO_DEVICE));
     expect_rows(device, PITCH, pageable, NARROW, WIDTH, HEIGHT, 0xee);
     acl_ok(aclrtMemcpy2d(back, NARROW, device, PITCH, WIDTH, HEIGHT, ACL_MEMCPY_DEFAULT));
@@ -110,7 +110,7 @@ static void rectangles_that_are_none(void **unused)
 static aclrtMemcpyBatchAttr between(aclrtMemLocationType to, aclrtMemLocationType from)
 {
     aclrtMemcpyBatchAttr attribute;
-    memset(&attribute, 0, sizeof attribute);
+    memset(&attribute, 0, sizeof(attribute));
     attribute.dstLoc.type = to;
     attribute.srcLoc.type = from;
     return attribute;
@@ -241,15 +241,15 @@ static void words_are_set(void **unused)
     assert_int_equal(device[0], 0xee);
     acl_ok(aclrtMemsetD32(device + 4, SIZE - 4, 0x04030201, 3));
     static const unsigned char expected[] = {0xee, 0xee, 0xee, 0xee, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 0xee};
-    assert_memory_equal(device, expected, sizeof expected);
+    assert_memory_equal(device, expected, sizeof(expected));
     acl_ok(aclrtMemsetD32(pinned, SIZE, 0x04030201, 2));
     assert_memory_equal(pinned, expected + 4, 8);
 
     uint32_t *many = NULL; /* more than a chunk, and no multiple of a chunk */
     enum { WORDS = 50001 };
-    acl_ok(aclrtMalloc((void **)&many, (WORDS + 1) * sizeof *many, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMalloc((void **)&many, (WORDS + 1) * sizeof(*many), ACL_MEM_MALLOC_HUGE_FIRST));
     many[WORDS] = 5;
-    acl_ok(aclrtMemsetD32(many, WORDS * sizeof *many, 77, WORDS));
+    acl_ok(aclrtMemsetD32(many, WORDS * sizeof(*many), 77, WORDS));
     for (int i = 0; i < WORDS; i++) {
         assert_int_equal(many[i], 77);
     }

@@ -331,7 +331,7 @@ static void a_device_tells_of_its_memory_faults(void **unused)
 {
     (void)unused;
     static aclrtErrorInfo info; /* static: it has some kilobytes */
-    memset(&info, 0x55, sizeof info);
+    memset(&info, 0x55, sizeof(info));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetErrorVerbose(0, NULL));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetErrorVerbose(2, &info));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtGetErrorVerbose(-1, &info));

@@ -51,8 +51,7 @@ static bool works(void)
     void *memory = NULL;
     return aclrtMalloc(&memory, 100, ACL_MEM_MALLOC_NORMAL_ONLY) == ACL_SUCCESS &&
            (HAS_THREAD == 0 || aclrtLaunchHostFunc(stream, nothing, NULL) == ACL_SUCCESS) &&
-           aclrtSynchronizeStream(stream) == ACL_SUCCESS &&
-           aclrtFree(memory) == ACL_SUCCESS;
+           aclrtSynchronizeStream(stream) == ACL_SUCCESS && aclrtFree(memory) == ACL_SUCCESS;
 }
 
 /* Runs in the child. Returns its exit status. */

@@ -47,7 +47,7 @@ typedef struct setting {
 static aclError load_model(void *ctx)
 {
     setting *s = ctx;
-    return aclmdlLoadFromMem(NETWORK, sizeof NETWORK - 1, &s->id);
+    return aclmdlLoadFromMem(NETWORK, sizeof(NETWORK) - 1, &s->id);
 }
 
 static aclError execute_model(void *ctx)
@@ -91,7 +91,7 @@ static void models_body(void)
         OK(execute_model(&s));
         OK(aclrtSynchronizeStream(s.stream));
         image_read(&s.m, got);
-        CHECK(memcmp(wanted, got, sizeof got) == 0);
+        CHECK(memcmp(wanted, got, sizeof(got)) == 0);
         /* The wrapper and the entry are created anew each time. */
         OK(aclrtDestroyStream(s.stream));
         OK(aclrtCreateStream(&s.stream));
@@ -152,8 +152,7 @@ static void operators_body(void)
     uint64_t n = 0;
     OK(aclrtMalloc(&memory, 256, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtMemset(memory, 256, 0, 256));
-    operation o = {aclCreateTensorDesc(ACL_FLOAT, 1, dims, ACL_FORMAT_ND),
-                   aclCreateDataBuffer(memory, 256), NULL};
+    operation o = {aclCreateTensorDesc(ACL_FLOAT, 1, dims, ACL_FORMAT_ND), aclCreateDataBuffer(memory, 256), NULL};
     recorder *r = recorder_create(true);
     for (host_struck = true; host_struck;) {
         OK(aclrtCreateStream(&o.stream));

@@ -40,7 +40,7 @@ static char *pinned(size_t size)
 static aclrtMemLocationType place_of(const void *pointer)
 {
     aclrtPtrAttributes attributes;
-    memset(&attributes, 0xff, sizeof attributes);
+    memset(&attributes, 0xff, sizeof(attributes));
     acl_ok(aclrtPointerGetAttributes(pointer, &attributes));
     assert_int_equal(attributes.location.id, 0);
     for (size_t i = 0; i < 4; i++) {
@@ -84,7 +84,7 @@ static void a_configuration_has_two_attributes(void **unused)
 {
     (void)unused;
     aclrtMallocAttribute attributes[2];
-    memset(attributes, 0, sizeof attributes);
+    memset(attributes, 0, sizeof(attributes));
     aclrtMallocConfig config = {attributes, 2};
     void *p = NULL;
     attributes[0].attr = ACL_RT_MEM_ATTR_MODULE_ID;

@@ -41,7 +41,7 @@ static void a_device_has_facts(void **unused)
         {ACL_DEV_ATTR_NPU_ARCH, 2201},
     };
     int64_t value = -7;
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
         acl_ok(aclrtGetDeviceInfo(1, facts[i].attribute, &value));
         assert_true(value == facts[i].value);
     }
@@ -72,7 +72,7 @@ static void a_device_is_busy_while_it_works(void **unused)
 {
     (void)unused;
     aclrtUtilizationInfo rate;
-    memset(&rate, 0, sizeof rate);
+    memset(&rate, 0, sizeof(rate));
     acl_ok(aclrtGetDeviceUtilizationRate(0, &rate));
     assert_int_equal(rate.cubeUtilization, 0);
     assert_int_equal(rate.memoryUtilization, -1);
@@ -137,18 +137,18 @@ static void a_stream_is_made_by_a_configuration(void **unused)
 
     aclrtStreamConfigHandle *handle = aclrtCreateStreamConfigHandle();
     assert_non_null(handle);
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(NULL, ACL_RT_STREAM_FLAG, &flags, sizeof flags));
-    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, NULL, sizeof flags));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(NULL, ACL_RT_STREAM_FLAG, &flags, sizeof(flags)));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, NULL, sizeof(flags)));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, 2));
     acl_expect(ACL_ERROR_INVALID_PARAM,
-               aclrtSetStreamConfigOpt(handle, (aclrtStreamConfigAttr)4, &flags, sizeof flags));
+               aclrtSetStreamConfigOpt(handle, (aclrtStreamConfigAttr)4, &flags, sizeof(flags)));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_PRIORITY, &priority, 4));
     priority = 3;
-    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_PRIORITY, &priority, sizeof priority));
+    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_PRIORITY, &priority, sizeof(priority)));
     acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &(uint32_t){ACL_STREAM_HUGE}, 4));
-    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, sizeof flags));
-    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_WORK_ADDR_PTR, &area, sizeof area));
-    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_WORK_SIZE, &flags, sizeof flags));
+    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, sizeof(flags)));
+    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_WORK_ADDR_PTR, &area, sizeof(area)));
+    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_WORK_SIZE, &flags, sizeof(flags)));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateStreamV2(NULL, handle));
     acl_ok(aclrtCreateStreamV2(&stream, handle));
     acl_ok(aclrtStreamGetPriority(stream, &found));
@@ -157,7 +157,7 @@ static void a_stream_is_made_by_a_configuration(void **unused)
     assert_int_equal(found, ACL_STREAM_FAST_SYNC);
     acl_ok(aclrtDestroyStream(stream));
     flags = (size_t)1 << 40;
-    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, sizeof flags));
+    acl_ok(aclrtSetStreamConfigOpt(handle, ACL_RT_STREAM_FLAG, &flags, sizeof(flags)));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtCreateStreamV2(&stream, handle));
     acl_ok(aclrtCreateStreamV2(&stream, NULL));
     acl_ok(aclrtDestroyStream(stream));
@@ -179,7 +179,7 @@ static void what_is_not_simulated_says_so(void **unused)
     acl_expect(NO, aclrtBinaryGetFunction(binary, "add", &function));
     acl_expect(NO, aclrtBinaryUnLoad(binary));
     acl_expect(NO, aclrtKernelArgsInit(function, &arguments));
-    acl_expect(NO, aclrtKernelArgsAppend(arguments, &binary, sizeof binary, &parameter));
+    acl_expect(NO, aclrtKernelArgsAppend(arguments, &binary, sizeof(binary), &parameter));
     acl_expect(NO, aclrtKernelArgsFinalize(arguments));
     acl_expect(NO, aclrtLaunchKernelWithConfig(function, 1, NULL, NULL, arguments, NULL));
     acl_ok(aclrtCreateStream(&stream));
@@ -197,7 +197,7 @@ static void a_device_has_one_number(void **unused)
         aclrtGetLogicDevIdByUserDevId, aclrtGetUserDevIdByLogicDevId, aclrtGetLogicDevIdByPhyDevId,
         aclrtGetPhyDevIdByLogicDevId,  aclrtGetUserDevIdByPhyDevId,   aclrtGetPhyDevIdByUserDevId,
     };
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         int32_t other = -1;
         acl_ok(functions[i](1, &other));
         assert_int_equal(other, 1);

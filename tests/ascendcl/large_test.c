@@ -10,7 +10,7 @@
 static void check(char *p, char *other)
 {
     static const size_t at[] = {0, 4 * GIB - 4, 4 * GIB, SIZE - 8};
-    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
         const uint64_t sent = 0x1122334455667788u + i;
         uint64_t got = 0;
         acl_ok(aclrtMemcpy(p + at[i], 8, &sent, 8, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -25,7 +25,7 @@ static void every_kind_of_memory_is_64_bits_wide(void **unused)
     (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     aclrtStream stream = NULL;
     aclrtMemPool pool = NULL;

@@ -102,7 +102,7 @@ static void pools_are_strict_too(void **unused)
 {
     (void)unused;
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 8 * MIB;
     aclrtMemPool pool = NULL;
@@ -126,7 +126,7 @@ static void without_reuse_memory_waits_to_be_trimmed(void **unused)
 {
     (void)unused;
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 8 * MIB;
     aclrtMemPool pool = NULL;

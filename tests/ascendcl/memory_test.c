@@ -96,7 +96,7 @@ static void pages_are_huge_or_normal_by_policy_and_size(void **unused)
         {(aclrtMemMallocPolicy)0x1000, 2 * MIB, true}, /* a memory kind without a policy */
         {(aclrtMemMallocPolicy)0x1000, 36 << 10, false},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         void *memory = NULL;
         const size_t huge_before = total_of(ACL_HBM_MEM_NORMAL), normal_before = total_of(ACL_HBM_MEM_HUGE);
         acl_ok(aclrtMalloc(&memory, rows[i].size, rows[i].policy));
@@ -157,15 +157,15 @@ static void copies_go_every_way(void **unused)
     (void)unused;
     char from[256], to[256];
     char *a, *b;
-    for (size_t i = 0; i < sizeof from; i++) {
+    for (size_t i = 0; i < sizeof(from); i++) {
         from[i] = (char)i;
     }
     acl_ok(aclrtMalloc((void **)&a, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMalloc((void **)&b, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemcpy(a + 100, 256, from, 256, ACL_MEMCPY_HOST_TO_DEVICE)); /* into the middle */
-    acl_ok(aclrtMemcpy(b + 7, 256, a + 100, 256, ACL_MEMCPY_HOST_TO_HOST));   /* the runtime does not check the kind */
+    acl_ok(aclrtMemcpy(b + 7, 256, a + 100, 256, ACL_MEMCPY_HOST_TO_HOST));  /* the runtime does not check the kind */
     acl_ok(aclrtMemcpy(to, 256, b + 7, 256, ACL_MEMCPY_DEFAULT));
-    assert_memory_equal(from, to, sizeof to);
+    assert_memory_equal(from, to, sizeof(to));
     acl_ok(aclrtMemset(b, 4096, 0x1ff, 10));
     acl_ok(aclrtMemcpy(to, 256, b, 10, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal((unsigned char)to[9], 0xff);
@@ -196,7 +196,7 @@ static void pageable_memory_makes_a_copy_wait(void **unused)
     acl_ok(aclrtCreateStream(&stream));
     acl_ok(aclrtMalloc((void **)&memory, 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemsetAsync(memory, 4 * MIB, 3, 4 * MIB, stream));
-    acl_ok(aclrtMemcpyAsync(host, sizeof host, memory, sizeof host, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    acl_ok(aclrtMemcpyAsync(host, sizeof(host), memory, sizeof(host), ACL_MEMCPY_DEVICE_TO_HOST, stream));
     assert_int_equal(host[63], 3); /* complete when the call returns */
     acl_ok(aclrtStreamQuery(stream, &status));
     assert_int_equal(status, ACL_STREAM_STATUS_COMPLETE);

@@ -55,8 +55,8 @@ static void map_and_unmap(void *reserved)
     int value = 5, got = 0;
     THREAD_OK(aclrtMallocPhysical(&handle, PAGE, &prop, 0));
     THREAD_OK(aclrtMapMem(reserved, PAGE, 0, handle, 0));
-    THREAD_OK(aclrtMemcpy(reserved, sizeof value, &value, sizeof value, ACL_MEMCPY_HOST_TO_DEVICE));
-    THREAD_OK(aclrtMemcpy(&got, sizeof got, reserved, sizeof got, ACL_MEMCPY_DEVICE_TO_HOST));
+    THREAD_OK(aclrtMemcpy(reserved, sizeof(value), &value, sizeof(value), ACL_MEMCPY_HOST_TO_DEVICE));
+    THREAD_OK(aclrtMemcpy(&got, sizeof(got), reserved, sizeof(got), ACL_MEMCPY_DEVICE_TO_HOST));
     THREAD_OK(got == value ? ACL_SUCCESS : ACL_ERROR_FAILURE);
     THREAD_OK(aclrtFreePhysical(handle));
     THREAD_OK(aclrtUnmapMem(reserved));
@@ -103,7 +103,7 @@ static void two_threads_share_what_there_is(void **unused)
 {
     (void)unused;
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 128 * MIB;
     acl_ok(aclrtSetDevice(0));

@@ -49,7 +49,7 @@ static void synchronise(lane *lanes, int s)
     for (int i = 0; i < IMAGES; i++) {
         if (l->ran[i]) {
             image_read(&l->images[i], got);
-            CHECK(memcmp(got, wanted[last_model[s][i]][i], sizeof got) == 0);
+            CHECK(memcmp(got, wanted[last_model[s][i]][i], sizeof(got)) == 0);
             l->ran[i] = false;
         }
     }

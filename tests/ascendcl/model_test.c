@@ -35,7 +35,7 @@ static small small_create(void)
     small m = {0, aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, {NULL, NULL}};
     const size_t bytes = (size_t)256 * 256 * 3 * sizeof(float);
     CHECK(m.in != NULL && m.out != NULL);
-    OK(aclmdlLoadFromMem(SMALL, sizeof SMALL - 1, &m.id));
+    OK(aclmdlLoadFromMem(SMALL, sizeof(SMALL) - 1, &m.id));
     OK(aclrtMalloc(&m.in_memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtMemset(m.in_memory, bytes, 5, bytes));
     set_add(m.in, m.in_memory, bytes);
@@ -59,9 +59,9 @@ static void small_drop(small *m)
 static void small_read(const small *m, float out[SMALL_OUT])
 {
     float other[SMALL_OUT];
-    OK(aclrtMemcpy(out, sizeof other, m->out_memory[0], sizeof other, ACL_MEMCPY_DEVICE_TO_HOST));
-    OK(aclrtMemcpy(other, sizeof other, m->out_memory[1], sizeof other, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(memcmp(out, other, sizeof other) == 0);
+    OK(aclrtMemcpy(out, sizeof(other), m->out_memory[0], sizeof(other), ACL_MEMCPY_DEVICE_TO_HOST));
+    OK(aclrtMemcpy(other, sizeof(other), m->out_memory[1], sizeof(other), ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(memcmp(out, other, sizeof(other)) == 0);
 }
 
 /* --- the order of the callbacks --- */
@@ -76,7 +76,7 @@ static void contract_body(void)
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream)); /* no allocator is registered */
     OK(aclrtSynchronizeStream(stream));
     small_read(&m, own);
-    CHECK(memcmp(own, zero, sizeof own) != 0);
+    CHECK(memcmp(own, zero, sizeof(own)) != 0);
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     /* The execution is queued and has freed all its blocks before any of it has run. */
@@ -90,7 +90,7 @@ static void contract_body(void)
     CHECK(status == ACL_STREAM_STATUS_NOT_READY);
     OK(aclrtSynchronizeStream(stream));
     small_read(&m, registered);
-    CHECK(memcmp(own, registered, sizeof own) == 0);
+    CHECK(memcmp(own, registered, sizeof(own)) == 0);
     OK(aclrtAllocatorUnregister(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
@@ -112,8 +112,7 @@ static void page_body(void)
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    CHECK(r->sizes[0] ==
-          4096 * 4); /* 34 x 34 x 3 floats, 16 bytes after each channel, 4 at the end */
+    CHECK(r->sizes[0] == 4096 * 4); /* 34 x 34 x 3 floats, 16 bytes after each channel, 4 at the end */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
@@ -224,7 +223,7 @@ static void refused_body(void)
         OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
         OK(aclrtSynchronizeStream(stream));
         small_read(&m, again);
-        CHECK(memcmp(first, again, sizeof first) == 0);
+        CHECK(memcmp(first, again, sizeof(first)) == 0);
         r->no_address = true;
         CHECK(aclmdlExecuteAsync(m.id, m.in, m.out, stream) != ACL_SUCCESS);
         CHECK(r->live_bytes == 0);
@@ -303,7 +302,7 @@ static void spans_body(void)
     CHECK(r->allocs == first && r->frees == 0);
     OK(aclrtSynchronizeStream(stream));
     small_read(&m, kept);
-    CHECK(memcmp(own, kept, sizeof own) == 0);
+    CHECK(memcmp(own, kept, sizeof(own)) == 0);
     /* A larger input does not fit the kept memory. The allocator refuses, gets all its blocks back,
      * and is asked again. */
     set_shape(m.in, 3, 256, 256);
@@ -427,9 +426,8 @@ static void a_callback_may_leave(void **state)
 
 static const struct {
     int64_t width, height;
-} SIZES[] = {{224, 224}, {640, 480}, {480, 640}, {96, 64},
-             {320, 320}, {352, 288}, {416, 416}, {64, 96}};
-enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
+} SIZES[] = {{224, 224}, {640, 480}, {480, 640}, {96, 64}, {320, 320}, {352, 288}, {416, 416}, {64, 96}};
+enum { SIZE_COUNT = sizeof(SIZES) / sizeof(SIZES[0]) };
 
 static void sizes_body(void)
 {
@@ -447,11 +445,11 @@ static void sizes_body(void)
             OK(aclmdlExecuteAsync(id, m.in, m.out, plain));
             OK(aclrtSynchronizeStream(plain));
             image_read(&m, own);
-            OK(aclrtMemset(m.out_memory, sizeof own, 0, sizeof own));
+            OK(aclrtMemset(m.out_memory, sizeof(own), 0, sizeof(own)));
             OK(aclmdlExecuteAsync(id, m.in, m.out, stream));
             OK(aclrtSynchronizeStream(stream));
             image_read(&m, other);
-            CHECK(memcmp(own, other, sizeof own) == 0);
+            CHECK(memcmp(own, other, sizeof(own)) == 0);
             aclTensorDesc *desc = aclmdlGetDatasetTensorDesc(m.out, 0);
             CHECK(desc != NULL && aclGetTensorDescElementCount(desc) == IMAGE_OUT &&
                   aclGetTensorDescNumDims(desc) == 2);
@@ -494,7 +492,7 @@ static void advice_body(void)
     CHECK(r->live_bytes == 0);
     OK(aclrtSynchronizeStream(stream));
     small_read(&m, out[1]);
-    CHECK(memcmp(out[0], out[1], sizeof out[0]) == 0);
+    CHECK(memcmp(out[0], out[1], sizeof(out[0])) == 0);
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
     small_drop(&m);
@@ -557,7 +555,7 @@ static void threads_body(void)
         workers[i] = (worker){.id = load(names[i]), .offset = i * 3};
         OK(aclrtCreateStream(&workers[i].stream));
         (void)work(&workers[i]); /* one after the other, with the runtime's own memory */
-        memcpy(wanted[i], workers[i].out, sizeof wanted[i]);
+        memcpy(wanted[i], workers[i].out, sizeof(wanted[i]));
         r[i]->waits = r[i]->shared = true;
         OK(aclrtAllocatorRegister(workers[i].stream, r[sharing ? 0 : i]->desc));
     }
@@ -570,8 +568,8 @@ static void threads_body(void)
     CHECK(!sharing || r[0]->most_inside == 2); /* called concurrently */
     CHECK(sharing || weir_ascendcl_warning_count(NULL) == 0);
     CHECK((weir_ascendcl_warning_count("one allocator object") > 0) == sharing);
-    CHECK(sharing || memcmp(wanted[0], workers[0].out, sizeof wanted[0]) == 0);
-    CHECK(sharing || memcmp(wanted[1], workers[1].out, sizeof wanted[1]) == 0);
+    CHECK(sharing || memcmp(wanted[0], workers[0].out, sizeof(wanted[0])) == 0);
+    CHECK(sharing || memcmp(wanted[1], workers[1].out, sizeof(wanted[1])) == 0);
     for (int i = 0; i < 2; i++) {
         OK(aclrtAllocatorUnregister(workers[i].stream));
         OK(aclrtDestroyStream(workers[i].stream));
@@ -623,9 +621,7 @@ static void gives_back_body(void)
 static void memory_given_back_early_is_found(void **state)
 {
     (void)state;
-    acl_environment(
-        "COSTS",
-        "region_free=0,region_free_per_mib=0"); /* no work is over when its memory is freed */
+    acl_environment("COSTS", "region_free=0,region_free_per_mib=0"); /* no work is over when its memory is freed */
     scenario(gives_back_body);
     (void)unsetenv("WEIR_ASCENDCL_COSTS");
     report_has("region returned while work on it is pending");
@@ -646,16 +642,14 @@ static void refusals_body(void)
     GIVES(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, aclmdlLoadFromFile("/no/such/file", &id));
     CHECK(strstr(aclGetRecentErrMsg(), "/no/such/file: No such file") != NULL);
     GIVES(ACL_ERROR_GE_PARAM_INVALID, aclmdlLoadFromMem("7767517\n1 1\nFoo a 0 1 b\n", 23, &id));
-    CHECK(strstr(aclGetRecentErrMsg(),
-                 "(memory):3: layer \"a\": the type \"Foo\" is not simulated") != NULL);
+    CHECK(strstr(aclGetRecentErrMsg(), "(memory):3: layer \"a\": the type \"Foo\" is not simulated") != NULL);
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlLoadFromMem(SMALL, 0, &id));
     CHECK(id == 77);
     GIVES(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, aclmdlExecuteAsync(4711, m.in, m.out, stream));
     GIVES(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, aclmdlUnload(4711));
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, NULL, m.out, stream));
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, NULL, stream));
-    GIVES(ACL_ERROR_INVALID_PARAM,
-          aclmdlExecuteAsync(m.id, m.out, m.in, stream)); /* one output is missing */
+    GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.out, m.in, stream)); /* one output is missing */
     CHECK(aclmdlExecuteAsync(m.id, m.in, m.out, (aclrtStream)host) != ACL_SUCCESS);
     set_shape(m.in, 4, 32, 32); /* channels are fixed */
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(m.id, m.in, m.out, stream));
@@ -705,17 +699,12 @@ static void describes_body(void)
     OK(aclmdlGetDesc(desc, id)); /* reads the description anew */
     CHECK(aclmdlGetNumInputs(desc) == 1 && aclmdlGetNumOutputs(desc) == 1);
     OK(aclmdlGetInputDims(desc, 0, &dims));
-    CHECK(dims.dimCount == 4 && dims.dims[0] == 1 && dims.dims[1] == 3 && dims.dims[2] == -1 &&
-          dims.dims[3] == -1);
-    CHECK(strcmp(dims.name, "data") == 0 &&
-          strcmp(aclmdlGetInputNameByIndex(desc, 0), "data") == 0);
+    CHECK(dims.dimCount == 4 && dims.dims[0] == 1 && dims.dims[1] == 3 && dims.dims[2] == -1 && dims.dims[3] == -1);
+    CHECK(strcmp(dims.name, "data") == 0 && strcmp(aclmdlGetInputNameByIndex(desc, 0), "data") == 0);
     OK(aclmdlGetOutputDims(desc, 0, &dims));
-    CHECK(dims.dimCount == 2 && dims.dims[1] == 1000 &&
-          strcmp(aclmdlGetOutputNameByIndex(desc, 0), "prob") == 0);
-    CHECK(aclmdlGetInputSizeByIndex(desc, 0) == 224 * 224 * 3 * 4 &&
-          aclmdlGetOutputSizeByIndex(desc, 0) == 4000);
-    CHECK(aclmdlGetInputDataType(desc, 0) == ACL_FLOAT &&
-          aclmdlGetOutputDataType(desc, 1) == ACL_DT_UNDEFINED);
+    CHECK(dims.dimCount == 2 && dims.dims[1] == 1000 && strcmp(aclmdlGetOutputNameByIndex(desc, 0), "prob") == 0);
+    CHECK(aclmdlGetInputSizeByIndex(desc, 0) == 224 * 224 * 3 * 4 && aclmdlGetOutputSizeByIndex(desc, 0) == 4000);
+    CHECK(aclmdlGetInputDataType(desc, 0) == ACL_FLOAT && aclmdlGetOutputDataType(desc, 1) == ACL_DT_UNDEFINED);
     OK(aclmdlGetInputIndexByName(desc, "data", &index));
     CHECK(index == 0);
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlGetInputIndexByName(desc, "prob", &index));

@@ -76,7 +76,7 @@ static inline uint32_t load(const char *name)
 {
     char path[1024];
     uint32_t id = 0;
-    (void)snprintf(path, sizeof path, "%s/%s.param", WEIR_NETWORKS_DIR, name);
+    (void)snprintf(path, sizeof(path), "%s/%s.param", WEIR_NETWORKS_DIR, name);
     OK(aclmdlLoadFromFile(path, &id));
     return id;
 }

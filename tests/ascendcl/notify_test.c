@@ -118,7 +118,7 @@ static void a_wait_compares_in_four_ways(void **unused)
         {ACL_STREAM_WAIT_VALUE_AND, 8, 5, 4},
         {ACL_STREAM_WAIT_VALUE_NOR, 0xffffffffffffff00u, 0xff, 0xf0},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         acl_ok(aclrtValueWrite(word, cases[i].before, 0, b));
         acl_ok(aclrtSynchronizeStream(b));
         acl_ok(aclrtValueWait(word, cases[i].value, cases[i].how, a));
@@ -173,8 +173,8 @@ static void many_words_and_their_memory_come_and_go(void **unused)
     enum { WORDS = 600 };
     for (int round = 0; round < 3; round++) {
         uint64_t *words = NULL;
-        acl_ok(aclrtMalloc((void **)&words, WORDS * sizeof *words, ACL_MEM_MALLOC_HUGE_FIRST));
-        acl_ok(aclrtMemset(words, WORDS * sizeof *words, 0, WORDS * sizeof *words));
+        acl_ok(aclrtMalloc((void **)&words, WORDS * sizeof(*words), ACL_MEM_MALLOC_HUGE_FIRST));
+        acl_ok(aclrtMemset(words, WORDS * sizeof(*words), 0, WORDS * sizeof(*words)));
         for (uint64_t i = 0; i < WORDS; i++) {
             acl_ok(aclrtValueWait(&words[i], i + 1, ACL_STREAM_WAIT_VALUE_EQ, b));
         }
@@ -193,7 +193,7 @@ static void a_copy_ends_a_wait_as_well(void **unused)
     const uint64_t one = 1;
     acl_ok(aclrtValueWait(word, 1, ACL_STREAM_WAIT_VALUE_EQ, a));
     assert_false(is_complete(a));
-    acl_ok(aclrtMemcpy(word, sizeof one, &one, sizeof one, ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_ok(aclrtMemcpy(word, sizeof(one), &one, sizeof(one), ACL_MEMCPY_HOST_TO_DEVICE));
     acl_ok(aclrtSynchronizeStream(a));
 }
 
@@ -387,7 +387,7 @@ static void a_word_of_a_pool_may_lose_its_memory(void **unused)
 {
     (void)unused;
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED;
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 64 << 20;

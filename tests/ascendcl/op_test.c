@@ -69,16 +69,15 @@ static double value_at(const tensor *t, size_t i)
 {
     char raw[8] = {0};
     const size_t bytes = type_bytes(t->type);
-    OK(aclrtMemcpy(raw, sizeof raw, (char *)t->memory + i * bytes, bytes,
-                   ACL_MEMCPY_DEVICE_TO_HOST));
+    OK(aclrtMemcpy(raw, sizeof(raw), (char *)t->memory + i * bytes, bytes, ACL_MEMCPY_DEVICE_TO_HOST));
     if (t->type == ACL_FLOAT) {
         float f;
-        memcpy(&f, raw, sizeof f);
+        memcpy(&f, raw, sizeof(f));
         return f;
     }
     if (t->type == ACL_FLOAT16) {
         aclFloat16 half;
-        memcpy(&half, raw, sizeof half);
+        memcpy(&half, raw, sizeof(half));
         return aclFloat16ToFloat(half);
     }
     int32_t number = 0;
@@ -97,13 +96,11 @@ static void same(const tensor *t, const double *wanted, double tolerance)
     }
 }
 
-static aclError execute(const char *name, tensor *a, tensor *b, tensor *out, aclopAttr *attr,
-                        aclrtStream stream)
+static aclError execute(const char *name, tensor *a, tensor *b, tensor *out, aclopAttr *attr, aclrtStream stream)
 {
     aclTensorDesc *in_desc[2] = {a->desc, b != NULL ? b->desc : NULL};
     aclDataBuffer *in[2] = {a->buffer, b != NULL ? b->buffer : NULL};
-    return aclopExecuteV2(name, b != NULL ? 2 : 1, in_desc, in, 1, &out->desc, &out->buffer, attr,
-                          stream);
+    return aclopExecuteV2(name, b != NULL ? 2 : 1, in_desc, in, 1, &out->desc, &out->buffer, attr, stream);
 }
 
 static void fill(double *values, size_t count, unsigned seed)
@@ -136,11 +133,9 @@ static void elementwise_body(void)
                 if (types[ty] == ACL_INT32) {
                     a[i] = trunc(a[i]);
                 }
-                const double y = types[ty] == ACL_INT32
-                                     ? (b[i % 4] = trunc(b[i % 4]) == 0 ? 3 : trunc(b[i % 4]))
-                                     : b[i % 4];
-                const double r[] = {a[i] + y, a[i] - y,      a[i] * y,
-                                    a[i] / y, fmax(a[i], y), fmin(a[i], y)};
+                const double y =
+                    types[ty] == ACL_INT32 ? (b[i % 4] = trunc(b[i % 4]) == 0 ? 3 : trunc(b[i % 4])) : b[i % 4];
+                const double r[] = {a[i] + y, a[i] - y, a[i] * y, a[i] / y, fmax(a[i], y), fmin(a[i], y)};
                 c[i] = types[ty] == ACL_INT32 ? trunc(r[n]) : r[n];
             }
             tensor x = make(types[ty], 3, (const int64_t[]){2, 3, 4}, a),
@@ -172,8 +167,7 @@ static void broadcast_body(void)
 {
     const double a[] = {1, 2, 3}, b[] = {10, 20, 30, 40};
     const double c[] = {11, 21, 31, 41, 12, 22, 32, 42, 13, 23, 33, 43};
-    tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 1}, a),
-           y = make(ACL_FLOAT, 2, (const int64_t[]){1, 4}, b);
+    tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 1}, a), y = make(ACL_FLOAT, 2, (const int64_t[]){1, 4}, b);
     tensor z = make(ACL_FLOAT, 1, (const int64_t[]){12}, NULL);
     OK(execute("Add", &x, &y, &z, NULL, NULL)); /* on the default stream */
     OK(aclrtSynchronizeStream(NULL));
@@ -214,10 +208,8 @@ static void matrix_body(void)
     }
     for (size_t ty = 0; ty < 2; ty++) {
         for (int turn = 0; turn < 4; turn++) {
-            const int64_t da[2] = {turn & 1 ? K : M, turn & 1 ? M : K},
-                          db[2] = {turn & 2 ? N : K, turn & 2 ? K : N};
-            tensor x = make(types[ty], 2, da, turn & 1 ? at : a),
-                   y = make(types[ty], 2, db, turn & 2 ? bt : b);
+            const int64_t da[2] = {turn & 1 ? K : M, turn & 1 ? M : K}, db[2] = {turn & 2 ? N : K, turn & 2 ? K : N};
+            tensor x = make(types[ty], 2, da, turn & 1 ? at : a), y = make(types[ty], 2, db, turn & 2 ? bt : b);
             tensor z = make(types[ty], 2, (const int64_t[]){M, N}, NULL);
             aclopAttr *attr = aclopCreateAttr();
             CHECK(attr != NULL);
@@ -258,12 +250,7 @@ static void softmax_body(void)
     for (size_t ty = 0; ty < 2; ty++) {
         for (int axis = -1; axis < 3; axis++) {
             double a[24], c[24];
-            const size_t inner = axis == 0   ? 12
-                                 : axis == 1 ? 4
-                                             : 1,
-                         along = axis == 0   ? 2
-                                 : axis == 1 ? 3
-                                             : 4;
+            const size_t inner = axis == 0 ? 12 : axis == 1 ? 4 : 1, along = axis == 0 ? 2 : axis == 1 ? 3 : 4;
             fill(a, 24, 11);
             a[3] = 100; /* the exponential alone would overflow */
             for (size_t i = 0; i < 24; i++) {
@@ -310,16 +297,13 @@ static void cast_body(void)
     const double int32[] = {0, 1, -1, 2, -2, 300, -300, 65504, 2147483647.0};
     const double int8[] = {0, 1, -1, 2, -2, 127, -128, 127, 127};
     tensor x = make(ACL_FLOAT, 1, (const int64_t[]){9}, a);
-    tensor h = make(ACL_FLOAT16, 1, (const int64_t[]){9}, NULL),
-           i = make(ACL_INT32, 1, (const int64_t[]){9}, NULL);
-    tensor b = make(ACL_INT8, 1, (const int64_t[]){9}, NULL),
-           back = make(ACL_FLOAT, 1, (const int64_t[]){9}, NULL);
+    tensor h = make(ACL_FLOAT16, 1, (const int64_t[]){9}, NULL), i = make(ACL_INT32, 1, (const int64_t[]){9}, NULL);
+    tensor b = make(ACL_INT8, 1, (const int64_t[]){9}, NULL), back = make(ACL_FLOAT, 1, (const int64_t[]){9}, NULL);
     aclopAttr *attr = aclopCreateAttr();
     CHECK(attr != NULL);
     OK(aclopSetAttrDataType(attr, "dst_type", ACL_FLOAT16));
     OK(execute("Cast", &x, NULL, &h, attr, NULL));
-    GIVES(ACL_ERROR_GE_SHAPE_INVALID,
-          execute("Cast", &x, NULL, &i, attr, NULL)); /* dst_type names another type */
+    GIVES(ACL_ERROR_GE_SHAPE_INVALID, execute("Cast", &x, NULL, &i, attr, NULL)); /* dst_type names another type */
     OK(execute("Cast", &x, NULL, &i, NULL, NULL));
     OK(execute("Cast", &x, NULL, &b, NULL, NULL));
     OK(execute("Cast", &h, NULL, &back, NULL, NULL));
@@ -349,16 +333,13 @@ static void cast(void **state)
 static void refusals_body(void)
 {
     double v[12] = {1};
-    tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, v),
-           y = make(ACL_FLOAT, 2, (const int64_t[]){3, 3}, v);
-    tensor h = make(ACL_FLOAT16, 2, (const int64_t[]){3, 4}, v),
-           z = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, NULL);
+    tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, v), y = make(ACL_FLOAT, 2, (const int64_t[]){3, 3}, v);
+    tensor h = make(ACL_FLOAT16, 2, (const int64_t[]){3, 4}, v), z = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, NULL);
     recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
-    GIVES(ACL_ERROR_INVALID_PARAM,
-          aclopExecuteV2(NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, stream));
+    GIVES(ACL_ERROR_INVALID_PARAM, aclopExecuteV2(NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, stream));
     GIVES(ACL_ERROR_OP_NOT_FOUND, execute("Ad", &x, &x, &z, NULL, stream));
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, NULL, &z, NULL, stream));
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Softmax", &x, &x, &z, NULL, stream));
@@ -369,7 +350,7 @@ static void refusals_body(void)
     CHECK(execute("MatMul", &y, &x, &z, NULL, (aclrtStream)0x10) != ACL_SUCCESS);
     OK(aclUpdateDataBuffer(z.buffer, z.memory, 47)); /* one byte too small */
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, &x, &z, NULL, stream));
-    OK(aclUpdateDataBuffer(z.buffer, v, sizeof v)); /* host memory */
+    OK(aclUpdateDataBuffer(z.buffer, v, sizeof(v))); /* host memory */
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, &x, &z, NULL, stream));
     OK(aclUpdateDataBuffer(z.buffer, NULL, 48));
     GIVES(ACL_ERROR_INVALID_PARAM, execute("Add", &x, &x, &z, NULL, stream));
@@ -408,8 +389,8 @@ static void exact_body(void)
     CHECK(r->allocs == 2 && r->frees == 2 && r->advises == 0 && r->sizes[1] == 120);
     CHECK(r->sizes[0] % 65536 != 0);
     const size_t workspace = r->sizes[0];
-    OK(aclopCompileAndExecuteV2("Softmax", 1, &x.desc, &x.buffer, 1, &z.desc, &z.buffer, NULL,
-                                ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, stream));
+    OK(aclopCompileAndExecuteV2("Softmax", 1, &x.desc, &x.buffer, 1, &z.desc, &z.buffer, NULL, ACL_ENGINE_SYS,
+                                ACL_COMPILE_SYS, NULL, stream));
     CHECK(r->allocs == 4 && r->frees == 4 && r->sizes[2] == workspace + 64 && r->sizes[3] == 120);
     /* Without a registration the runtime uses its own memory. */
     OK(aclrtSynchronizeStream(stream));
@@ -484,8 +465,7 @@ static void out_of_memory_body(void)
 {
     double v[4] = {1, 2, 3, 4};
     const double twice[4] = {2, 4, 6, 8};
-    tensor x = make(ACL_FLOAT16, 1, (const int64_t[]){4}, v),
-           z = make(ACL_FLOAT16, 1, (const int64_t[]){4}, NULL);
+    tensor x = make(ACL_FLOAT16, 1, (const int64_t[]){4}, v), z = make(ACL_FLOAT16, 1, (const int64_t[]){4}, NULL);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     for (uint64_t n = 1; n <= 2; n++) {

@@ -46,7 +46,7 @@ static void touch(int device, void *memory)
 {
     void *own = memory_of(device);
     const weir_ascendcl_range ranges[] = {{own, SIZE, false}, {memory, SIZE, true}};
-    weir_ascendcl_kernel kernel = {.struct_size = sizeof kernel, .tag = "kernel", .ranges = ranges, .range_count = 2};
+    weir_ascendcl_kernel kernel = {.struct_size = sizeof(kernel), .tag = "kernel", .ranges = ranges, .range_count = 2};
     acl_ok(weir_ascendcl_launch(streams[device], &kernel));
     acl_ok(aclrtSynchronizeStream(streams[device]));
     acl_ok(aclrtFree(own));
@@ -78,7 +78,7 @@ static void a_kernel_needs_peer_access_in_its_direction(void **unused)
     touch(1, memory);
     expect_found(1);
     char text[512] = "";
-    assert_true(weir_ascendcl_finding((size_t)found - 1, text, sizeof text));
+    assert_true(weir_ascendcl_finding((size_t)found - 1, text, sizeof(text)));
     assert_non_null(strstr(text, "kernel \"kernel\" on stream"));
     assert_non_null(strstr(text, "the work is device 1's, the memory device 0's, and there is no peer access"));
     assert_string_equal(weir_ascendcl_finding_kind((size_t)found - 1), "foreign_memory");
@@ -119,8 +119,8 @@ static void copies_need_peer_access_in_one_direction(void **unused)
     }
     /* A blocking copy finds memory by its address, whichever device is current. */
     acl_ok(aclrtSetCurrentContext(contexts[1]));
-    acl_ok(aclrtMemcpy(from, SIZE, host, sizeof host, ACL_MEMCPY_HOST_TO_DEVICE));
-    acl_ok(aclrtMemcpy(host, sizeof host, from, sizeof host, ACL_MEMCPY_DEVICE_TO_HOST));
+    acl_ok(aclrtMemcpy(from, SIZE, host, sizeof(host), ACL_MEMCPY_HOST_TO_DEVICE));
+    acl_ok(aclrtMemcpy(host, sizeof(host), from, sizeof(host), ACL_MEMCPY_DEVICE_TO_HOST));
     acl_ok(aclrtMemset(from, SIZE, 1, SIZE));
     expect_found(0);
     acl_ok(aclrtMemsetAsync(from, SIZE, 1, SIZE, streams[1])); /* a task of device 1 */
@@ -135,7 +135,8 @@ static void a_mapping_is_open_to_whom_it_was_opened(void **unused)
     (void)unused;
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     const aclrtPhysicalMemProp on_host = {.memAttr = ACL_MEM_NORMAL, .location = {0, ACL_MEM_LOCATION_TYPE_HOST}};
-    aclrtMemAccessDesc access = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE, .location = {1, ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtMemAccessDesc access = {.flags = ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+                                 .location = {1, ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtDrvMemHandle handle = NULL;
     aclrtDrvMemHandle host_handle = NULL;
     void *memory = NULL;
@@ -194,7 +195,7 @@ static void an_imported_key_may_open_the_memory(void **unused)
     void *memory = memory_of(0);
     void *imported = NULL;
     char key[65] = "";
-    acl_ok(aclrtIpcMemGetExportKey(memory, SIZE, key, sizeof key, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+    acl_ok(aclrtIpcMemGetExportKey(memory, SIZE, key, sizeof(key), ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
     acl_ok(aclrtSetCurrentContext(contexts[1]));
     acl_ok(aclrtIpcMemImportByKey(&imported, key, 0));
     touch(1, imported);

@@ -52,8 +52,7 @@ static inline recorded *recorder_find(recorder *r, size_t size)
     for (size_t i = r->free_count; i-- > 0;) {
         recorded *block = &r->blocks[r->free_stack[i]];
         if (block->size == size) {
-            memmove(&r->free_stack[i], &r->free_stack[i + 1],
-                    (r->free_count - i - 1) * sizeof r->free_stack[0]);
+            memmove(&r->free_stack[i], &r->free_stack[i + 1], (r->free_count - i - 1) * sizeof(r->free_stack[0]));
             r->free_count--;
             return block;
         }
@@ -92,8 +91,7 @@ static inline void *recorder_take(recorder *r, size_t size)
     const uint64_t request = r->allocs + r->advises;
     CHECK(r->expected == NULL || r->shared); /* the address of the block before was asked for */
     CHECK(size > 0);
-    const bool refused =
-        request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
+    const bool refused = request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
     r->refused_after_syncs += r->last_refused;
     r->last_refused = refused;
     if (refused) {
@@ -171,7 +169,7 @@ static inline void recorder_free(aclrtAllocator allocator, aclrtAllocatorBlock h
 
 static inline recorder *recorder_create(bool with_advise)
 {
-    recorder *r = calloc(1, sizeof *r);
+    recorder *r = calloc(1, sizeof(*r));
     CHECK(r != NULL);
     CHECK(pthread_mutex_init(&r->lock, NULL) == 0);
     r->desc = aclrtAllocatorCreateDesc();

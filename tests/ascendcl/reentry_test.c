@@ -94,8 +94,8 @@ static void execute(deed chosen)
     aclDataBuffer *data = aclCreateDataBuffer(memory, 4096);
     (void)alarm(60); /* ends the program if it hangs */
     for (int i = 0; i < 3; i++) {
-        const aclError error = aclopExecuteV2("Add", 2, (aclTensorDesc *[]){x, x}, (aclDataBuffer *[]){data, data}, 1, &x,
-                                              &data, NULL, stream);
+        const aclError error = aclopExecuteV2("Add", 2, (aclTensorDesc *[]){x, x}, (aclDataBuffer *[]){data, data}, 1,
+                                              &x, &data, NULL, stream);
         assert_true(error == ACL_SUCCESS || chosen >= DESTROY);
     }
     (void)alarm(0);

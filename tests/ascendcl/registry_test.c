@@ -50,14 +50,14 @@ typedef void (*function)(void);
 static function as_function(void *word)
 {
     function f = NULL;
-    memcpy(&f, &word, sizeof f);
+    memcpy(&f, &word, sizeof(f));
     return f;
 }
 
 static void *as_word(function f)
 {
     void *word = NULL;
-    memcpy(&word, &f, sizeof word);
+    memcpy(&word, &f, sizeof(word));
     return word;
 }
 
@@ -66,8 +66,8 @@ static void make(model_desc *d)
     if (d->handle == NULL) {
         d->handle = aclrtAllocatorCreateDesc();
         assert_non_null(d->handle);
-        memset(d->words, 0, sizeof d->words);
-        assert_memory_equal(d->handle, d->words, sizeof d->words); /* every word is defined */
+        memset(d->words, 0, sizeof(d->words));
+        assert_memory_equal(d->handle, d->words, sizeof(d->words)); /* every word is defined */
     }
 }
 
@@ -112,7 +112,7 @@ static void write_directly(model_desc *d)
         const uint32_t which = any(WORDS);
         void *word = any_word();
         d->words[which] = word;
-        memcpy((char *)d->handle + which * sizeof(void *), &word, sizeof word);
+        memcpy((char *)d->handle + which * sizeof(void *), &word, sizeof(word));
     }
 }
 
@@ -125,7 +125,7 @@ static void register_one(uint32_t s, const model_desc *d)
     if (good) {
         streams[s].there = true;
         streams[s].desc = d->handle;
-        memcpy(streams[s].words, d->words, sizeof d->words);
+        memcpy(streams[s].words, d->words, sizeof(d->words));
     }
 }
 

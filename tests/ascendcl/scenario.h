@@ -12,20 +12,20 @@
 #include <unistd.h>
 
 /* For use in a body: there cmocka's own checks would continue with the next test. */
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            _exit(1);                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                      \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
     } while (0)
-#define GIVES(code, call)                                                                          \
-    do {                                                                                           \
-        const int gives_ = (int)(call);                                                            \
-        if (gives_ != (int)(code)) {                                                               \
-            (void)fprintf(stderr, "%s:%d: %s is %d\n", __FILE__, __LINE__, #call, gives_);         \
-            _exit(1);                                                                              \
-        }                                                                                          \
+#define GIVES(code, call)                                                                                              \
+    do {                                                                                                               \
+        const int gives_ = (int)(call);                                                                                \
+        if (gives_ != (int)(code)) {                                                                                   \
+            (void)fprintf(stderr, "%s:%d: %s is %d\n", __FILE__, __LINE__, #call, gives_);                             \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
     } while (0)
 #define OK(call) GIVES(ACL_SUCCESS, call)
 
@@ -48,7 +48,7 @@ static inline void scenario(void (*body)(void))
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
-    const ssize_t got = read(file, scenario_report, sizeof scenario_report - 1);
+    const ssize_t got = read(file, scenario_report, sizeof(scenario_report) - 1);
     (void)close(file);
     (void)unlink(path);
     scenario_report[got > 0 ? got : 0] = '\0';

@@ -47,8 +47,7 @@ static void a_handle_is_exported_once_and_not_imported_here(void **unused)
     acl_expect(invalid, aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_POSIX, 0, &name));
     acl_expect(invalid, aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, NULL));
     acl_expect(refused, aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 2, &name));
-    acl_expect(ACL_ERROR_RT_INVALID_HANDLE,
-               aclrtMemExportToShareableHandle(&pid, ACL_MEM_HANDLE_TYPE_NONE, 0, &name));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemExportToShareableHandle(&pid, ACL_MEM_HANDLE_TYPE_NONE, 0, &name));
     acl_expect(refused, aclrtMemSetPidToShareableHandle(1234567, &pid, 1));
     acl_ok(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &name));
     acl_expect(refused, aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &name));
@@ -59,7 +58,7 @@ static void a_handle_is_exported_once_and_not_imported_here(void **unused)
     acl_expect(invalid, aclrtMemImportFromShareableHandle(name, 0, NULL));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtMemImportFromShareableHandle(name, 2, &got));
     aclrtMemFabricHandle fabric;
-    memset(&fabric, 0xff, sizeof fabric);
+    memset(&fabric, 0xff, sizeof(fabric));
     acl_expect(refused, aclrtMemExportToShareableHandleV2(second, 0, (aclrtMemSharedHandleType)3, &fabric));
     acl_ok(aclrtMemExportToShareableHandleV2(second, 1, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &fabric));
     assert_int_equal(fabric.data[127], 0);

@@ -66,7 +66,8 @@ static void look_at(int pool)
 
 static void use(block *b, int stream)
 {
-    acl_ok(aclrtMemsetAsync(b->address, b->size, 1, 1 + draw((uint32_t)(b->size < MIB ? b->size : MIB)), w.stream[stream]));
+    acl_ok(aclrtMemsetAsync(b->address, b->size, 1, 1 + draw((uint32_t)(b->size < MIB ? b->size : MIB)),
+                            w.stream[stream]));
 }
 
 static bool allocate(block *b, int pool, int stream, size_t size)
@@ -184,7 +185,7 @@ static void one_step(void)
 
 static void begin(uint64_t seed)
 {
-    memset(&w, 0, sizeof w);
+    memset(&w, 0, sizeof(w));
     random_state = seed;
     for (int i = 0; i < STREAMS; i++) {
         acl_ok(aclrtCreateStream(&w.stream[i]));
@@ -194,7 +195,7 @@ static void begin(uint64_t seed)
     }
     for (int i = 0; i < POOLS; i++) {
         aclrtMemPoolProps props;
-        memset(&props, 0, sizeof props);
+        memset(&props, 0, sizeof(props));
         props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
         props.maxSize = most[i];
         acl_ok(aclrtMemPoolCreate(&w.pool[i], &props));
@@ -269,8 +270,7 @@ static void rounds_repeat_without_growth(void **unused)
     for (uint64_t seed = 1; seed <= 10; seed++) {
         uint64_t first = 0;
         begin(seed);
-        acl_ok(aclrtMemPoolSetAttr(w.pool[0], ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD,
-                                   (void *)&(uint64_t){UINT64_MAX}));
+        acl_ok(aclrtMemPoolSetAttr(w.pool[0], ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, (void *)&(uint64_t){UINT64_MAX}));
         for (int round = 0; round < 10; round++) {
             random_state = seed;
             for (int step = 0; step < 100; step++) {

@@ -13,7 +13,7 @@ static char *scratch; /* memory for work that keeps streams busy */
 static aclrtMemPool pool_of(size_t most)
 {
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = most;
     aclrtMemPool pool = NULL;
@@ -67,8 +67,10 @@ static void give(void *pointer, aclrtStream stream)
 /* Keeps the stream busy for 16 ms of device time: main sets the price of a memset. */
 static void keep_busy(aclrtStream stream)
 {
-    acl_ok(aclrtMemsetAsync(scratch + (stream == a ? 0 : stream == b ? 16 * MIB : 32 * MIB), 16 * MIB, 0, 16 * MIB,
-                            stream));
+    acl_ok(aclrtMemsetAsync(scratch + (stream == a   ? 0
+                                       : stream == b ? 16 * MIB
+                                                     : 32 * MIB),
+                            16 * MIB, 0, 16 * MIB, stream));
 }
 
 static bool is_busy(aclrtStream stream)
@@ -117,7 +119,7 @@ static void creating_checks_its_properties(void **unused)
     (void)unused;
     aclrtMemPoolProps props, good;
     aclrtMemPool pool = NULL;
-    memset(&good, 0, sizeof good);
+    memset(&good, 0, sizeof(good));
     good.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(NULL, &good));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolCreate(&pool, NULL));
@@ -178,8 +180,7 @@ static void attributes_have_widths_and_rules(void **unused)
     acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
     acl_ok(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
     value = 1;
-    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR,
-               aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, (aclrtMemPoolAttr)9, &value));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)0, &value));
@@ -704,7 +705,7 @@ static void a_pool_goes_with_its_device(void **unused)
 {
     (void)unused;
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location = (aclrtMemLocation){1, ACL_MEM_LOCATION_TYPE_DEVICE};
     aclrtMemPool pool = NULL;
     void *p = NULL;

@@ -253,7 +253,7 @@ static void note(aclrtStream stream, aclrtStreamState state, void *args)
 {
     (void)stream;
     const size_t length = strlen(seen);
-    (void)snprintf(seen + length, sizeof seen - length, "%s%s ", (const char *)args,
+    (void)snprintf(seen + length, sizeof(seen) - length, "%s%s ", (const char *)args,
                    state == ACL_RT_STREAM_STATE_CREATE_POST ? "+" : "-");
     if (state == ACL_RT_STREAM_STATE_DESTROY_PRE) {
         acl_ok(aclrtSynchronizeStream(stream)); /* the stream still exists */

@@ -33,14 +33,13 @@ static void floats_round_to_the_nearest_half(void **state)
         float value;
         uint16_t half;
     } cases[] = {
-        {65519.996f, 0x7bff},   {65520, 0x7c00},           {1e30f, 0x7c00},
-        {-65520, 0xfc00},       {0x1p-25f, 0x0000},        {0x1.8p-25f, 0x0001},
-        {-0x1p-26f, 0x8000},    {0x1.000002p-25f, 0x0001}, {2049, 0x6800},
-        {2051, 0x6802},         {1.00048828125f, 0x3c00},  {1.00146484375f, 0x3c02},
+        {65519.996f, 0x7bff},   {65520, 0x7c00},        {1e30f, 0x7c00},          {-65520, 0xfc00},
+        {0x1p-25f, 0x0000},     {0x1.8p-25f, 0x0001},   {-0x1p-26f, 0x8000},      {0x1.000002p-25f, 0x0001},
+        {2049, 0x6800},         {2051, 0x6802},         {1.00048828125f, 0x3c00}, {1.00146484375f, 0x3c02},
         {0x1.ffbp-15f, 0x03ff}, {0x1.ffcp-15f, 0x0400},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (aclFloatToFloat16(cases[i].value) != cases[i].half) {
             fail_msg("%a becomes %x", (double)cases[i].value, aclFloatToFloat16(cases[i].value));
         }
@@ -87,8 +86,7 @@ static void descriptions_describe(void **state)
 
 static void odd_descriptions(void **state)
 {
-    const int64_t unknown[] = {-1, 3}, rank[] = {-2}, huge[] = {INT64_MAX, INT64_MAX},
-                  empty[] = {0, 3};
+    const int64_t unknown[] = {-1, 3}, rank[] = {-2}, huge[] = {INT64_MAX, INT64_MAX}, empty[] = {0, 3};
     (void)state;
     assert_null(aclCreateTensorDesc(ACL_FLOAT, -1, unknown, ACL_FORMAT_ND));
     assert_null(aclCreateTensorDesc(ACL_FLOAT, 1, NULL, ACL_FORMAT_ND));
@@ -121,7 +119,7 @@ static void buffers_hold_an_address(void **state)
 {
     char memory[8];
     (void)state;
-    aclDataBuffer *buffer = aclCreateDataBuffer(memory, sizeof memory);
+    aclDataBuffer *buffer = aclCreateDataBuffer(memory, sizeof(memory));
     assert_non_null(buffer);
     assert_ptr_equal(aclGetDataBufferAddr(buffer), memory);
     assert_int_equal(aclGetDataBufferSizeV2(buffer), 8);
@@ -176,12 +174,9 @@ static void sets_keep_buffers_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves_are_exact),
-        cmocka_unit_test(floats_round_to_the_nearest_half),
-        cmocka_unit_test(types_have_sizes),
-        cmocka_unit_test(descriptions_describe),
-        cmocka_unit_test(odd_descriptions),
-        cmocka_unit_test(buffers_hold_an_address),
+        cmocka_unit_test(halves_are_exact),           cmocka_unit_test(floats_round_to_the_nearest_half),
+        cmocka_unit_test(types_have_sizes),           cmocka_unit_test(descriptions_describe),
+        cmocka_unit_test(odd_descriptions),           cmocka_unit_test(buffers_hold_an_address),
         cmocka_unit_test(sets_keep_buffers_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,8 +58,7 @@ static void reserving_checks_its_arguments(void **unused)
     acl_expect(refused, aclrtReserveMemAddress(&p, PAGE, 4096, NULL, 0));
     acl_expect(refused, aclrtReserveMemAddress(&p, PAGE, 0, (void *)0x1000, 0));
     acl_expect(refused, aclrtReserveMemAddress(&p, PAGE, 0, (void *)(UINT64_C(24) << 40), 0));
-    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               aclrtReserveMemAddress(&p, PAGE, 0, (void *)(UINT64_C(16) << 40), 0));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtReserveMemAddress(&p, PAGE, 0, (void *)(UINT64_C(16) << 40), 0));
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtReserveMemAddress(&p, SIZE_MAX, 0, NULL, 0));
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtReserveMemAddress(&p, SIZE_MAX / 4, 0, NULL, 0));
     assert_ptr_equal(p, (void *)1);
@@ -97,15 +96,16 @@ static void physical_memory_checks_its_properties(void **unused)
     prop.location.id = 2;
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
     prop = on_device;
-    static const aclrtMemAttr never[] = {ACL_DDR_MEM,          ACL_HBM_MEM,           ACL_HBM_MEM_P2P_HUGE,
-                                         ACL_HBM_MEM_P2P_NORMAL, ACL_HBM_MEM_P2P_HUGE1G, (aclrtMemAttr)18};
-    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+    static const aclrtMemAttr never[] = {
+        ACL_DDR_MEM,     ACL_HBM_MEM, ACL_HBM_MEM_P2P_HUGE, ACL_HBM_MEM_P2P_NORMAL, ACL_HBM_MEM_P2P_HUGE1G,
+        (aclrtMemAttr)18};
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
         prop.memAttr = never[i];
         acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
     }
     static const aclrtMemAttr of_host[] = {ACL_DDR_MEM_HUGE, ACL_DDR_MEM_NORMAL, ACL_DDR_MEM_P2P_HUGE,
                                            ACL_DDR_MEM_P2P_NORMAL};
-    for (size_t i = 0; i < sizeof of_host / sizeof of_host[0]; i++) {
+    for (size_t i = 0; i < sizeof(of_host) / sizeof(of_host[0]); i++) {
         prop = on_device;
         prop.memAttr = of_host[i];
         acl_expect(invalid, aclrtMallocPhysical(&handle, PAGE, &prop, 0));
@@ -212,7 +212,7 @@ static void mapped_memory_is_device_memory(void **unused)
     const aclrtDrvMemHandle a = physical(PAGE), b = physical(PAGE);
     acl_ok(aclrtMapMem(p, PAGE, 0, a, 0));
     acl_ok(aclrtMapMem(p + PAGE, PAGE, 0, b, 0));
-    memset(sent, 0x5a, sizeof sent);
+    memset(sent, 0x5a, sizeof(sent));
     acl_ok(aclrtMemcpy(p + PAGE - 32, 64, sent, 64, ACL_MEMCPY_HOST_TO_DEVICE));
     acl_ok(aclrtMemcpy(got, 64, p + PAGE - 32, 64, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_memory_equal(sent, got, 64);
@@ -419,8 +419,8 @@ typedef struct model {
     size_t pages[HANDLES];
     int references[HANDLES];
     int mappings[HANDLES];
-    int owner[SLOTS];       /* handle that a page shows; -1: none */
-    int first[SLOTS];       /* first page of its mapping */
+    int owner[SLOTS]; /* handle that a page shows; -1: none */
+    int first[SLOTS]; /* first page of its mapping */
 } model;
 
 static uint64_t random_state;
@@ -478,8 +478,9 @@ static void random_map(model *m, int h)
     }
     const int page = (int)draw(SLOTS);
     const size_t pages = draw(4) == 0 ? 1 + draw(8) : m->pages[h];
-    const aclError expected = m->references[h] == 0 ? ACL_ERROR_RT_INVALID_HANDLE
-                              : pages == m->pages[h] && room_at(m, page, pages) ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID;
+    const aclError expected = m->references[h] == 0                             ? ACL_ERROR_RT_INVALID_HANDLE
+                              : pages == m->pages[h] && room_at(m, page, pages) ? ACL_SUCCESS
+                                                                                : ACL_ERROR_RT_PARAM_INVALID;
     acl_expect(expected, aclrtMapMem(m->base + (size_t)page * PAGE, pages * PAGE, 0, m->handle[h], 0));
     if (expected == ACL_SUCCESS) {
         m->mappings[h]++;

@@ -16,7 +16,7 @@
 static struct trace *read_text(const char *text)
 {
     struct trace *trace = NULL;
-    struct trace_error error = { 0 };
+    struct trace_error error = {0};
     weir_status status = trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error);
     if (status != WEIR_OK) {
         fail_msg("%s", error.message);
@@ -30,8 +30,8 @@ static struct replay_result replay(const char *text, const char *strategy, struc
     char error[512] = "";
     struct trace *trace = read_text(text);
     options.check = true;
-    bool done = replay_run(trace, replay_strategy_find(strategy, strlen(strategy)), 0, &options, &result, error,
-                           sizeof(error));
+    bool done =
+        replay_run(trace, replay_strategy_find(strategy, strlen(strategy)), 0, &options, &result, error, sizeof(error));
     if (!done) {
         fail_msg("%s", error);
     }
@@ -49,7 +49,7 @@ static void test_counts_and_peaks(void **state)
                                "f 2 1 0 0\n"
                                "r 3 2 3 4194304 0\n"
                                "f 4 3 - 0\n";
-    struct replay_result result = replay(text, "direct", (struct replay_options){ 0 });
+    struct replay_result result = replay(text, "direct", (struct replay_options){0});
     assert_int_equal(result.prior_blocks, 1);
     assert_int_equal(result.allocs, 3);
     assert_int_equal(result.frees, 3);
@@ -65,7 +65,7 @@ static void test_counts_and_peaks(void **state)
 static void test_size_zero_is_one(void **state)
 {
     (void)state;
-    struct replay_result result = replay("#wtr 1\na 0 0 0 0 0\nf 1 0 0 0\n", "caching", (struct replay_options){ 0 });
+    struct replay_result result = replay("#wtr 1\na 0 0 0 0 0\nf 1 0 0 0\n", "caching", (struct replay_options){0});
     assert_int_equal(result.peak_live_bytes, 1);
     replay_result_free(&result);
 }
@@ -74,7 +74,7 @@ static void test_out_of_memory_is_a_result(void **state)
 {
     (void)state;
     static const char text[] = "#wtr 1\na 0 0 4194304 0 0\na 1 1 4194304 0 0\na 2 2 4194304 0 0\nf 3 0 0 0\n";
-    struct replay_options options = { .capacity = 8 * MIB };
+    struct replay_options options = {.capacity = 8 * MIB};
     struct replay_result result = replay(text, "caching", options);
     assert_true(result.oom.happened);
     assert_int_equal(result.oom.event, 2);
@@ -96,7 +96,7 @@ static void test_out_of_memory_names_the_holders(void **state)
                                "a 0 1 4194304 0 0 @3\n"
                                "a 1 2 2097152 0 0 @9\n"
                                "a 2 3 8388608 0 0 @9\n";
-    struct replay_options options = { .capacity = 12 * MIB };
+    struct replay_options options = {.capacity = 12 * MIB};
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
         if (s->models_padding) {
             continue; /* takes regions that this device does not have */
@@ -133,7 +133,7 @@ static void test_too_many_tags_share_one(void **state)
         at += sprintf(at, "a %d %d %d 0 0 @%d\n", i, i, 512 * (i == 7 ? 1000 : tags - i), i);
     }
     at += sprintf(at, "a %d %d %llu 0 0\n", tags, tags, 64ull << 20);
-    struct replay_options options = { .capacity = 64 * MIB };
+    struct replay_options options = {.capacity = 64 * MIB};
     struct replay_result result = replay(text, "caching", options);
     const weir_oom_record *record = &result.oom.record;
     assert_true(result.oom.happened);
@@ -162,7 +162,7 @@ static void test_uses_are_honoured(void **state)
 {
     (void)state;
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
-        struct replay_result result = replay(race, s->name, (struct replay_options){ 0 });
+        struct replay_result result = replay(race, s->name, (struct replay_options){0});
         assert_int_equal(result.hazards, 0);
         replay_result_free(&result);
     }
@@ -171,7 +171,7 @@ static void test_uses_are_honoured(void **state)
 static void test_ignored_uses_are_found(void **state)
 {
     (void)state;
-    struct replay_options options = { .ignore_uses = true };
+    struct replay_options options = {.ignore_uses = true};
     struct replay_result result = replay(race, "caching", options);
     assert_int_equal(result.hazards, 1);
     assert_int_equal(result.hazards_in_flight, 1);
@@ -192,7 +192,7 @@ static void test_events_carry_order(void **state)
                                "x 4 0 1\n"
                                "a 5 1 4194304 1 0\n"
                                "f 6 1 1 0\n";
-    struct replay_result result = replay(text, "caching", (struct replay_options){ 0 });
+    struct replay_result result = replay(text, "caching", (struct replay_options){0});
     assert_int_equal(result.hazards, 0);
     assert_int_equal(result.waits + result.syncs, 0);
     assert_int_equal(result.peak_reserved_bytes, 4 * MIB);
@@ -208,7 +208,7 @@ static void test_several_devices(void **state)
                                "a 1 1 3145728 1 0 d=1\n"
                                "f 2 0 0 0\n"
                                "f 3 1 1 0\n";
-    struct replay_result result = replay(text, "caching", (struct replay_options){ 0 });
+    struct replay_result result = replay(text, "caching", (struct replay_options){0});
     assert_false(result.oom.happened); /* each strategy has a device of its own */
     assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
     replay_result_free(&result);
@@ -223,7 +223,7 @@ static void test_trim_and_capacity(void **state)
                                "c 2\n"
                                "l 3 4194304\n"
                                "a 4 1 8388608 0 0\n";
-    struct replay_result result = replay(text, "pytorch", (struct replay_options){ 0 });
+    struct replay_result result = replay(text, "pytorch", (struct replay_options){0});
     assert_true(result.oom.happened); /* the trim gave the memory back and the device shrank */
     assert_int_equal(result.oom.event, 4);
     replay_result_free(&result);
@@ -232,7 +232,7 @@ static void test_trim_and_capacity(void **state)
 static void test_repeats(void **state)
 {
     (void)state;
-    struct replay_options options = { .repeat = 5, .history = true };
+    struct replay_options options = {.repeat = 5, .history = true};
     struct replay_result result = replay("#wtr 1\na 0 0 4096 0 0\na 1 1 4096 0 0\nf 2 0 0 0\n", "caching", options);
     assert_int_equal(result.allocs, 10);
     assert_int_equal(result.events_played, 15);
@@ -245,11 +245,16 @@ static void test_repeats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_and_peaks),     cmocka_unit_test(test_size_zero_is_one),
-        cmocka_unit_test(test_out_of_memory_is_a_result), cmocka_unit_test(test_out_of_memory_names_the_holders),
-        cmocka_unit_test(test_too_many_tags_share_one), cmocka_unit_test(test_uses_are_honoured),
-        cmocka_unit_test(test_ignored_uses_are_found), cmocka_unit_test(test_events_carry_order),
-        cmocka_unit_test(test_several_devices),      cmocka_unit_test(test_trim_and_capacity),
+        cmocka_unit_test(test_counts_and_peaks),
+        cmocka_unit_test(test_size_zero_is_one),
+        cmocka_unit_test(test_out_of_memory_is_a_result),
+        cmocka_unit_test(test_out_of_memory_names_the_holders),
+        cmocka_unit_test(test_too_many_tags_share_one),
+        cmocka_unit_test(test_uses_are_honoured),
+        cmocka_unit_test(test_ignored_uses_are_found),
+        cmocka_unit_test(test_events_carry_order),
+        cmocka_unit_test(test_several_devices),
+        cmocka_unit_test(test_trim_and_capacity),
         cmocka_unit_test(test_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

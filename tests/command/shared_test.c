@@ -36,9 +36,9 @@ static bool ends_with(const char *text, const char *end)
 static bool run(const struct trace *trace, const char *name, uint64_t pad, bool check, struct replay_result *result)
 {
     char error[512] = "";
-    struct replay_options options = { .check = check };
-    bool done = replay_run(trace, replay_strategy_find(name, strlen(name)), pad, &options, result, error,
-                           sizeof(error));
+    struct replay_options options = {.check = check};
+    bool done =
+        replay_run(trace, replay_strategy_find(name, strlen(name)), pad, &options, result, error, sizeof(error));
     if (!done) {
         printf("FAILED %s\n", error);
     }
@@ -55,9 +55,10 @@ static void judge(struct sums *sums, const char *path, const struct replay_resul
     sums->log_ratio += log(ratio);
     sums->traces++;
     sums->failures += !kept;
-    printf("%s %-60s reserved %.3f of pytorch's, hazards %llu and %llu, recorded %llu/%llu\n", kept ? "ok    " : "FAILED",
-           path, ratio, (unsigned long long)caching->hazards, (unsigned long long)pytorch->hazards,
-           (unsigned long long)recorded->addresses_matched, (unsigned long long)recorded->addresses_total);
+    printf("%s %-60s reserved %.3f of pytorch's, hazards %llu and %llu, recorded %llu/%llu\n",
+           kept ? "ok    " : "FAILED", path, ratio, (unsigned long long)caching->hazards,
+           (unsigned long long)pytorch->hazards, (unsigned long long)recorded->addresses_matched,
+           (unsigned long long)recorded->addresses_total);
 }
 
 static bool keeps_to_live(const struct trace *trace, const struct replay_result *result)
@@ -69,7 +70,7 @@ static bool keeps_to_live(const struct trace *trace, const struct replay_result 
 /* Replays with virtual memory. `check`: checks the pool after every event. */
 static bool try_mapped(struct sums *sums, const struct trace *trace, const char *name, bool check)
 {
-    struct replay_result result = { 0 };
+    struct replay_result result = {0};
     if (!run(trace, name, 0, check, &result)) {
         return false;
     }
@@ -80,7 +81,8 @@ static bool try_mapped(struct sums *sums, const struct trace *trace, const char 
         sums->warm_allocs += result.warm_allocs;
     }
     printf("%s %-60s %s: %.3f of live, hazards %llu\n", kept ? "ok    " : "FAILED", trace->path, name,
-           (double)result.peak_reserved_bytes / (double)(result.peak_live_bytes + 1), (unsigned long long)result.hazards);
+           (double)result.peak_reserved_bytes / (double)(result.peak_live_bytes + 1),
+           (unsigned long long)result.hazards);
     replay_result_free(&result);
     return kept;
 }
@@ -88,11 +90,11 @@ static bool try_mapped(struct sums *sums, const struct trace *trace, const char 
 static void try_trace(struct sums *sums, const char *path)
 {
     struct trace *trace = NULL;
-    struct trace_error error = { 0 };
-    struct recorded_report recorded = { 0 };
-    struct replay_result checked = { 0 };
-    struct replay_result caching = { 0 };
-    struct replay_result pytorch = { 0 };
+    struct trace_error error = {0};
+    struct recorded_report recorded = {0};
+    struct replay_result checked = {0};
+    struct replay_result caching = {0};
+    struct replay_result pytorch = {0};
     if (trace_read(path, NULL, &trace, &error) != WEIR_OK) {
         printf("FAILED %s\n", error.message);
         sums->failures++;
@@ -142,7 +144,7 @@ static void try_folder(struct sums *sums, const char *folder)
 
 int main(void)
 {
-    struct sums sums = { 0 };
+    struct sums sums = {0};
     try_folder(&sums, WEIR_BUNDLED_TRACES_DIR);
     if (sums.traces == 0) {
         printf("FAILED there are no bundled traces in %s\n", WEIR_BUNDLED_TRACES_DIR);
@@ -154,7 +156,8 @@ int main(void)
     printf("%u traces, caching reserves %.3f of what pytorch does in the geometric mean\n", sums.traces, mean);
     const double time = (double)sums.mapped_ns / (double)(sums.caching_ns + 1);
     const double calls = (double)sums.warm_calls * 1000.0 / (double)(sums.warm_allocs + 1);
-    printf("with virtual memory %.2f times the device time, %.2f calls for a thousand allocations after the peak\n", time, calls);
+    printf("with virtual memory %.2f times the device time, %.2f calls for a thousand allocations after the peak\n",
+           time, calls);
     if (sums.failures > 0 || mean >= 1.0 || time > 5.0 || calls > 10.0) {
         return 1;
     }

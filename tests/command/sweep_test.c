@@ -17,12 +17,12 @@
 #define MIB (UINT64_C(1) << 20)
 #define PIECE (2 * MIB)
 
-static const struct sweep_range as_it_comes = { 1000, 1300, 10 };
+static const struct sweep_range as_it_comes = {1000, 1300, 10};
 
 static struct trace *read_text(const char *text)
 {
     struct trace *trace = NULL;
-    struct trace_error error = { 0 };
+    struct trace_error error = {0};
     if (trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
@@ -60,7 +60,7 @@ static void test_peaks_of_each_device(void **state)
                                "f 5 3 1 0\n"
                                "a 6 5 700 1 0 d=1\n";
     struct trace *trace = read_text(text);
-    uint64_t peaks[2] = { 77, 77 };
+    uint64_t peaks[2] = {77, 77};
     uint64_t at_once = 77;
     assert_int_equal(trace->device_count, 2);
     assert_true(sweep_peaks(trace, peaks, &at_once));
@@ -75,12 +75,12 @@ static void test_peak_is_that_of_the_replay(void **state)
 {
     (void)state;
     struct trace *trace = NULL;
-    struct trace_error problem = { 0 };
-    assert_int_equal(
-        trace_read(WEIR_BUNDLED_TRACES_DIR "/ort_gpt6_kvcache_decode.wtr.xz", NULL, &trace, &problem), WEIR_OK);
+    struct trace_error problem = {0};
+    assert_int_equal(trace_read(WEIR_BUNDLED_TRACES_DIR "/ort_gpt6_kvcache_decode.wtr.xz", NULL, &trace, &problem),
+                     WEIR_OK);
     struct replay_result result;
     char error[512] = "";
-    const struct replay_options options = { .no_audit = true, .no_timing = true };
+    const struct replay_options options = {.no_audit = true, .no_timing = true};
     uint64_t peak = 0;
     uint64_t at_once = 0;
     assert_int_equal(trace->device_count, 1);
@@ -97,7 +97,7 @@ static void test_limits_are_rounded_up(void **state)
 {
     (void)state;
     struct trace *trace = read_text("#wtr 1\na 0 0 5242880 0 0\nf 1 0 0 0\n");
-    struct sweep sweep = sweep_of(trace, named("direct"), as_it_comes, (struct replay_options){ 0 });
+    struct sweep sweep = sweep_of(trace, named("direct"), as_it_comes, (struct replay_options){0});
     assert_int_equal(sweep.point_count, 31);
     assert_int_equal(sweep.limit_count, 2);
     assert_int_equal(sweep.peak_bytes, 5 * MIB);
@@ -112,7 +112,7 @@ static void test_limits_are_rounded_up(void **state)
     assert_ptr_equal(sweep.rows[0].always, &sweep.rows[0].points[0]);
     sweep_free(&sweep);
 
-    sweep = sweep_of(trace, named("direct"), (struct sweep_range){ 1, 101, 1 }, (struct replay_options){ 0 });
+    sweep = sweep_of(trace, named("direct"), (struct sweep_range){1, 101, 1}, (struct replay_options){0});
     assert_int_equal(sweep.point_count, sweep_most_points);
     assert_int_equal(sweep.limit_count, 1);
     assert_int_equal(sweep.rows[0].points[0].limit, PIECE);
@@ -166,14 +166,14 @@ static void test_each_point_is_a_replay(void **state)
     char *text = mixed_trace();
     struct trace *trace = read_text(text);
     const struct replay_strategy *strategies[16];
-    uint64_t pads[16] = { 0 };
+    uint64_t pads[16] = {0};
     size_t count = 0;
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
         pads[count] = s->fixed_pad > 0 ? (uint64_t)s->fixed_pad : 0;
         strategies[count++] = s;
     }
-    const struct sweep_range range = { 900, 2100, 50 };
-    const struct replay_options options = { .no_timing = true };
+    const struct sweep_range range = {900, 2100, 50};
+    const struct replay_options options = {.no_timing = true};
     struct sweep sweep;
     char error[512] = "";
     assert_true(sweep_run(trace, strategies, pads, count, &range, &options, &sweep, error, sizeof(error)));
@@ -230,11 +230,11 @@ static const weir_strategy_ops *greedy_strategy(void)
 static void test_more_memory_may_serve_less(void **state)
 {
     (void)state;
-    static const struct replay_strategy greedy = { "greedy", "", greedy_strategy, false, 0, 0 };
+    static const struct replay_strategy greedy = {"greedy", "", greedy_strategy, false, 0, 0};
     assert_non_null(greedy_strategy());
     struct trace *trace = read_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
     struct sweep sweep =
-        sweep_of(trace, &greedy, (struct sweep_range){ 800, 2200, 100 }, (struct replay_options){ .check = true });
+        sweep_of(trace, &greedy, (struct sweep_range){800, 2200, 100}, (struct replay_options){.check = true});
     const struct sweep_row *row = &sweep.rows[0];
     assert_int_equal(sweep.limit_count, 4); /* 4, 6, 8 and 10 MiB */
     for (size_t i = 0; i < sweep.point_count; i++) {
@@ -265,7 +265,7 @@ static void test_each_device_has_its_own_limit(void **state)
                                "f 4 2 0 0\n";
     struct trace *trace = read_text(text);
     struct sweep sweep =
-        sweep_of(trace, named("direct"), (struct sweep_range){ 1000, 1500, 500 }, (struct replay_options){ 0 });
+        sweep_of(trace, named("direct"), (struct sweep_range){1000, 1500, 500}, (struct replay_options){0});
     const struct sweep_point *points = sweep.rows[0].points;
     assert_int_equal(sweep.peak_bytes, 8 * MIB);
     assert_true(points[0].limit == 8 * MIB && points[0].served);
@@ -285,10 +285,10 @@ static void test_hazards_are_counted(void **state)
                                "a 4 1 4194304 0 0\n"
                                "f 5 1 0 0\n";
     struct trace *trace = read_text(race);
-    struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){ .ignore_uses = true });
+    struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){.ignore_uses = true});
     assert_int_equal(sweep.rows[0].points[0].hazards, 1);
     sweep_free(&sweep);
-    sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){ 0 });
+    sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){0});
     assert_int_equal(sweep.rows[0].points[0].hazards, 0);
     sweep_free(&sweep);
     trace_free(trace);
@@ -302,7 +302,7 @@ static void test_absurd_sizes_and_no_blocks(void **state)
                                     "a 1 1 18446744073709551615 0 0\n"
                                     "a 2 2 18446744073709551615 0 0\n");
     struct sweep sweep =
-        sweep_of(trace, named("caching"), (struct sweep_range){ 1, 100001, 10000 }, (struct replay_options){ 0 });
+        sweep_of(trace, named("caching"), (struct sweep_range){1, 100001, 10000}, (struct replay_options){0});
     for (size_t i = 0; i < sweep.point_count; i++) {
         assert_false(sweep.rows[0].points[i].served);
         assert_int_equal(sweep.rows[0].points[i].event, 1);
@@ -311,7 +311,7 @@ static void test_absurd_sizes_and_no_blocks(void **state)
     sweep_free(&sweep);
     trace_free(trace);
     trace = read_text("#wtr 1\nw 0 0 1000\n");
-    sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){ 0 });
+    sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){0});
     assert_int_equal(sweep.peak_bytes, 0);
     assert_int_equal(sweep.rows[0].first->factor, 1000);
     sweep_free(&sweep);
@@ -322,9 +322,9 @@ static void test_a_replay_that_breaks_ends_the_sweep(void **state)
 {
     (void)state;
     struct trace *trace = read_text("#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n");
-    const struct replay_strategy *strategies[2] = { named("caching"), named("direct") };
-    const uint64_t pads[2] = { 0, 0 };
-    const struct replay_options options = { 0 };
+    const struct replay_strategy *strategies[2] = {named("caching"), named("direct")};
+    const uint64_t pads[2] = {0, 0};
+    const struct replay_options options = {0};
     struct sweep sweep;
     char error[512] = "";
     assert_false(sweep_run(trace, strategies, pads, 2, &as_it_comes, &options, &sweep, error, sizeof(error)));
@@ -350,10 +350,10 @@ static void hear(void *ctx, double share)
 static void test_progress_rises_to_the_end(void **state)
 {
     (void)state;
-    struct heard heard = { 0 };
+    struct heard heard = {0};
     struct trace *trace = read_text("#wtr 1\na 0 0 52428800 0 0\nf 1 0 0 0\n");
     struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes,
-                                  (struct replay_options){ .progress = hear, .progress_ctx = &heard });
+                                  (struct replay_options){.progress = hear, .progress_ctx = &heard});
     assert_true(heard.last == 1.0 && !heard.fell);
     sweep_free(&sweep);
     trace_free(trace);

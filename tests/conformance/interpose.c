@@ -21,8 +21,8 @@
 #error "the trampolines are written for x86-64"
 #endif
 
-#define COUNTER(name, priority)                                                                    \
-    __attribute__((visibility("hidden"))) uint64_t count_##name;                                   \
+#define COUNTER(name, priority)                                                                                        \
+    __attribute__((visibility("hidden"))) uint64_t count_##name;                                                       \
     __attribute__((visibility("hidden"))) void *next_##name;
 ACL_FUNCTION_LIST(COUNTER)
 
@@ -32,17 +32,17 @@ __attribute__((visibility("hidden"))) uintptr_t runtime_size;
 __attribute__((visibility("hidden"))) uint64_t calls_from_inside;
 
 /* r11 is free between a call and the function that it calls. */
-#define TRAMPOLINE(name, priority)                                                                 \
-    __asm__(".text\n"                                                                              \
-            ".globl " #name "\n"                                                                   \
-            ".type " #name ", @function\n" #name ":\n"                                             \
-            "    mov (%rsp), %r11\n"                                                               \
-            "    sub runtime_start(%rip), %r11\n"                                                  \
-            "    cmp runtime_size(%rip), %r11\n"                                                   \
-            "    jae 1f\n"                                                                         \
-            "    lock incq calls_from_inside(%rip)\n"                                              \
-            "1:  lock incq count_" #name "(%rip)\n"                                                \
-            "    jmp *next_" #name "(%rip)\n"                                                      \
+#define TRAMPOLINE(name, priority)                                                                                     \
+    __asm__(".text\n"                                                                                                  \
+            ".globl " #name "\n"                                                                                       \
+            ".type " #name ", @function\n" #name ":\n"                                                                 \
+            "    mov (%rsp), %r11\n"                                                                                   \
+            "    sub runtime_start(%rip), %r11\n"                                                                      \
+            "    cmp runtime_size(%rip), %r11\n"                                                                       \
+            "    jae 1f\n"                                                                                             \
+            "    lock incq calls_from_inside(%rip)\n"                                                                  \
+            "1:  lock incq count_" #name "(%rip)\n"                                                                    \
+            "    jmp *next_" #name "(%rip)\n"                                                                          \
             ".size " #name ", . - " #name "\n");
 ACL_FUNCTION_LIST(TRAMPOLINE)
 
@@ -56,14 +56,14 @@ static const struct {
 #undef ROW
 };
 
-enum { function_count = sizeof functions / sizeof functions[0] };
+enum { function_count = sizeof(functions) / sizeof(functions[0]) };
 
 /* POSIX lets an object pointer stand for a function's; ISO C has no conversion. */
 static uint64_t (*calls_of_runtime(void))(const char *)
 {
     void *symbol = dlsym(RTLD_DEFAULT, "weir_ascendcl_calls");
     uint64_t (*calls)(const char *) = NULL;
-    memcpy(&calls, &symbol, sizeof calls);
+    memcpy(&calls, &symbol, sizeof(calls));
     return calls;
 }
 
@@ -76,14 +76,13 @@ static void compare(void)
         const uint64_t theirs = calls(functions[i].name);
         all += theirs;
         if (theirs != *functions[i].count) {
-            fprintf(stderr, "interpose: %s: seen %" PRIu64 " times, called %" PRIu64 " times\n",
-                    functions[i].name, *functions[i].count, theirs);
+            fprintf(stderr, "interpose: %s: seen %" PRIu64 " times, called %" PRIu64 " times\n", functions[i].name,
+                    *functions[i].count, theirs);
             differing++;
         }
     }
     if (calls_from_inside > 0) {
-        fprintf(stderr, "interpose: %" PRIu64 " calls came from inside the runtime\n",
-                calls_from_inside);
+        fprintf(stderr, "interpose: %" PRIu64 " calls came from inside the runtime\n", calls_from_inside);
         differing++;
     }
     if (differing > 0) {

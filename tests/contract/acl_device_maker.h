@@ -60,7 +60,7 @@ static inline weir_status queue_on_acl(weir_device *device, void *native_stream,
     if (work == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    *work = (struct acl_work){ .ended = ended, .ctx = ctx };
+    *work = (struct acl_work){.ended = ended, .ctx = ctx};
     weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
     kernel.duration_ns = units * ACL_UNIT_NS;
     kernel.compute = call_ended;

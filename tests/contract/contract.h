@@ -23,7 +23,10 @@ struct contract_case {
     void (*run)(void);
 };
 
-#define CONTRACT_CASE(function) { #function, function }
+#define CONTRACT_CASE(function)                                                                                        \
+    {                                                                                                                  \
+#function, function                                                                                            \
+    }
 
 enum contract_verdict { CONTRACT_PASSED, CONTRACT_SKIPPED, CONTRACT_FAILED };
 
@@ -72,7 +75,7 @@ static inline void contract_same_numbers(const char *file, int line, const char 
 #define assert_false(claim) assert_true(!(claim))
 #define assert_null(pointer) assert_true((pointer) == NULL)
 #define assert_non_null(pointer) assert_true((pointer) != NULL)
-#define assert_int_equal(is, expected)                                                                             \
+#define assert_int_equal(is, expected)                                                                                 \
     contract_same_numbers(__FILE__, __LINE__, #is " == " #expected, (long long)(is), (long long)(expected))
 
 /* --- running --- */
@@ -96,7 +99,7 @@ static inline void contract_catch(int number)
 
 static inline enum contract_verdict contract_run_case(const struct contract_case *one)
 {
-    static const char *const texts[] = { "passed\n", "\n", "\n  FAILED\n" };
+    static const char *const texts[] = {"passed\n", "\n", "\n  FAILED\n"};
     contract.verdict = CONTRACT_PASSED;
     (void)printf("%s ... ", one->name);
     (void)fflush(stdout);
@@ -111,8 +114,8 @@ static inline enum contract_verdict contract_run_case(const struct contract_case
 /* Runs the cases with `part` in their names, or all for NULL. Returns the exit status of the program. */
 static inline int contract_run(const char *subject, const struct contract_case *cases, size_t count, const char *part)
 {
-    static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGTERM };
-    unsigned verdicts[3] = { 0 };
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGTERM};
+    unsigned verdicts[3] = {0};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         contract_catch(signals[i]);
     }

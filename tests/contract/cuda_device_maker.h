@@ -25,17 +25,17 @@ static inline weir_status end_cuda(weir_device *device)
 #define CUDA_UNIT_NS (UINT64_C(3600) * 1000 * 1000 * 1000) /* an hour of virtual time */
 
 /* Runs a call in the device's context, as a program that made the context current would. */
-#define IN_CONTEXT_OF(device, call)                                                                \
-    __extension__({                                                                                \
-        weir_cuda_device_info info = WEIR_CUDA_DEVICE_INFO_INIT;                                   \
-        CUcontext context = NULL;                                                                  \
-        CUresult code = weir_cuda_device_get_info(device, &info) == WEIR_OK ? CU_SUCCESS : 1;      \
-        code = code == CU_SUCCESS ? cuCtxPushCurrent(info.context) : code;                         \
-        if (code == CU_SUCCESS) {                                                                  \
-            code = (call);                                                                         \
-            (void)cuCtxPopCurrent(&context);                                                       \
-        }                                                                                          \
-        code == CU_SUCCESS ? WEIR_OK : WEIR_ERR_DEVICE;                                            \
+#define IN_CONTEXT_OF(device, call)                                                                                    \
+    __extension__({                                                                                                    \
+        weir_cuda_device_info info = WEIR_CUDA_DEVICE_INFO_INIT;                                                       \
+        CUcontext context = NULL;                                                                                      \
+        CUresult code = weir_cuda_device_get_info(device, &info) == WEIR_OK ? CU_SUCCESS : 1;                          \
+        code = code == CU_SUCCESS ? cuCtxPushCurrent(info.context) : code;                                             \
+        if (code == CU_SUCCESS) {                                                                                      \
+            code = (call);                                                                                             \
+            (void)cuCtxPopCurrent(&context);                                                                           \
+        }                                                                                                              \
+        code == CU_SUCCESS ? WEIR_OK : WEIR_ERR_DEVICE;                                                                \
     })
 
 static inline weir_status make_cuda_stream(weir_device *device, void **native_stream)
@@ -48,8 +48,8 @@ static inline weir_status end_cuda_stream(weir_device *device, void *native_stre
     return IN_CONTEXT_OF(device, cuStreamDestroy(native_stream));
 }
 
-static inline weir_status queue_on_cuda(weir_device *device, void *native_stream, unsigned units, void (*ended)(void *ctx),
-                                        void *ctx)
+static inline weir_status queue_on_cuda(weir_device *device, void *native_stream, unsigned units,
+                                        void (*ended)(void *ctx), void *ctx)
 {
     return IN_CONTEXT_OF(device, fake_cuda_work(native_stream, units * CUDA_UNIT_NS, 0, 0, ended, ctx));
 }

@@ -798,7 +798,7 @@ static void serve(const struct rig *rig, weir_device *device, bool virtual_memor
     config.flags = virtual_memory ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0;
     weir_pool *pool;
     weir_stream *stream;
-    weir_block *blocks[most_blocks] = { NULL };
+    weir_block *blocks[most_blocks] = {NULL};
     const char *why = "";
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
     assert_int_equal(weir_pool_stream(pool, NULL, &stream), WEIR_OK);
@@ -835,9 +835,9 @@ static void serve(const struct rig *rig, weir_device *device, bool virtual_memor
 static void require_balance(weir_device *counting)
 {
     static const weir_device_call pairs[][2] = {
-        { WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE }, { WEIR_CALL_VM_RESERVE, WEIR_CALL_VM_RELEASE },
-        { WEIR_CALL_VM_CREATE, WEIR_CALL_VM_DESTROY },     { WEIR_CALL_VM_MAP, WEIR_CALL_VM_UNMAP },
-        { WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_DESTROY },
+        {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE},   {WEIR_CALL_VM_RESERVE, WEIR_CALL_VM_RELEASE},
+        {WEIR_CALL_VM_CREATE, WEIR_CALL_VM_DESTROY},       {WEIR_CALL_VM_MAP, WEIR_CALL_VM_UNMAP},
+        {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_DESTROY},
     };
     uint64_t calls[WEIR_CALL_COUNT];
     uint64_t failures[WEIR_CALL_COUNT];
@@ -985,7 +985,7 @@ static void any_thread_may_call(void)
 {
     struct rig rig;
     start(&rig);
-    struct shared shared = { .rig = &rig };
+    struct shared shared = {.rig = &rig};
     run_threads(make_in_thread, &shared, 1);
     write_bytes(&rig, shared.region.address, shared.region.size, 7);
     require_bytes(&rig, shared.region.address, shared.region.size, 7);
@@ -1004,7 +1004,7 @@ static void threads_may_call_at_the_same_time(void)
     const size_t before = counted ? fill_up(&rig, filling_size(&rig)) : 0;
     struct shared shared[at_once];
     for (size_t i = 0; i < at_once; i++) {
-        shared[i] = (struct shared){ .rig = &rig };
+        shared[i] = (struct shared){.rig = &rig};
     }
     atomic_store(&threads_ready, 0);
     run_threads(make_and_end, shared, at_once);

@@ -87,12 +87,9 @@ static inline weir_status queue_on_sim(weir_device *device, void *native_stream,
 
 #define SIM_WORK .stream_create = make_sim_stream, .stream_destroy = end_sim_stream, .queue = queue_on_sim
 
-static const weir_tested_device the_sim = { .name = "sim", .create = make_sim, SIM_WORK };
+static const weir_tested_device the_sim = {.name = "sim", .create = make_sim, SIM_WORK};
 static const weir_tested_device the_backed_sim = {
-    .name = "sim_backed", .create = make_sim_backed, .bytes = sim_bytes, SIM_WORK
-};
-static const weir_tested_device the_limit = {
-    .name = "limit", .create = make_limited, .destroy = end_limited, SIM_WORK
-};
+    .name = "sim_backed", .create = make_sim_backed, .bytes = sim_bytes, SIM_WORK};
+static const weir_tested_device the_limit = {.name = "limit", .create = make_limited, .destroy = end_limited, SIM_WORK};
 
 #endif

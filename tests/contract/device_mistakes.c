@@ -82,9 +82,8 @@ enum {
 };
 
 static const struct mistake mistakes[] = {
-#define MISTAKE_ENTRY(name, what, found_by) { what, found_by },
-    MISTAKES(MISTAKE_ENTRY)
-};
+#define MISTAKE_ENTRY(name, what, found_by) {what, found_by},
+    MISTAKES(MISTAKE_ENTRY)};
 
 static int built_in;
 
@@ -207,7 +206,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
         return is(REGION_FULL_STATUS) ? WEIR_ERR_DEVICE : status;
     }
     if ((is(REGION_TWICE) || is(REGION_OTHER_FREED)) && noted_count < most_noted) {
-        noted[noted_count++] = (struct noted){ *address, size };
+        noted[noted_count++] = (struct noted){*address, size};
     }
     *address -= is(REGION_OVERLAP) && size > 2 * MIB ? MIB : 0;
     return WEIR_OK;
@@ -305,7 +304,7 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
         return WEIR_ERR_DEVICE;
     }
     if (is(UNMAP_TWO)) {
-        mapped = (struct noted){ address, size };
+        mapped = (struct noted){address, size};
     }
     return weir_device_vm_map(inner, address, size, handle);
 }
@@ -543,7 +542,7 @@ static weir_status make_wrong(uint64_t capacity_bytes, weir_device **device)
     stream_count = 1;
     noted_count = 0;
     last_reservation = last_handle = 0;
-    mapped = (struct noted){ 0, 0 };
+    mapped = (struct noted){0, 0};
     shared_event = NULL;
     memset(held_back, 0, sizeof(held_back));
     memset(before_last_work, 0, sizeof(before_last_work));
@@ -596,7 +595,7 @@ static int run(int number, const char *only)
         .stream_destroy = end_known_stream,
         .queue = queue_after_waits,
     };
-    char *arguments[] = { NULL, (char *)(uintptr_t)only };
+    char *arguments[] = {NULL, (char *)(uintptr_t)only};
     built_in = number;
     return weir_device_contract(&wrong, only != NULL ? 2 : 1, arguments);
 }

@@ -67,7 +67,7 @@ static void holds(const void *block, size_t size, unsigned char value)
 /* --- blocks --- */
 
 static const size_t sizes[] = {1, 63, 64, 65, 500, 4096, 5000, 16384, 65535, 65536, 70000, 300000, 3 << 20};
-enum { SIZES = sizeof sizes / sizeof *sizes };
+enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 static void test_blocks(void **state)
 {
@@ -134,7 +134,7 @@ static void test_zeroed(void **state)
     assert_null(weir_heap_alloc_zeroed(f.heap, SIZE_MAX / 2 + 2, 2)); /* the product wraps to 2 bytes */
     assert_int_equal(stats_of(f.heap).live_blocks, 0);
     char why[300];
-    assert_true(weir_heap_explain(f.heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(f.heap, why, sizeof(why)) > 0);
     end(&f);
 }
 
@@ -177,14 +177,14 @@ static void test_alignment(void **state)
     char text[2000];
     if (is_limited) {
         assert_null(weir_heap_alloc_aligned(f.heap, 1, 256 * MIB));
-        assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+        assert_true(weir_heap_explain(f.heap, text, sizeof(text)) > 0);
         assert_non_null(strstr(text, "at a multiple of 268435456"));
     }
     for (size_t i = 0; i < 3; i++) {
         static const size_t bad[] = {3, 65, (size_t)1 << 46};
         assert_null(weir_heap_alloc_aligned(f.heap, 100, bad[i]));
         assert_null(weir_heap_alloc_long_lived(f.heap, 100, bad[i]));
-        assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+        assert_true(weir_heap_explain(f.heap, text, sizeof(text)) > 0);
         assert_non_null(strstr(text, "alignment"));
     }
     assert_int_equal(stats_of(f.heap).live_bytes, 0);
@@ -225,7 +225,7 @@ static void test_slack_is_not_shared(void **state)
     begin(&f);
     f.under.config.slack_bytes = SLACK;
     make(&f);
-    for (size_t s = 0; s < sizeof asked / sizeof *asked; s++) {
+    for (size_t s = 0; s < sizeof(asked) / sizeof(*asked); s++) {
         unsigned char *blocks[COUNT];
         for (size_t i = 0; i < COUNT; i++) {
             blocks[i] = weir_heap_alloc(f.heap, asked[s]);
@@ -324,12 +324,12 @@ static void test_bad_input(void **state)
     assert_int_equal(weir_heap_trim(NULL, 0, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_heap_get_stats(NULL, &stats), WEIR_ERR_INVALID);
     assert_int_equal(weir_heap_get_stats(f.heap, NULL), WEIR_ERR_INVALID);
-    assert_int_equal(weir_heap_explain(NULL, text, sizeof text), 0);
+    assert_int_equal(weir_heap_explain(NULL, text, sizeof(text)), 0);
     assert_int_equal(weir_heap_explain(f.heap, NULL, 10), 0);
     assert_int_equal(weir_heap_check(NULL, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_heap_record(NULL, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_heap_destroy(NULL), WEIR_OK);
-    assert_int_equal(weir_heap_explain(f.heap, text, sizeof text), 0);
+    assert_int_equal(weir_heap_explain(f.heap, text, sizeof(text)), 0);
     assert_string_equal(text, "");
     /* An empty block is not a failure. */
     assert_null(weir_heap_alloc(f.heap, 0));
@@ -342,7 +342,7 @@ static void test_bad_input(void **state)
         assert_null(weir_heap_alloc(f.heap, huge[i]));
         assert_null(weir_heap_alloc_aligned(f.heap, huge[i], 4096));
         assert_null(weir_heap_alloc_long_lived(f.heap, huge[i], 4096));
-        assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+        assert_true(weir_heap_explain(f.heap, text, sizeof(text)) > 0);
     }
     assert_int_equal(stats_of(f.heap).failures, 12);
     assert_int_equal(stats_of(f.heap).allocs, 0);
@@ -365,10 +365,12 @@ static void test_foreign(void **state)
     char *stays = weir_heap_alloc_long_lived(f.heap, 200000, 64);
     char *others = weir_heap_alloc(other, 1000);
     char *others_stays = weir_heap_alloc_long_lived(other, 5000, 64);
-    assert_true(own != NULL && small != NULL && large != NULL && stays != NULL && others != NULL && others_stays != NULL);
-    void *const bad[] = {own, &on_stack, (void *)(uintptr_t)64, (void *)UINTPTR_MAX, others, others_stays, small + 1, small + 64,
-                         large + 64, large + 4096, stays + 4096};
-    enum { BAD = sizeof bad / sizeof *bad };
+    assert_true(own != NULL && small != NULL && large != NULL && stays != NULL && others != NULL &&
+                others_stays != NULL);
+    void *const bad[] = {
+        own,        &on_stack,  (void *)(uintptr_t)64, (void *)UINTPTR_MAX, others, others_stays, small + 1,
+        small + 64, large + 64, large + 4096,          stays + 4096};
+    enum { BAD = sizeof(bad) / sizeof(*bad) };
     const weir_heap_stats before = stats_of(f.heap);
     for (size_t i = 0; i < BAD; i++) {
         assert_int_equal(weir_heap_free(f.heap, bad[i]), WEIR_ERR_INVALID);
@@ -495,8 +497,8 @@ static void test_end_frees(void **state)
         assert_int_equal(stats.allocs - stats.frees, 1);
         assert_int_equal(weir_host_free(f.under.host_pool, theirs), WEIR_OK);
     } else if (f.under.pool != NULL) {
-        weir_stats stats = WEIR_STATS_INIT;
-        assert_int_equal(weir_pool_stats(f.under.pool, &stats), WEIR_OK);
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        assert_int_equal(weir_pool_get_stats(f.under.pool, &stats), WEIR_OK);
         assert_int_equal(stats.requested_bytes, 5000);
         assert_int_equal(weir_pool_free(f.under.pool, block, f.under.stream), WEIR_OK);
     }
@@ -537,29 +539,30 @@ static void test_long_lived(void **state)
     make(&f);
     uintptr_t low = UINTPTR_MAX;
     uintptr_t high = 0;
-    void *going[32];
-    void *staying[32];
+    void *transient[32];
+    void *persistent[32];
     for (size_t i = 0; i < 32; i++) {
-        going[i] = weir_heap_alloc(f.heap, 100000);
-        staying[i] = weir_heap_alloc_long_lived(f.heap, 100000, 64);
-        assert_true(going[i] != NULL && staying[i] != NULL);
-        low = (uintptr_t)staying[i] < low ? (uintptr_t)staying[i] : low;
-        high = (uintptr_t)staying[i] > high ? (uintptr_t)staying[i] : high;
+        transient[i] = weir_heap_alloc(f.heap, 100000);
+        persistent[i] = weir_heap_alloc_long_lived(f.heap, 100000, 64);
+        assert_true(transient[i] != NULL && persistent[i] != NULL);
+        low = (uintptr_t)persistent[i] < low ? (uintptr_t)persistent[i] : low;
+        high = (uintptr_t)persistent[i] > high ? (uintptr_t)persistent[i] : high;
     }
     const weir_heap_stats stats = stats_of(f.heap);
     assert_true(stats.long_lived_bytes >= 32 * 100000 && stats.long_lived_bytes == stats.live_bytes / 2);
     for (size_t i = 0; i < 32 && heap_source == PROCESS; i++) {
-        assert_true((uintptr_t)going[i] < low || (uintptr_t)going[i] > high); /* short-lived blocks lie elsewhere */
+        assert_true((uintptr_t)transient[i] < low ||
+                    (uintptr_t)transient[i] > high); /* short-lived blocks lie elsewhere */
     }
-    void *grown = weir_heap_realloc(f.heap, staying[0], 150000);
+    void *grown = weir_heap_realloc(f.heap, persistent[0], 150000);
     if (CAN_TOUCH) {
         assert_non_null(grown);
         assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000); /* among the long-lived blocks */
-        staying[0] = grown;
+        persistent[0] = grown;
     }
     for (size_t i = 0; i < 32; i++) {
-        assert_int_equal(weir_heap_free(f.heap, going[i]), WEIR_OK);
-        assert_int_equal(weir_heap_free(f.heap, staying[i]), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, transient[i]), WEIR_OK);
+        assert_int_equal(weir_heap_free(f.heap, persistent[i]), WEIR_OK);
     }
     assert_int_equal(stats_of(f.heap).long_lived_bytes, 0);
     end(&f);
@@ -605,7 +608,7 @@ static void test_resizing(void **state)
         assert_null(weir_heap_realloc(f.heap, block, 10 * usable)); /* such a block never moves; it stays as it was */
         assert_int_equal(weir_heap_usable_size(f.heap, block), usable);
         char why[1024];
-        assert_true(weir_heap_explain(f.heap, why, sizeof why) > 0);
+        assert_true(weir_heap_explain(f.heap, why, sizeof(why)) > 0);
         assert_non_null(strstr(why, "WEIR_HEAP_NO_HOST_ACCESS"));
         assert_ptr_equal(weir_heap_realloc(f.heap, block, 1), block);
     }
@@ -613,7 +616,7 @@ static void test_resizing(void **state)
     char text[1024];
     int nobody = 0;
     assert_null(weir_heap_realloc(f.heap, &nobody, 10));
-    assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+    assert_true(weir_heap_explain(f.heap, text, sizeof(text)) > 0);
     assert_non_null(strstr(text, "no block of this heap"));
     assert_null(weir_heap_realloc(f.heap, block, SIZE_MAX));
     assert_int_equal(stats_of(f.heap).live_blocks, 1);
@@ -693,11 +696,11 @@ static void test_reclaim(void **state)
     assert_null(weir_heap_alloc(f.heap, 32 * MIB));
     assert_int_equal(c.calls, 1);
     char text[1000];
-    assert_true(weir_heap_explain(f.heap, text, sizeof text) > 0);
+    assert_true(weir_heap_explain(f.heap, text, sizeof(text)) > 0);
     assert_non_null(strstr(text, "little heap"));
     assert_non_null(strstr(text, "reclaim was called 1 times"));
     char little[8] = "xxxxxxx";
-    assert_int_equal(weir_heap_explain(f.heap, little, sizeof little), strlen(text));
+    assert_int_equal(weir_heap_explain(f.heap, little, sizeof(little)), strlen(text));
     assert_string_equal(little, "little ");
     if (heap_source == PROCESS) {
         assert_non_null(strstr(text, "limit"));
@@ -843,12 +846,22 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_zeroed),    cmocka_unit_test(test_alignment), cmocka_unit_test(test_slack),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_slack),
         cmocka_unit_test(test_slack_is_not_shared),
-        cmocka_unit_test(test_bad_config), cmocka_unit_test(test_bad_input), cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_bad_config),
+        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_freed_twice),
-        cmocka_unit_test(test_end_frees),  cmocka_unit_test(test_fork), cmocka_unit_test(test_long_lived), cmocka_unit_test(test_resizing),
-        cmocka_unit_test(test_reclaim),    cmocka_unit_test(test_all_is_tried), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_end_frees),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_long_lived),
+        cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_reclaim),
+        cmocka_unit_test(test_all_is_tried),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static weir_status memory_unregister(void *ctx, void *memory, uint64_t size)
 }
 
 static const weir_host_runtime_ops runtime_ops = {
-    .struct_size = sizeof runtime_ops,
+    .struct_size = sizeof(runtime_ops),
     .pinned_alloc = pinned_alloc,
     .pinned_free = pinned_free,
     .memory_register = memory_register,
@@ -156,7 +156,7 @@ static size_t edges(uint64_t *sizes)
     size_t count = 0;
     for (unsigned k = 0; k <= 26; k++) {
         const int64_t near[] = {-65, -64, -33, -32, -31, -1, 0, 1, 31, 32, 33, 64};
-        for (size_t i = 0; i < sizeof near / sizeof *near && (k < 20 || i % 5 == 1); i++) {
+        for (size_t i = 0; i < sizeof(near) / sizeof(*near) && (k < 20 || i % 5 == 1); i++) {
             const int64_t size = (INT64_C(1) << k) + near[i];
             if (size > 0 && size <= INT64_C(64) << 20) {
                 sizes[count++] = (uint64_t)size;
@@ -184,7 +184,8 @@ static void test_sizes(void **state)
                 /* The documented limit of waste: above 512 bytes one part of HOST_WASTE_PART (an eighth with weir's
                  * classes), or a page. */
                 const uint64_t least = sizes[i] + (flags == 0 ? PAD : 0);
-                assert_true(info.size <= sizes[i] + 63 + (least > 512 ? least / HOST_WASTE_PART : 64) || info.size <= sizes[i] + 4 * KIB);
+                assert_true(info.size <= sizes[i] + 63 + (least > 512 ? least / HOST_WASTE_PART : 64) ||
+                            info.size <= sizes[i] + 4 * KIB);
                 ptr[0] = 1;
                 ptr[sizes[i] - 1] = 2;
                 assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
@@ -243,7 +244,7 @@ static void test_alignment(void **state)
     for (int round = 0; round < 2; round++) {
         for (uint64_t align = 1; align <= 2 * MIB; align *= 2) {
             const uint64_t sizes[] = {1, 100, 4096, 70000, 300000};
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
                 void *ptr = NULL;
                 assert_int_equal(weir_host_alloc_aligned(pool, sizes[i], align, WEIR_HOST_THREAD_NODE, &ptr), WEIR_OK);
                 assert_int_equal((uintptr_t)ptr % align, 0);
@@ -264,14 +265,16 @@ static void test_alignment(void **state)
     }
     void *ptr = NULL;
     assert_int_equal(weir_host_alloc_aligned(pool, 1, 3, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
-    assert_int_equal(weir_host_alloc_aligned(pool, 1, UINT64_C(1) << 46, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_INVALID);
+    assert_int_equal(weir_host_alloc_aligned(pool, 1, UINT64_C(1) << 46, WEIR_HOST_THREAD_NODE, &ptr),
+                     WEIR_ERR_INVALID);
     assert_null(ptr);
     /* Alignments above a chunk. A runtime that allocates the chunks must pin as many bytes as the alignment. */
     const uint64_t most = kind == WEIR_HOST_RUNTIME ? 32 * MIB : 1024 * MIB;
     for (uint64_t align = 4 * MIB; align <= most; align *= 4) {
         void *two[2] = {NULL, NULL};
         for (size_t i = 0; i < 2; i++) {
-            assert_int_equal(weir_host_alloc_aligned(pool, 100 + i * 100000, align, WEIR_HOST_THREAD_NODE, &two[i]), WEIR_OK);
+            assert_int_equal(weir_host_alloc_aligned(pool, 100 + i * 100000, align, WEIR_HOST_THREAD_NODE, &two[i]),
+                             WEIR_OK);
             assert_int_equal((uintptr_t)two[i] % align, 0);
             memset(two[i], 1, 100 + i * 100000);
         }
@@ -290,7 +293,7 @@ static void test_query(void **state)
     (void)state;
     weir_host_pool *pool = pool_with(0, 0);
     const uint64_t sizes[] = {1, 64, 4096, 70000, 20 * MIB}; /* the last is larger than a chunk */
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         char *ptr = block(pool, sizes[i]);
         for (uint64_t at = 0; at < sizes[i]; at += 1 + sizes[i] / 37) {
             weir_host_info info = WEIR_HOST_INFO_INIT;
@@ -367,7 +370,7 @@ static void test_bad_input(void **state)
 }
 
 static const uint64_t twice_sizes[] = {1, 100, 500, 1000, 4000, 10000, 16384, 40000, 60000, 65536, 100000, 1 << 20};
-enum { TWICE_SIZES = sizeof twice_sizes / sizeof *twice_sizes, MANY = 200 };
+enum { TWICE_SIZES = sizeof(twice_sizes) / sizeof(*twice_sizes), MANY = 200 };
 
 /* Checks that every call refuses the freed block and changes nothing. */
 static void refuses(weir_host_pool *pool, void *freed, uint64_t size)
@@ -783,7 +786,7 @@ static void test_thread_cache_is_bounded(void **state)
     enum { COUNT = 40 };
     void *blocks[COUNT];
     const uint64_t sizes[] = {1000, 60000, 100000, MIB, 3 * MIB};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
         for (size_t i = 0; i < COUNT; i++) {
             blocks[i] = block(pool, sizes[s]);
         }
@@ -803,7 +806,7 @@ static bool machine_has_kind(void)
     const bool has = weir_host_alloc(pool, 7 * MIB, WEIR_HOST_THREAD_NODE, &ptr) == WEIR_OK;
     if (!has) {
         char text[1024];
-        (void)weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text);
+        (void)weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text));
         (void)printf("skipped: this machine gives no such memory. %s", text);
     }
     (void)weir_host_pool_destroy(pool);

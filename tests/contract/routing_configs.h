@@ -2,7 +2,7 @@
 #ifndef WEIR_CONTRACT_ROUTING_CONFIGS_H
 #define WEIR_CONTRACT_ROUTING_CONFIGS_H
 
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/routing.h>
 #include <weir/size_class.h>
@@ -24,7 +24,7 @@ static inline const weir_routing_config *caching_twice(void)
  * is the small half. */
 static inline const weir_routing_config *low_threshold(void)
 {
-    static const weir_size_class_config slots = {.struct_size = sizeof slots, .slab_region_bytes = 128 << 10};
+    static const weir_size_class_config slots = {.struct_size = sizeof(slots), .slab_region_bytes = 128 << 10};
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
     config.small_strategy = weir_caching_strategy();
     config.large_strategy = weir_size_class_strategy();
@@ -37,7 +37,7 @@ static inline const weir_routing_config *low_threshold(void)
 static inline const weir_routing_config *arena_and_caching(void)
 {
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
-    config.small_strategy = weir_arena_strategy();
+    config.small_strategy = weir_bump_strategy();
     config.large_strategy = weir_caching_strategy();
     config.threshold_bytes = 1500;
     return &config;

@@ -62,7 +62,7 @@ struct rig {
     const weir_strategy_ops *ops;
     void *state;
     size_t state_bytes;
-    void *config; /* the copy that init got, or NULL */
+    void *config;       /* the copy that init got, or NULL */
     struct pieces book; /* the expected ranges, in the order of walk */
     struct pieces seen; /* the ranges that the last walk showed */
     struct place *regions;
@@ -70,12 +70,12 @@ struct rig {
     enum layout layout;
     uint64_t low; /* the address range in use: a new region lies above or below it */
     uint64_t high;
-    weir_tick now[HIGH_LANE + 1]; /* the latest tick of each lane's stream */
-    weir_lane high_lanes;         /* 0, or lanes up to HIGH_LANE are in use */
-    bool one_kind;        /* all regions serve requests of every size */
+    weir_tick now[HIGH_LANE + 1];       /* the latest tick of each lane's stream */
+    weir_lane high_lanes;               /* 0, or lanes up to HIGH_LANE are in use */
+    bool one_kind;                      /* all regions serve requests of every size */
     const weir_record *gone[MOST_GONE]; /* a ring buffer */
     size_t gone_count;
-    uint64_t seed;        /* of the random program, for messages */
+    uint64_t seed; /* of the random program, for messages */
     unsigned step;
 };
 
@@ -102,26 +102,26 @@ static void explain(const struct rig *rig)
     for (size_t i = 0; i < rig->book.count; i++) {
         const struct piece *piece = &rig->book.at[i];
         (void)printf("  expected region %zu +%llu %llu bytes %s lane %u tick %llu\n", piece->region,
-                    (unsigned long long)(piece->address - rig->regions[piece->region].address),
-                    (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
-                    (unsigned long long)piece->tick);
+                     (unsigned long long)(piece->address - rig->regions[piece->region].address),
+                     (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
+                     (unsigned long long)piece->tick);
     }
     for (size_t i = 0; i < rig->seen.count; i++) {
         const struct piece *piece = &rig->seen.at[i];
         (void)printf("  seen     region %zu +%llu %llu bytes %s lane %u tick %llu\n", piece->region,
-                    (unsigned long long)(piece->address - rig->regions[piece->region].address),
-                    (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
-                    (unsigned long long)piece->tick);
+                     (unsigned long long)(piece->address - rig->regions[piece->region].address),
+                     (unsigned long long)piece->size, piece->taken ? "taken" : "free", piece->lane,
+                     (unsigned long long)piece->tick);
     }
 }
 
-#define REQUIRE(rig, condition, what)                                                              \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            explain(rig);                                                                          \
-            fail_msg("%s: %s (seed %llu, step %u)", (rig)->ops->name, (what),                      \
-                     (unsigned long long)(rig)->seed, (rig)->step);                                \
-        }                                                                                          \
+#define REQUIRE(rig, condition, what)                                                                                  \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            explain(rig);                                                                                              \
+            fail_msg("%s: %s (seed %llu, step %u)", (rig)->ops->name, (what), (unsigned long long)(rig)->seed,         \
+                     (rig)->step);                                                                                     \
+        }                                                                                                              \
     } while (0)
 
 static void *must(void *memory)
@@ -136,10 +136,9 @@ static void insert_piece(struct pieces *pieces, size_t index, const struct piece
 {
     if (pieces->count == pieces->capacity) {
         pieces->capacity = pieces->capacity == 0 ? 64 : pieces->capacity * 2;
-        pieces->at = must(realloc(pieces->at, pieces->capacity * sizeof *pieces->at));
+        pieces->at = must(realloc(pieces->at, pieces->capacity * sizeof(*pieces->at)));
     }
-    memmove(pieces->at + index + 1, pieces->at + index,
-            (pieces->count - index) * sizeof *pieces->at);
+    memmove(pieces->at + index + 1, pieces->at + index, (pieces->count - index) * sizeof(*pieces->at));
     pieces->at[index] = *piece;
     pieces->count++;
 }
@@ -147,8 +146,7 @@ static void insert_piece(struct pieces *pieces, size_t index, const struct piece
 static void erase_piece(struct pieces *pieces, size_t index)
 {
     pieces->count--;
-    memmove(pieces->at + index, pieces->at + index + 1,
-            (pieces->count - index) * sizeof *pieces->at);
+    memmove(pieces->at + index, pieces->at + index + 1, (pieces->count - index) * sizeof(*pieces->at));
 }
 
 static bool join_neighbours(struct pieces *book, size_t index)
@@ -246,8 +244,7 @@ static bool note_range(void *ctx, const weir_range_info *info)
     struct rig *rig = ctx;
     size_t region = region_at(rig, info->region_address);
     REQUIRE(rig, region < rig->region_count, "walk shows a region that was never added or is gone");
-    REQUIRE(rig, rig->regions[region].size == info->region_size,
-            "walk shows a region of another size");
+    REQUIRE(rig, rig->regions[region].size == info->region_size, "walk shows a region of another size");
     struct piece piece = {
         .region = region,
         .address = info->address,
@@ -298,8 +295,7 @@ static void require_tiling(const struct rig *rig)
         uint64_t address = rig->regions[region].address;
         while (next < rig->seen.count && rig->seen.at[next].region == region) {
             const struct piece *piece = &rig->seen.at[next++];
-            REQUIRE(rig, piece->address == address,
-                    "ranges leave a gap, overlap, or are out of order");
+            REQUIRE(rig, piece->address == address, "ranges leave a gap, overlap, or are out of order");
             REQUIRE(rig, piece->size > 0 && piece->size % rig->ops->granule_bytes == 0,
                     "a range is no multiple of the granule");
             address += piece->size;
@@ -322,10 +318,8 @@ static void require_same_ranges(const struct rig *rig)
     for (size_t i = 0; i < rig->book.count; i++) {
         const struct piece *expected = &rig->book.at[i];
         const struct piece *seen = &rig->seen.at[i];
-        REQUIRE(rig, expected->address == seen->address && expected->size == seen->size,
-                "a range lies elsewhere");
-        REQUIRE(rig, expected->taken == seen->taken,
-                "a range is taken where it should be free, or free");
+        REQUIRE(rig, expected->address == seen->address && expected->size == seen->size, "a range lies elsewhere");
+        REQUIRE(rig, expected->taken == seen->taken, "a range is taken where it should be free, or free");
         if (expected->taken) {
             REQUIRE(rig, expected->token == seen->token, "a taken range has another token");
         } else {
@@ -358,8 +352,7 @@ static void require_no_less(struct rig *rig)
     while (i < rig->book.count && j < rig->seen.count) {
         const struct piece *expected = &rig->book.at[i];
         const struct piece *seen = &rig->seen.at[j];
-        REQUIRE(rig, expected->taken == seen->taken,
-                "a range is taken where it should be free, or free");
+        REQUIRE(rig, expected->taken == seen->taken, "a range is taken where it should be free, or free");
         if (expected->taken) {
             REQUIRE(rig,
                     expected->address == seen->address && expected->size == seen->size &&
@@ -367,8 +360,7 @@ static void require_no_less(struct rig *rig)
                     "a taken range lies elsewhere");
         } else {
             REQUIRE(rig, expected->lane == seen->lane, "a free range is in another lane");
-            REQUIRE(rig, expected->lane == WEIR_LANE_OPEN || seen->tick >= expected->tick,
-                    "a tick is lost");
+            REQUIRE(rig, expected->lane == WEIR_LANE_OPEN || seen->tick >= expected->tick, "a tick is lost");
         }
         uint64_t expected_end = expected->address + expected->size;
         uint64_t seen_end = seen->address + seen->size;
@@ -390,17 +382,15 @@ static void require_lane_stats(const struct rig *rig, weir_lane lane)
         if (!piece->taken && piece->lane == lane) {
             expected.ranges++;
             expected.bytes += piece->size;
-            expected.largest_bytes =
-                piece->size > expected.largest_bytes ? piece->size : expected.largest_bytes;
+            expected.largest_bytes = piece->size > expected.largest_bytes ? piece->size : expected.largest_bytes;
         }
     }
-    weir_lane_stats stats = {.struct_size = sizeof stats, .ranges = 77, .bytes = 77, .largest_bytes = 77};
+    weir_lane_stats stats = {.struct_size = sizeof(stats), .ranges = 77, .bytes = 77, .largest_bytes = 77};
     rig->ops->lane_stats(rig->state, lane, &stats);
-    REQUIRE(rig, stats.struct_size == sizeof stats, "lane_stats changes struct_size");
+    REQUIRE(rig, stats.struct_size == sizeof(stats), "lane_stats changes struct_size");
     REQUIRE(rig, stats.ranges == expected.ranges, "lane_stats: ranges differ from the walk");
     REQUIRE(rig, stats.bytes == expected.bytes, "lane_stats: bytes differ from the walk");
-    REQUIRE(rig, stats.largest_bytes == expected.largest_bytes,
-            "lane_stats: largest differs from the walk");
+    REQUIRE(rig, stats.largest_bytes == expected.largest_bytes, "lane_stats: largest differs from the walk");
 }
 
 static weir_strategy_stats add_up(const struct rig *rig)
@@ -418,8 +408,7 @@ static weir_strategy_stats add_up(const struct rig *rig)
         } else if (piece->lane != WEIR_LANE_UNMAPPED) {
             sum.free_ranges++;
             sum.free_bytes += piece->size;
-            sum.largest_free_bytes =
-                piece->size > sum.largest_free_bytes ? piece->size : sum.largest_free_bytes;
+            sum.largest_free_bytes = piece->size > sum.largest_free_bytes ? piece->size : sum.largest_free_bytes;
         }
     }
     return sum;
@@ -429,21 +418,17 @@ static void require_stats(const struct rig *rig)
 {
     weir_strategy_stats expected = add_up(rig);
     weir_strategy_stats stats;
-    memset(&stats, 0x11, sizeof stats);
-    stats.struct_size = sizeof stats;
+    memset(&stats, 0x11, sizeof(stats));
+    stats.struct_size = sizeof(stats);
     rig->ops->stats(rig->state, &stats);
-    REQUIRE(rig, stats.struct_size == sizeof stats, "stats changes struct_size");
+    REQUIRE(rig, stats.struct_size == sizeof(stats), "stats changes struct_size");
     REQUIRE(rig, stats.regions == expected.regions, "stats: regions differ");
     REQUIRE(rig, stats.region_bytes == expected.region_bytes, "stats: region_bytes differ");
-    REQUIRE(rig, stats.taken_ranges == expected.taken_ranges,
-            "stats: taken_ranges differ from the walk");
-    REQUIRE(rig, stats.taken_bytes == expected.taken_bytes,
-            "stats: taken_bytes differ from the walk");
-    REQUIRE(rig, stats.free_ranges == expected.free_ranges,
-            "stats: free_ranges differ from the walk");
+    REQUIRE(rig, stats.taken_ranges == expected.taken_ranges, "stats: taken_ranges differ from the walk");
+    REQUIRE(rig, stats.taken_bytes == expected.taken_bytes, "stats: taken_bytes differ from the walk");
+    REQUIRE(rig, stats.free_ranges == expected.free_ranges, "stats: free_ranges differ from the walk");
     REQUIRE(rig, stats.free_bytes == expected.free_bytes, "stats: free_bytes differ from the walk");
-    REQUIRE(rig, stats.largest_free_bytes == expected.largest_free_bytes,
-            "stats: largest_free differs");
+    REQUIRE(rig, stats.largest_free_bytes == expected.largest_free_bytes, "stats: largest_free differs");
     for (weir_lane lane = 0; lane < LANES; lane++) {
         require_lane_stats(rig, lane);
     }
@@ -507,8 +492,9 @@ static bool note_run(void *ctx, const weir_range_info *info)
     while (i < rig->seen.count && rig->seen.at[i].address != info->address) {
         i++;
     }
-    REQUIRE(rig, i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
-                     rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
+    REQUIRE(rig,
+            i < rig->seen.count && rig->seen.at[i].size == info->size && !info->taken &&
+                rig->seen.at[i].lane == info->lane && rig->seen.at[i].tick == info->tick,
             "a walk of runs shows a range that walk does not");
     const size_t region = rig->seen.at[i].region;
     const bool begins = i == 0 || !is_free(rig, i - 1, region);
@@ -581,12 +567,14 @@ static void require_record(const struct rig *rig, const struct piece *piece)
     const uint64_t mark = mark_of(piece->address);
     REQUIRE(rig, record->address == piece->address && record->size == piece->size,
             "the record of a taken range has another address or size");
-    REQUIRE(rig, record->as.pool.requested == mark && record->as.pool.link == (void *)(uintptr_t)~mark &&
-                     record->as.pool.stream == (void *)(uintptr_t)(mark / 3) &&
-                     __atomic_load_n(&record->state, __ATOMIC_RELAXED) == pool_state(piece->address),
+    REQUIRE(rig,
+            record->as.pool.requested == mark && record->as.pool.link == (void *)(uintptr_t)~mark &&
+                record->as.pool.stream == (void *)(uintptr_t)(mark / 3) &&
+                __atomic_load_n(&record->state, __ATOMIC_RELAXED) == pool_state(piece->address),
             "the pool's side of a record was written while its range was taken");
-    REQUIRE(rig, (rig->ops->flags & WEIR_STRATEGY_ROUTES) != 0 ||
-                     (record->own & WEIR_RECORD_ROUTE) == route_of(rig, piece->address),
+    REQUIRE(rig,
+            (rig->ops->flags & WEIR_STRATEGY_ROUTES) != 0 ||
+                (record->own & WEIR_RECORD_ROUTE) == route_of(rig, piece->address),
             "the mark of a strategy over strategies was changed");
 }
 
@@ -654,7 +642,7 @@ static void init_with_copy(struct rig *rig)
 
 static void start(struct rig *rig, enum layout layout)
 {
-    memset(rig, 0, sizeof *rig);
+    memset(rig, 0, sizeof(*rig));
     rig->ops = tested->ops;
     rig->layout = layout;
     rig->low = FIRST_ADDRESS + (layout == SHIFTED ? UINT64_C(0x7345) << 30 : 0);
@@ -703,16 +691,14 @@ static size_t add_region_at(struct rig *rig, uint64_t size, uint64_t hint, weir_
     rig->low = address < rig->low ? address : rig->low;
     rig->high = address + size > rig->high ? address + size : rig->high;
     void *handle = NULL;
-    weir_status status =
-        rig->ops->region_add(rig->state, address, size, hint, lane, tick, &handle);
+    weir_status status = rig->ops->region_add(rig->state, address, size, hint, lane, tick, &handle);
     REQUIRE(rig, status == WEIR_OK, "region_add failed");
     size_t index = rig->region_count;
-    rig->regions = must(realloc(rig->regions, (index + 1) * sizeof *rig->regions));
-    rig->regions[index] = (struct place){
-        .address = address, .size = size, .hint = hint, .handle = handle, .alive = true};
+    rig->regions = must(realloc(rig->regions, (index + 1) * sizeof(*rig->regions)));
+    rig->regions[index] =
+        (struct place){.address = address, .size = size, .hint = hint, .handle = handle, .alive = true};
     rig->region_count++;
-    struct piece whole = {
-        .region = index, .address = address, .size = size, .lane = lane, .tick = tick};
+    struct piece whole = {.region = index, .address = address, .size = size, .lane = lane, .tick = tick};
     insert_piece(&rig->book, rig->book.count, &whole);
     compare(rig);
     return index;
@@ -763,13 +749,10 @@ static bool remove_region(struct rig *rig, size_t region, const weir_tick *limit
     if (rig->ops->region_idle != NULL) {
         require_idle_found(rig, limits, lanes);
     }
-    weir_status status =
-        rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
-    REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY,
-            "region_remove: neither done nor busy");
+    weir_status status = rig->ops->region_remove(rig->state, rig->regions[region].handle, limits, lanes);
+    REQUIRE(rig, status == WEIR_OK || status == WEIR_ERR_BUSY, "region_remove: neither done nor busy");
     REQUIRE(rig, expected || status == WEIR_ERR_BUSY, "region_remove took a region that is in use");
-    REQUIRE(rig, !expected || status == WEIR_OK,
-            "region_remove refused a region that nobody's work can touch");
+    REQUIRE(rig, !expected || status == WEIR_OK, "region_remove refused a region that nobody's work can touch");
     if (expected) {
         rig->regions[region].alive = false;
         for (size_t i = rig->book.count; i-- > 0;) {
@@ -788,8 +771,7 @@ static bool is_small(uint64_t size)
 }
 
 /* True if `size` bytes at `align` fit into `bytes` bytes of a region at every start address. */
-static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size,
-                        uint64_t align)
+static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size, uint64_t align)
 {
     const struct place *place = &rig->regions[region];
     uint64_t granule = rig->ops->granule_bytes;
@@ -800,44 +782,36 @@ static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, ui
            bytes >= round_up(size, granule) + (align > granule ? align - granule : 0);
 }
 
-static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size,
-                            uint64_t align)
+static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align)
 {
     if (tested->refuses_early || tested->sets_aside || limit != WEIR_TICK_MAX) {
         return;
     }
     for (size_t i = 0; i < rig->book.count; i++) {
         const struct piece *piece = &rig->book.at[i];
-        REQUIRE(rig,
-                piece->taken || piece->lane != lane ||
-                    !surely_fits(rig, piece->region, piece->size, size, align),
+        REQUIRE(rig, piece->taken || piece->lane != lane || !surely_fits(rig, piece->region, piece->size, size, align),
                 "alloc refused although a range of the lane fits");
     }
 }
 
-static void require_fit(const struct rig *rig, const struct piece *piece, const weir_range *range,
-                        weir_lane lane, weir_tick limit)
+static void require_fit(const struct rig *rig, const struct piece *piece, const weir_range *range, weir_lane lane,
+                        weir_tick limit)
 {
     REQUIRE(rig, !piece->taken, "alloc handed out a taken range");
-    REQUIRE(rig, range->size <= piece->address + piece->size - range->address,
-            "alloc handed out beyond a free range");
+    REQUIRE(rig, range->size <= piece->address + piece->size - range->address, "alloc handed out beyond a free range");
     REQUIRE(rig, piece->lane == lane, "alloc took from another lane");
-    REQUIRE(rig, lane == WEIR_LANE_OPEN || piece->tick <= limit,
-            "alloc took a range whose tick is above the limit");
+    REQUIRE(rig, lane == WEIR_LANE_OPEN || piece->tick <= limit, "alloc took a range whose tick is above the limit");
 }
 
 /* Returns the token, or NULL if the strategy refuses. */
-static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
-                   weir_range *out)
+static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *out)
 {
     const weir_range unset = {.address = 77, .size = 77, .token = rig};
     weir_range range = unset;
     weir_status status = rig->ops->alloc(rig->state, lane, limit, size, align, &range);
     if (status != WEIR_OK) {
         REQUIRE(rig, status == WEIR_ERR_NO_MEMORY, "alloc failed for another reason than memory");
-        REQUIRE(rig,
-                range.address == unset.address && range.size == unset.size &&
-                    range.token == unset.token,
+        REQUIRE(rig, range.address == unset.address && range.size == unset.size && range.token == unset.token,
                 "a failed alloc wrote its result");
         require_refusal(rig, lane, limit, size, align);
         compare(rig);
@@ -900,15 +874,13 @@ static uint64_t promote(struct rig *rig, weir_lane lane, weir_tick limit)
     }
     join_all(&rig->book);
     uint64_t moved = rig->ops->promote(rig->state, lane, limit);
-    REQUIRE(rig, moved == expected,
-            "promote says that other bytes moved than those at or below the limit");
+    REQUIRE(rig, moved == expected, "promote says that other bytes moved than those at or below the limit");
     compare(rig);
     return moved;
 }
 
 /* True if eligible neighbours, or a single range, certainly hold the request. */
-static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes,
-                          uint64_t size, uint64_t align)
+static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes, uint64_t size, uint64_t align)
 {
     for (size_t i = 0; i < rig->book.count; i++) {
         size_t region = rig->book.at[i].region;
@@ -928,8 +900,7 @@ static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t
 
 static bool differs(const struct piece *expected, const struct piece *seen)
 {
-    if (seen->address != expected->address || seen->size != expected->size ||
-        seen->taken != expected->taken) {
+    if (seen->address != expected->address || seen->size != expected->size || seen->taken != expected->taken) {
         return true;
     }
     return !seen->taken && (seen->lane != expected->lane || !same_tick(expected, seen));
@@ -942,8 +913,7 @@ static const struct piece *gathered_range(const struct rig *rig, weir_lane lane)
     for (size_t i = 0; i < rig->seen.count && i < rig->book.count; i++) {
         const struct piece *seen = &rig->seen.at[i];
         if (differs(&rig->book.at[i], seen)) {
-            REQUIRE(rig, !seen->taken && seen->lane == lane,
-                    "gather changed a range that is not in the lane");
+            REQUIRE(rig, !seen->taken && seen->lane == lane, "gather changed a range that is not in the lane");
             return seen;
         }
     }
@@ -983,11 +953,9 @@ static bool gather_only(struct rig *rig, weir_lane lane, weir_tick tick, const w
                         uint64_t size, uint64_t align, bool last_resort)
 {
     bool fits = some_run_fits(rig, limits, lanes, size, align);
-    bool found =
-        rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, last_resort);
+    bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, align, last_resort);
     if (!found) {
-        REQUIRE(rig, tested->refuses_early || !fits,
-                "gather found nothing although eligible neighbours fit");
+        REQUIRE(rig, tested->refuses_early || !fits, "gather found nothing although eligible neighbours fit");
         compare(rig);
         return false;
     }
@@ -995,8 +963,7 @@ static bool gather_only(struct rig *rig, weir_lane lane, weir_tick tick, const w
     const struct piece *changed = gathered_range(rig, lane);
     if (changed != NULL) {
         struct piece whole = *changed;
-        REQUIRE(rig, lane == WEIR_LANE_OPEN || whole.tick >= tick,
-                "gather made a range of an earlier tick");
+        REQUIRE(rig, lane == WEIR_LANE_OPEN || whole.tick >= tick, "gather made a range of an earlier tick");
         book_gathered(rig, &whole, tick, limits, lanes);
     }
     compare(rig);
@@ -1021,8 +988,8 @@ static bool gather_as(struct rig *rig, weir_lane lane, const weir_tick *limits, 
     return gather_at(rig, lane, tick_now(rig, lane), limits, lanes, size, align, last_resort);
 }
 
-static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes,
-                   uint64_t size, uint64_t align)
+static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, size_t lanes, uint64_t size,
+                   uint64_t align)
 {
     return gather_as(rig, lane, limits, lanes, size, align, tested->sets_aside);
 }
@@ -1074,9 +1041,10 @@ static void require_only_around(const struct rig *rig, const struct pieces *befo
         const size_t same = i < low ? i : rig->seen.count - (before->count - i);
         const struct piece *piece = &before->at[i];
         const struct piece *seen = &rig->seen.at[same];
-        REQUIRE(rig, (i >= low && i <= high) ||
-                         (same < rig->seen.count && seen->address == piece->address && seen->size == piece->size &&
-                          seen->taken == piece->taken && seen->lane == piece->lane && same_tick(piece, seen)),
+        REQUIRE(rig,
+                (i >= low && i <= high) ||
+                    (same < rig->seen.count && seen->address == piece->address && seen->size == piece->size &&
+                     seen->taken == piece->taken && seen->lane == piece->lane && same_tick(piece, seen)),
                 "claim changed a range that lies apart from what it took");
     }
 }
@@ -1145,14 +1113,11 @@ static void *grow(struct rig *rig, weir_lane lane, uint64_t size, uint64_t align
 {
     uint64_t reserved = add_up(rig).region_bytes;
     uint64_t bytes = rig->ops->region_size(rig->state, size, align, reserved, GRANULARITY);
-    REQUIRE(rig, bytes >= size && bytes % GRANULARITY == 0,
-            "region_size: too small or no multiple of the granularity");
-    uint64_t start_at =
-        tested->whole_regions && align > rig->ops->granule_bytes ? align : rig->ops->granule_bytes;
+    REQUIRE(rig, bytes >= size && bytes % GRANULARITY == 0, "region_size: too small or no multiple of the granularity");
+    uint64_t start_at = tested->whole_regions && align > rig->ops->granule_bytes ? align : rig->ops->granule_bytes;
     add_region(rig, bytes, rig->one_kind ? 0 : size, lane, start_at, gap);
     void *token = alloc(rig, lane, WEIR_TICK_MAX, size, align, NULL);
-    REQUIRE(rig, token != NULL,
-            "alloc fails in a new region of the size that region_size asked for");
+    REQUIRE(rig, token != NULL, "alloc fails in a new region of the size that region_size asked for");
     return token;
 }
 
@@ -1168,14 +1133,13 @@ static void set_limits(weir_tick *limits, weir_tick limit)
 static void table_is_complete(void)
 {
     const weir_strategy_ops *ops = tested->ops;
-    assert_int_equal(ops->struct_size, sizeof *ops);
+    assert_int_equal(ops->struct_size, sizeof(*ops));
     assert_true(ops->name != NULL && ops->name[0] != '\0');
     assert_true(ops->granule_bytes > 0 && (ops->granule_bytes & (ops->granule_bytes - 1)) == 0);
     assert_true(ops->state_size != NULL && ops->init != NULL && ops->fini != NULL);
     assert_true(ops->region_size != NULL && ops->region_add != NULL && ops->region_remove != NULL);
     assert_true(ops->alloc != NULL && ops->free != NULL && ops->promote != NULL);
-    assert_true(ops->walk != NULL && ops->check != NULL && ops->stats != NULL &&
-                ops->lane_stats != NULL);
+    assert_true(ops->walk != NULL && ops->check != NULL && ops->stats != NULL && ops->lane_stats != NULL);
     assert_true((ops->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0 || ops->gather != NULL);
 }
 
@@ -1205,9 +1169,8 @@ static void region_size_is_enough(void)
 {
     struct rig rig;
     start(&rig, ASCENDING);
-    const uint64_t sizes[] = {
-        1, 511, 512, 513, 4096, 1 << 20, (1 << 20) + 1, 10 << 20, (10 << 20) + 1, 33 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    const uint64_t sizes[] = {1, 511, 512, 513, 4096, 1 << 20, (1 << 20) + 1, 10 << 20, (10 << 20) + 1, 33 << 20};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (uint64_t align = 1; align <= 8 << 20; align *= 8) {
             grow(&rig, 1 + (weir_lane)(i % 4), sizes[i], align, 512);
             for (unsigned shift = 12; shift <= 30; shift += 3) { /* granularities of other devices */
@@ -1260,7 +1223,7 @@ static void one_fit_in_a_crowd(void)
     start(&rig, ASCENDING);
     uint64_t granule = rig.ops->granule_bytes;
     static const uint64_t largest[] = {31, 33, 63, 65, 1000, 1298, 1365, 2047};
-    for (size_t i = 0; i < sizeof largest / sizeof largest[0]; i++) {
+    for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++) {
         uint64_t size = largest[i] * granule;
         add_region(&rig, size, size, 1, granule, granule);
         for (uint64_t less = 1; less <= 60; less++) {
@@ -1293,17 +1256,14 @@ static void tiny_regions_fill_and_refill(void)
         void *tokens[16] = {NULL};
         for (unsigned round = 0; round < 3; round++) {
             uint64_t taken = 0;
-            while (taken < 16 &&
-                   (tokens[taken] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL)) != NULL) {
+            while (taken < 16 && (tokens[taken] = alloc(&rig, 1, WEIR_TICK_MAX, granule, 1, NULL)) != NULL) {
                 taken++;
             }
             if (!tested->whole_regions && !tested->refuses_early) {
                 REQUIRE(&rig, taken == granules, "a region holds fewer granules than it has");
             }
             for (uint64_t i = 0; i < taken; i++) {
-                uint64_t pick = round == 0   ? i
-                                : round == 1 ? taken - 1 - i
-                                             : (i * 2 + (i * 2 >= taken)) % taken;
+                uint64_t pick = round == 0 ? i : round == 1 ? taken - 1 - i : (i * 2 + (i * 2 >= taken)) % taken;
                 while (tokens[pick] == NULL) {
                     pick = (pick + 1) % taken;
                 }
@@ -1327,15 +1287,15 @@ static void ends_are_cut_if_promised(void)
     }
     const uint64_t granule = rig.ops->granule_bytes;
     static const uint64_t sizes[] = {1, 511, 512, 513, 5000, 65536, 100000, 3 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         const uint64_t whole = (sizes[i] + granule - 1) / granule * granule;
         const size_t region = add_region(&rig, 9 * whole + (whole - granule), sizes[i], 1, granule, 0);
         void *tokens[16] = {NULL};
         unsigned served = 0;
-        while (served < 16 && (tokens[served] = alloc(&rig, 1, WEIR_TICK_MAX,
-                                                      served % 3 == 2 && whole > granule ? sizes[i] - granule + 1
-                                                                                         : sizes[i],
-                                                      1, NULL)) != NULL) {
+        while (served < 16 &&
+               (tokens[served] =
+                    alloc(&rig, 1, WEIR_TICK_MAX,
+                          served % 3 == 2 && whole > granule ? sizes[i] - granule + 1 : sizes[i], 1, NULL)) != NULL) {
             unsigned pieces = 0;
             for (size_t k = 0; k < rig.book.count; k++) {
                 pieces += rig.book.at[k].region == region && !rig.book.at[k].taken;
@@ -1383,8 +1343,7 @@ static void regions_never_merge(void)
 
 static void free_merges_in_every_order(void)
 {
-    static const unsigned orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const unsigned orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t order = 0; order < 6; order++) {
         struct rig rig;
         start(&rig, ASCENDING);
@@ -1708,8 +1667,9 @@ static void gather_keeps_a_later_tick_of_its_own_lane(void)
         REQUIRE(&rig, rig.ops->gather(rig.state, 1, 5, limits, LANES, 2 * granule, 1, tested->sets_aside),
                 "gather found nothing although eligible neighbours fit");
         set_limits(limits, 8);
-        REQUIRE(&rig, rig.ops->alloc(rig.state, 1, 8, 2 * granule, 1, &range) != WEIR_OK &&
-                          rig.ops->region_remove(rig.state, rig.regions[region].handle, limits, LANES) == WEIR_ERR_BUSY,
+        REQUIRE(&rig,
+                rig.ops->alloc(rig.state, 1, 8, 2 * granule, 1, &range) != WEIR_OK &&
+                    rig.ops->region_remove(rig.state, rig.regions[region].handle, limits, LANES) == WEIR_ERR_BUSY,
                 "gather lost a tick");
         set_limits(limits, 9);
         REQUIRE(&rig, rig.ops->region_remove(rig.state, rig.regions[region].handle, limits, LANES) == WEIR_OK,
@@ -1759,7 +1719,7 @@ static void ticks_may_go_down(void)
         contract_skip("the lanes are private");
     }
     static const weir_tick ticks[] = {50, 10, 40, 20, 30, 10};
-    enum { count = sizeof ticks / sizeof ticks[0] };
+    enum { count = sizeof(ticks) / sizeof(ticks[0]) };
     uint64_t granule = rig.ops->granule_bytes;
     void *tokens[2 * count];
     add_region(&rig, 2 * count * granule, granule, 1, granule, 0);
@@ -1791,7 +1751,7 @@ static void lanes_have_high_numbers(void)
     rig.high_lanes = HIGH_LANE;
     /* 44 equals HIGH_LANE modulo 256. */
     static const weir_lane lanes[] = {31, 32, 33, 44, 63, 64, 65, 255, 256, HIGH_LANE};
-    enum { count = sizeof lanes / sizeof lanes[0] };
+    enum { count = sizeof(lanes) / sizeof(lanes[0]) };
     uint64_t granule = rig.ops->granule_bytes;
     void *tokens[count];
     size_t region = add_region(&rig, count * granule, granule, 1, granule, 0);
@@ -1908,9 +1868,9 @@ static void claim_takes_exactly_what_it_is_asked_for(void)
     const uint64_t at = rig.regions[region].address;
     void *middle = claim(&rig, at + 4 * granule, 4 * granule, NULL, 0);
     assert_non_null(middle);
-    assert_null(claim(&rig, at + 4 * granule, 4 * granule, NULL, 0)); /* taken */
-    assert_null(claim(&rig, at + 2 * granule, 3 * granule, NULL, 0)); /* its end is taken */
-    assert_null(claim(&rig, at + 7 * granule, 2 * granule, NULL, 0)); /* its start is taken */
+    assert_null(claim(&rig, at + 4 * granule, 4 * granule, NULL, 0));  /* taken */
+    assert_null(claim(&rig, at + 2 * granule, 3 * granule, NULL, 0));  /* its end is taken */
+    assert_null(claim(&rig, at + 7 * granule, 2 * granule, NULL, 0));  /* its start is taken */
     assert_null(claim(&rig, at + 12 * granule, 8 * granule, NULL, 0)); /* it lies in two regions */
     void *next = claim(&rig, at + 8 * granule, granule, NULL, 0);
     void *last = claim(&rig, at + 15 * granule, granule, NULL, 0);
@@ -2142,8 +2102,7 @@ static void keep_in_log(struct program *program, uint64_t value)
 
 static weir_lane draw_lane(struct program *program)
 {
-    return chance(&program->random, 10) ? WEIR_LANE_OPEN
-                                        : (weir_lane)(1 + below(&program->random, program->lanes));
+    return chance(&program->random, 10) ? WEIR_LANE_OPEN : (weir_lane)(1 + below(&program->random, program->lanes));
 }
 
 /* Returns a tick for a free: usually the lane's latest tick, sometimes an earlier one, as rule 5 allows. */
@@ -2161,16 +2120,13 @@ static uint64_t draw_size(struct program *program, const struct rig *rig)
         return size - below(&program->random, 2);
     }
     uint64_t size = granule * (1 + below(&program->random, program->most));
-    return tested->whole_regions || chance(&program->random, 50)
-               ? size
-               : size - below(&program->random, granule);
+    return tested->whole_regions || chance(&program->random, 50) ? size : size - below(&program->random, granule);
 }
 
 static uint64_t draw_align(struct program *program, const struct rig *rig)
 {
-    return chance(&program->random, program->aligned)
-               ? rig->ops->granule_bytes << below(&program->random, 5)
-               : UINT64_C(1) << below(&program->random, 10);
+    return chance(&program->random, program->aligned) ? rig->ops->granule_bytes << below(&program->random, 5)
+                                                      : UINT64_C(1) << below(&program->random, 10);
 }
 
 /* Draws a region, often tiny, so that all its edges are near. */
@@ -2185,8 +2141,7 @@ static void draw_region(struct program *program, struct rig *rig)
     }
     uint64_t size = round_up(hint, granule);
     if (!tested->whole_regions) {
-        size += is_small(hint) ? granule * below(&program->random, 24)
-                               : below(&program->random, 9) << 19;
+        size += is_small(hint) ? granule * below(&program->random, 24) : below(&program->random, 9) << 19;
     }
     uint64_t gap = chance(&program->random, 60) ? 0 : granule * (1 + below(&program->random, 7));
     const weir_lane lane = draw_lane(program);
@@ -2228,8 +2183,7 @@ static void step_alloc(struct program *program, struct rig *rig)
 }
 
 /* Returns the lane that a taken piece is freed into: any lane, or the one that its region's memory belongs to. */
-static weir_lane lane_to_free_into(struct program *program, const struct rig *rig,
-                                   const struct piece *piece)
+static weir_lane lane_to_free_into(struct program *program, const struct rig *rig, const struct piece *piece)
 {
     return private_lanes(rig) ? piece->lane : draw_lane(program);
 }
@@ -2255,8 +2209,7 @@ static void draw_limits(struct program *program, const struct rig *rig, weir_tic
 {
     limits[0] = WEIR_TICK_MAX;
     for (weir_lane lane = 1; lane < LANES; lane++) {
-        limits[lane] = chance(&program->random, 30) ? WEIR_TICK_MAX
-                                                    : below(&program->random, rig->now[lane] + 2);
+        limits[lane] = chance(&program->random, 30) ? WEIR_TICK_MAX : below(&program->random, rig->now[lane] + 2);
     }
 }
 
@@ -2269,8 +2222,7 @@ static void step_remove(struct program *program, struct rig *rig)
     size_t pick = (size_t)below(&program->random, alive);
     weir_tick limits[LANES];
     draw_limits(program, rig, limits);
-    size_t lanes =
-        chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
+    size_t lanes = chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
     for (size_t i = 0; i < rig->region_count; i++) {
         if (rig->regions[i].alive && pick-- == 0) {
             remove_region(rig, i, limits, lanes);
@@ -2289,8 +2241,7 @@ static void step_gather(struct program *program, struct rig *rig)
     draw_limits(program, rig, limits);
     weir_lane lane = (weir_lane)below(&program->random, program->lanes + 1);
     limits[lane] = WEIR_TICK_MAX;
-    size_t lanes =
-        chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
+    size_t lanes = chance(&program->random, 80) ? LANES : (size_t)below(&program->random, LANES + 1);
     uint64_t size = draw_size(program, rig) + rig->ops->granule_bytes * below(&program->random, 8);
     uint64_t align = draw_align(program, rig);
     const bool last_resort = tested->sets_aside || chance(&program->random, 20);
@@ -2362,7 +2313,7 @@ static void step(struct program *program, struct rig *rig)
 
 static void prepare(struct program *program, uint64_t seed)
 {
-    memset(program, 0, sizeof *program);
+    memset(program, 0, sizeof(*program));
     program->random.state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
     for (int i = 0; i < 8; i++) {
         draw(&program->random);
@@ -2433,8 +2384,7 @@ static void random_programs(void)
 
 static void require_same_log(uint64_t seed, const struct program *one, const struct program *two)
 {
-    if (one->log_count != two->log_count ||
-        memcmp(one->log, two->log, one->log_count * sizeof *one->log) != 0) {
+    if (one->log_count != two->log_count || memcmp(one->log, two->log, one->log_count * sizeof(*one->log)) != 0) {
         fail_msg("the same calls on shifted regions are placed otherwise (seed %llu)", (unsigned long long)seed);
     }
 }

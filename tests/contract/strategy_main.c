@@ -8,6 +8,6 @@
 
 int main(int argc, char **argv)
 {
-    const weir_tested_strategy strategy = { STRATEGY };
+    const weir_tested_strategy strategy = {STRATEGY};
     return weir_strategy_contract(&strategy, argc, argv);
 }

@@ -108,9 +108,8 @@ enum {
 };
 
 static const struct mistake mistakes[] = {
-#define MISTAKE_ENTRY(name, what, found_by) { what, found_by },
-    MISTAKES(MISTAKE_ENTRY)
-};
+#define MISTAKE_ENTRY(name, what, found_by) {what, found_by},
+    MISTAKES(MISTAKE_ENTRY)};
 
 static int built_in;
 static const weir_strategy_ops *right;
@@ -229,7 +228,7 @@ static void *copied(void *token)
     if (copy == copies + most_copies || page == MAP_FAILED) {
         return token;
     }
-    *copy = (struct copy){ token, page };
+    *copy = (struct copy){token, page};
     *copy->record = *(const weir_record *)token;
     return copy->record;
 }
@@ -242,7 +241,7 @@ static void *uncopied(void *token)
     }
     token = copy->token;
     (void)munmap(copy->record, page_bytes);
-    *copy = (struct copy){ NULL, NULL };
+    *copy = (struct copy){NULL, NULL};
     return token;
 }
 
@@ -372,7 +371,7 @@ static weir_status alloc_middle(void *state, weir_lane lane, weir_tick limit, ui
     }
     const weir_range_info taken = range_at(state, whole.address);
     right->free(state, whole.token, lane, limit == WEIR_TICK_MAX ? 0 : limit);
-    *range = (weir_range){ .address = taken.address + granule, .size = taken.size - 2 * granule };
+    *range = (weir_range){.address = taken.address + granule, .size = taken.size - 2 * granule};
     return right->claim(state, range->address, range->size, 1, no_limits(), most_lanes, &range->token);
 }
 
@@ -393,7 +392,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     if (is(ALLOC_MIDDLE)) {
         return alloc_middle(state, lane, limit, size, align, range);
     }
-    weir_range found = { 0 };
+    weir_range found = {0};
     weir_status status = right->alloc(state, lane, limit, size + (is(ALLOC_EXACT) ? granule : 0), align, &found);
     if (status != WEIR_OK && is(ALLOC_OPEN)) {
         status = right->alloc(state, WEIR_LANE_OPEN, limit, size, align, &found);
@@ -557,7 +556,7 @@ static bool visit_wrongly(void *ctx, const weir_range_info *info)
 
 static void walk(const void *state, weir_range_visitor visit, void *ctx)
 {
-    struct visit changed = { visit, ctx };
+    struct visit changed = {visit, ctx};
     if (!is(WALK_REVERSED)) {
         const bool as_it_is = is(HOLES_ON) || is(FREE_ON);
         right->walk(state, as_it_is ? visit : visit_wrongly, as_it_is ? ctx : &changed);
@@ -654,7 +653,7 @@ static weir_status claim(void *state, uint64_t address, uint64_t size, size_t co
 
 static void walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
-    struct visit changed = { visit, ctx };
+    struct visit changed = {visit, ctx};
     if (is(HOLES_ALL)) {
         right->walk(state, visit, ctx);
     } else if (!is(HOLES_NONE)) {
@@ -695,8 +694,8 @@ static bool visit_alone(void *ctx, const weir_range_info *info)
 
 static void walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
-    struct visit changed = { visit, ctx };
-    struct alone alone = { .least = least, .visit = changed };
+    struct visit changed = {visit, ctx};
+    struct alone alone = {.least = least, .visit = changed};
     if (is(FREE_ALONE)) {
         right->walk_free(state, right->granule_bytes, visit_alone, &alone);
         show_alone(&alone);
@@ -711,7 +710,7 @@ static void walk_free(const void *state, uint64_t least, weir_range_visitor visi
 static int run(int number, const char *only)
 {
     static weir_strategy_ops wrong;
-    static const struct config config = { .extra_bytes = 0 };
+    static const struct config config = {.extra_bytes = 0};
     right = weir_caching_strategy();
     built_in = number;
     wrong = (weir_strategy_ops){
@@ -745,7 +744,7 @@ static int run(int number, const char *only)
         .config_bytes = sizeof(config),
         .small_bytes = UINT64_C(1) << 20,
     };
-    char *arguments[] = { NULL, (char *)(uintptr_t)only, (char *)(uintptr_t) "0", (char *)(uintptr_t) "100" };
+    char *arguments[] = {NULL, (char *)(uintptr_t)only, (char *)(uintptr_t) "0", (char *)(uintptr_t) "100"};
     return weir_strategy_contract(&strategy, 4 - (only == NULL), only != NULL ? arguments : arguments + 1);
 }
 

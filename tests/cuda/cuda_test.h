@@ -41,7 +41,7 @@ static inline weir_pool *make_pool(weir_device *device, uint32_t flags)
 
 static inline struct world make_world(uint32_t pool_flags)
 {
-    struct world w = { .device = NULL };
+    struct world w = {.device = NULL};
     weir_cuda_device_info info = WEIR_CUDA_DEVICE_INFO_INIT;
     fake_cuda_start(256 * MIB, 0);
     ok(weir_cuda_device_create(NULL, &w.device));

@@ -16,10 +16,10 @@ static void expect_sentence(const char *beginning, const char *part)
     assert_string_equal(text, sentence);
 }
 
-#define refuses(status, call, beginning, part)                                                     \
-    do {                                                                                           \
-        assert_int_equal(call, status);                                                            \
-        expect_sentence(beginning, part);                                                          \
+#define refuses(status, call, beginning, part)                                                                         \
+    do {                                                                                                               \
+        assert_int_equal(call, status);                                                                                \
+        expect_sentence(beginning, part);                                                                              \
     } while (0)
 #define BAD WEIR_ERR_INVALID
 #define NONE WEIR_ERR_UNSUPPORTED
@@ -53,15 +53,15 @@ static void test_chain_of_handle_types(void **state)
         bool rdma;
         bool virtual_memory;
     } cases[] = {
-        { 0, WEIR_CUDA_HANDLE_FABRIC, true, true },
-        { FAKE_CUDA_NO_RDMA, WEIR_CUDA_HANDLE_FABRIC, false, true },
-        { FAKE_CUDA_RDMA_REFUSED, WEIR_CUDA_HANDLE_FABRIC, false, true },
-        { FAKE_CUDA_NO_FABRIC, WEIR_CUDA_HANDLE_FILE, true, true },
-        { FAKE_CUDA_FABRIC_REFUSED, WEIR_CUDA_HANDLE_FILE, true, true },
-        { FAKE_CUDA_FABRIC_REFUSED | FAKE_CUDA_RDMA_REFUSED, WEIR_CUDA_HANDLE_FILE, false, true },
-        { FAKE_CUDA_NO_FABRIC | FAKE_CUDA_NO_FILE, WEIR_CUDA_HANDLE_NONE, true, true },
-        { FAKE_CUDA_NO_FABRIC | FAKE_CUDA_NO_FILE | FAKE_CUDA_NO_RDMA, WEIR_CUDA_HANDLE_NONE, false, true },
-        { FAKE_CUDA_NO_VIRTUAL_MEMORY, WEIR_CUDA_HANDLE_NONE, false, false },
+        {0, WEIR_CUDA_HANDLE_FABRIC, true, true},
+        {FAKE_CUDA_NO_RDMA, WEIR_CUDA_HANDLE_FABRIC, false, true},
+        {FAKE_CUDA_RDMA_REFUSED, WEIR_CUDA_HANDLE_FABRIC, false, true},
+        {FAKE_CUDA_NO_FABRIC, WEIR_CUDA_HANDLE_FILE, true, true},
+        {FAKE_CUDA_FABRIC_REFUSED, WEIR_CUDA_HANDLE_FILE, true, true},
+        {FAKE_CUDA_FABRIC_REFUSED | FAKE_CUDA_RDMA_REFUSED, WEIR_CUDA_HANDLE_FILE, false, true},
+        {FAKE_CUDA_NO_FABRIC | FAKE_CUDA_NO_FILE, WEIR_CUDA_HANDLE_NONE, true, true},
+        {FAKE_CUDA_NO_FABRIC | FAKE_CUDA_NO_FILE | FAKE_CUDA_NO_RDMA, WEIR_CUDA_HANDLE_NONE, false, true},
+        {FAKE_CUDA_NO_VIRTUAL_MEMORY, WEIR_CUDA_HANDLE_NONE, false, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         weir_device *device = NULL;
@@ -151,7 +151,8 @@ static void test_a_context_of_the_program(void **state)
     fake_cuda_start(0, 0);
     refuses(BAD, weir_cuda_device_create(&config, &device), creating, "this thread has no context");
     cu_ok(cuCtxCreate(&own, 0, 1));
-    refuses(BAD, weir_cuda_device_create(&config, &device), creating, "ordinal is 0, and the current context is of device 1");
+    refuses(BAD, weir_cuda_device_create(&config, &device), creating,
+            "ordinal is 0, and the current context is of device 1");
     config.ordinal = 1;
     ok(weir_cuda_device_create(&config, &device));
     ok(weir_cuda_device_get_info(device, &facts));
@@ -181,7 +182,7 @@ static void test_a_context_of_the_program(void **state)
 static void test_access_of_peers(void **state)
 {
     (void)state;
-    static const int32_t peers[] = { 1 };
+    static const int32_t peers[] = {1};
     weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
     for (size_t count = 0; count < 2; count++) {
         weir_device *device = NULL;
@@ -268,8 +269,8 @@ static void test_a_captured_stream_is_not_touched(void **state)
                                                               rule */
         cu_ok(cuStreamBeginCapture(captured, CU_CAPTURE_MODE_GLOBAL));
         refuses(NONE, weir_device_event_record(w.device, event, forbidden), "weir_device_event_record: ", "captured");
-        refuses(NONE, weir_device_stream_wait_event(w.device, forbidden, foreign), "weir_device_stream_wait_event: ",
-                "captured");
+        refuses(NONE, weir_device_stream_wait_event(w.device, forbidden, foreign),
+                "weir_device_stream_wait_event: ", "captured");
         refuses(NONE, weir_device_stream_sync(w.device, forbidden), "weir_device_stream_sync: ", "captured");
         ok(weir_device_event_query(w.device, foreign, &complete));
         ok(weir_device_event_sync(w.device, foreign));
@@ -310,7 +311,7 @@ static void test_hints(void **state)
 {
     (void)state;
     fake_cuda_start(0, 0);
-    struct world w = { .device = NULL };
+    struct world w = {.device = NULL};
     weir_cuda_device_info info = WEIR_CUDA_DEVICE_INFO_INIT;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     CUevent event = NULL;
@@ -403,7 +404,7 @@ static void test_refusals(void **state)
     weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
     weir_cuda_device_info facts = WEIR_CUDA_DEVICE_INFO_INIT;
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
-    static const int32_t peers[] = { 1, 9 };
+    static const int32_t peers[] = {1, 9};
     bool complete = false;
     char nothing = 0;
     refuses(BAD, weir_cuda_device_create(NULL, NULL), creating, "device is NULL");
@@ -425,8 +426,8 @@ static void test_refusals(void **state)
     config.struct_size = 2;
     refuses(BAD, weir_cuda_device_create(&config, &device), creating, "config");
     refuses(BAD, weir_cuda_device_get_info(NULL, &facts), "weir_cuda_device_get_info: ", "device is NULL");
-    refuses(BAD, weir_cuda_device_get_info((weir_device *)(void *)&nothing, &facts), "weir_cuda_device_get_info: ",
-            "device is not of");
+    refuses(BAD, weir_cuda_device_get_info((weir_device *)(void *)&nothing, &facts),
+            "weir_cuda_device_get_info: ", "device is not of");
     refuses(BAD, weir_cuda_device_get_info(w.device, NULL), "weir_cuda_device_get_info: ", "info");
     refuses(BAD, weir_cuda_host_runtime(NULL, &runtime), "weir_cuda_host_runtime: ", "device is NULL");
     refuses(BAD, weir_cuda_host_runtime(w.device, NULL), "weir_cuda_host_runtime: ", "runtime is NULL");

@@ -25,25 +25,25 @@ static bool may_fail_with(weir_status status)
            status == WEIR_ERR_BUSY;
 }
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        weir_status status_ = (call);                                                              \
-        for (int i_ = 1; i_ < tries && status_ != WEIR_OK; i_++) {                                 \
-            if (!may_fail_with(status_)) {                                                         \
-                wrong(#call, status_);                                                             \
-            }                                                                                      \
-            status_ = (call);                                                                      \
-        }                                                                                          \
-        given_up |= status_ != WEIR_OK;                                                            \
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        weir_status status_ = (call);                                                                                  \
+        for (int i_ = 1; i_ < tries && status_ != WEIR_OK; i_++) {                                                     \
+            if (!may_fail_with(status_)) {                                                                             \
+                wrong(#call, status_);                                                                                 \
+            }                                                                                                          \
+            status_ = (call);                                                                                          \
+        }                                                                                                              \
+        given_up |= status_ != WEIR_OK;                                                                                \
     } while (0)
 
-#define TRY_CUDA(call)                                                                             \
-    do {                                                                                           \
-        CUresult code_ = (call);                                                                   \
-        for (int i_ = 1; i_ < tries && code_ != CU_SUCCESS; i_++) {                                \
-            code_ = (call);                                                                        \
-        }                                                                                          \
-        given_up |= code_ != CU_SUCCESS;                                                           \
+#define TRY_CUDA(call)                                                                                                 \
+    do {                                                                                                               \
+        CUresult code_ = (call);                                                                                       \
+        for (int i_ = 1; i_ < tries && code_ != CU_SUCCESS; i_++) {                                                    \
+            code_ = (call);                                                                                            \
+        }                                                                                                              \
+        given_up |= code_ != CU_SUCCESS;                                                                               \
     } while (0)
 
 static void work(weir_pool *pool, CUstream native, int rounds)
@@ -79,7 +79,7 @@ static void use_pool(weir_device *device, uint32_t flags)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
-    CUstream native[2] = { NULL, NULL };
+    CUstream native[2] = {NULL, NULL};
     const char *why = "";
     config.device = device;
     config.strategy = weir_caching_strategy();
@@ -192,7 +192,7 @@ static void test_each_function_fails_for_good(void **state)
 {
     (void)state;
 #define NAME(name, suffix, parameters) #name,
-    static const char *const functions[] = { WEIR_CUDA_DRIVER_LIST(NAME) };
+    static const char *const functions[] = {WEIR_CUDA_DRIVER_LIST(NAME)};
 #undef NAME
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         for (unsigned from = 1; from <= 9; from += 4) {

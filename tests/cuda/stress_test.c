@@ -33,12 +33,12 @@ struct program {
     unsigned wrong;
 };
 
-#define EXPECT(p, condition)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, weir_last_error()); \
-            (p)->wrong++;                                                                          \
-        }                                                                                          \
+#define EXPECT(p, condition)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, weir_last_error());              \
+            (p)->wrong++;                                                                                              \
+        }                                                                                                              \
     } while (0)
 
 static unsigned roll(struct program *p, unsigned sides)
@@ -49,8 +49,8 @@ static unsigned roll(struct program *p, unsigned sides)
 
 static void touch(struct program *p, unsigned stream, const weir_block *block)
 {
-    EXPECT(p, fake_cuda_work(p->native[stream], 1000 + roll(p, 100000), address_of(block), weir_block_size(block), NULL, NULL) ==
-                  CU_SUCCESS);
+    EXPECT(p, fake_cuda_work(p->native[stream], 1000 + roll(p, 100000), address_of(block), weir_block_size(block), NULL,
+                             NULL) == CU_SUCCESS);
 }
 
 static void take(struct program *p, struct held *held)
@@ -114,8 +114,12 @@ static void step(struct program *p)
 {
     struct held *held = &p->held[roll(p, most_held)];
     switch (roll(p, 24)) {
-    case 0: (void)!weir_pool_trim(p->pool, 0, roll(p, 2) == 0 ? (uint32_t)WEIR_TRIM_WAIT : 0, NULL); break;
-    case 1: capture(p); break;
+    case 0:
+        (void)!weir_pool_trim(p->pool, 0, roll(p, 2) == 0 ? (uint32_t)WEIR_TRIM_WAIT : 0, NULL);
+        break;
+    case 1:
+        capture(p);
+        break;
     case 2:
     case 3:
     case 4:
@@ -194,8 +198,7 @@ static void play(uint32_t seed, int count)
     weir_pool *pool = make_pool(device, seed % 2 == 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
     for (int i = 0; i < count; i++) {
         programs[i] = (struct program){
-            .random = seed * 2654435761u + (uint32_t)i, .device = device, .pool = pool, .context = info.context
-        };
+            .random = seed * 2654435761u + (uint32_t)i, .device = device, .pool = pool, .context = info.context};
     }
     for (int i = 1; i < count; i++) {
         assert_int_equal(pthread_create(&others[i], NULL, run, &programs[i]), 0);
@@ -211,7 +214,8 @@ static void play(uint32_t seed, int count)
     ok(weir_device_destroy(device));
     const unsigned findings = fake_cuda_findings(true);
     if (wrong != 0 || findings != 0 || checked != WEIR_OK || ended != WEIR_OK) {
-        fail_msg("seed %u, %d threads: %u wrong, %u findings, check %s, end %d", seed, count, wrong, findings, why, ended);
+        fail_msg("seed %u, %d threads: %u wrong, %u findings, check %s, end %d", seed, count, wrong, findings, why,
+                 ended);
     }
 }
 
@@ -235,6 +239,6 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_thread), cmocka_unit_test(test_threads) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

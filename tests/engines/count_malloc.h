@@ -11,8 +11,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define CAN_COUNT_MALLOC 0
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #define CAN_COUNT_MALLOC 0
 #endif
 #endif
@@ -47,7 +46,7 @@ static void note_malloc(const void *caller)
     if (!counting_mallocs || in_heap) {
         return;
     }
-    if (counted_mallocs < sizeof malloc_callers / sizeof malloc_callers[0]) {
+    if (counted_mallocs < sizeof(malloc_callers) / sizeof(malloc_callers[0])) {
         malloc_callers[counted_mallocs] = caller;
     }
     counted_mallocs = counted_mallocs + 1;

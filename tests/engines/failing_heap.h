@@ -21,7 +21,7 @@ weir_status __wrap_weir_heap_free(weir_heap *heap, void *block);
 
 static atomic_ullong heap_requests;
 static unsigned long long heap_fails_at; /* the n-th request from now fails; 0: none; only one thread changes it */
-static bool heap_stays_empty; /* all later requests fail too */
+static bool heap_stays_empty;            /* all later requests fail too */
 static atomic_ullong heap_failures;
 static _Thread_local bool in_heap; /* true while this thread is in the heap */
 
@@ -36,8 +36,7 @@ static void fail_heap_at(unsigned long long request, bool and_all_after)
 static bool heap_fails_now(void)
 {
     const unsigned long long request = atomic_fetch_add(&heap_requests, 1) + 1;
-    const bool fails = heap_fails_at != 0 &&
-                       (heap_stays_empty ? request >= heap_fails_at : request == heap_fails_at);
+    const bool fails = heap_fails_at != 0 && (heap_stays_empty ? request >= heap_fails_at : request == heap_fails_at);
     if (fails) {
         (void)atomic_fetch_add(&heap_failures, 1);
     }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include "refused.h"
+#include <cmocka.h>
 
 #include "failing_heap.h"
 
@@ -22,8 +22,8 @@ static weir_heap *heap;
 static struct ggml_backend_buffer_type *weights_type, *type;
 
 /* Runs one inference. It reads the weights' buffers too, so every block of a program that serves once is in it. */
-static bool infer(ggml_backend_t backend, ggml_backend_buffer_type_t of_weights,
-                  ggml_backend_buffer_type_t of_rest, int prompt, float *logits)
+static bool infer(ggml_backend_t backend, ggml_backend_buffer_type_t of_weights, ggml_backend_buffer_type_t of_rest,
+                  int prompt, float *logits)
 {
     struct transformer model;
     struct transformer_session session;
@@ -48,8 +48,7 @@ static ggml_backend_t new_backend(void)
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend));
     void *found = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     assert_non_null(found);
-    ((ggml_backend_set_n_threads_t)(uintptr_t)found)(backend,
-                                                     1); /* several threads would spin for each other */
+    ((ggml_backend_set_n_threads_t)(uintptr_t)found)(backend, 1); /* several threads would spin for each other */
     return backend;
 }
 
@@ -67,12 +66,11 @@ static void logits_are_those_of_ggmls_own_buffers(void **state)
     static float own[TRANSFORMER_VOCABULARY], ours[TRANSFORMER_VOCABULARY];
     ggml_backend_t backend = new_backend();
     for (int prompt = 1; prompt < 100; prompt += 33) {
-        memset(ours, 0, sizeof ours);
-        assert_true(infer(backend, ggml_backend_cpu_buffer_type(), ggml_backend_cpu_buffer_type(),
-                          prompt, own));
+        memset(ours, 0, sizeof(ours));
+        assert_true(infer(backend, ggml_backend_cpu_buffer_type(), ggml_backend_cpu_buffer_type(), prompt, own));
         assert_int_equal(live_blocks(), 0);
         assert_true(infer(backend, weights_type, type, prompt, ours));
-        assert_memory_equal(own, ours, sizeof own);
+        assert_memory_equal(own, ours, sizeof(own));
         assert_true(own[0] != 0.0F);
     }
     assert_int_equal(live_blocks(), 0);
@@ -93,8 +91,7 @@ static void a_buffer_reads_and_writes(void **state)
     assert_string_equal(ggml_backend_buffer_name(b), "weir_long_lived");
     assert_true(ggml_backend_buffer_is_host(a));
     assert_int_equal(ggml_backend_buffer_get_size(a), 1000);
-    assert_int_equal(
-        (uintptr_t)ggml_backend_buffer_get_base(a) % ggml_backend_buffer_get_alignment(a), 0);
+    assert_int_equal((uintptr_t)ggml_backend_buffer_get_base(a) % ggml_backend_buffer_get_alignment(a), 0);
     ggml_backend_buffer_clear(a, 0x5a);
     assert_int_equal(((unsigned char *)ggml_backend_buffer_get_base(a))[999], 0x5a);
     weir_heap_stats now = WEIR_HEAP_STATS_INIT;
@@ -141,7 +138,7 @@ static void each_request_fails(void **state)
             fail_heap_at(0, false);
             assert_int_equal(live_blocks(), 0);
             assert_true(infer(backend, weights_type, type, 40, logits));
-            assert_memory_equal(logits, right, sizeof right);
+            assert_memory_equal(logits, right, sizeof(right));
         }
     }
     print_message("%llu requests, each refused\n", requests);
@@ -169,7 +166,7 @@ static void a_session_outlives_a_refusal(void **state)
         assert_true(transformer_eval(&session, backend, 150, 2, refused ? logits : right));
         transformer_end(&session);
     }
-    assert_memory_equal(logits, right, sizeof right);
+    assert_memory_equal(logits, right, sizeof(right));
     transformer_unload(&model);
     assert_int_equal(live_blocks(), 0);
     ggml_backend_free(backend);
@@ -188,9 +185,8 @@ static void *work(void *argument)
 {
     struct worker *worker = argument;
     for (int i = 0; i < 4; i++) {
-        worker->wrong +=
-            !infer(worker->backend, weights_type, type, worker->prompt, worker->logits) ||
-            memcmp(worker->logits, worker->right, sizeof worker->right) != 0;
+        worker->wrong += !infer(worker->backend, weights_type, type, worker->prompt, worker->logits) ||
+                         memcmp(worker->logits, worker->right, sizeof(worker->right)) != 0;
     }
     return NULL;
 }
@@ -203,8 +199,7 @@ static void two_threads_infer_at_once(void **state)
     for (int i = 0; i < 2; i++) {
         workers[i].backend = new_backend();
         workers[i].prompt = 20 + 30 * i;
-        assert_true(
-            infer(workers[i].backend, weights_type, type, workers[i].prompt, workers[i].right));
+        assert_true(infer(workers[i].backend, weights_type, type, workers[i].prompt, workers[i].right));
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);

@@ -3,10 +3,8 @@
 
 #include <onnxruntime_c_api.h>
 
-weir_status attach_from_cxx(weir_heap *heap, OrtEnv *env, OrtSessionOptions *options,
-                            OrtAllocator **allocator);
-weir_status attach_from_cxx(weir_heap *heap, OrtEnv *env, OrtSessionOptions *options,
-                            OrtAllocator **allocator)
+weir_status attach_from_cxx(weir_heap *heap, OrtEnv *env, OrtSessionOptions *options, OrtAllocator **allocator);
+weir_status attach_from_cxx(weir_heap *heap, OrtEnv *env, OrtSessionOptions *options, OrtAllocator **allocator)
 {
     weir_onnxruntime_config config = WEIR_ONNXRUNTIME_CONFIG_INIT;
     weir_onnxruntime *binding = nullptr;

@@ -18,7 +18,7 @@
 #include <engines/onnx_api.h>
 #undef OrtApiBase
 
-#define SAME_PLACE(name, place, result, parameters)                                                \
+#define SAME_PLACE(name, place, result, parameters)                                                                    \
     _Static_assert(offsetof(struct OrtApi, name) == (place) * sizeof(void (*)(void)), #name);
 WEIR_ONNXRUNTIME_API(SAME_PLACE)
 ONNX_API(SAME_PLACE)
@@ -27,7 +27,7 @@ WEIR_ONNXRUNTIME_API_STATS(SAME_PLACE)
 ONNX_API_STATS(SAME_PLACE)
 #endif
 
-#define SAME_OFFSET(type, ours, member)                                                            \
+#define SAME_OFFSET(type, ours, member)                                                                                \
     _Static_assert(offsetof(struct type, member) == offsetof(struct ours, member), #member);
 SAME_OFFSET(OrtApiBase, WeirOrtApiBase, GetApi)
 SAME_OFFSET(OrtApiBase, WeirOrtApiBase, GetVersionString)

@@ -82,8 +82,7 @@ static void ReleaseStatus(OrtStatus *status)
     test_free(status);
 }
 
-static OrtStatus *CreateCpuMemoryInfo(int allocator_type, int memory_type,
-                                      struct OrtMemoryInfo **info)
+static OrtStatus *CreateCpuMemoryInfo(int allocator_type, int memory_type, struct OrtMemoryInfo **info)
 {
     assert_int_equal(allocator_type, 0); /* a device allocator, no arena */
     assert_int_equal(memory_type, 0);
@@ -101,15 +100,13 @@ static void ReleaseMemoryInfo(struct OrtMemoryInfo *info)
     test_free(info);
 }
 
-static OrtStatus *CompareMemoryInfo(const struct OrtMemoryInfo *one,
-                                    const struct OrtMemoryInfo *other, int *differ)
+static OrtStatus *CompareMemoryInfo(const struct OrtMemoryInfo *one, const struct OrtMemoryInfo *other, int *differ)
 {
     *differ = one->kind != other->kind;
     return answer("CompareMemoryInfo");
 }
 
-static OrtStatus *AddSessionConfigEntry(struct OrtSessionOptions *options, const char *key,
-                                        const char *value)
+static OrtStatus *AddSessionConfigEntry(struct OrtSessionOptions *options, const char *key, const char *value)
 {
     OrtStatus *status = answer(key);
     if (status == NULL) {
@@ -217,11 +214,9 @@ static int tear_down(void **state)
 {
     (void)state;
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    const bool clean = weir_heap_get_stats(heap, &stats) == WEIR_OK && stats.live_blocks == 0 &&
-                       statuses == 0 && infos == 0 && all_pairs == 0;
-    return weir_heap_check(heap, NULL) == WEIR_OK && weir_heap_destroy(heap) == WEIR_OK && clean
-               ? 0
-               : -1;
+    const bool clean = weir_heap_get_stats(heap, &stats) == WEIR_OK && stats.live_blocks == 0 && statuses == 0 &&
+                       infos == 0 && all_pairs == 0;
+    return weir_heap_check(heap, NULL) == WEIR_OK && weir_heap_destroy(heap) == WEIR_OK && clean ? 0 : -1;
 }
 
 static weir_onnxruntime_config ready(void)
@@ -250,7 +245,7 @@ static weir_heap_stats heap_stats(void)
 static void assert_said(weir_onnxruntime *binding, const char *expected)
 {
     char text[64];
-    assert_int_equal(weir_onnxruntime_error(binding, text, sizeof(text)), strlen(expected));
+    assert_int_equal(weir_onnxruntime_explain(binding, text, sizeof(text)), strlen(expected));
     assert_string_equal(text, expected);
 }
 
@@ -265,9 +260,8 @@ struct request {
 static void call_alloc(void *ctx)
 {
     struct request *request = ctx;
-    request->block = request->reserve
-                         ? request->allocator->Reserve(request->allocator, request->size)
-                         : request->allocator->Alloc(request->allocator, request->size);
+    request->block = request->reserve ? request->allocator->Reserve(request->allocator, request->size)
+                                      : request->allocator->Alloc(request->allocator, request->size);
 }
 
 /* --- create --- */
@@ -317,8 +311,7 @@ static void test_bad_configs(void **state)
 static void test_runtimes_that_are_refused(void **state)
 {
     (void)state;
-    static const char *const strange[] = {"1.11.0", "0.28.0", "2.1.0",         "",  "1.",
-                                          "1.x",    "28",     "1.99999999999", NULL};
+    static const char *const strange[] = {"1.11.0", "0.28.0", "2.1.0", "", "1.", "1.x", "28", "1.99999999999", NULL};
     for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
         const weir_onnxruntime_config config = ready();
         weir_onnxruntime *binding = NULL;
@@ -352,9 +345,8 @@ static void test_versions(void **state)
         uint32_t version;
         bool reserve, stats, shrink;
     } cases[] = {
-        {"1.12.1", 12, false, false, false}, {"1.17.3", 17, false, false, false},
-        {"1.18.0", 18, true, false, false},  {"1.22.0-dev", 22, true, false, false},
-        {"1.23.0", 23, true, true, false},   {"1.25.0", 25, true, true, true},
+        {"1.12.1", 12, false, false, false},    {"1.17.3", 17, false, false, false}, {"1.18.0", 18, true, false, false},
+        {"1.22.0-dev", 22, true, false, false}, {"1.23.0", 23, true, true, false},   {"1.25.0", 25, true, true, true},
         {"1.30.0", 25, true, true, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -626,7 +618,7 @@ static void test_attach_and_detach(void **state)
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 
     char text[8] = "x";
-    assert_int_equal(weir_onnxruntime_error(NULL, text, sizeof(text)), 0);
+    assert_int_equal(weir_onnxruntime_explain(NULL, text, sizeof(text)), 0);
     assert_string_equal(text, "");
 }
 
@@ -650,11 +642,10 @@ static void test_one_binding_for_a_memory(void **state)
     refused(weir_onnxruntime_attach(bindings[1], &env), WEIR_ERR_BUSY,
             "weir_onnxruntime_attach: env has another binding for the same memory");
     assert_ptr_equal(env.registered, weir_onnxruntime_allocator(bindings[0]));
-    assert_int_equal(weir_onnxruntime_attach(bindings[2], &env), WEIR_OK); /* other memory */
-    assert_int_equal(weir_onnxruntime_attach(bindings[1], &other),
-                     WEIR_OK); /* another environment */
-    env.registered = weir_onnxruntime_allocator(
-        bindings[0]); /* the runtime keeps one allocator for each memory, the last one */
+    assert_int_equal(weir_onnxruntime_attach(bindings[2], &env), WEIR_OK);   /* other memory */
+    assert_int_equal(weir_onnxruntime_attach(bindings[1], &other), WEIR_OK); /* another environment */
+    env.registered =
+        weir_onnxruntime_allocator(bindings[0]); /* the runtime keeps one allocator for each memory, the last one */
     assert_int_equal(weir_onnxruntime_detach(bindings[0], &env), WEIR_OK);
     assert_int_equal(weir_onnxruntime_detach(bindings[1], &other), WEIR_OK);
     assert_int_equal(weir_onnxruntime_attach(bindings[1], &env), WEIR_OK);
@@ -676,24 +667,21 @@ static void test_one_binding_for_a_memory(void **state)
 static void test_session_options(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"session.use_env_allocators",
-                                       "session.use_device_allocator_for_initializers",
+    static const char *const keys[] = {"session.use_env_allocators", "session.use_device_allocator_for_initializers",
                                        "session.disable_prepacking"};
     static const struct {
         uint32_t flags;
         const char *entries;
     } cases[] = {
         {0, "session.use_env_allocators=1 session.use_device_allocator_for_initializers=1 "},
-        {WEIR_ONNXRUNTIME_NO_PREPACKING,
-         "session.use_env_allocators=1 session.use_device_allocator_for_initializers=1 "
-         "session.disable_prepacking=1 "},
+        {WEIR_ONNXRUNTIME_NO_PREPACKING, "session.use_env_allocators=1 session.use_device_allocator_for_initializers=1 "
+                                         "session.disable_prepacking=1 "},
     };
     weir_onnxruntime *binding = make();
     struct OrtSessionOptions options = {""};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         options.entries[0] = '\0';
-        assert_int_equal(weir_onnxruntime_session_options(binding, &options, cases[i].flags),
-                         WEIR_OK);
+        assert_int_equal(weir_onnxruntime_session_options(binding, &options, cases[i].flags), WEIR_OK);
         assert_string_equal(options.entries, cases[i].entries);
     }
     refused(weir_onnxruntime_session_options(NULL, &options, 0), WEIR_ERR_INVALID,
@@ -704,9 +692,8 @@ static void test_session_options(void **state)
             "weir_onnxruntime_session_options: flags has unknown bits: 0x200");
     for (size_t i = 0; i < 3; i++) {
         refuses = keys[i];
-        assert_int_equal(
-            weir_onnxruntime_session_options(binding, &options, WEIR_ONNXRUNTIME_NO_PREPACKING),
-            WEIR_ERR_DEVICE);
+        assert_int_equal(weir_onnxruntime_session_options(binding, &options, WEIR_ONNXRUNTIME_NO_PREPACKING),
+                         WEIR_ERR_DEVICE);
         assert_said(binding, keys[i]);
     }
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
@@ -721,8 +708,7 @@ static void *allocate_and_free(void *ctx)
     for (size_t i = 0; i < 4000; i++) {
         void **block = &kept[i % 8];
         allocator->Free(allocator, *block);
-        *block = i % 16 == 0 ? allocator->Reserve(allocator, 64 + i)
-                             : allocator->Alloc(allocator, 64 + i * 8);
+        *block = i % 16 == 0 ? allocator->Reserve(allocator, 64 + i) : allocator->Alloc(allocator, 64 + i * 8);
         memset(*block, 1, 64);
     }
     for (size_t i = 0; i < 8; i++) {

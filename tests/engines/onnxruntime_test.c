@@ -126,16 +126,13 @@ static void close_engine(struct engine *engine)
 }
 
 enum {
-    OWN = 1 << 0, /* the engine's own allocator */
-    NO_PATTERN =
-        1
-        << 1, /* a block for each tensor, always; else one for all of a shape that was seen before */
+    OWN = 1 << 0,        /* the engine's own allocator */
+    NO_PATTERN = 1 << 1, /* a block for each tensor, always; else one for all of a shape that was seen before */
     NO_PREPACKING = 1 << 2,
     TWO_THREADS = 1 << 3, /* for each operator */
 };
 
-static OrtStatus *try_session(struct engine *engine, const struct onnx_model *model, int how,
-                              OrtSession **session)
+static OrtStatus *try_session(struct engine *engine, const struct onnx_model *model, int how, OrtSession **session)
 {
     OrtSessionOptions *options = NULL;
     GOOD(engine, CreateSessionOptions(&options));
@@ -149,11 +146,9 @@ static OrtStatus *try_session(struct engine *engine, const struct onnx_model *mo
         }
     } else {
         const uint32_t flags = how & NO_PREPACKING ? WEIR_ONNXRUNTIME_NO_PREPACKING : 0u;
-        assert_int_equal(weir_onnxruntime_session_options(engine->binding, options, flags),
-                         WEIR_OK);
+        assert_int_equal(weir_onnxruntime_session_options(engine->binding, options, flags), WEIR_OK);
     }
-    OrtStatus *status = engine->ort.CreateSessionFromArray(engine->env, model->bytes, model->size,
-                                                           options, session);
+    OrtStatus *status = engine->ort.CreateSessionFromArray(engine->env, model->bytes, model->size, options, session);
     engine->ort.ReleaseSessionOptions(options);
     return status;
 }
@@ -180,8 +175,7 @@ struct inputs {
     size_t count;
 };
 
-static void add_input(struct engine *engine, struct inputs *inputs, int type, size_t rank,
-                      const int64_t *dims)
+static void add_input(struct engine *engine, struct inputs *inputs, int type, size_t rank, const int64_t *dims)
 {
     size_t size = type == ORT_FLOAT ? sizeof(float) : sizeof(int64_t);
     OrtMemoryInfo *cpu = NULL;
@@ -191,8 +185,7 @@ static void add_input(struct engine *engine, struct inputs *inputs, int type, si
     void *bytes = calloc(1, size);
     assert_non_null(bytes);
     GOOD(engine, CreateCpuMemoryInfo(0, 0, &cpu));
-    GOOD(engine, CreateTensorWithDataAsOrtValue(cpu, bytes, size, dims, rank, type,
-                                                &inputs->values[inputs->count]));
+    GOOD(engine, CreateTensorWithDataAsOrtValue(cpu, bytes, size, dims, rank, type, &inputs->values[inputs->count]));
     engine->ort.ReleaseMemoryInfo(cpu);
     inputs->bytes[inputs->count++] = bytes;
 }
@@ -226,16 +219,14 @@ static void drop_inputs(struct engine *engine, struct inputs *inputs)
     }
 }
 
-static OrtStatus *try_run(struct engine *engine, OrtSession *session, struct shape shape,
-                          OrtValue **output)
+static OrtStatus *try_run(struct engine *engine, OrtSession *session, struct shape shape, OrtValue **output)
 {
     static const char *const names[2][2] = {{"ids", "mask"}, {"image", NULL}};
     static const char *const output_names[] = {"hidden", "scores"};
     const size_t which = shape.model == &bert ? 0 : 1;
     struct inputs inputs = make_inputs(engine, shape);
-    OrtStatus *status =
-        engine->ort.Run(session, NULL, names[which], (const OrtValue *const *)inputs.values,
-                        inputs.count, &output_names[which], 1, output);
+    OrtStatus *status = engine->ort.Run(session, NULL, names[which], (const OrtValue *const *)inputs.values,
+                                        inputs.count, &output_names[which], 1, output);
     drop_inputs(engine, &inputs);
     return status;
 }
@@ -284,9 +275,8 @@ static uint64_t right_digest(struct engine *engine, struct shape shape, int how)
 static void test_outputs(void **state)
 {
     (void)state;
-    static const struct shape shapes[] = {
-        {&bert, 1, 17},      {&bert, 3, 40},      {&bert, 2, 100},     {&bert, 1, 18},
-        {&mobilenet, 1, 64}, {&mobilenet, 2, 96}, {&mobilenet, 1, 160}};
+    static const struct shape shapes[] = {{&bert, 1, 17},      {&bert, 3, 40},      {&bert, 2, 100},     {&bert, 1, 18},
+                                          {&mobilenet, 1, 64}, {&mobilenet, 2, 96}, {&mobilenet, 1, 160}};
     static const int ways[] = {0, NO_PREPACKING, NO_PATTERN, TWO_THREADS};
     struct engine engine = open_engine(library, 0);
     for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
@@ -295,8 +285,7 @@ static void test_outputs(void **state)
             sessions[0][side] = new_session(&engine, &bert, ways[way] | (side == 0 ? OWN : 0));
             sessions[1][side] = new_session(&engine, &mobilenet, ways[way] | (side == 0 ? OWN : 0));
         }
-        for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]);
-             i++) { /* each shape first new, then known */
+        for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]); i++) { /* each shape first new, then known */
             const struct shape shape = shapes[i / 2];
             OrtSession **pair = sessions[shape.model == &bert ? 0 : 1];
             const uint64_t allocs = stats_of(engine.heap).allocs;
@@ -567,8 +556,7 @@ static void test_threads_two_sessions(void **state)
     (void)state;
     struct engine engine = open_engine(library, 0);
     find_worker_right(&engine);
-    OrtSession *sessions[] = {new_session(&engine, &bert, 0),
-                              new_session(&engine, &bert, TWO_THREADS | NO_PATTERN)};
+    OrtSession *sessions[] = {new_session(&engine, &bert, 0), new_session(&engine, &bert, TWO_THREADS | NO_PATTERN)};
     assert_int_equal(run_threads(&engine, sessions, false), 0);
     for (size_t i = 0; i < 2; i++) {
         engine.ort.ReleaseSession(sessions[i]);
@@ -633,8 +621,8 @@ static void test_allocator_through_the_api(void **state)
     assert_out_of_memory(&engine, call.status);
     /* A tensor that is too large fails in the same way. */
     OrtValue *value = NULL;
-    assert_out_of_memory(&engine, engine.ort.CreateTensorAsOrtValue(allocator, (int64_t[]){1 << 30},
-                                                                    1, ORT_FLOAT, &value));
+    assert_out_of_memory(&engine,
+                         engine.ort.CreateTensorAsOrtValue(allocator, (int64_t[]){1 << 30}, 1, ORT_FLOAT, &value));
     assert_null(value);
     close_engine(&engine);
 }

@@ -9,11 +9,9 @@
 #else
 #define PROVE(what) _Static_assert(what, #what)
 #endif
-#define SAME_PLACE(member)                                                                         \
-    PROVE(offsetof(struct xnn_allocator, member) ==                                                \
-              offsetof(struct weir__xnnpack_table, member) &&                                      \
-          sizeof(((struct xnn_allocator *)0)->member) ==                                           \
-              sizeof(((struct weir__xnnpack_table *)0)->member))
+#define SAME_PLACE(member)                                                                                             \
+    PROVE(offsetof(struct xnn_allocator, member) == offsetof(struct weir__xnnpack_table, member) &&                    \
+          sizeof(((struct xnn_allocator *)0)->member) == sizeof(((struct weir__xnnpack_table *)0)->member))
 
 PROVE(sizeof(struct xnn_allocator) == sizeof(struct weir__xnnpack_table));
 SAME_PLACE(context);
@@ -24,8 +22,7 @@ SAME_PLACE(aligned_allocate);
 SAME_PLACE(aligned_deallocate);
 
 /* The compiler compares the function types. */
-static inline void weir_same_types(struct xnn_allocator *theirs,
-                                   const struct weir__xnnpack_table *ours)
+static inline void weir_same_types(struct xnn_allocator *theirs, const struct weir__xnnpack_table *ours)
 {
     theirs->context = ours->context;
     theirs->allocate = ours->allocate;

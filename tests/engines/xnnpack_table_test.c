@@ -47,8 +47,7 @@ static int begin(void **state)
 {
     (void)state;
     fail_heap_at(0, false);
-    return weir_heap_create(NULL, &heap) != WEIR_OK ||
-           weir_xnnpack_allocator_init(heap, &allocator) != WEIR_OK;
+    return weir_heap_create(NULL, &heap) != WEIR_OK || weir_xnnpack_allocator_init(heap, &allocator) != WEIR_OK;
 }
 
 static int end(void **state)
@@ -117,7 +116,7 @@ static void bad_arguments_are_refused(void **state)
 {
     (void)state;
     struct xnn_allocator other;
-    memset(&other, 0x5a, sizeof other);
+    memset(&other, 0x5a, sizeof(other));
     const struct xnn_allocator before = other;
     refused(weir_xnnpack_allocator_init(NULL, &other), WEIR_ERR_INVALID, "weir_xnnpack_allocator_init: heap is NULL");
     refused(weir_xnnpack_allocator_init(heap, NULL), WEIR_ERR_INVALID,
@@ -125,8 +124,8 @@ static void bad_arguments_are_refused(void **state)
     refused(weir_xnnpack_allocator_fini(NULL), WEIR_ERR_INVALID, "weir_xnnpack_allocator_fini: allocator is NULL");
     refused(weir_xnnpack_allocator_fini(&other), WEIR_ERR_INVALID,
             "weir_xnnpack_allocator_fini: allocator was not filled");
-    assert_memory_equal(&other, &before, sizeof other);
-    memset(&other, 0, sizeof other);
+    assert_memory_equal(&other, &before, sizeof(other));
+    memset(&other, 0, sizeof(other));
     refused(weir_xnnpack_allocator_fini(&other), WEIR_ERR_INVALID,
             "weir_xnnpack_allocator_fini: allocator was not filled");
 }
@@ -139,10 +138,10 @@ static void no_room_for_the_reserve_is_an_error(void **state)
     weir_heap *small = NULL;
     assert_int_equal(weir_heap_create(&config, &small), WEIR_OK);
     struct xnn_allocator other;
-    memset(&other, 0x5a, sizeof other);
+    memset(&other, 0x5a, sizeof(other));
     const struct xnn_allocator before = other;
     assert_int_equal(weir_xnnpack_allocator_init(small, &other), WEIR_ERR_NO_MEMORY);
-    assert_memory_equal(&other, &before, sizeof other);
+    assert_memory_equal(&other, &before, sizeof(other));
     assert_int_equal(weir_heap_destroy(small), WEIR_OK);
 }
 
@@ -150,14 +149,14 @@ static void no_host_memory_is_an_error(void **state)
 {
     (void)state;
     struct xnn_allocator other;
-    memset(&other, 0x5a, sizeof other);
+    memset(&other, 0x5a, sizeof(other));
     const struct xnn_allocator before = other;
     const uint64_t live = stats().live_blocks;
     calloc_fails = true;
     const weir_status status = weir_xnnpack_allocator_init(heap, &other);
     calloc_fails = false;
     assert_int_equal(status, WEIR_ERR_NO_MEMORY);
-    assert_memory_equal(&other, &before, sizeof other);
+    assert_memory_equal(&other, &before, sizeof(other));
     assert_int_equal(stats().live_blocks, live);
 }
 
@@ -323,16 +322,15 @@ static void the_reserve_ends_and_comes_back(void **state)
 
 enum { THREADS = 4, ROUNDS = 3000, SLOTS = 64 };
 
-static _Atomic(unsigned char *)
-    slots[SLOTS]; /* threads exchange blocks: usually another thread frees */
+static _Atomic(unsigned char *) slots[SLOTS]; /* threads exchange blocks: usually another thread frees */
 
 static void *exchange(void *argument)
 {
     uint64_t random = (uint64_t)(uintptr_t)argument * UINT64_C(0x9e3779b97f4a7c15) + 1;
     for (int i = 0; i < ROUNDS; i++) {
         const size_t size = 1 + (size_t)(draw(&random) % (draw(&random) % 16 == 0 ? 300000 : 3000));
-        unsigned char *block = draw(&random) % 2 == 0 ? t->allocate(t->context, size)
-                                                      : t->aligned_allocate(t->context, 64, size);
+        unsigned char *block =
+            draw(&random) % 2 == 0 ? t->allocate(t->context, size) : t->aligned_allocate(t->context, 64, size);
         if (block != NULL) {
             block[0] = block[size - 1] = (unsigned char)i;
         }

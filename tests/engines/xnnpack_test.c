@@ -63,8 +63,7 @@ static void end_job(struct job *job)
 
 static enum xnn_status open_runtime(struct job *job)
 {
-    const struct xnn_external_value tensors[] = {{MOBILENET_INPUT, job->input},
-                                                 {MOBILENET_OUTPUT, job->output}};
+    const struct xnn_external_value tensors[] = {{MOBILENET_INPUT, job->input}, {MOBILENET_OUTPUT, job->output}};
     memset(job->output, 0, mobilenet_output_bytes(job->batch));
     enum xnn_status status = mobilenet_runtime(&net, job->batch, job->side, &job->runtime);
     if (status == xnn_status_success) {
@@ -130,8 +129,7 @@ static void fail_each_request(bool and_all_after)
         const enum xnn_status status = infer(&job);
         assert_true(atomic_load(&heap_failures) > 0);
         fail_heap_at(0, false);
-        assert_true(status == xnn_status_out_of_memory ||
-                    (status == xnn_status_success && is_right(&job)));
+        assert_true(status == xnn_status_out_of_memory || (status == xnn_status_success && is_right(&job)));
         saved += status == xnn_status_success;
         assert_int_equal(live_blocks(), before);
         assert_int_equal(infer(&job), xnn_status_success);
@@ -171,13 +169,12 @@ static void a_full_heap_is_a_clean_error(void **state)
         assert_int_equal(weir_heap_get_stats(heap, &now), WEIR_OK);
         void *hog = weir_heap_alloc(heap, LIMIT_BYTES - now.held_bytes - left);
         const enum xnn_status status = infer(&job);
-        assert_true(status == xnn_status_out_of_memory ||
-                    (status == xnn_status_success && is_right(&job)));
+        assert_true(status == xnn_status_out_of_memory || (status == xnn_status_success && is_right(&job)));
         if (status == xnn_status_success) {
             good++;
         } else {
             char why[512] = "";
-            assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+            assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
             bad++;
         }
         assert_int_equal(weir_heap_free(heap, hog), WEIR_OK);
@@ -307,12 +304,11 @@ static int begin(void **state)
         return 1;
     }
     struct xnn_allocator passing; /* XNNPACK keeps a copy */
-    if (weir_xnnpack_allocator_init(heap, &passing) != WEIR_OK ||
-        xnn_initialize(&passing) != xnn_status_success) {
+    if (weir_xnnpack_allocator_init(heap, &passing) != WEIR_OK || xnn_initialize(&passing) != xnn_status_success) {
         return 1;
     }
     allocator = passing;
-    memset(&passing, 0xff, sizeof passing);
+    memset(&passing, 0xff, sizeof(passing));
     float *weights = weir_heap_alloc_long_lived(heap, mobilenet_weights_bytes(&net), 64);
     if (weights == NULL) {
         return 1;
@@ -336,12 +332,9 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_request_fails),
-        cmocka_unit_test(each_request_and_all_after_it_fail),
-        cmocka_unit_test(a_full_heap_is_a_clean_error),
-        cmocka_unit_test(nothing_is_taken_elsewhere),
-        cmocka_unit_test(two_threads_infer_at_once),
-        cmocka_unit_test(a_second_initialize_changes_nothing),
+        cmocka_unit_test(each_request_fails),           cmocka_unit_test(each_request_and_all_after_it_fail),
+        cmocka_unit_test(a_full_heap_is_a_clean_error), cmocka_unit_test(nothing_is_taken_elsewhere),
+        cmocka_unit_test(two_threads_infer_at_once),    cmocka_unit_test(a_second_initialize_changes_nothing),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

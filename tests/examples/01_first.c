@@ -26,8 +26,8 @@ int main(void)
         check(weir_sim_fill(sim, NULL, weir_block_address(block), 3 << 20, 0, "layer")); /* queued, not yet run */
         check(weir_pool_free(pool, block, stream)); /* correct while the fill is still queued */
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    check(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    check(weir_pool_get_stats(pool, &stats));
     printf("%d blocks of 3 MiB out of %d MiB\n", (int)stats.allocs, (int)(stats.peak_reserved_bytes >> 20));
     check(weir_pool_destroy(pool));
     check(weir_sim_destroy(sim));

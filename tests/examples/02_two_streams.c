@@ -20,7 +20,7 @@ static void check(weir_status status)
 
 static void launch(weir_sim *sim, weir_sim_stream *stream, weir_block *block, bool write, uint64_t ns, const char *tag)
 {
-    const weir_sim_access access = { weir_block_address(block), size, write };
+    const weir_sim_access access = {weir_block_address(block), size, write};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.accesses = &access;
     work.access_count = 1;

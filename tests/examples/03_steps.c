@@ -69,8 +69,8 @@ int main(void)
         check(weir_arena_reset(arena));
     }
 
-    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
-    check(weir_arena_stats(arena, &usage));
+    weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
+    check(weir_arena_get_stats(arena, &usage));
     unsigned long long hazards = weir_sim_finding_count(sim, WEIR_SIM_FINDING_KINDS);
     printf("%llu allocations in %llu steps, never more than %llu KiB in use, %llu hazards\n",
            (unsigned long long)usage.allocs, (unsigned long long)usage.resets,

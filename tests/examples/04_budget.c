@@ -47,7 +47,7 @@ int main(void)
     for (int i = 0; i < pages; i++) check(weir_pool_alloc_tagged(pool, stream, 4 * mib, 0, kv, &cache[i]));
 
     for (int batch = 1; batch <= 64; batch *= 2) { /* the blocks stay live, like those of a running request */
-        const uint64_t sizes[] = { (uint64_t)batch * mib, (uint64_t)batch * mib / 2 };
+        const uint64_t sizes[] = {(uint64_t)batch * mib, (uint64_t)batch * mib / 2};
         bool fits;
         check(weir_pool_would_fit(pool, stream, sizes, 2, &fits, NULL));
         printf("batch of %d: %s\n", batch, fits ? "admitted" : "would not fit now");
@@ -56,8 +56,8 @@ int main(void)
     if (weir_pool_alloc(pool, stream, 80 * mib, 0, blocks) != WEIR_ERR_NO_MEMORY) return 1;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     char report[2048];
-    check(weir_pool_oom(pool, &record));
-    (void)weir_oom_format(&record, report, sizeof(report));
+    check(weir_pool_get_oom(pool, &record));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     puts(report);
     check(weir_pool_destroy(pool));
     check(weir_sim_destroy(sim));

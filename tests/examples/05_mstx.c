@@ -28,8 +28,8 @@ int main(void)
     check(weir_pool_stream(pool, NULL, &stream));
     check(weir_pool_alloc(pool, stream, 3 << 20, 0, &block));
 
-    weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-    check(weir_mstx_stats(mstx, &counters));
+    weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+    check(weir_mstx_get_stats(mstx, &counters));
     if (weir_mstx_has_tool()) printf("%d heap, %d region\n", (int)counters.heaps, (int)counters.regions);
     else puts("no tool listens");
     check(weir_pool_free(pool, block, stream));

@@ -38,11 +38,11 @@ int main(void)
     aclDataBuffer *data = aclCreateDataBuffer(memory, size);
     aclopAttr *attr = aclopCreateAttr();
     for (int i = 0; i < 100; i++)
-        check(aclopCompileAndExecuteV2("Add", 2, (aclTensorDesc *[]){x, x}, (aclDataBuffer *[]){data, data}, 1, &x, &data,
-                                       attr, ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, stream));
+        check(aclopCompileAndExecuteV2("Add", 2, (aclTensorDesc *[]){x, x}, (aclDataBuffer *[]){data, data}, 1, &x,
+                                       &data, attr, ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, stream));
     check(aclrtSynchronizeStream(stream));
-    weir_stats stats = WEIR_STATS_INIT;
-    check(weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    check(weir_pool_get_stats(pool, &stats));
     printf("%d blocks for operators out of %d MiB\n", (int)stats.allocs, (int)(stats.peak_reserved_bytes >> 20));
 
     aclopDestroyAttr(attr);

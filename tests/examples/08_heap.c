@@ -14,10 +14,10 @@ int main(void)
     config.slack_bytes = 16; /* this engine's kernels read a little past the end of a tensor */
     check(weir_heap_create(&config, &heap));
     float *weights = (float *)weir_heap_alloc_long_lived(heap, 16 << 20, 0); /* kept apart from short-lived blocks */
-    for (size_t step = 0; step < 64; step++) { /* shapes change from step to step */
+    for (size_t step = 0; step < 64; step++) {                               /* shapes change from step to step */
         const size_t pixels = (128 + 32 * (step % 6)) * (128 + 32 * (step % 6));
-        float *image = (float *)weir_heap_alloc(heap, 3 * pixels * sizeof *image);
-        float *features = (float *)weir_heap_alloc(heap, 16 * pixels * sizeof *features);
+        float *image = (float *)weir_heap_alloc(heap, 3 * pixels * sizeof(*image));
+        float *features = (float *)weir_heap_alloc(heap, 16 * pixels * sizeof(*features));
         if (weights == NULL || image == NULL || features == NULL) return puts("out of memory");
         image[0] = weights[0] = 1;
         features[0] = image[0] * weights[0];

@@ -64,11 +64,11 @@ static void complain(const struct world *w, const char *text, int line)
     fail();
 }
 
-#define must(world, condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            complain((world), #condition, __LINE__);                                               \
-        }                                                                                          \
+#define must(world, condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            complain((world), #condition, __LINE__);                                                                   \
+        }                                                                                                              \
     } while (0)
 
 #define ok(world, call) must(world, (call) == WEIR_OK)
@@ -97,14 +97,14 @@ static void judge(struct world *w)
     }
     uint64_t held = 0;
     for (unsigned i = 0; i < arenas; i++) {
-        weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
+        weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
         if (w->user[i].arena != NULL) {
-            ok(w, weir_arena_stats(w->user[i].arena, &usage));
+            ok(w, weir_arena_get_stats(w->user[i].arena, &usage));
             held += usage.held_bytes;
         }
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(w, weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(w, weir_pool_get_stats(w->pool, &stats));
     must(w, stats.live_bytes == held);
     must(w, stats.reserved_bytes == device_holds(w));
     must(w, weir_sim_finding_count(w->sim, WEIR_SIM_FINDING_KINDS) == 0);
@@ -119,7 +119,7 @@ static bool expected(weir_status status)
 
 static void touch(struct world *w, unsigned lane, uint64_t address, uint64_t size, bool write)
 {
-    const weir_sim_access access = { address, size, write };
+    const weir_sim_access access = {address, size, write};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.accesses = &access;
     work.access_count = 1;
@@ -215,11 +215,10 @@ static void random_call(struct world *w)
 {
     const unsigned lane = (unsigned)below(w, arenas);
     if (w->user[lane].arena == NULL) {
-        weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
+        weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
         config.chunk_bytes = CHUNK;
         config.keep_chunks = (uint32_t)below(w, 3);
-        const weir_status status =
-            POOL(weir_arena_create(w->pool, w->stream[lane], &config, &w->user[lane].arena));
+        const weir_status status = POOL(weir_arena_create(w->pool, w->stream[lane], &config, &w->user[lane].arena));
         must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
         return;
     }
@@ -298,7 +297,7 @@ static void finish(struct world *w)
 
 static bool device_strikes(weir_status status, uint64_t n, uint64_t seed)
 {
-    struct world world = { .what = weir_status_name(status), .n = n };
+    struct world world = {.what = weir_status_name(status), .n = n};
     struct world *w = &world;
     bool struck = false;
     start(w, seed);
@@ -326,7 +325,7 @@ static void test_a_device_may_fail_again_and_again(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 10 * seeds; seed++) {
-        struct world world = { .what = "every n-th device call", .n = 1 + seed % 4 };
+        struct world world = {.what = "every n-th device call", .n = 1 + seed % 4};
         struct world *w = &world;
         start(w, seed);
         fail_every = w->n;
@@ -339,7 +338,7 @@ static void test_a_device_may_fail_again_and_again(void **state)
 
 static bool host_strikes(uint64_t n, uint64_t seed)
 {
-    struct world world = { .what = "host memory", .n = n };
+    struct world world = {.what = "host memory", .n = n};
     struct world *w = &world;
     start(w, seed);
     host_struck = false;

@@ -30,7 +30,7 @@ struct world {
 /* Each stream has an event: a block was freed on it, and the host waited for its work. */
 static struct world open_world(void)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     ok(weir_sim_create(NULL, &w.sim));
     ok(weir_fault_create(weir_sim_device(w.sim), &w.faulty));
     ok(weir_count_create(w.faulty, &w.counted));

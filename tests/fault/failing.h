@@ -15,15 +15,15 @@ static weir_device *inner;
 static uint64_t fail_every;
 static uint64_t device_calls;
 
-#define PASS(call)                                                                                 \
-    do {                                                                                           \
-        const bool was = counting;                                                                 \
-        counting = false;                                                                          \
-        (void)ctx;                                                                                 \
-        const bool refused = fail_every != 0 && ++device_calls % fail_every == 0;                  \
-        const weir_status status = refused ? WEIR_ERR_DEVICE : (call);                             \
-        counting = was;                                                                            \
-        return status;                                                                             \
+#define PASS(call)                                                                                                     \
+    do {                                                                                                               \
+        const bool was = counting;                                                                                     \
+        counting = false;                                                                                              \
+        (void)ctx;                                                                                                     \
+        const bool refused = fail_every != 0 && ++device_calls % fail_every == 0;                                      \
+        const weir_status status = refused ? WEIR_ERR_DEVICE : (call);                                                 \
+        counting = was;                                                                                                \
+        return status;                                                                                                 \
     } while (0)
 
 static weir_status pass_get_info(void *ctx, weir_device_info *info)

@@ -33,7 +33,7 @@ typedef struct under {
 static weir_device *device; /* a device whose calls do not count as the heap's requests */
 
 static const size_t sizes[] = {100, 5000, 20000, 60000, 70000, MIB, 3 * MIB};
-enum { SIZES = sizeof sizes / sizeof *sizes, BLOCKS = 3 * SIZES };
+enum { SIZES = sizeof(sizes) / sizeof(*sizes), BLOCKS = 3 * SIZES };
 
 static weir_heap_config open_under(under *u, enum kind kind)
 {
@@ -65,8 +65,8 @@ static void close_under(under *u)
         assert_int_equal(stats.live_bytes, 0);
     }
     if (u->pool != NULL) {
-        weir_stats stats = WEIR_STATS_INIT;
-        assert_int_equal(weir_pool_stats(u->pool, &stats), WEIR_OK);
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        assert_int_equal(weir_pool_get_stats(u->pool, &stats), WEIR_OK);
         assert_int_equal(stats.requested_bytes, 0);
     }
     assert_int_equal(weir_host_pool_destroy(u->host_pool), WEIR_OK);
@@ -141,7 +141,7 @@ static void live_and_die(enum kind kind)
     }
     check(heap);
     char text[1000];
-    assert_true((weir_heap_explain(heap, text, sizeof text) > 0) == (failures > 0));
+    assert_true((weir_heap_explain(heap, text, sizeof(text)) > 0) == (failures > 0));
     for (size_t i = 0; i < BLOCKS; i++) {
         if (blocks[i] != NULL) {
             assert_true(kind == POOL || *(unsigned char *)blocks[i] == i);
@@ -236,12 +236,12 @@ static int in_a_child(int (*run)(void))
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            return 1;                                                                              \
-        }                                                                                          \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                      \
+            return 1;                                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 static int little_room(void)
@@ -259,7 +259,7 @@ static int little_room(void)
     CHECK(small != NULL);
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
     CHECK(weir_heap_alloc(heap, UINT64_C(9) << 30) == NULL); /* more than the heap has reserved and the system allows */
-    CHECK(weir_heap_explain(heap, text, sizeof text) > 0 && strstr(text, "reserving addresses") != NULL);
+    CHECK(weir_heap_explain(heap, text, sizeof(text)) > 0 && strstr(text, "reserving addresses") != NULL);
     CHECK(weir_heap_check(heap, NULL) == WEIR_OK);
     CHECK(setrlimit(RLIMIT_AS, &all) == 0);
     void *block = weir_heap_alloc(heap, MIB);

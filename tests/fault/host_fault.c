@@ -18,7 +18,7 @@ static const weir_topology *machine;
 static weir_device *streams; /* a simulated device whose calls do not count as the pool's requests */
 
 static const uint64_t sizes[] = {100, 5000, 60000, 70000, MIB, 3 * MIB};
-enum { SIZES = sizeof sizes / sizeof *sizes };
+enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 static weir_status make(weir_host_pool **pool, uint32_t flags)
 {

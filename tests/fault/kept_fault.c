@@ -31,7 +31,7 @@ struct world {
 
 static struct world open_world(bool maps)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.page_bytes = GRANULE;
     ok(weir_sim_create(&sim, &w.sim));
@@ -63,9 +63,9 @@ static void close_world(struct world *w)
 
 static uint64_t reserved(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_sim_stats device = WEIR_SIM_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     ok(weir_sim_get_stats(w->sim, &device));
     assert_int_equal(stats.reserved_bytes, device.held_bytes);
     return stats.reserved_bytes;
@@ -133,7 +133,8 @@ static void test_a_trim_keeps_what_it_is_told_to_keep(void **state)
         uint64_t released = 0;
         ok(weir_pool_trim(w.pool, keep * GRANULE, WEIR_TRIM_WAIT, &released));
         if (reserved(&w) != keep * GRANULE) {
-            fail_msg("a trim was to keep %u granules and has kept %u", (unsigned)keep, (unsigned)(reserved(&w) / GRANULE));
+            fail_msg("a trim was to keep %u granules and has kept %u", (unsigned)keep,
+                     (unsigned)(reserved(&w) / GRANULE));
         }
         assert_int_equal(released, (6 - keep) * GRANULE);
         close_world(&w);

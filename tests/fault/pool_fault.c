@@ -16,8 +16,8 @@
  *   pool_fault [SEEDS [TESTS]]      TESTS: a pattern of names, "*host_allocation*"
  */
 #include <weir/adaptor.h>
-#include <weir/arena_strategy.h>
 #include <weir/budget.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/routing.h>
@@ -75,8 +75,8 @@ enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm,
 
 /* The strategy of the running test, and the names of the strategies for messages. */
 static int strategy;
-static const char *const strategy_names[strategies] = { "caching",  "size_class", "routing",
-                                                        "arena",    "caching+vm", "size_class+vm" };
+static const char *const strategy_names[strategies] = {"caching", "size_class", "routing",
+                                                       "arena",   "caching+vm", "size_class+vm"};
 
 /* True if the pool has virtual memory. */
 static bool maps(void)
@@ -100,11 +100,11 @@ __attribute__((format(printf, 2, 3))) static void complain(const struct world *w
     fail();
 }
 
-#define must(world, condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            complain((world), "%s (line %d)", #condition, __LINE__);                               \
-        }                                                                                          \
+#define must(world, condition)                                                                                         \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            complain((world), "%s (line %d)", #condition, __LINE__);                                                   \
+        }                                                                                                              \
     } while (0)
 
 #define ok(world, call) must(world, (call) == WEIR_OK)
@@ -126,7 +126,7 @@ static uint64_t device_holds(struct world *w)
 }
 
 /* Compares the pool's counters of device calls with those of the device. */
-static void judge_counters(struct world *w, const weir_stats *stats)
+static void judge_counters(struct world *w, const weir_pool_stats *stats)
 {
     uint64_t calls[WEIR_CALL_COUNT];
     uint64_t failures[WEIR_CALL_COUNT];
@@ -151,14 +151,14 @@ static void judge_counters(struct world *w, const weir_stats *stats)
 static void judge(struct world *w)
 {
     const char *why = "";
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     uint64_t requested = 0;
     uint64_t live = 0;
     w->step++;
     if (weir_pool_check(w->pool, &why) != WEIR_OK) {
         complain(w, "check: %s", why);
     }
-    ok(w, weir_pool_stats(w->pool, &stats));
+    ok(w, weir_pool_get_stats(w->pool, &stats));
     for (unsigned i = 0; i < w->blocks; i++) {
         requested += w->held[i].size;
         live += weir_block_capacity(w->held[i].block);
@@ -181,8 +181,7 @@ static bool expected(weir_status status)
 static void work_on(struct world *w, const struct held *held, uint64_t duration_ns)
 {
     weir_sim_access access = {
-        .address = weir_block_address(held->block), .size = weir_block_capacity(held->block), .write = true
-    };
+        .address = weir_block_address(held->block), .size = weir_block_capacity(held->block), .write = true};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = duration_ns;
     work.accesses = &access;
@@ -206,7 +205,7 @@ static struct held *take(struct world *w, unsigned lane, uint64_t size, uint64_t
         return NULL;
     }
     struct held *held = &w->held[w->blocks++];
-    *held = (struct held){ block, size, lane };
+    *held = (struct held){block, size, lane};
     weir_sim_block_alloc(w->sim, weir_block_address(block), weir_block_capacity(block), w->native[lane], "alloc");
     work_on(w, held, 1000 + below(w, 200000));
     judge(w);
@@ -325,10 +324,9 @@ static void name_tag(struct world *w)
 /* Asks whether a group would fit. The answer is valid for a moment without failures. */
 static void ask(struct world *w)
 {
-    const uint64_t sizes[] = { REGION, 3000, 2 * REGION };
+    const uint64_t sizes[] = {REGION, 3000, 2 * REGION};
     bool fits = false;
-    const weir_status status =
-        POOL(weir_pool_would_fit(w->pool, w->stream[0], sizes, 1 + below(w, 3), &fits, NULL));
+    const weir_status status = POOL(weir_pool_would_fit(w->pool, w->stream[0], sizes, 1 + below(w, 3), &fits, NULL));
     must(w, status == WEIR_OK || (status == WEIR_ERR_NO_MEMORY && !fits));
     judge(w);
 }
@@ -336,8 +334,8 @@ static void ask(struct world *w)
 /* Allocates a group: all blocks or none, whichever call fails. */
 static void take_many(struct world *w, unsigned lane)
 {
-    const uint64_t sizes[] = { 4096, REGION, 1000 };
-    weir_block *blocks[3] = { NULL };
+    const uint64_t sizes[] = {4096, REGION, 1000};
+    weir_block *blocks[3] = {NULL};
     if (w->blocks + 3 > most_blocks) {
         return;
     }
@@ -346,9 +344,9 @@ static void take_many(struct world *w, unsigned lane)
     for (unsigned i = 0; i < 3; i++) {
         must(w, (blocks[i] != NULL) == (status == WEIR_OK));
         if (status == WEIR_OK) {
-            w->held[w->blocks++] = (struct held){ blocks[i], sizes[i], lane };
-            weir_sim_block_alloc(w->sim, weir_block_address(blocks[i]), weir_block_capacity(blocks[i]),
-                                 w->native[lane], "alloc_many");
+            w->held[w->blocks++] = (struct held){blocks[i], sizes[i], lane};
+            weir_sim_block_alloc(w->sim, weir_block_address(blocks[i]), weir_block_capacity(blocks[i]), w->native[lane],
+                                 "alloc_many");
         }
     }
     judge(w);
@@ -357,9 +355,9 @@ static void take_many(struct world *w, unsigned lane)
 static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
 {
     const weir_status status = POOL(weir_pool_set_limits(w->pool, soft, hard));
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     must(w, expected(status));
-    ok(w, weir_pool_stats(w->pool, &stats));
+    ok(w, weir_pool_get_stats(w->pool, &stats));
     must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft); /* even if some memory could not go back */
     judge(w);
 }
@@ -445,7 +443,7 @@ static void scatter(struct world *w)
 
 static void random_call(struct world *w)
 {
-    static const uint64_t sizes[] = { 512, 1024, 3000, 20 * KIB, 40 * KIB, REGION, 2 * REGION, 5 * REGION };
+    static const uint64_t sizes[] = {512, 1024, 3000, 20 * KIB, 40 * KIB, REGION, 2 * REGION, 5 * REGION};
     const uint64_t dice = below(w, 100);
     const unsigned lane = (unsigned)below(w, lanes);
     const unsigned index = w->blocks > 0 ? (unsigned)below(w, w->blocks) : 0;
@@ -511,11 +509,11 @@ static weir_status create_pool(struct world *w, weir_growth growth)
         .large_config = &caching,
         .threshold_bytes = REGION / 8,
     };
-    const weir_arena_strategy_config arena = { .struct_size = sizeof(arena), .chunk_bytes = REGION };
-    const void *const configs[strategies] = { &caching, &size_class, &routing, &arena, &caching, &size_class };
-    const weir_strategy_ops *const tables[strategies] = { weir_caching_strategy(), weir_size_class_strategy(),
-                                                          weir_routing_strategy(), weir_arena_strategy(),
-                                                          weir_caching_strategy(), weir_size_class_strategy() };
+    const weir_arena_strategy_config arena = {.struct_size = sizeof(arena), .chunk_bytes = REGION};
+    const void *const configs[strategies] = {&caching, &size_class, &routing, &arena, &caching, &size_class};
+    const weir_strategy_ops *const tables[strategies] = {weir_caching_strategy(), weir_size_class_strategy(),
+                                                         weir_routing_strategy(), weir_bump_strategy(),
+                                                         weir_caching_strategy(), weir_size_class_strategy()};
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.device = w->counted;
     pool.strategy = tables[strategy];
@@ -589,7 +587,7 @@ static void run(struct world *w)
 /* Runs the scenario with failure n. Returns false if it ends before the failure occurs. */
 static bool strikes(weir_device_call call, weir_status status, uint64_t n, weir_growth growth, uint64_t seed)
 {
-    struct world world = { .what = weir_device_call_name(call), .n = n };
+    struct world world = {.what = weir_device_call_name(call), .n = n};
     struct world *w = &world;
     bool struck = false;
     must(w, start(w, growth, seed));
@@ -634,9 +632,9 @@ static void test_every_device_call_may_fail(void **state)
 static void test_a_device_may_fail_again_and_again(void **state)
 {
     strategy = *(int *)*state;
-    static const uint64_t periods[] = { 1, 2, 3, 5, 7, 13 };
+    static const uint64_t periods[] = {1, 2, 3, 5, 7, 13};
     for (uint64_t seed = 1; seed <= 10 * seeds; seed++) {
-        struct world world = { .what = "every n-th device call", .n = periods[seed % 6] };
+        struct world world = {.what = "every n-th device call", .n = periods[seed % 6]};
         struct world *w = &world;
         fail_every = 0;
         must(w, start(w, (weir_growth)(seed % 3), seed));
@@ -654,7 +652,7 @@ static void test_a_device_may_fail_again_and_again(void **state)
 
 static bool host_strikes(uint64_t n, uint64_t seed)
 {
-    struct world world = { .what = "host memory", .n = n };
+    struct world world = {.what = "host memory", .n = n};
     struct world *w = &world;
     fail_every = 0;
     host_struck = false;
@@ -688,12 +686,12 @@ int main(int argc, char **argv)
 {
     seeds = argc > 1 ? strtoull(argv[1], NULL, 0) : seeds;
     cmocka_set_test_filter(argc > 2 ? argv[2] : NULL);
-    static int which[strategies] = { with_caching, with_size_class,  with_routing,
-                                     with_arena,   with_caching_vm, with_size_class_vm };
-#define WITH_EACH(test)                                                                                              \
-    cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]),  \
-        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena]),   \
-        cmocka_unit_test_prestate(test, &which[with_caching_vm]),                                                    \
+    static int which[strategies] = {with_caching, with_size_class, with_routing,
+                                    with_arena,   with_caching_vm, with_size_class_vm};
+#define WITH_EACH(test)                                                                                                \
+    cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]),   \
+        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena]),    \
+        cmocka_unit_test_prestate(test, &which[with_caching_vm]),                                                      \
         cmocka_unit_test_prestate(test, &which[with_size_class_vm])
     const struct CMUnitTest tests[] = {
         WITH_EACH(test_every_device_call_may_fail),

@@ -17,8 +17,8 @@ static void require(bool condition)
 
 static void use(const acl__network *network)
 {
-    acl__shape *inputs = calloc(network->input_count, sizeof *inputs);
-    acl__shape *shapes = calloc(network->blob_count, sizeof *shapes);
+    acl__shape *inputs = calloc(network->input_count, sizeof(*inputs));
+    acl__shape *shapes = calloc(network->blob_count, sizeof(*shapes));
     acl__plan *plan = acl__plan_create(network);
     acl__model_error error = {""};
     require(inputs != NULL && shapes != NULL && plan != NULL);
@@ -38,8 +38,7 @@ static void use(const acl__network *network)
             const acl__layer *layer = &network->layers[l];
             require(acl__layer_cost(network, layer, shapes).duration_ns < UINT64_MAX / 2);
             if (layer->bottom_count > 0) {
-                acl__shape wide = acl__layer_bordered(
-                    network, layer, &shapes[acl__layer_bottom(network, layer, 0)]);
+                acl__shape wide = acl__layer_bordered(network, layer, &shapes[acl__layer_bottom(network, layer, 0)]);
                 require(wide.rank == 0 || acl__shape_elements(&wide) <= ACL__MAX_ELEMENTS);
             }
         }
@@ -53,8 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     acl__network *network = NULL;
     acl__model_error error;
-    weir_status status =
-        acl__network_parse("fuzz.param", (const char *)data, size, &network, &error);
+    weir_status status = acl__network_parse("fuzz.param", (const char *)data, size, &network, &error);
     if (status != WEIR_OK) {
         require(network == NULL && error.text[0] != '\0');
         return 0;

@@ -20,34 +20,26 @@ static inline void fuzz_require(bool holds, const char *what)
 /* Checks that indices are in range and that each block is allocated before use and freed at most once. */
 static inline void fuzz_check_trace(const struct trace *trace)
 {
-    unsigned char *lives =
-        calloc((size_t)trace->block_count + 1, 1); /* 0 not yet allocated, 1 live, 2 freed */
+    unsigned char *lives = calloc((size_t)trace->block_count + 1, 1); /* 0 not yet allocated, 1 live, 2 freed */
     fuzz_require(lives != NULL, "memory for the check");
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *entry = &trace->events[i];
         const weir_trace_event *event = &entry->event;
-        fuzz_require(event->tag == WEIR_TRACE_NONE || event->tag < trace->tag_count,
-                     "tags are defined");
-        fuzz_require(event->stream == WEIR_TRACE_NONE || event->stream < trace->stream_count,
-                     "streams are counted");
+        fuzz_require(event->tag == WEIR_TRACE_NONE || event->tag < trace->tag_count, "tags are defined");
+        fuzz_require(event->stream == WEIR_TRACE_NONE || event->stream < trace->stream_count, "streams are counted");
         fuzz_require(event->device < trace->device_count, "devices are counted");
         fuzz_require(event->thread < trace->thread_count, "threads are counted");
-        fuzz_require(event->pool == WEIR_TRACE_NONE || event->pool < trace->pool_count,
-                     "pools are counted");
+        fuzz_require(event->pool == WEIR_TRACE_NONE || event->pool < trace->pool_count, "pools are counted");
         if (event->kind == WEIR_TRACE_REALLOC) {
-            fuzz_require(entry->old_index < trace->block_count && lives[entry->old_index] == 1,
-                         "r of a live block");
+            fuzz_require(entry->old_index < trace->block_count && lives[entry->old_index] == 1, "r of a live block");
             lives[entry->old_index] = 2;
         }
-        if (event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC ||
-            event->kind == WEIR_TRACE_REALLOC) {
-            fuzz_require(entry->index < trace->block_count && lives[entry->index] == 0,
-                         "a block is born once");
+        if (event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC || event->kind == WEIR_TRACE_REALLOC) {
+            fuzz_require(entry->index < trace->block_count && lives[entry->index] == 0, "a block is born once");
             fuzz_require(event->size > 0, "a block has a size");
             lives[entry->index] = 1;
         } else if (event->kind == WEIR_TRACE_FREE || event->kind == WEIR_TRACE_USE) {
-            fuzz_require(entry->index < trace->block_count && lives[entry->index] == 1,
-                         "use of a live block");
+            fuzz_require(entry->index < trace->block_count && lives[entry->index] == 1, "use of a live block");
             lives[entry->index] = event->kind == WEIR_TRACE_FREE ? 2 : 1;
         } else if (entry->index != TRACE_NO_INDEX && event->kind != WEIR_TRACE_REALLOC) {
             fuzz_require(entry->index < trace->object_count, "events are counted");
@@ -71,22 +63,19 @@ static inline const char *fuzz_tag(const struct trace *trace, const weir_trace_e
 
 static inline void fuzz_compare(const struct trace *a, const struct trace *b)
 {
-    fuzz_require(a->event_count == b->event_count && a->block_count == b->block_count &&
-                     a->clock == b->clock && a->note_count == b->note_count &&
-                     fuzz_same_text(a->source, b->source) &&
+    fuzz_require(a->event_count == b->event_count && a->block_count == b->block_count && a->clock == b->clock &&
+                     a->note_count == b->note_count && fuzz_same_text(a->source, b->source) &&
                      fuzz_same_text(a->recorded_note, b->recorded_note),
                  "the head survives");
     for (size_t i = 0; i < a->event_count; i++) {
         const weir_trace_event *p = &a->events[i].event;
         const weir_trace_event *q = &b->events[i].event;
-        fuzz_require(a->events[i].index == b->events[i].index &&
-                         a->events[i].old_index == b->events[i].old_index,
+        fuzz_require(a->events[i].index == b->events[i].index && a->events[i].old_index == b->events[i].old_index,
                      "indices survive");
-        fuzz_require(p->kind == q->kind && p->mode == q->mode && p->device == q->device &&
-                         p->stream == q->stream && p->thread == q->thread && p->pool == q->pool &&
-                         p->time_ns == q->time_ns && p->id == q->id && p->old_id == q->old_id &&
-                         p->size == q->size && p->extra == q->extra && p->address == q->address &&
-                         fuzz_same_text(p->name, q->name) &&
+        fuzz_require(p->kind == q->kind && p->mode == q->mode && p->device == q->device && p->stream == q->stream &&
+                         p->thread == q->thread && p->pool == q->pool && p->time_ns == q->time_ns && p->id == q->id &&
+                         p->old_id == q->old_id && p->size == q->size && p->extra == q->extra &&
+                         p->address == q->address && fuzz_same_text(p->name, q->name) &&
                          fuzz_same_text(fuzz_tag(a, p), fuzz_tag(b, q)),
                      "an event survives");
     }
@@ -108,8 +97,7 @@ static inline void fuzz_trace_bytes(const char *name, const uint8_t *data, size_
     }
     fuzz_check_trace(trace);
     limits.max_bytes = 0;
-    fuzz_require(trace_write_memory(trace, &text, &length, &error) == WEIR_OK,
-                 "what was read can be written");
+    fuzz_require(trace_write_memory(trace, &text, &length, &error) == WEIR_OK, "what was read can be written");
     if (trace_read_memory(name, text, length, &limits, &again, &error) != WEIR_OK) {
         fprintf(stderr, "%s\n", error.message);
         fuzz_require(false, "what was written can be read");

@@ -58,7 +58,7 @@ static int run_folder(const char *path, unsigned *count)
     int failures = 0;
     for (int i = 0; i < found; i++) {
         char name[4096];
-        snprintf(name, sizeof name, "%s/%s", path, entries[i]->d_name);
+        snprintf(name, sizeof(name), "%s/%s", path, entries[i]->d_name);
         free(entries[i]);
         failures += run_file(name);
         (*count)++;

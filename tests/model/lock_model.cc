@@ -20,12 +20,12 @@
 #include <cstring>
 #include <iostream>
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <linux/membarrier.h>
 
 #include <stdatomic.h> /* of this folder */
 
@@ -121,8 +121,8 @@ struct policy {
     unsigned alone_for_a_while;
 };
 
-static const policy keeps_owner = { 0, 100, 100 }; /* no intrusion takes the bias away */
-static const policy moves_at_once = { 100, 1, 1 }; /* takes it away at once, gives it back soon */
+static const policy keeps_owner = {0, 100, 100}; /* no intrusion takes the bias away */
+static const policy moves_at_once = {100, 1, 1}; /* takes it away at once, gives it back soon */
 
 enum { A, B, C };
 
@@ -155,10 +155,7 @@ template <class program, int threads> struct world : rl::test_suite<program, thr
         sum($) = 0;
     }
 
-    void begin()
-    {
-        acting = -1;
-    }
+    void begin() { acting = -1; }
 
     void work()
     {
@@ -222,10 +219,7 @@ struct meeting : world<meeting, 2> {
         enter_as(A, 1);
         begin();
     }
-    void thread(unsigned)
-    {
-        enter();
-    }
+    void thread(unsigned) { enter(); }
     void after()
     {
         follow(moves_at_once);
@@ -262,14 +256,8 @@ struct first_owner : world<first_owner, 2> {
         prepare(moves_at_once);
         begin();
     }
-    void thread(unsigned)
-    {
-        enter();
-    }
-    void after()
-    {
-        finish();
-    }
+    void thread(unsigned) { enter(); }
+    void after() { finish(); }
 };
 
 /* While the owner enters, another thread takes the lock over and then enters by its own seat. */
@@ -288,10 +276,7 @@ struct takeover : world<takeover, 2> {
             enter();
         }
     }
-    void after()
-    {
-        finish();
-    }
+    void after() { finish(); }
 };
 
 /* As in takeover, and a third thread intrudes. */
@@ -310,10 +295,7 @@ struct takeover_among_three : world<takeover_among_three, 3> {
             enter();
         }
     }
-    void after()
-    {
-        finish();
-    }
+    void after() { finish(); }
 };
 
 /* A shared lock: one thread tries to take it while another becomes the owner. */
@@ -335,10 +317,7 @@ struct try_shared : world<try_shared, 2> {
             enter();
         }
     }
-    void after()
-    {
-        finish();
-    }
+    void after() { finish(); }
 };
 
 /* One thread enters once without becoming the owner, while another thread feeds the stream and a third takes the lock
@@ -358,10 +337,7 @@ struct visitor : world<visitor, 3> {
             enter();
         }
     }
-    void after()
-    {
-        finish();
-    }
+    void after() { finish(); }
 };
 
 /* A thread ends, and a new thread gets its name and therefore its seat, while another thread intrudes. */
@@ -388,10 +364,7 @@ struct new_thread_old_name : world<new_thread_old_name, 3> {
             ended.store(1, rl::mo_release, RL_INFO);
         }
     }
-    void after()
-    {
-        finish();
-    }
+    void after() { finish(); }
 };
 
 /* The kernel begins to refuse the barrier: from then on the lock is shared. */
@@ -408,10 +381,7 @@ struct refused : world<refused, 2> {
         enter();
         enter();
     }
-    void after()
-    {
-        finish(false);
-    }
+    void after() { finish(false); }
 };
 
 /* --- searching --- */
@@ -457,15 +427,15 @@ struct entry {
 };
 
 static const entry programs[] = {
-    { "meeting", search<meeting>, 8 },
-    { "intrusion", search<intrusion>, 5 },
-    { "first_owner", search<first_owner>, 5 },
-    { "takeover", search<takeover>, 4 },
-    { "takeover_among_three", search<takeover_among_three>, 2 },
-    { "try_shared", search<try_shared>, 4 },
-    { "visitor", search<visitor>, 2 },
-    { "new_thread_old_name", search<new_thread_old_name>, 2 },
-    { "refused", search<refused>, 4 },
+    {"meeting", search<meeting>, 8},
+    {"intrusion", search<intrusion>, 5},
+    {"first_owner", search<first_owner>, 5},
+    {"takeover", search<takeover>, 4},
+    {"takeover_among_three", search<takeover_among_three>, 2},
+    {"try_shared", search<try_shared>, 4},
+    {"visitor", search<visitor>, 2},
+    {"new_thread_old_name", search<new_thread_old_name>, 2},
+    {"refused", search<refused>, 4},
 };
 
 int main(int argc, char **argv)

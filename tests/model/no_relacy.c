@@ -3,6 +3,7 @@
 
 int main(void)
 {
-    puts("skipped: built without relacy (script/bootstrap test installs it), without C++, not for Linux, or with a sanitizer of threads");
+    puts("skipped: built without relacy (script/bootstrap test installs it), without C++, not for Linux, or with a "
+         "sanitizer of threads");
     return 77;
 }

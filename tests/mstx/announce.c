@@ -43,7 +43,8 @@ static mstxMemHeapHandle_t heap_of(mstxDomainHandle_t domain, uint64_t size)
 }
 
 /* Registers two regions of 64 bytes, `apart` bytes apart. */
-static void regions_of(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, size_t apart, mstxMemRegionHandle_t *handles)
+static void regions_of(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, size_t apart,
+                       mstxMemRegionHandle_t *handles)
 {
     mstxMemVirtualRangeDesc_t ranges[2];
     mstxMemRegionsRegisterBatch_t batch;
@@ -91,7 +92,7 @@ static void permit(mstxDomainHandle_t domain, mstxMemRegionHandle_t handle)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "good";
-    mstxMemRegionHandle_t handles[2] = { NULL, NULL };
+    mstxMemRegionHandle_t handles[2] = {NULL, NULL};
     uint64_t id = 1;
     mstxGetToolId(&id);
     mstxMarkA("mark", NULL);

@@ -36,19 +36,18 @@ static const struct weir__mstx_tool *tool;
 
 static mstxMemHeapHandle_t heap_on(mstxDomainHandle_t domain, uint32_t device, uint64_t start, uint64_t size)
 {
-    const mstxMemVirtualRangeDesc_t range = { .deviceId = device, .ptr = AT(start), .size = size };
-    const mstxMemHeapDesc_t desc = { .typeSpecificDesc = &range };
+    const mstxMemVirtualRangeDesc_t range = {.deviceId = device, .ptr = AT(start), .size = size};
+    const mstxMemHeapDesc_t desc = {.typeSpecificDesc = &range};
     return tool->heap_register(domain, &desc);
 }
 
 static mstxMemRegionHandle_t region_on(mstxDomainHandle_t domain, mstxMemHeapHandle_t heap, uint32_t device,
                                        uint64_t start, uint64_t size)
 {
-    const mstxMemVirtualRangeDesc_t range = { .deviceId = device, .ptr = AT(start), .size = size };
+    const mstxMemVirtualRangeDesc_t range = {.deviceId = device, .ptr = AT(start), .size = size};
     mstxMemRegionHandle_t handle = NULL;
     const mstxMemRegionsRegisterBatch_t batch = {
-        .heap = heap, .regionCount = 1, .regionDescArray = &range, .regionHandleArrayOut = &handle
-    };
+        .heap = heap, .regionCount = 1, .regionDescArray = &range, .regionHandleArrayOut = &handle};
     tool->regions_register(domain, &batch);
     return handle;
 }
@@ -65,15 +64,15 @@ static mstxMemRegionHandle_t region(mstxMemHeapHandle_t of, uint64_t start, uint
 
 static void withdraw(mstxDomainHandle_t domain, mstxMemRegionHandle_t handle)
 {
-    const mstxMemRegionRef_t ref = { .refType = MSTX_MEM_REGION_REF_TYPE_HANDLE, .handle = handle };
-    const mstxMemRegionsUnregisterBatch_t batch = { .refCount = 1, .refArray = &ref };
+    const mstxMemRegionRef_t ref = {.refType = MSTX_MEM_REGION_REF_TYPE_HANDLE, .handle = handle};
+    const mstxMemRegionsUnregisterBatch_t batch = {.refCount = 1, .refArray = &ref};
     tool->regions_unregister(domain, &batch);
 }
 
 static void withdraw_at(mstxDomainHandle_t domain, uint64_t start)
 {
-    const mstxMemRegionRef_t ref = { .refType = MSTX_MEM_REGION_REF_TYPE_POINTER, .pointer = AT(start) };
-    const mstxMemRegionsUnregisterBatch_t batch = { .refCount = 1, .refArray = &ref };
+    const mstxMemRegionRef_t ref = {.refType = MSTX_MEM_REGION_REF_TYPE_POINTER, .pointer = AT(start)};
+    const mstxMemRegionsUnregisterBatch_t batch = {.refCount = 1, .refArray = &ref};
     tool->regions_unregister(domain, &batch);
 }
 
@@ -111,9 +110,9 @@ static void takes_what_is_right(void **state)
     assert_true(check_covers(AT(0x11000), 0x10));
     const mstxMemPermissionsAssignRegionsDesc_t permission = {
         .flags = MSTX_MEM_PERMISSIONS_REGION_FLAGS_READ,
-        .region = { .refType = MSTX_MEM_REGION_REF_TYPE_HANDLE, .handle = first },
+        .region = {.refType = MSTX_MEM_REGION_REF_TYPE_HANDLE, .handle = first},
     };
-    const mstxMemPermissionsAssignBatch_t permissions = { .regionCount = 1, .regionDescArray = &permission };
+    const mstxMemPermissionsAssignBatch_t permissions = {.regionCount = 1, .regionDescArray = &permission};
     tool->permissions_assign(domain, &permissions);
     withdraw(domain, first);
     assert_false(check_covers(AT(0x10000), 0x1000));
@@ -164,8 +163,8 @@ static void finds_bad_domains(void **state)
 static void finds_bad_heaps(void **state)
 {
     (void)state;
-    const mstxMemVirtualRangeDesc_t range = { .ptr = AT(0x5000), .size = 64 };
-    mstxMemHeapDesc_t desc = { .typeSpecificDesc = NULL };
+    const mstxMemVirtualRangeDesc_t range = {.ptr = AT(0x5000), .size = 64};
+    mstxMemHeapDesc_t desc = {.typeSpecificDesc = NULL};
     finds("argument", assert_null(tool->heap_register(NULL, NULL)));
     finds("argument", assert_null(tool->heap_register(NULL, &desc)));
     finds("range", assert_null(heap(0x1000, 0)));
@@ -198,9 +197,9 @@ static void finds_bad_regions(void **state)
 {
     (void)state;
     const mstxMemHeapHandle_t a = heap(0x1000, 0x1000);
-    const mstxMemVirtualRangeDesc_t range = { .ptr = AT(0x1100), .size = 16 };
+    const mstxMemVirtualRangeDesc_t range = {.ptr = AT(0x1100), .size = 16};
     mstxMemRegionHandle_t handle = NULL;
-    mstxMemRegionsRegisterBatch_t batch = { .heap = a, .regionCount = 1, .regionHandleArrayOut = &handle };
+    mstxMemRegionsRegisterBatch_t batch = {.heap = a, .regionCount = 1, .regionHandleArrayOut = &handle};
     finds("argument", tool->regions_register(NULL, NULL));
     finds("argument", tool->regions_register(NULL, &batch));
     batch.regionDescArray = &range;
@@ -241,13 +240,13 @@ static void finds_bad_regions(void **state)
     finds("region-unknown", withdraw(NULL, (mstxMemRegionHandle_t)(void *)&batch));
     finds("region-unknown", withdraw_at(NULL, 0x1000));
     finds("argument", tool->regions_unregister(NULL, NULL));
-    mstxMemRegionRef_t ref = { .pointer = AT(0x1000) };
+    mstxMemRegionRef_t ref = {.pointer = AT(0x1000)};
     memset(&ref.refType, 0x7b, sizeof(ref.refType));
-    const mstxMemRegionsUnregisterBatch_t refs = { .refCount = 1, .refArray = &ref };
+    const mstxMemRegionsUnregisterBatch_t refs = {.refCount = 1, .refArray = &ref};
     finds("argument", tool->regions_unregister(NULL, &refs));
 
-    const mstxMemPermissionsAssignRegionsDesc_t permission = { .flags = 8, .region = { .pointer = AT(0x1100) } };
-    const mstxMemPermissionsAssignBatch_t permissions = { .regionCount = 1, .regionDescArray = &permission };
+    const mstxMemPermissionsAssignRegionsDesc_t permission = {.flags = 8, .region = {.pointer = AT(0x1100)}};
+    const mstxMemPermissionsAssignBatch_t permissions = {.regionCount = 1, .regionDescArray = &permission};
     r = region(a, 0x1100, 32);
     finds("argument", tool->permissions_assign(NULL, &permissions));
     withdraw(NULL, r);
@@ -269,11 +268,11 @@ static void forgets_regions_elsewhere(void **state)
 /* msMemScope's domains: a program for them may leave everything but ranges unset, and gets no handles. */
 static void follows_rules_of_totals(void **state)
 {
-    static const char *const names[] = { "ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool" };
+    static const char *const names[] = {"ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool"};
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const mstxDomainHandle_t domain = tool->domain_create(names[i]);
-        mstxMemVirtualRangeDesc_t range = { .ptr = AT(0x5000), .size = 0x1000 };
+        mstxMemVirtualRangeDesc_t range = {.ptr = AT(0x5000), .size = 0x1000};
         mstxMemHeapDesc_t desc;
         mstxMemRegionsRegisterBatch_t batch;
         mstxMemRegionRef_t ref;
@@ -292,7 +291,7 @@ static void follows_rules_of_totals(void **state)
         finds("region-overlap", tool->regions_register(domain, &batch));
         assert_false(check_covers(AT(0x5000), 0x100));
         ref.pointer = AT(0x5000);
-        const mstxMemRegionsUnregisterBatch_t refs = { .refCount = 1, .refArray = &ref };
+        const mstxMemRegionsUnregisterBatch_t refs = {.refCount = 1, .refArray = &ref};
         finds_nothing(tool->regions_unregister(domain, &refs));
         finds_nothing(tool->regions_unregister(domain, &refs));
         finds("region-unknown", tool->regions_unregister(domain, &refs));
@@ -324,7 +323,7 @@ static void knows_real_memory(void **state)
     tool->heap_unregister(NULL, b);
     tool->heap_unregister(NULL, a);
     finds_nothing(check_taken(AT(0x100000)));
-    finds("memory-missing", a = heap(0x100800, 0x1000)); /* already taken back */
+    finds("memory-missing", a = heap(0x100800, 0x1000));     /* already taken back */
     finds("memory-late", check_given(AT(0x100000), 0x4000)); /* given again, over both */
     finds_nothing(b = heap(0x102000, 0x2000));
     tool->heap_unregister(NULL, a);
@@ -356,8 +355,8 @@ int main(void)
     load_checker("/dev/null");
     tool = weir__mstx_tool();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_what_is_right),      cmocka_unit_test(finds_bad_domains),
-        cmocka_unit_test(finds_bad_heaps),          cmocka_unit_test(finds_bad_regions),
+        cmocka_unit_test(takes_what_is_right),       cmocka_unit_test(finds_bad_domains),
+        cmocka_unit_test(finds_bad_heaps),           cmocka_unit_test(finds_bad_regions),
         cmocka_unit_test(forgets_regions_elsewhere), cmocka_unit_test(knows_real_memory),
         cmocka_unit_test(follows_rules_of_totals),   cmocka_unit_test(answers_marks),
     };

@@ -43,13 +43,13 @@ static uint64_t below(struct world *w, uint64_t n)
 
 static void open_world(struct world *w, bool maps)
 {
-    static const weir_caching_config small = { .struct_size = sizeof(small), .small_region_bytes = REGION };
+    static const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = REGION};
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     weir_sim_stream *native = NULL;
     device.capacity_bytes = 40 * REGION;
     device.region_granularity_bytes = REGION;
     device.page_bytes = REGION;
-    *w = (struct world){ .random = 7 };
+    *w = (struct world){.random = 7};
     assert_int_equal(weir_sim_create(&device, &w->sim), WEIR_OK);
     assert_int_equal(weir_sim_stream_create(w->sim, &native), WEIR_OK);
     inner = weir_sim_device(w->sim);
@@ -67,16 +67,16 @@ static void open_world(struct world *w, bool maps)
     }
 }
 
-static weir_mstx_counters counters_of(const struct world *w)
+static weir_mstx_stats counters_of(const struct world *w)
 {
-    weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-    assert_int_equal(weir_mstx_stats(w->mstx, &counters), WEIR_OK);
+    weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+    assert_int_equal(weir_mstx_get_stats(w->mstx, &counters), WEIR_OK);
     return counters;
 }
 
 static void each_block_is_covered(const struct world *w)
 {
-    const weir_mstx_counters counters = counters_of(w);
+    const weir_mstx_stats counters = counters_of(w);
     uint64_t bytes = 0;
     for (size_t i = 0; i < w->blocks; i++) {
         const uint64_t start = weir_block_address(w->held[i]);
@@ -141,9 +141,9 @@ static void close_world(struct world *w)
 
 static void survives_each_device_call(void **state)
 {
-    static const weir_device_call calls[] = { WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
-                                              WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
-                                              WEIR_CALL_ANY };
+    static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
+                                             WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
+                                             WEIR_CALL_ANY};
     uint64_t strikes = 0;
     (void)state;
     for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {

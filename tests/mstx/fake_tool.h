@@ -15,9 +15,9 @@
 enum fake_style {
     FAKE_ORDINARY, /* handles for heaps and regions */
     FAKE_NO_REGION_HANDLES,
-    FAKE_TOTALS,   /* no handles at all; the size of a heap is the sum of all heaps */
-    FAKE_REFUSES,  /* accepts no heap */
-    FAKE_DEAF,     /* knows no domain */
+    FAKE_TOTALS,  /* no handles at all; the size of a heap is the sum of all heaps */
+    FAKE_REFUSES, /* accepts no heap */
+    FAKE_DEAF,    /* knows no domain */
 };
 
 enum { fake_most = 4096 };
@@ -34,9 +34,9 @@ static struct fake_range fake_heaps[fake_most];
 static struct fake_range fake_regions[fake_most];
 static uint64_t fake_calls; /* all calls except those about domains */
 static uint64_t fake_domains;
-static uint64_t fake_batches; /* number of batches that withdraw regions */
-static uint64_t fake_total;   /* FAKE_TOTALS: the last total */
-static uint32_t fake_device;  /* the last device */
+static uint64_t fake_batches;          /* number of batches that withdraw regions */
+static uint64_t fake_total;            /* FAKE_TOTALS: the last total */
+static uint32_t fake_device;           /* the last device */
 static mstxDomainHandle_t fake_domain; /* the last domain */
 static char fake_domain_name[64];
 static uint64_t fake_refuse_at; /* the n-th heap from now is refused; 0: none */
@@ -57,7 +57,7 @@ static size_t fake_enter(struct fake_range *table, uint64_t start, uint64_t end)
         fake_must(!table[i].used || table[i].start >= end || table[i].end <= start, "overlap", start);
     }
     fake_must(free_one < fake_most, "no room", start);
-    table[free_one] = (struct fake_range){ .used = true, .start = start, .end = end };
+    table[free_one] = (struct fake_range){.used = true, .start = start, .end = end};
     return free_one;
 }
 
@@ -114,7 +114,8 @@ static void fake_heap_unregister(mstxDomainHandle_t domain, mstxMemHeapHandle_t 
     struct fake_range *range = (struct fake_range *)(void *)heap;
     (void)domain;
     fake_calls++;
-    fake_must(range >= fake_heaps && range < fake_heaps + fake_most && range->used, "no heap", (uint64_t)(uintptr_t)heap);
+    fake_must(range >= fake_heaps && range < fake_heaps + fake_most && range->used, "no heap",
+              (uint64_t)(uintptr_t)heap);
     fake_must(fake_covered(range->start, range->end) == 0, "regions in the heap", range->start);
     range->used = false;
 }
@@ -131,7 +132,8 @@ static void fake_regions_register(mstxDomainHandle_t domain, const mstxMemRegion
         const uint64_t start = (uint64_t)(uintptr_t)ranges[i].ptr;
         const uint64_t end = start + ranges[i].size;
         fake_must(ranges[i].size > 0, "no bytes", start);
-        fake_must(heap == NULL || (heap->used && heap->start <= start && heap->end >= end), "outside of the heap", start);
+        fake_must(heap == NULL || (heap->used && heap->start <= start && heap->end >= end), "outside of the heap",
+                  start);
         const size_t at = fake_enter(fake_regions, start, end);
         if (fake_style == FAKE_ORDINARY) {
             batch->regionHandleArrayOut[i] = (mstxMemRegionHandle_t)(void *)&fake_regions[at];

@@ -26,8 +26,8 @@ static void must(int condition, int line)
 
 static mstxMemHeapHandle_t heap_of(const void *start, uint64_t size)
 {
-    const mstxMemVirtualRangeDesc_t range = { .ptr = start, .size = size };
-    const mstxMemHeapDesc_t desc = { .typeSpecificDesc = &range };
+    const mstxMemVirtualRangeDesc_t range = {.ptr = start, .size = size};
+    const mstxMemHeapDesc_t desc = {.typeSpecificDesc = &range};
     return mstxMemHeapRegister(NULL, &desc);
 }
 
@@ -36,7 +36,7 @@ static void *const pages = (void *)0x7000000000; /* never touched */
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "good";
-    void *memory[4] = { NULL, NULL, NULL, NULL };
+    void *memory[4] = {NULL, NULL, NULL, NULL};
     mstxMemHeapHandle_t heaps[5];
     must(aclrtMalloc(&memory[0], 0, 0) != 0, __LINE__);
     must(aclrtMalloc(&memory[0], 4096, 0) == 0, __LINE__);

@@ -54,7 +54,7 @@ static void agrees_with_a_list(void **state)
 
         const uint64_t start = below(space);
         const uint64_t end = start + 1 + below(50);
-        struct visit wanted = { 0 };
+        struct visit wanted = {0};
         bool starts = false;
         for (size_t k = 0; k < most; k++) {
             if (in[k] && nodes[k].start < end && nodes[k].end > start) {
@@ -63,14 +63,14 @@ static void agrees_with_a_list(void **state)
             }
             starts |= in[k] && nodes[k].start == start;
         }
-        struct visit seen = { 0 };
+        struct visit seen = {0};
         assert_true(weir__range_each(root, start, end, see, &seen));
         assert_int_equal(seen.count, wanted.count);
         assert_int_equal(seen.sum, wanted.sum);
         const struct range *at = weir__range_at(root, start);
         assert_true(starts ? at != NULL && at->start == start : at == NULL);
         if (wanted.count > 1) {
-            struct visit first = { .stop_after = 1 };
+            struct visit first = {.stop_after = 1};
             assert_false(weir__range_each(root, start, end, see, &first));
             assert_int_equal(first.count, 1);
         }
@@ -82,6 +82,6 @@ static void agrees_with_a_list(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(agrees_with_a_list) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_a_list)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

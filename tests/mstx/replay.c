@@ -43,7 +43,6 @@ static uint64_t granules_taken_away;
 static uint64_t bytes_moved;
 static uint64_t memory_told;
 
-
 /* Passes the device's log lines to the checking tool as real memory: a heap must begin after this memory is given and
  * end before it is taken. */
 static void tell_memory(void *ctx, const char *line)
@@ -125,7 +124,7 @@ static void play(struct player *p)
 
 static void play_trace(const struct trace *trace, const weir_strategy_ops *strategy, uint32_t flags, const char *name)
 {
-    struct player p = { .trace = trace };
+    struct player p = {.trace = trace};
     memory_told = 0;
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     device.capacity_bytes = UINT64_C(1) << 40;
@@ -150,10 +149,10 @@ static void play_trace(const struct trace *trace, const weir_strategy_ops *strat
         assert_int_equal(weir_pool_stream(p.pool, native, &p.streams[i]), WEIR_OK);
     }
     play(&p);
-    weir_stats stats = WEIR_STATS_INIT;
-    weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-    assert_int_equal(weir_pool_stats(p.pool, &stats), WEIR_OK);
-    assert_int_equal(weir_mstx_stats(p.mstx, &counters), WEIR_OK);
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+    assert_int_equal(weir_pool_get_stats(p.pool, &stats), WEIR_OK);
+    assert_int_equal(weir_mstx_get_stats(p.mstx, &counters), WEIR_OK);
     assert_int_equal(counters.lost + counters.refused, 0);
     assert_int_equal(memory_told, stats.region_allocs + stats.region_frees + stats.vm_maps + stats.vm_unmaps);
     print_message("%-36s %-10s %s: %d blocks looked at, %d regions given back, %d granules taken away\n",
@@ -207,6 +206,6 @@ static void every_byte_is_announced_once(void **state)
 int main(void)
 {
     load_checker(NULL);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_byte_is_announced_once) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_byte_is_announced_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static struct world open_world(uint32_t flags)
     weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
     weir_sim_config device = free_of_charge();
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    struct world w = { 0 };
+    struct world w = {0};
     caching.small_region_bytes = REGION;
     device.capacity_bytes = 64 * REGION;
     device.region_granularity_bytes = REGION;
@@ -69,10 +69,10 @@ static bool covered(const weir_block *block)
     return fake_covered(start, start + weir_block_capacity(block)) == weir_block_capacity(block);
 }
 
-static weir_mstx_counters counters_of(weir_mstx *mstx)
+static weir_mstx_stats counters_of(weir_mstx *mstx)
 {
-    weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-    ok(weir_mstx_stats(mstx, &counters));
+    weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+    ok(weir_mstx_get_stats(mstx, &counters));
     return counters;
 }
 
@@ -97,14 +97,14 @@ static void refuses_bad_arguments(void **state)
         const char *domain; /* "-": a name that is too long */
         const char *sentence;
     } bad[] = {
-        { .no_pool = true, .sentence = "weir_mstx_attach: pool is NULL" },
-        { .no_attachment = true, .sentence = "weir_mstx_attach: attachment is NULL" },
-        { .no_size = true, .sentence = "weir_mstx_attach: config has no struct_size" },
-        { .domain = "a b", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "a-b", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "\xc3\xa9", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "atb.2", .sentence = "weir_mstx_attach: config.domain " },
-        { .domain = "-", .sentence = "weir_mstx_attach: config.domain " },
+        {.no_pool = true, .sentence = "weir_mstx_attach: pool is NULL"},
+        {.no_attachment = true, .sentence = "weir_mstx_attach: attachment is NULL"},
+        {.no_size = true, .sentence = "weir_mstx_attach: config has no struct_size"},
+        {.domain = "a b", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "a-b", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "\xc3\xa9", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "atb.2", .sentence = "weir_mstx_attach: config.domain "},
+        {.domain = "-", .sentence = "weir_mstx_attach: config.domain "},
     };
     char long_name[1025];
     struct world w = open_world(0);
@@ -122,7 +122,7 @@ static void refuses_bad_arguments(void **state)
     struct {
         weir_mstx_config config;
         uint64_t beyond;
-    } newer = { .config = WEIR_MSTX_CONFIG_INIT, .beyond = 1 };
+    } newer = {.config = WEIR_MSTX_CONFIG_INIT, .beyond = 1};
     newer.config.struct_size = sizeof(newer);
     fails(weir_mstx_attach(w.pool, &newer.config, &mstx), WEIR_ERR_UNSUPPORTED);
     assert_said("weir_mstx_attach: config sets members beyond");
@@ -133,14 +133,14 @@ static void refuses_bad_arguments(void **state)
     assert_said("weir_mstx_attach: the pool is attached already");
     ok(weir_mstx_detach(first));
     ok(weir_mstx_detach(NULL));
-    weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-    ok(weir_mstx_stats(NULL, &counters));
+    weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+    ok(weir_mstx_get_stats(NULL, &counters));
     assert_int_equal(counters.heaps + counters.regions + counters.lost + counters.refused, 0);
-    fails(weir_mstx_stats(NULL, NULL), WEIR_ERR_INVALID);
-    assert_said("weir_mstx_stats: counters is NULL");
+    fails(weir_mstx_get_stats(NULL, NULL), WEIR_ERR_INVALID);
+    assert_said("weir_mstx_get_stats: counters is NULL");
     counters.struct_size = 0;
-    fails(weir_mstx_stats(NULL, &counters), WEIR_ERR_INVALID);
-    assert_said("weir_mstx_stats: counters has no struct_size");
+    fails(weir_mstx_get_stats(NULL, &counters), WEIR_ERR_INVALID);
+    assert_said("weir_mstx_get_stats: counters has no struct_size");
     assert_true(weir_mstx_has_tool());
     close_world(&w);
 }
@@ -162,9 +162,9 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     for (int i = 0; i < 6; i++) {
         assert_true(covered(blocks[i]));
     }
-    const weir_mstx_counters all = counters_of(mstx);
+    const weir_mstx_stats all = counters_of(mstx);
     assert_int_equal(all.regions, fake_count(fake_regions));
-    assert_true(all.heaps > 0 && all.lost == 0 && all.refused == 0 && !all.deaf);
+    assert_true(all.heaps > 0 && all.lost == 0 && all.refused == 0 && !all.no_listener);
     assert_true((flags != 0) == (all.regions > 6)); /* one in each granule */
     const uint64_t batches = fake_batches;
     for (int i = 1; i < 5; i++) {
@@ -172,8 +172,8 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     }
     assert_int_equal(fake_batches - batches, 4); /* one batch for each block, however many regions it has */
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     if (style == FAKE_TOTALS) {
         assert_int_equal(fake_total, stats.reserved_bytes);
     } else {
@@ -219,7 +219,7 @@ static void creates_a_domain_once(void **state)
     weir_mstx *of_b = attach(&b, "shared");
     assert_int_equal(fake_domains - before, 1);
     assert_string_equal(fake_domain_name, "shared");
-    assert_false(counters_of(of_b).deaf);
+    assert_false(counters_of(of_b).no_listener);
     fake_style = FAKE_ORDINARY;
     ok(weir_mstx_detach(of_a));
     ok(weir_mstx_detach(of_b));
@@ -261,7 +261,7 @@ static void totals_are_of_a_device(void **state)
     close_world(&b);
 }
 
-static void a_deaf_tool_hears_nothing(void **state)
+static void nothing_is_announced_without_a_listener(void **state)
 {
     (void)state;
     fake_style = FAKE_DEAF;
@@ -270,14 +270,14 @@ static void a_deaf_tool_hears_nothing(void **state)
     const uint64_t calls = fake_calls;
     weir_block *block = alloc(&w, 1000);
     ok(weir_pool_free(w.pool, block, w.stream));
-    assert_true(counters_of(mstx).deaf);
+    assert_true(counters_of(mstx).no_listener);
     assert_int_equal(fake_calls, calls);
     /* A tool that knows no domain costs nothing: the pool is not observed. */
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     for (int i = 0; i < 3; i++) {
         ok(weir_pool_free(w.pool, alloc(&w, 1000), w.stream));
     }
-    ok(weir_pool_stats(w.pool, &stats));
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_true(stats.served[WEIR_RUNG_FRONT] > 0);
     ok(weir_mstx_detach(mstx));
     close_world(&w);
@@ -357,10 +357,14 @@ int main(void)
 {
     (void)unsetenv("MSTX_INJECTION_PATH");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_arguments),     cmocka_unit_test(follows_each_rule),
-        cmocka_unit_test(creates_a_domain_once),     cmocka_unit_test(totals_are_of_a_device),
-        cmocka_unit_test(a_deaf_tool_hears_nothing), cmocka_unit_test(a_heap_may_be_turned_down),
-        cmocka_unit_test(announces_exact_sizes),     cmocka_unit_test(a_child_tells_nothing),
+        cmocka_unit_test(refuses_bad_arguments),
+        cmocka_unit_test(follows_each_rule),
+        cmocka_unit_test(creates_a_domain_once),
+        cmocka_unit_test(totals_are_of_a_device),
+        cmocka_unit_test(nothing_is_announced_without_a_listener),
+        cmocka_unit_test(a_heap_may_be_turned_down),
+        cmocka_unit_test(announces_exact_sizes),
+        cmocka_unit_test(a_child_tells_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,10 +68,10 @@ static void *attach_and_detach(void *ctx)
         weir_mstx *mstx = NULL;
         weir_status status = weir_mstx_attach(visitor->shared->pool, NULL, &mstx);
         visitor->failures += status != WEIR_OK;
-        const struct timespec moment = { .tv_nsec = 300000 };
+        const struct timespec moment = {.tv_nsec = 300000};
         (void)nanosleep(&moment, NULL);
-        weir_mstx_counters counters = WEIR_MSTX_COUNTERS_INIT;
-        status = weir_mstx_stats(mstx, &counters);
+        weir_mstx_stats counters = WEIR_MSTX_STATS_INIT;
+        status = weir_mstx_get_stats(mstx, &counters);
         visitor->failures += status != WEIR_OK || counters.lost != 0;
         status = weir_mstx_detach(mstx);
         visitor->failures += status != WEIR_OK;
@@ -88,13 +88,13 @@ static void run(uint32_t flags, const char *domain, bool visited)
     device.page_bytes = REGION;
     device.no_audit = true;
     assert_int_equal(weir_sim_create(&device, &sim), WEIR_OK);
-    static const weir_caching_config small = { .struct_size = sizeof(small), .small_region_bytes = REGION };
+    static const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = REGION};
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     config.strategy_config = &small;
     config.flags = flags;
-    struct shared shared = { .stop = false };
+    struct shared shared = {.stop = false};
     assert_int_equal(weir_pool_create(&config, &shared.pool), WEIR_OK);
     for (int i = 0; i < lanes; i++) {
         weir_sim_stream *native = NULL;
@@ -107,7 +107,7 @@ static void run(uint32_t flags, const char *domain, bool visited)
     struct worker hands[workers + 1];
     pthread_t threads[workers + 1];
     for (int i = 0; i <= workers; i++) {
-        hands[i] = (struct worker){ .shared = &shared, .random = (uint64_t)i + 1, .lane = i % lanes };
+        hands[i] = (struct worker){.shared = &shared, .random = (uint64_t)i + 1, .lane = i % lanes};
     }
     if (visited) {
         assert_int_equal(pthread_create(&threads[workers], NULL, attach_and_detach, &hands[workers]), 0);

@@ -10,10 +10,9 @@ int weir__mutant = MUTANT_NONE;
 static const struct {
     const char *name;
     int number;
-} mutants[] = {
-    { "none", MUTANT_NONE },
-#define MUTANT_NAME(name) { #name, MUTANT_##name },
-    MUTANT_LIST(MUTANT_NAME)
+} mutants[] = {{"none", MUTANT_NONE},
+#define MUTANT_NAME(name) {#name, MUTANT_##name},
+               MUTANT_LIST(MUTANT_NAME)
 #undef MUTANT_NAME
 };
 

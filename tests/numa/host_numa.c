@@ -9,7 +9,7 @@
 #include "../unit/sandbox.h"
 #include "host_internal.h"
 #include "numa.h"
-#include "place.h"
+#include "numa_pages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,9 +34,9 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
     /* A driver's pages are pinned. Here an explicit policy keeps the kernel from moving the pages to the node of the
      * thread that touches them. */
     int mode = 0;
-    unsigned long mask[WEIR__PLACE_NODES / (8 * sizeof(unsigned long))] = {0};
-    if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__PLACE_NODES + 1ul, NULL, 0ul) == 0) {
-        (void)syscall(SYS_mbind, got, size, mode, mask, WEIR__PLACE_NODES + 1ul, 0ul);
+    unsigned long mask[WEIR__NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
+    if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__NUMA_NODES + 1ul, NULL, 0ul) == 0) {
+        (void)syscall(SYS_mbind, got, size, mode, mask, WEIR__NUMA_NODES + 1ul, 0ul);
     }
     return got != MAP_FAILED ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
@@ -54,7 +54,7 @@ static weir_status keep_as_it_is(void *ctx, void *memory, uint64_t size)
 }
 
 static const weir_host_runtime_ops ops = {
-    .struct_size = sizeof ops,
+    .struct_size = sizeof(ops),
     .pinned_alloc = pinned_alloc,
     .pinned_free = pinned_free,
     .memory_register = keep_as_it_is,
@@ -77,17 +77,17 @@ static weir_host_pool *pool_of(weir_host_kind kind, uint32_t flags)
 /* Returns the bytes of the block's pages that the kernel reports on another node. */
 static uint64_t elsewhere(const void *ptr, uint64_t size, unsigned node)
 {
-    weir__place_found found;
+    weir__numa_found found;
     const uint64_t first = (uint64_t)(uintptr_t)ptr & ~UINT64_C(4095);
     const uint64_t bytes = (((uint64_t)(uintptr_t)ptr + size + 4095) & ~UINT64_C(4095)) - first;
-    if (weir__place_verify((const void *)(uintptr_t)first, bytes, 0, &found, NULL) != WEIR_OK) {
+    if (weir__numa_verify((const void *)(uintptr_t)first, bytes, 0, &found, NULL) != WEIR_OK) {
         return UINT64_MAX;
     }
     return bytes - found.node_bytes[node];
 }
 
 static const uint64_t sizes[] = {1, 100, 5000, 60000, 70000, MIB, 5 * MIB, 11 * MIB};
-enum { SIZES = sizeof sizes / sizeof *sizes };
+enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 /* `knows_where`: the process may ask the kernel about each page. */
 static int each_step(weir_host_kind kind, uint32_t flags, bool knows_where)
@@ -148,7 +148,7 @@ static void test_each_step(void **state)
     (void)state;
     const weir_host_kind kinds[] = {WEIR_HOST_RUNTIME, WEIR_HOST_REGISTERED, WEIR_HOST_TRANSPARENT, WEIR_HOST_LOCKED,
                                     WEIR_HOST_UNPINNED};
-    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         the_kind = kinds[i];
         assert_int_equal(in_child(preferred), 0);
         assert_int_equal(in_child(strict), 0);
@@ -180,7 +180,7 @@ static int huge(void)
         CHECK(third == NULL);
     }
     char text[2048];
-    CHECK(weir_host_explain(pool, 0, text, sizeof text) > 0 && strstr(text, "huge: ") == text);
+    CHECK(weir_host_explain(pool, 0, text, sizeof(text)) > 0 && strstr(text, "huge: ") == text);
     CHECK(weir_host_pool_destroy(pool) == WEIR_OK);
     return 0;
 }
@@ -217,7 +217,7 @@ static int fill(bool is_strict)
     if (is_strict) {
         CHECK(status == WEIR_ERR_NO_MEMORY && taken > 100 * MIB && stats.misplaced_bytes == 0);
         char text[2048];
-        CHECK(weir_host_explain(pool, node, text, sizeof text) > 0);
+        CHECK(weir_host_explain(pool, node, text, sizeof(text)) > 0);
         CHECK(strstr(text, " to give") != NULL || strstr(text, " came from other nodes") != NULL);
     } else {
         CHECK(status == WEIR_OK && stats.misplaced_bytes != 0);
@@ -249,7 +249,7 @@ static int own_node(void)
         cpu_set_t cpus;
         CPU_ZERO(&cpus);
         CPU_SET(node, &cpus); /* one processor per node */
-        CHECK(sched_setaffinity(0, sizeof cpus, &cpus) == 0);
+        CHECK(sched_setaffinity(0, sizeof(cpus), &cpus) == 0);
         weir_host_pool *pool = pool_of(WEIR_HOST_UNPINNED, 0);
         void *ptr = NULL;
         CHECK(pool != NULL);

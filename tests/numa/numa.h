@@ -15,8 +15,7 @@ static inline unsigned numa_nodes(void)
 
 static inline uint32_t numa_distance(unsigned from, unsigned to)
 {
-    static const uint32_t distances[4][4] = {
-        {10, 16, 32, 33}, {16, 10, 25, 32}, {32, 25, 10, 16}, {33, 32, 16, 10}};
+    static const uint32_t distances[4][4] = {{10, 16, 32, 33}, {16, 10, 25, 32}, {32, 25, 10, 16}, {33, 32, 16, 10}};
     return distances[from][to];
 }
 

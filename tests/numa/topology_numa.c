@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "../unit/sandbox.h"
 #include "numa.h"
-#include "place.h"
+#include "numa_pages.h"
 #include "topology_internal.h"
 
 #include <setjmp.h>
@@ -50,8 +50,7 @@ static void test_nodes_and_distances(void **state)
             assert_int_equal(info.huge_pages, 8);
             assert_int_equal(info.free_huge_pages, 8);
             for (unsigned j = 0; j < nodes; j++) {
-                assert_int_equal(weir_topology_distance(t, (int32_t)i, (int32_t)j),
-                                 numa_distance(i, j));
+                assert_int_equal(weir_topology_distance(t, (int32_t)i, (int32_t)j), numa_distance(i, j));
             }
         }
         weir_topology_destroy(t);
@@ -65,15 +64,15 @@ static void test_thread_node(void **state)
         weir_topology *t = NULL;
         cpu_set_t before;
         assert_int_equal(readers[r](&t), WEIR_OK);
-        assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+        assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
         for (unsigned i = 0; i < nodes; i++) {
             cpu_set_t one;
             CPU_ZERO(&one);
             CPU_SET(i, &one);
-            assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+            assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
             assert_int_equal(weir_topology_thread_node(t), i);
         }
-        assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+        assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
         weir_topology_destroy(t);
     }
 }
@@ -91,8 +90,7 @@ static void test_devices(void **state)
             assert_int_equal(weir_topology_nearest(t, "81:00.0", 0, &node), WEIR_OK);
             assert_int_equal(node, 3);
         }
-        assert_int_equal(weir_topology_nearest(t, "0000:00:00.0", 0, &node),
-                         WEIR_OK); /* the chip set has no node */
+        assert_int_equal(weir_topology_nearest(t, "0000:00:00.0", 0, &node), WEIR_OK); /* the chip set has no node */
         assert_int_equal(node, WEIR_NODE_NONE);
         assert_int_equal(weir_topology_nearest(t, "0000:42:00.0", 0, &node), WEIR_ERR_INVALID);
         weir_topology_destroy(t);
@@ -112,7 +110,7 @@ static bool write_file(const char *path, const char *text)
 static int in_cpuset(void)
 {
     char self[32];
-    (void)snprintf(self, sizeof self, "%d\n", (int)getpid());
+    (void)snprintf(self, sizeof(self), "%d\n", (int)getpid());
     CHECK(write_file("/cgroup/cgroup.subtree_control", "+cpuset\n"));
     CHECK(mkdir("/cgroup/one", 0777) == 0);
     CHECK(write_file("/cgroup/one/cpuset.mems", "1\n"));
@@ -130,15 +128,13 @@ static int in_cpuset(void)
         }
         CHECK(weir_topology_thread_node(t) == 1); /* on every processor */
         CHECK(weir_topology_nearest(t, "0000:41:00.0", 0, &node) == WEIR_OK && node == 1);
-        CHECK(nodes < 4 ||
-              (weir_topology_nearest(t, "0000:81:00.0", 0, &node) == WEIR_OK && node == 1));
+        CHECK(nodes < 4 || (weir_topology_nearest(t, "0000:81:00.0", 0, &node) == WEIR_OK && node == 1));
         CHECK(weir_topology_slice(t, 7, 8) == 1);
-        CHECK(weir__place_map(NULL, 1 << 20, WEIR__PAGES_SMALL, &memory, NULL) == WEIR_OK);
-        weir__place_error error;
-        CHECK(weir__place_policy(memory, 1 << 20, 0, WEIR__PAGES_SMALL, false, &error) ==
-              WEIR_ERR_INVALID);
-        CHECK(weir__place_policy(memory, 1 << 20, 1, WEIR__PAGES_SMALL, false, &error) == WEIR_OK);
-        weir__place_unmap(memory, 1 << 20, false);
+        CHECK(weir__numa_map(NULL, 1 << 20, WEIR__PAGES_SMALL, &memory, NULL) == WEIR_OK);
+        weir__numa_error error;
+        CHECK(weir__numa_policy(memory, 1 << 20, 0, WEIR__PAGES_SMALL, false, &error) == WEIR_ERR_INVALID);
+        CHECK(weir__numa_policy(memory, 1 << 20, 1, WEIR__PAGES_SMALL, false, &error) == WEIR_OK);
+        weir__numa_unmap(memory, 1 << 20, false);
         weir_topology_destroy(t);
     }
     return 0;

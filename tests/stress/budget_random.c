@@ -82,14 +82,14 @@ static struct coverage {
     uint64_t trimmed;
 } coverage;
 
-#define must(p, condition, ...)                                                                    \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            print_error("%s seed %" PRIu64 ", step %" PRIu64 ": ", (p)->variant->name, (p)->seed, (p)->step); \
-            print_error(__VA_ARGS__);                                                              \
-            print_error(" (line %d)\n", __LINE__);                                                 \
-            fail();                                                                                \
-        }                                                                                          \
+#define must(p, condition, ...)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            print_error("%s seed %" PRIu64 ", step %" PRIu64 ": ", (p)->variant->name, (p)->seed, (p)->step);          \
+            print_error(__VA_ARGS__);                                                                                  \
+            print_error(" (line %d)\n", __LINE__);                                                                     \
+            fail();                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 #define ok(p, call) must(p, (call) == WEIR_OK, "%s", #call)
@@ -123,10 +123,10 @@ static uint64_t some_size(struct program *p)
     }
 }
 
-static weir_stats figures(struct program *p)
+static weir_pool_stats figures(struct program *p)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(p->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(p->pool, &stats));
     return stats;
 }
 
@@ -135,7 +135,7 @@ static weir_stats figures(struct program *p)
 static void hold(struct program *p, weir_block *block, uint64_t size, weir_tag tag, unsigned lane)
 {
     must(p, weir_block_tag(block) == tag, "the block has another tag");
-    p->held[p->blocks++] = (struct held){ block, size, tag, lane };
+    p->held[p->blocks++] = (struct held){block, size, tag, lane};
     if (one_in(p, 2)) {
         weir_sim_work work = WEIR_SIM_WORK_INIT;
         work.duration_ns = 1 + below(p, 20000);
@@ -207,9 +207,9 @@ static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint6
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     char report[4096];
-    ok(p, weir_pool_oom(p->pool, &record));
+    ok(p, weir_pool_get_oom(p->pool, &record));
     must(p, record.size == size && record.tag == tag, "the record is of another request");
-    const size_t length = weir_oom_format(&record, report, sizeof(report));
+    const size_t length = weir_oom_explain(&record, report, sizeof(report));
     must(p, length < sizeof(report) && strlen(report) == length, "the report has a wrong length");
     if (record.advice_count == 0) {
         return;
@@ -242,9 +242,8 @@ static void do_alloc(struct program *p)
     if (p->blocks + 2 > max_blocks - max_group) {
         release(p, (unsigned)below(p, p->blocks));
     }
-    const weir_status status =
-        by_stream ? weir_pool_alloc(p->pool, p->stream[lane], size, align, &block)
-                  : weir_pool_alloc_tagged(p->pool, p->stream[lane], size, align, tag, &block);
+    const weir_status status = by_stream ? weir_pool_alloc(p->pool, p->stream[lane], size, align, &block)
+                                         : weir_pool_alloc_tagged(p->pool, p->stream[lane], size, align, tag, &block);
     if (status == WEIR_OK) {
         hold(p, block, size, tag, lane);
         return;
@@ -262,7 +261,7 @@ struct group {
 
 static struct group some_group(struct program *p)
 {
-    struct group group = { .count = 1 + below(p, one_in(p, 3) ? 1 : one_in(p, 2) ? 8 : max_group) };
+    struct group group = {.count = 1 + below(p, one_in(p, 3) ? 1 : one_in(p, 2) ? 8 : max_group)};
     const uint64_t size = some_size(p);
     const uint64_t other = some_size(p);
     const uint64_t variety = below(p, 3);
@@ -302,7 +301,7 @@ static void raise_and_repeat(struct program *p, struct group *group, unsigned la
 }
 
 /* Bytes that serve no block. A query of completed work may move blocks from caches back to the strategy. */
-static uint64_t unused_bytes(const weir_stats *stats)
+static uint64_t unused_bytes(const weir_pool_stats *stats)
 {
     return stats->cached_bytes + stats->pending_bytes + stats->free_bytes;
 }
@@ -316,9 +315,9 @@ static void do_group(struct program *p)
     if (p->blocks + group.count > max_blocks) {
         return;
     }
-    const weir_stats before = figures(p);
+    const weir_pool_stats before = figures(p);
     ok(p, weir_pool_would_fit(p->pool, p->stream[lane], group.sizes, group.count, &fits, &missing));
-    const weir_stats after = figures(p);
+    const weir_pool_stats after = figures(p);
     must(p,
          before.reserved_bytes == after.reserved_bytes && unused_bytes(&before) == unused_bytes(&after) &&
              before.allocs == after.allocs && before.region_allocs == after.region_allocs &&
@@ -343,14 +342,14 @@ static void do_all_or_none(struct program *p)
 {
     const unsigned lane = any_lane(p);
     const struct group group = some_group(p);
-    weir_block *blocks[max_group] = { NULL };
+    weir_block *blocks[max_group] = {NULL};
     if (p->blocks + group.count > max_blocks) {
         return;
     }
-    const weir_stats before = figures(p);
+    const weir_pool_stats before = figures(p);
     const weir_status status =
         weir_pool_alloc_many(p->pool, p->stream[lane], group.sizes, group.count, p->tags[2], blocks);
-    const weir_stats after = figures(p);
+    const weir_pool_stats after = figures(p);
     must(p, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY, "alloc_many: %s", weir_status_name(status));
     must(p, status == WEIR_OK || p->config.pressure_callback != NULL || before.live_bytes == after.live_bytes,
          "none was promised, and some are left");
@@ -381,7 +380,7 @@ static void do_limits(struct program *p)
 static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
 {
     struct program *p = ctx;
-    const weir_stats stats = figures(p);
+    const weir_pool_stats stats = figures(p);
     must(p, pool == p->pool && pressure->soft_limit_bytes == p->soft && pressure->over_bytes > 0,
          "pressure where there is none: %" PRIu64 " reserved", stats.reserved_bytes);
     coverage.pressed++;
@@ -397,10 +396,10 @@ static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
 static void judge(struct program *p)
 {
     const char *why = "";
-    uint64_t bytes[WEIR_TAGS] = { 0 };
-    uint64_t blocks[WEIR_TAGS] = { 0 };
+    uint64_t bytes[WEIR_TAGS] = {0};
+    uint64_t blocks[WEIR_TAGS] = {0};
     must(p, weir_pool_check(p->pool, &why) == WEIR_OK, "check: %s", why);
-    const weir_stats stats = figures(p);
+    const weir_pool_stats stats = figures(p);
     must(p, p->limit == 0 || stats.reserved_bytes <= p->limit || stats.reserved_bytes <= p->allowed,
          "%" PRIu64 " bytes are reserved, the limit is %" PRIu64, stats.reserved_bytes, p->limit);
     p->allowed = stats.reserved_bytes < p->allowed ? stats.reserved_bytes : p->allowed;
@@ -412,7 +411,7 @@ static void judge(struct program *p)
     for (unsigned i = 0; i < tag_names; i++) {
         const weir_tag tag = p->tags[i];
         weir_tag_stats own = WEIR_TAG_STATS_INIT;
-        ok(p, weir_pool_tag_stats(p->pool, tag, &own));
+        ok(p, weir_pool_get_tag_stats(p->pool, tag, &own));
         must(p, own.requested_bytes == bytes[tag] && own.blocks == blocks[tag], "the figures of tag %u are wrong", tag);
         must(p, own.peak_requested_bytes >= own.requested_bytes, "the peak of tag %u is below what is live", tag);
     }
@@ -444,7 +443,8 @@ static void step(struct program *p)
         p->default_tag[lane] = p->tags[below(p, tag_names)];
         ok(p, weir_stream_set_tag(p->pool, p->stream[lane], p->default_tag[lane]));
     } else {
-        ok(p, weir_pool_trim(p->pool, below(p, p->sim_config.capacity_bytes), one_in(p, 2) ? WEIR_TRIM_WAIT : 0u, NULL));
+        ok(p,
+           weir_pool_trim(p->pool, below(p, p->sim_config.capacity_bytes), one_in(p, 2) ? WEIR_TRIM_WAIT : 0u, NULL));
     }
 }
 
@@ -487,7 +487,7 @@ static void choose(struct program *p)
 
 static void start(struct program *p)
 {
-    static const char *const names[] = { NULL, "weights", "kv cache", "activations" };
+    static const char *const names[] = {NULL, "weights", "kv cache", "activations"};
     choose(p);
     ok(p, weir_sim_create(&p->sim_config, &p->sim));
     p->config.device = weir_sim_device(p->sim);
@@ -533,23 +533,24 @@ static uint64_t seeds = 1000;
 
 static void run_programs(const struct variant *variant)
 {
-    coverage = (struct coverage){ 0 };
+    coverage = (struct coverage){0};
     for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         run_program(variant, seed);
     }
     print_message("%s: fits %" PRIu64 " (%" PRIu64 " of several), does not %" PRIu64 ", raised %" PRIu64
-                  "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-                  "; pressed %" PRIu64 ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
+                  "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "; pressed %" PRIu64
+                  ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
                   variant->name, coverage.yes, coverage.yes_of_several, coverage.no_for_one, coverage.raised,
-                  coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT], coverage.acted[WEIR_ADVICE_DEVICE_ROOM],
-                  coverage.acted[WEIR_ADVICE_FREE_BLOCKS], coverage.acted[WEIR_ADVICE_ASK_LESS],
-                  coverage.pressed, coverage.above_soft, coverage.trimmed);
+                  coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT],
+                  coverage.acted[WEIR_ADVICE_DEVICE_ROOM], coverage.acted[WEIR_ADVICE_FREE_BLOCKS],
+                  coverage.acted[WEIR_ADVICE_ASK_LESS], coverage.pressed, coverage.above_soft, coverage.trimmed);
     if (seeds < 500) {
         return;
     }
     assert_true(coverage.yes_of_several > 100 && coverage.raised > 100);
     assert_true(coverage.no_for_one > 100 || variant->maps);
-    assert_true(coverage.all_or_none > 100 && coverage.pressed > 100 && coverage.above_soft > 50 && coverage.trimmed > 50);
+    assert_true(coverage.all_or_none > 100 && coverage.pressed > 100 && coverage.above_soft > 50 &&
+                coverage.trimmed > 50);
     for (int kind = 0; kind < WEIR_ADVICE_COUNT; kind++) {
         assert_true(coverage.acted[kind] > 20 || kind == WEIR_ADVICE_WAIT);
     }
@@ -558,37 +559,37 @@ static void run_programs(const struct variant *variant)
 static void test_caching(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "caching", weir_caching_strategy, false });
+    run_programs(&(struct variant){"caching", weir_caching_strategy, false});
 }
 
 static void test_size_class(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "size_class", weir_size_class_strategy, false });
+    run_programs(&(struct variant){"size_class", weir_size_class_strategy, false});
 }
 
 static void test_routing(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "routing", weir_routing_strategy, false });
+    run_programs(&(struct variant){"routing", weir_routing_strategy, false});
 }
 
 static void test_arena(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "arena", weir_arena_strategy, false });
+    run_programs(&(struct variant){"arena", weir_bump_strategy, false});
 }
 
 static void test_caching_on_granules(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "caching+vm", weir_caching_strategy, true });
+    run_programs(&(struct variant){"caching+vm", weir_caching_strategy, true});
 }
 
 static void test_size_class_on_granules(void **state)
 {
     (void)state;
-    run_programs(&(struct variant){ "size_class+vm", weir_size_class_strategy, true });
+    run_programs(&(struct variant){"size_class+vm", weir_size_class_strategy, true});
 }
 
 int main(int argc, char **argv)

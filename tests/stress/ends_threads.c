@@ -97,16 +97,16 @@ static struct worker all[most_workers];
 static atomic_bool done;
 
 /* Calls weir, with `inside` set during the call. */
-#define expect(worker, condition)                                                                  \
-    do {                                                                                           \
-        atomic_store(&(worker)->inside, true);                                                     \
-        const bool holds = (condition);                                                            \
-        atomic_store(&(worker)->inside, false);                                                    \
-        (worker)->calls++;                                                                         \
-        if (!holds) {                                                                              \
-            (worker)->errors++;                                                                    \
-            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition; \
-        }                                                                                          \
+#define expect(worker, condition)                                                                                      \
+    do {                                                                                                               \
+        atomic_store(&(worker)->inside, true);                                                                         \
+        const bool holds = (condition);                                                                                \
+        atomic_store(&(worker)->inside, false);                                                                        \
+        (worker)->calls++;                                                                                             \
+        if (!holds) {                                                                                                  \
+            (worker)->errors++;                                                                                        \
+            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition;                \
+        }                                                                                                              \
     } while (0)
 #define ok(worker, call) expect(worker, (call) == WEIR_OK)
 
@@ -179,7 +179,7 @@ static bool count_entry(void *ctx, const weir_walk_entry *entry)
 
 static void do_rarely(struct worker *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     uint64_t entries = 0;
     const char *why = "";
     switch (below(w, 12)) {
@@ -196,7 +196,7 @@ static void do_rarely(struct worker *w)
         ok(w, weir_pool_walk(pool, count_entry, &entries));
         break;
     case 4:
-        ok(w, weir_pool_stats(pool, &stats));
+        ok(w, weir_pool_get_stats(pool, &stats));
         break;
     case 5:
         ok(w, weir_pool_check(pool, &why));
@@ -319,7 +319,7 @@ static void give_all_back(struct worker *w)
 
 static void finish(void)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_heap_stats heaps = WEIR_HEAP_STATS_INIT;
     const char *why = "";
     uint64_t calls = 0;
@@ -337,7 +337,7 @@ static void finish(void)
     assert_int_equal(weir_heap_check(heap, &why), WEIR_OK);
     assert_int_equal(weir_heap_check(heap_on_host, &why), WEIR_OK);
     assert_int_equal(weir_host_check(host, &why), WEIR_OK);
-    assert_int_equal(weir_pool_stats(pool, &stats), WEIR_OK);
+    assert_int_equal(weir_pool_get_stats(pool, &stats), WEIR_OK);
     assert_int_equal(stats.live_bytes + stats.requested_bytes, 0);
     assert_int_equal(weir_heap_get_stats(heap, &heaps), WEIR_OK);
     assert_int_equal(heaps.live_bytes + heaps.live_blocks, 0);

@@ -98,7 +98,7 @@ static void put(game *g, slot *s, uint64_t *random)
     const size_t more = next(random) % 8 == 0 ? (size_t)1 << next(random) % 17 : 1;
     const size_t align = more > g->align ? more : g->align;
     s->stays = next(random) % 6 == 0;
-    void *ptr = s->stays                 ? weir_heap_alloc_long_lived(g->heap, size, align)
+    void *ptr = s->stays                ? weir_heap_alloc_long_lived(g->heap, size, align)
                 : next(random) % 2 == 0 ? weir_heap_alloc_aligned(g->heap, size, align)
                                         : weir_heap_alloc(g->heap, size);
     if (ptr == NULL) {
@@ -152,9 +152,9 @@ static void look_at_all(game *g)
     static slot sorted[BLOCKS];
     uint64_t live = 0;
     uint64_t blocks = 0;
-    uint64_t staying = 0;
-    memcpy(sorted, g->slots, sizeof sorted);
-    qsort(sorted, BLOCKS, sizeof sorted[0], by_address);
+    uint64_t persistent = 0;
+    memcpy(sorted, g->slots, sizeof(sorted));
+    qsort(sorted, BLOCKS, sizeof(sorted[0]), by_address);
     for (size_t i = 0; i < BLOCKS; i++) {
         const slot *s = &sorted[i];
         if (s->ptr == NULL) {
@@ -162,7 +162,7 @@ static void look_at_all(game *g)
         }
         blocks++;
         live += s->usable + g->slack;
-        staying += s->stays ? s->usable + g->slack : 0;
+        persistent += s->stays ? s->usable + g->slack : 0;
         holds(g, s, s->usable);
         if (i + 1 < BLOCKS && s->ptr + s->usable + g->slack > sorted[i + 1].ptr) {
             lose(g, "two blocks overlap");
@@ -173,13 +173,14 @@ static void look_at_all(game *g)
     if (weir_heap_check(g->heap, &why) != WEIR_OK) {
         lose(g, why);
     }
-    if (weir_heap_get_stats(g->heap, &stats) != WEIR_OK || stats.live_blocks != blocks || stats.failures != g->failures) {
+    if (weir_heap_get_stats(g->heap, &stats) != WEIR_OK || stats.live_blocks != blocks ||
+        stats.failures != g->failures) {
         lose(g, "the statistics count other blocks");
     }
     /* The pad of a host pool is counted but not usable. */
     const uint64_t pads = heap_source == HOST_POOL ? 32 : 0;
     if (stats.live_bytes != live + pads * blocks || stats.long_lived_bytes > stats.live_bytes ||
-        stats.long_lived_bytes < staying) {
+        stats.long_lived_bytes < persistent) {
         lose(g, "the statistics count other bytes");
     }
     if (stats.peak_live_bytes < stats.live_bytes ||
@@ -220,7 +221,7 @@ static void *play(void *argument)
 static void play_game(uint64_t seed, size_t threads)
 {
     static game g;
-    memset(&g, 0, sizeof g);
+    memset(&g, 0, sizeof(g));
     g.seed = seed;
     if (under_open(&g.under) != WEIR_OK) {
         lose(&g, "nothing to be over");

@@ -169,7 +169,8 @@ static void *play(void *ctx)
         }
         if (next(&p->random) % 200 == 0) { /* an old address of the pool, possibly no longer a block */
             weir_host_info info = WEIR_HOST_INFO_INIT;
-            const weir_status status = weir_host_query(g->pool, (const char *)g->base + next(&p->random) % (16 * MIB), &info);
+            const weir_status status =
+                weir_host_query(g->pool, (const char *)g->base + next(&p->random) % (16 * MIB), &info);
             if (status != WEIR_OK && status != WEIR_ERR_INVALID) {
                 lose(g, "a query of any address failed");
             }
@@ -189,7 +190,7 @@ static void play_game(const weir_topology *machine, uint64_t seed, size_t thread
     config.chunk_bytes = (2 * MIB) << seed % 4;
     config.limit_bytes = seed % 3 == 0 ? 32 * MIB : 0;
     config.thread_cache_bytes = seed % 7 == 0 ? 100000 : 0;
-    memset(&g, 0, sizeof g);
+    memset(&g, 0, sizeof(g));
     g.seed = seed;
     g.pad = seed % 2 == 0 ? 0 : PAD;
     g.may_fail = config.limit_bytes != 0;
@@ -223,8 +224,8 @@ static void play_game(const weir_topology *machine, uint64_t seed, size_t thread
     }
     look_at_all(&g);
     weir_host_stats stats = WEIR_HOST_STATS_INIT;
-    if (weir_host_trim(g.pool, 0, NULL) != WEIR_OK || weir_host_get_stats(g.pool, WEIR_HOST_ANY_NODE, &stats) != WEIR_OK ||
-        stats.held_bytes != 0) {
+    if (weir_host_trim(g.pool, 0, NULL) != WEIR_OK ||
+        weir_host_get_stats(g.pool, WEIR_HOST_ANY_NODE, &stats) != WEIR_OK || stats.held_bytes != 0) {
         lose(&g, "an empty pool holds memory");
     }
     if (weir_host_pool_destroy(g.pool) != WEIR_OK) {

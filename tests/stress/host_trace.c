@@ -103,7 +103,8 @@ static char *inflate_member(const unsigned char *zip, size_t size)
     const size_t start = 30 + number_at(zip + 26, 2) + number_at(zip + 28, 2);
     char *text = malloc((size_t)plain + 1);
     z_stream stream = {0};
-    require(text != NULL && start + packed <= size && inflateInit2(&stream, -15) == Z_OK, "cannot unpack the recording");
+    require(text != NULL && start + packed <= size && inflateInit2(&stream, -15) == Z_OK,
+            "cannot unpack the recording");
     stream.next_in = (unsigned char *)zip + start;
     stream.avail_in = packed;
     stream.next_out = (unsigned char *)text;
@@ -204,7 +205,8 @@ static void read_events(char *text)
 {
     char *rest = NULL;
     size_t lines = 0;
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL && lines < MOST_EVENTS; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL && lines < MOST_EVENTS;
+         line = strtok_r(NULL, "\n", &rest)) {
         read_line(line);
         lines++;
     }

@@ -99,7 +99,7 @@ struct program {
     struct strategy_configs configs;
     bool backed;
     bool ordered;
-    bool maps; /* a pool with virtual memory */
+    bool maps;        /* a pool with virtual memory */
     uint64_t longest; /* longest duration of work, ns */
     unsigned lanes;
     struct lane lane[max_lanes];
@@ -133,7 +133,7 @@ static uint64_t given_page; /* the page size for every program's device (PAGE ab
 
 static void note(struct program *p, const char *what, uint64_t a, uint64_t b, uint64_t c)
 {
-    p->log[p->lines++ % log_lines] = (struct line){ what, a, b, c, weir_sim_now(p->sim) };
+    p->log[p->lines++ % log_lines] = (struct line){what, a, b, c, weir_sim_now(p->sim)};
 }
 
 static void print_log(const struct program *p)
@@ -164,11 +164,11 @@ __attribute__((format(printf, 2, 3), noreturn)) static void broken(const struct 
     abort();
 }
 
-#define must(p, condition, ...)                                                                    \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            broken((p), __VA_ARGS__);                                                              \
-        }                                                                                          \
+#define must(p, condition, ...)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            broken((p), __VA_ARGS__);                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 #define ok(p, call) must((p), (call) == WEIR_OK, "%s failed", #call)
@@ -326,7 +326,7 @@ static void launch(struct program *p, unsigned lane, const weir_sim_access *acce
 /* Queues work on one block; the caller has ordered it. In backed mode a write is a fill and a read verifies. */
 static void touch(struct program *p, struct held *held, unsigned lane, bool write)
 {
-    weir_sim_access access = { .address = held->address, .size = held->capacity, .write = write };
+    weir_sim_access access = {.address = held->address, .size = held->capacity, .write = write};
     note(p, write ? "write" : "read", held->address, held->capacity, lane);
     launch(p, lane, &access, 1);
     if (p->backed && write) {
@@ -335,7 +335,7 @@ static void touch(struct program *p, struct held *held, unsigned lane, bool writ
     } else if (p->backed) {
         struct expectation *expected = malloc(sizeof(*expected));
         must(p, expected != NULL, "no host memory for the test");
-        *expected = (struct expectation){ p, held->address, held->capacity, held->value };
+        *expected = (struct expectation){p, held->address, held->capacity, held->value};
         weir_sim_work work = WEIR_SIM_WORK_INIT;
         work.accesses = &access;
         work.access_count = 1;
@@ -389,7 +389,7 @@ static void do_joint_work(struct program *p)
         }
         const bool write = i == 0;
         before_access(p, held, lane, write);
-        accesses[count] = (weir_sim_access){ .address = held->address, .size = held->capacity, .write = write };
+        accesses[count] = (weir_sim_access){.address = held->address, .size = held->capacity, .write = write};
         blocks[count++] = held;
     }
     note(p, "joint work", count, lane, 0);
@@ -452,8 +452,8 @@ static bool free_some(void *ctx, weir_pool *pool, const weir_oom_record *record)
 {
     struct program *p = ctx;
     must(p, pool == p->pool && record->size > 0, "the callback got another pool or an empty record");
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(pool, &stats));
     note(p, "callback", record->size, p->callback_calls, 0);
     if (p->callback_calls++ % 3 == 2 || p->blocks == 0) {
         return false;
@@ -473,12 +473,12 @@ struct look {
     uint64_t region_end;
     uint64_t sums[WEIR_WALK_UNMAPPED + 1];
     uint64_t live_blocks;
-    uint64_t granule; /* 1: no virtual memory */
-    uint64_t pinned;  /* bytes of granules that live blocks touch */
+    uint64_t granule;    /* 1: no virtual memory */
+    uint64_t pinned;     /* bytes of granules that live blocks touch */
     uint64_t pinned_end; /* end of the last granule that a live block touches */
-    uint64_t loose;   /* bytes of granules that hold no part of a block */
+    uint64_t loose;      /* bytes of granules that hold no part of a block */
     /* For the check of a failed request: */
-    uint64_t run;        /* start of the current run of ranges that serve no block */
+    uint64_t run; /* start of the current run of ranges that serve no block */
     uint64_t align;
     uint64_t size;
     uint64_t owned;      /* bytes of the region in use */
@@ -568,7 +568,7 @@ static bool look_at(void *ctx, const weir_walk_entry *entry)
 
 static struct look look_around(struct program *p, uint64_t size, uint64_t align)
 {
-    struct look look = { .p = p, .size = up(size, granule), .align = align, .granule = granule_of(p) };
+    struct look look = {.p = p, .size = up(size, granule), .align = align, .granule = granule_of(p)};
     ok(p, weir_pool_walk(p->pool, look_at, &look));
     end_region(&look);
     must(p, look.live_blocks == p->blocks, "walk shows %" PRIu64 " live blocks of %u", look.live_blocks, p->blocks);
@@ -583,14 +583,13 @@ static uint64_t held_by_pool(struct program *p)
     return stats.held_bytes;
 }
 
-static void compare_sums(struct program *p, const weir_stats *stats, const struct look *look)
+static void compare_sums(struct program *p, const weir_pool_stats *stats, const struct look *look)
 {
     must(p, look->sums[WEIR_WALK_FREE] == stats->free_bytes, "free bytes: walk and statistics differ");
     must(p, look->sums[WEIR_WALK_LIVE] == stats->live_bytes, "live bytes: walk and statistics differ");
     must(p, look->sums[WEIR_WALK_CACHED] == stats->cached_bytes, "cached bytes: walk and statistics differ");
     must(p, look->sums[WEIR_WALK_PENDING] == stats->pending_bytes, "pending bytes: walk and statistics differ");
-    must(p,
-         stats->live_bytes + stats->cached_bytes + stats->pending_bytes + stats->free_bytes == stats->reserved_bytes,
+    must(p, stats->live_bytes + stats->cached_bytes + stats->pending_bytes + stats->free_bytes == stats->reserved_bytes,
          "reserved is not the sum of its parts");
     must(p, stats->reserved_bytes == held_by_pool(p), "the pool says %" PRIu64 " reserved, the device %" PRIu64,
          stats->reserved_bytes, held_by_pool(p));
@@ -601,8 +600,8 @@ static void compare_statistics(struct program *p)
     uint64_t requested = 0;
     uint64_t live = 0;
     uint64_t served = 0;
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(p->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(p->pool, &stats));
     for (unsigned i = 0; i < p->blocks; i++) {
         requested += p->held[i].size;
         live += p->held[i].capacity;
@@ -646,7 +645,7 @@ static void judge(struct program *p)
 
 static uint64_t some_size(struct program *p)
 {
-    static const uint64_t usual[] = { 512, 1024, 1536, 4096, 5000, 65536 };
+    static const uint64_t usual[] = {512, 1024, 1536, 4096, 5000, 65536};
     const uint64_t unit = p->sim_config.region_granularity_bytes;
     const uint64_t capacity = p->sim_config.capacity_bytes;
     if (p->shapes[0] != 0 && !one_in(p, 4)) {
@@ -698,8 +697,7 @@ static void judge_failure(struct program *p, uint64_t size, uint64_t align, unsi
     const uint64_t unit = p->sim_config.region_granularity_bytes;
     const uint64_t least_align = align > granule ? align : granule;
     const struct look look = look_around(p, size, least_align);
-    must(p, !look.fits, "refused %" PRIu64 " bytes at %" PRIu64 " although unowned ranges hold them",
-         size, align);
+    must(p, !look.fits, "refused %" PRIu64 " bytes at %" PRIu64 " although unowned ranges hold them", size, align);
     const uint64_t reserved = look.sums[0] + look.sums[1] + look.sums[2] + look.sums[3];
     uint64_t most = p->sim_config.capacity_bytes;
     most = p->config.limit_bytes != 0 && p->config.limit_bytes < most ? p->config.limit_bytes : most;
@@ -923,7 +921,7 @@ static void choose_pages(struct program *p, uint64_t unit)
 
 static void choose_device(struct program *p)
 {
-    static const unsigned shifts[] = { 12, 14, 16, 18, 21 };
+    static const unsigned shifts[] = {12, 14, 16, 18, 21};
     /* The models of other allocators take at least 2 MiB, for every request. */
     const bool model = (p->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
     p->backed = !model && one_in(p, 24);
@@ -985,8 +983,7 @@ static void choose_pool(struct program *p)
     p->config.strategy_config = config_for(&p->configs, p->strategy);
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.growth = (weir_growth)below(p, 3);
-    p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) |
-                      (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
+    p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) | (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
     if (p->maps && !one_in(p, 3)) { /* otherwise handles of one granule only, since these pools are small */
         p->config.vm_handle_bytes = granule_of(p) << below(p, 7);
@@ -1043,8 +1040,8 @@ static void finish(struct program *p)
         must(p, held_by_pool(p) == 0, "%" PRIu64 " bytes are left after everything was freed and trimmed",
              held_by_pool(p));
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(p, weir_pool_stats(p->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(p, weir_pool_get_stats(p->pool, &stats));
     for (unsigned i = 0; i < WEIR_RUNG_COUNT; i++) {
         coverage.served[i] += stats.served[i];
     }
@@ -1066,7 +1063,7 @@ static void finish(struct program *p)
  * elsewhere. */
 static uint64_t run_program(const weir_strategy_ops *strategy, uint64_t seed, uint64_t shift)
 {
-    struct program program = { .seed = seed, .random = seed * UINT64_C(0xD1342543DE82EF95), .strategy = strategy };
+    struct program program = {.seed = seed, .random = seed * UINT64_C(0xD1342543DE82EF95), .strategy = strategy};
     struct program *p = &program;
     const size_t elsewhere = (size_t)(shift >> 30) * host_page;
     void *lies = elsewhere != 0 ? mmap(NULL, elsewhere, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
@@ -1097,7 +1094,8 @@ static void run_programs(const weir_strategy_ops *strategy, uint64_t count)
     for (uint64_t seed = first_seed; seed < first_seed + count; seed++) {
         const uint64_t digest = run_program(strategy, seed, 0);
         if (seed % twin_every == 0 && run_program(strategy, seed, UINT64_C(0x7FC0000000)) != digest) {
-            print_error("%s, seed %" PRIu64 ": a second run at other addresses has other results\n", strategy->name, seed);
+            print_error("%s, seed %" PRIu64 ": a second run at other addresses has other results\n", strategy->name,
+                        seed);
             fail();
         }
     }
@@ -1148,8 +1146,8 @@ static void test_routing(void **state)
 static void test_arena(void **state)
 {
     (void)state;
-    run_programs(weir_arena_strategy(), seeds / 2 + 1);
-    require_every_rung(weir_arena_strategy());
+    run_programs(weir_bump_strategy(), seeds / 2 + 1);
+    require_every_rung(weir_bump_strategy());
 }
 
 #ifdef HAVE_MODELS
@@ -1173,13 +1171,10 @@ int main(int argc, char **argv)
     first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
     given_page = number(argc > 3 ? argv[3] : getenv("WEIR_PAGE"), given_page);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caching),
-        cmocka_unit_test(test_size_class),
-        cmocka_unit_test(test_routing),
-        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_caching),       cmocka_unit_test(test_size_class),
+        cmocka_unit_test(test_routing),       cmocka_unit_test(test_arena),
 #ifdef HAVE_MODELS
-        cmocka_unit_test(test_pytorch_model),
-        cmocka_unit_test(test_direct_model),
+        cmocka_unit_test(test_pytorch_model), cmocka_unit_test(test_direct_model),
 #endif
     };
     return cmocka_run_group_tests_name("random programs over a pool", tests, NULL, NULL);

@@ -45,7 +45,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { most_workers = 64, most_streams = 64, most_held = 12, queue_slots = 32, pass_slots = 1024, pass_at_once = 32, growths = 3 };
+enum {
+    most_workers = 64,
+    most_streams = 64,
+    most_held = 12,
+    queue_slots = 32,
+    pass_slots = 1024,
+    pass_at_once = 32,
+    growths = 3
+};
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -82,9 +90,9 @@ struct shared {
     bool common; /* all workers feed all streams; then the pool is told of no events: see weir_stream_recorded */
     uint64_t deadline_ns; /* 0: a fixed number of rounds */
     struct fed_stream streams[most_streams];
-    unsigned neighbours; /* workers that feed one stream each */
+    unsigned neighbours;                                    /* workers that feed one stream each */
     _Atomic(weir_block *) passed[most_workers][pass_slots]; /* to the neighbour of each worker; NULL: empty */
-    bool maps; /* the pool has virtual memory */
+    bool maps;                                              /* the pool has virtual memory */
 };
 
 struct worker {
@@ -102,12 +110,12 @@ struct worker {
     const char *first_error;
 };
 
-#define expect(worker, condition)                                                                  \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (worker)->errors++;                                                                    \
-            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition; \
-        }                                                                                          \
+#define expect(worker, condition)                                                                                      \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (worker)->errors++;                                                                                        \
+            (worker)->first_error = (worker)->first_error != NULL ? (worker)->first_error : #condition;                \
+        }                                                                                                              \
     } while (0)
 
 static uint64_t below(struct worker *w, uint64_t n)
@@ -155,9 +163,7 @@ static struct fed_stream *some_stream(struct worker *w)
 
 static void work_on(struct worker *w, weir_block *block, const struct fed_stream *stream)
 {
-    weir_sim_access access = {
-        .address = weir_block_address(block), .size = weir_block_capacity(block), .write = true
-    };
+    weir_sim_access access = {.address = weir_block_address(block), .size = weir_block_capacity(block), .write = true};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = below(w, 20000);
     work.accesses = &access;
@@ -187,8 +193,8 @@ static void take(struct worker *w, uint64_t size)
     w->allocs++;
     expect(w, weir_block_size(block) == size && weir_block_capacity(block) >= size);
     expect(w, weir_block_tag(block) == tag);
-    weir_sim_block_alloc(w->shared->sim, weir_block_address(block), weir_block_capacity(block),
-                         stream->native, "alloc");
+    weir_sim_block_alloc(w->shared->sim, weir_block_address(block), weir_block_capacity(block), stream->native,
+                         "alloc");
     atomic_store(&w->shared->address, weir_block_address(block));
     keep(w, block, stream);
 }
@@ -234,7 +240,7 @@ static void send(struct worker *w, unsigned index)
 {
     struct shared *shared = w->shared;
     struct fed_stream *home = w->home[index];
-    struct parcel parcel = { .block = w->held[index], .home = home };
+    struct parcel parcel = {.block = w->held[index], .home = home};
     expect(w, weir_device_event_create(shared->device, &parcel.event) == WEIR_OK);
     expect(w, weir_device_event_record(shared->device, parcel.event, home->native) == WEIR_OK);
     expect(w, shared->common || weir_stream_recorded(shared->pool, parcel.event, home->stream) == WEIR_OK);
@@ -429,7 +435,7 @@ static bool count_bytes(void *ctx, const weir_walk_entry *entry)
 static void look_at_budget(struct worker *w, weir_stream *stream, uint64_t turn)
 {
     struct shared *shared = w->shared;
-    const uint64_t sizes[] = { 4 * KIB, 64 * KIB, 100 };
+    const uint64_t sizes[] = {4 * KIB, 64 * KIB, 100};
     char name[16];
     weir_tag tag = 0;
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
@@ -437,7 +443,7 @@ static void look_at_budget(struct worker *w, weir_stream *stream, uint64_t turn)
     (void)snprintf(name, sizeof(name), "tag %u", (unsigned)(turn % 200));
     expect(w, weir_pool_tag(shared->pool, name, &tag) == WEIR_OK);
     expect(w, strcmp(weir_pool_tag_name(shared->pool, tag), name) == 0);
-    expect(w, weir_pool_tag_stats(shared->pool, 1, &stats) == WEIR_OK);
+    expect(w, weir_pool_get_tag_stats(shared->pool, 1, &stats) == WEIR_OK);
     expect(w, stats.peak_requested_bytes >= stats.requested_bytes);
     expect(w, weir_pool_would_fit(shared->pool, stream, sizes, 3, &fits, NULL) == WEIR_OK);
     expect(w, weir_pool_set_limits(shared->pool, below(w, 2) * 256 * KIB, (1 + below(w, 2)) * 512 * KIB) == WEIR_OK);
@@ -447,18 +453,18 @@ static void look(struct worker *w, uint64_t turn)
 {
     struct shared *shared = w->shared;
     const char *why = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_block *found = NULL;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     uint64_t bytes = 0;
-    expect(w, weir_pool_stats(shared->pool, &stats) == WEIR_OK);
+    expect(w, weir_pool_get_stats(shared->pool, &stats) == WEIR_OK);
     expect(w, weir_pool_walk(shared->pool, count_bytes, &bytes) == WEIR_OK);
     if (weir_pool_check(shared->pool, &why) != WEIR_OK) {
         w->errors++;
         w->first_error = why;
     }
     (void)!(weir_pool_find(shared->pool, atomic_load(&shared->address), &found) == WEIR_OK);
-    expect(w, weir_pool_oom(shared->pool, &record) == WEIR_OK);
+    expect(w, weir_pool_get_oom(shared->pool, &record) == WEIR_OK);
     if (turn % 4 == 0) {
         expect(w, weir_pool_trim(shared->pool, 0, turn % 8 == 0 ? WEIR_TRIM_WAIT : 0, NULL) == WEIR_OK);
     }
@@ -469,7 +475,7 @@ static void look(struct worker *w, uint64_t turn)
 static void *look_on(void *ctx)
 {
     struct worker *w = ctx;
-    struct fed_stream own = { 0 }; /* a stream for its questions */
+    struct fed_stream own = {0}; /* a stream for its questions */
     expect(w, open_stream(w->shared, &own));
     for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
         look(w, turn);
@@ -477,7 +483,7 @@ static void *look_on(void *ctx)
         if (turn / 64 % 2 == 0) {
             (void)sched_yield();
         } else {
-            (void)nanosleep(&(struct timespec){ .tv_nsec = (long)below(w, 2000000) }, NULL);
+            (void)nanosleep(&(struct timespec){.tv_nsec = (long)below(w, 2000000)}, NULL);
         }
     }
     return NULL;
@@ -488,7 +494,7 @@ static void *look_now_and_then(void *ctx)
     struct worker *w = ctx;
     for (uint64_t turn = 0; !atomic_load(&w->shared->done); turn++) {
         look(w, turn);
-        (void)nanosleep(&(struct timespec){ .tv_nsec = (long)below(w, 10000000) }, NULL);
+        (void)nanosleep(&(struct timespec){.tv_nsec = (long)below(w, 10000000)}, NULL);
     }
     return NULL;
 }
@@ -547,7 +553,7 @@ static void judge(struct shared *shared, struct worker *all)
     uint64_t allocs = 0;
     uint64_t frees = 0;
     uint64_t errors = 0;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     const char *why = "";
     give_parcels_back(shared, &all[0]);
     for (unsigned i = 0; i <= most_workers; i++) {
@@ -557,7 +563,7 @@ static void judge(struct shared *shared, struct worker *all)
         errors += all[i].errors;
     }
     assert_int_equal(errors, 0);
-    assert_int_equal(weir_pool_stats(shared->pool, &stats), WEIR_OK);
+    assert_int_equal(weir_pool_get_stats(shared->pool, &stats), WEIR_OK);
     print_message("%" PRIu64 " allocs, %" PRIu64 " refused, %" PRIu64 " front hits, %" PRIu64 " waits, %" PRIu64
                   " syncs\n",
                   stats.allocs, stats.failures, stats.served[WEIR_RUNG_FRONT], stats.waits, stats.syncs);
@@ -568,7 +574,7 @@ static void judge(struct shared *shared, struct worker *all)
     assert_int_equal(stats.requested_bytes, 0);
     for (weir_tag tag = 0; tag < 4; tag++) {
         weir_tag_stats held = WEIR_TAG_STATS_INIT;
-        assert_int_equal(weir_pool_tag_stats(shared->pool, tag, &held), WEIR_OK);
+        assert_int_equal(weir_pool_get_tag_stats(shared->pool, tag, &held), WEIR_OK);
         assert_int_equal(held.blocks, 0);
         assert_int_equal(held.requested_bytes, 0);
         assert_int_equal(held.allocs, held.frees);
@@ -616,7 +622,7 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     config.flags = shared->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
     assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
     for (unsigned i = 1; i < 4; i++) {
-        const char name[2] = { (char)('a' + i), '\0' };
+        const char name[2] = {(char)('a' + i), '\0'};
         weir_tag tag = 0;
         assert_int_equal(weir_pool_tag(shared->pool, name, &tag), WEIR_OK);
     }
@@ -627,8 +633,8 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
 static void everything_at_once(bool common)
 {
     for (int turn = 0; turn < 2 * growths; turn++) {
-        struct shared shared = { .may_fail = true, .common = common, .maps = turn % 2 != 0 };
-        struct worker all[most_workers + 1] = { 0 };
+        struct shared shared = {.may_fail = true, .common = common, .maps = turn % 2 != 0};
+        struct worker all[most_workers + 1] = {0};
         start(&shared, 64 * KIB, workers * 256 * KIB, (weir_growth)(turn / 2));
         run_threads(&shared, all, workers, churn, look_on);
         judge(&shared, all);
@@ -651,8 +657,8 @@ static void test_all_feed_the_same_streams(void **state)
 static void test_neighbours_free(void **state)
 {
     (void)state;
-    struct shared shared = { .neighbours = workers };
-    struct worker all[most_workers + 1] = { 0 };
+    struct shared shared = {.neighbours = workers};
+    struct worker all[most_workers + 1] = {0};
     const unsigned before = streams;
     streams = workers;
     start(&shared, 2 * MIB, 64 * MIB, WEIR_GROWTH_BALANCED);
@@ -696,8 +702,8 @@ static void test_nothing_is_refused_without_need(void **state)
 {
     (void)state;
     for (int turn = 0; turn < 2 * growths; turn++) {
-        struct shared shared = { .may_fail = false, .maps = turn % 2 != 0 };
-        struct worker all[most_workers + 1] = { 0 };
+        struct shared shared = {.may_fail = false, .maps = turn % 2 != 0};
+        struct worker all[most_workers + 1] = {0};
         start(&shared, 64 * KIB, 64 * KIB, (weir_growth)(turn / 2));
         run_threads(&shared, all, 1, one_at_a_time, take_away);
         judge(&shared, all);

@@ -3,7 +3,7 @@
 #ifndef WEIR_STRESS_RANDOM_PROGRAM_H
 #define WEIR_STRESS_RANDOM_PROGRAM_H
 
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/routing.h>
 #include <weir/size_class.h>
@@ -48,7 +48,7 @@ static inline const void *config_for(const struct strategy_configs *configs, con
     return strategy == weir_caching_strategy()      ? (const void *)&configs->caching
            : strategy == weir_size_class_strategy() ? (const void *)&configs->size_class
            : strategy == weir_routing_strategy()    ? (const void *)&configs->routing
-           : strategy == weir_arena_strategy()      ? (const void *)&configs->arena
+           : strategy == weir_bump_strategy()       ? (const void *)&configs->arena
                                                     : NULL;
 }
 

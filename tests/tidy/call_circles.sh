@@ -10,7 +10,7 @@ list=0
 FLOORS='base
 device
 pool/stream_lock pool/block pool/clock pool/counters pool/observers
-order/reuse order/flush order/wait pool/inbox
+order/reuse order/flush order/wait pool/remote_frees
 memory
 order
 pool

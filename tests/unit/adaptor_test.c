@@ -206,12 +206,9 @@ static void test_functions_know_their_own_kind(void **state)
     for (int kind = -1; kind < KINDS; kind++) {
         weir_device *const device = kind < 0 ? inner : wrap(kind, inner);
         assert_int_equal(weir_limit_held(device, &number), kind == 0 ? WEIR_OK : WEIR_ERR_INVALID);
-        assert_int_equal(weir_fault_state(device, &number, NULL),
-                         kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
-        assert_int_equal(weir_fault_arm(device, WEIR_CALL_ANY, 0, WEIR_OK),
-                         kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
-        assert_int_equal(weir_count_get(device, calls, NULL),
-                         kind == 2 ? WEIR_OK : WEIR_ERR_INVALID);
+        assert_int_equal(weir_fault_state(device, &number, NULL), kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
+        assert_int_equal(weir_fault_arm(device, WEIR_CALL_ANY, 0, WEIR_OK), kind == 1 ? WEIR_OK : WEIR_ERR_INVALID);
+        assert_int_equal(weir_count_get(device, calls, NULL), kind == 2 ? WEIR_OK : WEIR_ERR_INVALID);
         if (kind >= 0) {
             assert_int_equal(weir_device_destroy(device), WEIR_OK);
         }
@@ -265,8 +262,7 @@ static void test_fault_strikes_the_nth_call_of_each_kind(void **state)
             const uint64_t before = fake.calls[kind];
             for (uint64_t call = 1; call <= 4; call++) {
                 bool struck = false;
-                assert_int_equal(fake_make_call(faulty, kind),
-                                 call == n ? WEIR_ERR_DEVICE : WEIR_OK);
+                assert_int_equal(fake_make_call(faulty, kind), call == n ? WEIR_ERR_DEVICE : WEIR_OK);
                 assert_int_equal(fake_make_call(faulty, other), WEIR_OK);
                 assert_int_equal(weir_fault_state(faulty, NULL, &struck), WEIR_OK);
                 assert_int_equal(struck, call >= n);
@@ -290,8 +286,7 @@ static void test_fault_of_any_kind(void **state)
     weir_device *const faulty = wrap(1, inner);
     assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_ANY, 4, WEIR_ERR_NO_MEMORY), WEIR_OK);
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
-        assert_int_equal(fake_make_call(faulty, (weir_device_call)i),
-                         i == 3 ? WEIR_ERR_NO_MEMORY : WEIR_OK);
+        assert_int_equal(fake_make_call(faulty, (weir_device_call)i), i == 3 ? WEIR_ERR_NO_MEMORY : WEIR_OK);
     }
     assert_int_equal(weir_device_destroy(faulty), WEIR_OK);
     assert_int_equal(weir_device_destroy(inner), WEIR_OK);
@@ -362,7 +357,7 @@ typedef struct last_line {
 static void keep_line(void *ctx, const char *line)
 {
     last_line *const last = ctx;
-    snprintf(last->text, sizeof last->text, "%s", line);
+    snprintf(last->text, sizeof(last->text), "%s", line);
     last->lines++;
 }
 
@@ -510,7 +505,7 @@ static void test_limit_lowers_the_capacity(void **state)
         {1u << 30, UINT64_MAX, 1u << 30},
         {0, 1u << 20, 1u << 20},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake_device fake;
         fake_init(&fake);
         fake.info.capacity_bytes = cases[i][0];
@@ -627,8 +622,7 @@ static void *ask(void *ctx)
     return NULL;
 }
 
-static void check_small_beside_large(weir_status large_verdict, weir_status small_expected,
-                                     uint64_t held_expected)
+static void check_small_beside_large(weir_status large_verdict, weir_status small_expected, uint64_t held_expected)
 {
     gate g = {.verdict = large_verdict};
     pthread_mutex_init(&g.lock, NULL);

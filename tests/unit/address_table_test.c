@@ -29,20 +29,20 @@ static void expect(const struct address_table *table, const struct entry *all, u
 {
     for (unsigned i = 0; i < entries; i++) {
         if (weir__table_find(table, all[i].address) != (all[i].is_in ? &all[i] : NULL)) {
-            fail_msg("an address table %s, seed %u, step %u", all[i].is_in ? "has lost an entry" : "finds a removed entry",
-                     (unsigned)seed, step);
+            fail_msg("an address table %s, seed %u, step %u",
+                     all[i].is_in ? "has lost an entry" : "finds a removed entry", (unsigned)seed, step);
         }
     }
 }
 
 static void play(uint64_t seed)
 {
-    struct address_table table = { 0 };
+    struct address_table table = {0};
     struct entry all[entries];
     uint64_t random = seed;
     size_t count = 0;
     for (unsigned i = 0; i < entries; i++) {
-        all[i] = (struct entry){ .address = (i + 1) * 512 };
+        all[i] = (struct entry){.address = (i + 1) * 512};
     }
     for (unsigned step = 0; step < steps; step++) {
         struct entry *entry = &all[next_random(&random) % entries];

@@ -77,10 +77,10 @@ static struct world open_world(void)
     return open_limited(0, 0);
 }
 
-static weir_stats pool_stats(const struct world *w)
+static weir_pool_stats pool_stats(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -124,7 +124,7 @@ static void close_clean(struct world *w)
 
 static struct tested open_arena(struct world *w, int home, uint32_t keep_chunks, uint32_t flags)
 {
-    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
+    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
     config.chunk_bytes = CHUNK;
     config.keep_chunks = keep_chunks;
     config.flags = flags;
@@ -134,10 +134,10 @@ static struct tested open_arena(struct world *w, int home, uint32_t keep_chunks,
     return t;
 }
 
-static weir_arena_usage usage(const struct tested *t)
+static weir_arena_stats usage(const struct tested *t)
 {
-    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
-    ok(weir_arena_stats(t->arena, &usage));
+    weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
+    ok(weir_arena_get_stats(t->arena, &usage));
     return usage;
 }
 
@@ -218,7 +218,7 @@ static void bad_arguments_change_nothing(void **state)
     struct world w = open_world();
     struct world other = open_world();
     weir_arena *arena = NULL;
-    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
+    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
     fails(weir_arena_create(NULL, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
     fails(weir_arena_create(w.pool, NULL, &config, &arena), WEIR_ERR_INVALID);
     fails(weir_arena_create(w.pool, w.stream[A], &config, NULL), WEIR_ERR_INVALID);
@@ -231,10 +231,10 @@ static void bad_arguments_change_nothing(void **state)
     config.struct_size = 0;
     fails(weir_arena_create(w.pool, w.stream[A], &config, &arena), WEIR_ERR_INVALID);
     struct {
-        weir_arena_config known;
+        weir_bump_config known;
         uint64_t unknown;
-    } newer = {.known = WEIR_ARENA_CONFIG_INIT, .unknown = 1};
-    newer.known.struct_size = sizeof newer;
+    } newer = {.known = WEIR_BUMP_CONFIG_INIT, .unknown = 1};
+    newer.known.struct_size = sizeof(newer);
     fails(weir_arena_create(w.pool, w.stream[A], &newer.known, &arena), WEIR_ERR_UNSUPPORTED);
     assert_null(arena);
 
@@ -261,11 +261,11 @@ static void bad_arguments_change_nothing(void **state)
     fails(weir_arena_use_end(arena, NULL), WEIR_ERR_INVALID);
     fails(weir_arena_use_end(arena, other.stream[B]), WEIR_ERR_INVALID);
     ok(weir_arena_use_end(arena, w.stream[B])); /* B has no use */
-    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
-    fails(weir_arena_stats(NULL, &usage), WEIR_ERR_INVALID);
-    fails(weir_arena_stats(arena, NULL), WEIR_ERR_INVALID);
+    weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
+    fails(weir_arena_get_stats(NULL, &usage), WEIR_ERR_INVALID);
+    fails(weir_arena_get_stats(arena, NULL), WEIR_ERR_INVALID);
     usage.struct_size = 0;
-    fails(weir_arena_stats(arena, &usage), WEIR_ERR_INVALID);
+    fails(weir_arena_get_stats(arena, &usage), WEIR_ERR_INVALID);
     assert_int_equal(pool_stats(&w).allocs, 0);
     weir_arena_destroy(arena);
     weir_arena_destroy(NULL);
@@ -421,10 +421,10 @@ static void a_rewind_releases_what_lies_above(void **state)
 /* Checks that a refused call changes nothing. */
 static void refuse(struct tested *t, weir_mark mark)
 {
-    const weir_arena_usage before = usage(t);
+    const weir_arena_stats before = usage(t);
     fails(weir_arena_rewind(t->arena, mark), WEIR_ERR_INVALID);
-    const weir_arena_usage after = usage(t);
-    assert_memory_equal(&before, &after, sizeof before);
+    const weir_arena_stats after = usage(t);
+    assert_memory_equal(&before, &after, sizeof(before));
 }
 
 static void wrong_marks_are_refused(void **state)
@@ -507,15 +507,15 @@ static void a_full_pool_is_reported(void **state)
     const size_t full = mark(&t);
     (void)get(&t, 1024);
     assert_int_equal(usage(&t).own_blocks, 1);
-    const weir_arena_usage before = usage(&t);
+    const weir_arena_stats before = usage(&t);
     uint64_t address = 77;
     fails(weir_arena_alloc(t.arena, 2 * KIB, 0, &address), WEIR_ERR_NO_MEMORY);
     fails(weir_arena_alloc(t.arena, 2 * CHUNK, 0, &address), WEIR_ERR_NO_MEMORY);
     assert_int_equal(address, 77);
-    weir_arena_usage after = usage(&t);
-    assert_memory_equal(&before, &after, sizeof before);
+    weir_arena_stats after = usage(&t);
+    assert_memory_equal(&before, &after, sizeof(before));
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w.pool, &record));
+    ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * CHUNK);
     rewind_to(&t, full);
     (void)get(&t, 512);
@@ -701,8 +701,7 @@ static void a_retired_stream_gives_no_more(void **state)
         ok(weir_stream_retire(w.pool, w.stream[A]));
         weir_sim_stream *native = new_stream(w.sim);
         if (reused) {
-            ok(weir_pool_stream(w.pool, native,
-                                &w.stream[A])); /* in the place of the retired stream */
+            ok(weir_pool_stream(w.pool, native, &w.stream[A])); /* in the place of the retired stream */
         }
         uint64_t address = 77;
         fails(weir_arena_alloc(t.arena, 1, 1, &address), WEIR_ERR_INVALID);
@@ -872,8 +871,8 @@ static void read_elsewhere(struct tested *t, uint64_t *random)
         ok(weir_arena_use(t->arena, w->stream[other]));
     }
     order(w->sim, w->native[t->home], w->native[other]);
-    touch(w->sim, w->native[other], t->held[pick].address, t->held[pick].size, false,
-          draw(random) % LONG_NS, "read elsewhere");
+    touch(w->sim, w->native[other], t->held[pick].address, t->held[pick].size, false, draw(random) % LONG_NS,
+          "read elsewhere");
     if (!before) {
         ok(weir_arena_use(t->arena, w->stream[other]));
     }
@@ -896,8 +895,7 @@ static void random_step(struct tested *t, uint64_t *random)
     struct world *w = t->w;
     const unsigned action = (unsigned)(draw(random) % 100);
     if (action < 50 && t->count < most_held) {
-        const uint64_t size =
-            1 + (draw(random) % 10 == 0 ? draw(random) % (2 * CHUNK) : draw(random) % 2000);
+        const uint64_t size = 1 + (draw(random) % 10 == 0 ? draw(random) % (2 * CHUNK) : draw(random) % 2000);
         const uint64_t align = draw(random) % 3 == 0 ? 0 : UINT64_C(1) << draw(random) % 14;
         uint64_t address = 0;
         const weir_status status = weir_arena_alloc(t->arena, size, align, &address);
@@ -929,8 +927,7 @@ static void random_programs(void **state)
         struct world w = open_limited(0, seed % 3 == 0 ? WEIR_POOL_NO_FRONT_CACHE : 0);
         struct tested arenas[streams];
         for (int i = 0; i < streams; i++) {
-            arenas[i] =
-                open_arena(&w, i, (uint32_t)(seed % 4), seed % 5 == 0 ? WEIR_ARENA_KEEP_NONE : 0);
+            arenas[i] = open_arena(&w, i, (uint32_t)(seed % 4), seed % 5 == 0 ? WEIR_ARENA_KEEP_NONE : 0);
         }
         for (int step = 0; step < 200; step++) {
             random_step(&arenas[draw(&random) % streams], &random);
@@ -973,8 +970,7 @@ static void *work(void *ctx)
             if (i == count / 2) {
                 kept = i + 1;
                 worker->errors += weir_arena_mark(t->arena, &half) != WEIR_OK;
-                worker->errors +=
-                    step % 7 == 0 && weir_arena_use(t->arena, t->w->stream[C]) != WEIR_OK;
+                worker->errors += step % 7 == 0 && weir_arena_use(t->arena, t->w->stream[C]) != WEIR_OK;
             }
         }
         for (int i = count; i-- > kept;) {

@@ -27,7 +27,7 @@ static acl__network *read_own(const char *name)
     char path[1024];
     acl__network *network = NULL;
     acl__model_error error;
-    snprintf(path, sizeof path, "%s/%s", WEIR_NETWORKS_DIR, name);
+    snprintf(path, sizeof(path), "%s/%s", WEIR_NETWORKS_DIR, name);
     if (acl__network_read(path, &network, &error) != WEIR_OK) {
         fail_msg("%s", error.text);
     }
@@ -36,7 +36,7 @@ static acl__network *read_own(const char *name)
 
 static acl__shape *shapes_of(const acl__network *network, const acl__shape *inputs)
 {
-    acl__shape *shapes = calloc(network->blob_count, sizeof *shapes);
+    acl__shape *shapes = calloc(network->blob_count, sizeof(*shapes));
     acl__model_error error;
     assert_non_null(shapes);
     if (acl__network_shapes(network, inputs, shapes, &error) != WEIR_OK) {
@@ -63,106 +63,68 @@ static void malformed_texts_are_named(void **state)
         {"77675170\n1 1\n", WEIR_ERR_INVALID, "net:1: the first line is not 7767517"},
         {"7767517 2\n1 1\n", WEIR_ERR_INVALID, "net:1: \"2\" stands behind the magic number"},
         {"7767517", WEIR_ERR_INVALID, "net:1: the file ends behind the magic number"},
-        {NET("1", "", ""), WEIR_ERR_INVALID,
-         "net:2: the line ends where the number of blobs should stand"},
+        {NET("1", "", ""), WEIR_ERR_INVALID, "net:2: the line ends where the number of blobs should stand"},
         {NET("1", "-1", ""), WEIR_ERR_INVALID, "net:2: the number of blobs: \"-1\" is no count"},
         {NET("1.5", "1", ""), WEIR_ERR_INVALID, "net:2: the number of layers: \"1.5\" is no count"},
         {NET("0x1", "1", ""), WEIR_ERR_INVALID, "net:2: the number of layers: \"0x1\" is no count"},
-        {NET("65537", "1", ""), WEIR_ERR_LIMIT,
-         "net:2: the number of layers: 65537 is more than the limit of 65536"},
-        {NET("1e30", "1", ""), WEIR_ERR_LIMIT,
-         "net:2: the number of layers: 1e30 is more than the limit"},
-        {NET("1e99999", "1", ""), WEIR_ERR_INVALID,
-         "net:2: the number of layers: \"1e99999\" is no count"},
+        {NET("65537", "1", ""), WEIR_ERR_LIMIT, "net:2: the number of layers: 65537 is more than the limit of 65536"},
+        {NET("1e30", "1", ""), WEIR_ERR_LIMIT, "net:2: the number of layers: 1e30 is more than the limit"},
+        {NET("1e99999", "1", ""), WEIR_ERR_INVALID, "net:2: the number of layers: \"1e99999\" is no count"},
         {NET("0", "1", ""), WEIR_ERR_INVALID, "net:2: a network without layers or without blobs"},
         {NET("1", "1", ""), WEIR_ERR_INVALID,
          "net:3: the file ends after 0 layers and 0 blobs; the head announces 1 and 1"},
         {NET("1", "1 1", ""), WEIR_ERR_INVALID, "net:2: \"1\" stands behind the two counts"},
         {NET("60000", "3", "Input a 0 1 b\n"), WEIR_ERR_INVALID,
          "net:2: 60000 layers and 3 blobs are more than a text"},
-        {NET("1", "1", "Input\n"), WEIR_ERR_INVALID,
-         "net:3: the line ends where the name of a layer should stand"},
-        {NET("1", "1", "Inputs a 0 1 b\n"), WEIR_ERR_UNSUPPORTED,
-         "net:3: layer \"a\": the type \"Inputs\" is not"},
-        {NET("1", "1", "Input a x 1 b\n"), WEIR_ERR_INVALID,
-         "net:3: the number of inputs: \"x\" is no count"},
-        {NET("1", "1", "Input a 1 1 b b\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": Input cannot have 1 inputs"},
-        {NET("1", "1", "Input a 0 0\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": Input cannot have 0 outputs"},
-        {NET("1", "2", "Input a 0 2 b\n"), WEIR_ERR_INVALID,
-         "net:3: the line ends where an output blob should stand"},
+        {NET("1", "1", "Input\n"), WEIR_ERR_INVALID, "net:3: the line ends where the name of a layer should stand"},
+        {NET("1", "1", "Inputs a 0 1 b\n"), WEIR_ERR_UNSUPPORTED, "net:3: layer \"a\": the type \"Inputs\" is not"},
+        {NET("1", "1", "Input a x 1 b\n"), WEIR_ERR_INVALID, "net:3: the number of inputs: \"x\" is no count"},
+        {NET("1", "1", "Input a 1 1 b b\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": Input cannot have 1 inputs"},
+        {NET("1", "1", "Input a 0 0\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": Input cannot have 0 outputs"},
+        {NET("1", "2", "Input a 0 2 b\n"), WEIR_ERR_INVALID, "net:3: the line ends where an output blob should stand"},
         {NET("2", "2", "Input a 0 1 b\nReLU c 1 1 d e\n"), WEIR_ERR_INVALID,
          "net:4: layer \"c\" uses the blob \"d\", which no layer before it makes"},
         {NET("2", "2", "Input a 0 1 b\nReLU c 1 1 b b\n"), WEIR_ERR_INVALID,
          "net:4: the blob \"b\" is made a second time"},
-        {NET("2", "1", "Input a 0 1 b\nReLU c 1 1 b d\n"), WEIR_ERR_INVALID,
-         "net:4: more than the 1 blobs"},
-        {NET("1", "2", "Input a 0 1 b\nReLU c 1 1 b d\n"), WEIR_ERR_INVALID,
-         "net:4: more than the 1 layers"},
-        {NET("3", "3", "Input a 0 1 b\nReLU c 1 1 b d\n"), WEIR_ERR_INVALID,
-         "net:5: the file ends after 2 layers"},
-        {NET("2", "2", "Input a 0 1 b\nReLU c 1 2 b d e\n"), WEIR_ERR_INVALID,
-         "ReLU cannot have 2 outputs"},
-        {NET("2", "2", "Input a 0 1 b\nEltwise c 1 1 b d\n"), WEIR_ERR_INVALID,
-         "Eltwise cannot have 1 inputs"},
-        {NET("1", "1", "Input a 0 1 b 0\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": \"0\" is no parameter"},
-        {NET("1", "1", "Input a 0 1 b =3\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": \"=3\" is no parameter"},
-        {NET("1", "1", "Input a 0 1 b x=3\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": \"x=3\" is no parameter"},
-        {NET("1", "1", "Input a 0 1 b -1=3\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": there is no parameter -1"},
-        {NET("1", "1", "Input a 0 1 b 64=3\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\": there is no parameter 64"},
-        {NET("1", "1", "Input a 0 1 b -23364=0\n"), WEIR_ERR_INVALID,
-         "there is no parameter -23364"},
-        {NET("1", "1", "Input a 0 1 b 0=3 0=4\n"), WEIR_ERR_INVALID,
-         "net:3: layer \"a\" has parameter 0 twice"},
-        {NET("1", "1", "Input a 0 1 b 0=\n"), WEIR_ERR_INVALID,
-         "parameter 0: 0 values where 1 should stand"},
-        {NET("1", "1", "Input a 0 1 b 0=3x\n"), WEIR_ERR_INVALID,
-         "parameter 0: \"3x\" is no number"},
-        {NET("1", "1", "Input a 0 1 b 0=nan\n"), WEIR_ERR_INVALID,
-         "parameter 0: \"nan\" is no number"},
-        {NET("1", "1", "Input a 0 1 b 0=1e400\n"), WEIR_ERR_INVALID,
-         "parameter 0: \"1e400\" is no number"},
-        {NET("1", "1", "Input a 0 1 b 0=1,2\n"), WEIR_ERR_INVALID,
-         "parameter 0 has more than the 1 values"},
+        {NET("2", "1", "Input a 0 1 b\nReLU c 1 1 b d\n"), WEIR_ERR_INVALID, "net:4: more than the 1 blobs"},
+        {NET("1", "2", "Input a 0 1 b\nReLU c 1 1 b d\n"), WEIR_ERR_INVALID, "net:4: more than the 1 layers"},
+        {NET("3", "3", "Input a 0 1 b\nReLU c 1 1 b d\n"), WEIR_ERR_INVALID, "net:5: the file ends after 2 layers"},
+        {NET("2", "2", "Input a 0 1 b\nReLU c 1 2 b d e\n"), WEIR_ERR_INVALID, "ReLU cannot have 2 outputs"},
+        {NET("2", "2", "Input a 0 1 b\nEltwise c 1 1 b d\n"), WEIR_ERR_INVALID, "Eltwise cannot have 1 inputs"},
+        {NET("1", "1", "Input a 0 1 b 0\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": \"0\" is no parameter"},
+        {NET("1", "1", "Input a 0 1 b =3\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": \"=3\" is no parameter"},
+        {NET("1", "1", "Input a 0 1 b x=3\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": \"x=3\" is no parameter"},
+        {NET("1", "1", "Input a 0 1 b -1=3\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": there is no parameter -1"},
+        {NET("1", "1", "Input a 0 1 b 64=3\n"), WEIR_ERR_INVALID, "net:3: layer \"a\": there is no parameter 64"},
+        {NET("1", "1", "Input a 0 1 b -23364=0\n"), WEIR_ERR_INVALID, "there is no parameter -23364"},
+        {NET("1", "1", "Input a 0 1 b 0=3 0=4\n"), WEIR_ERR_INVALID, "net:3: layer \"a\" has parameter 0 twice"},
+        {NET("1", "1", "Input a 0 1 b 0=\n"), WEIR_ERR_INVALID, "parameter 0: 0 values where 1 should stand"},
+        {NET("1", "1", "Input a 0 1 b 0=3x\n"), WEIR_ERR_INVALID, "parameter 0: \"3x\" is no number"},
+        {NET("1", "1", "Input a 0 1 b 0=nan\n"), WEIR_ERR_INVALID, "parameter 0: \"nan\" is no number"},
+        {NET("1", "1", "Input a 0 1 b 0=1e400\n"), WEIR_ERR_INVALID, "parameter 0: \"1e400\" is no number"},
+        {NET("1", "1", "Input a 0 1 b 0=1,2\n"), WEIR_ERR_INVALID, "parameter 0 has more than the 1 values"},
         {NET("1", "1", "Input a 0 1 b 0=1,\n"), WEIR_ERR_INVALID, "parameter 0 ends in a comma"},
-        {NET("1", "1", "Input a 0 1 b 0=\"x\"\n"), WEIR_ERR_UNSUPPORTED,
-         "a text as value is not supported"},
-        {NET("1", "1", "Input a 0 1 b -23300=\n"), WEIR_ERR_INVALID,
-         "array 0: its length is no number"},
-        {NET("1", "1", "Input a 0 1 b -23300=-1,2\n"), WEIR_ERR_INVALID,
-         "array 0: its length is no number"},
-        {NET("1", "1", "Input a 0 1 b -23300=9999999,2\n"), WEIR_ERR_INVALID,
-         "array 0: its length is no number"},
-        {NET("1", "1", "Input a 0 1 b -23300=3,1,2\n"), WEIR_ERR_INVALID,
-         "parameter 0: 2 values where 3 should stand"},
-        {NET("1", "1", "Input a 0 1 b -23300=1,1,2\n"), WEIR_ERR_INVALID,
-         "more than the 1 values announced"},
+        {NET("1", "1", "Input a 0 1 b 0=\"x\"\n"), WEIR_ERR_UNSUPPORTED, "a text as value is not supported"},
+        {NET("1", "1", "Input a 0 1 b -23300=\n"), WEIR_ERR_INVALID, "array 0: its length is no number"},
+        {NET("1", "1", "Input a 0 1 b -23300=-1,2\n"), WEIR_ERR_INVALID, "array 0: its length is no number"},
+        {NET("1", "1", "Input a 0 1 b -23300=9999999,2\n"), WEIR_ERR_INVALID, "array 0: its length is no number"},
+        {NET("1", "1", "Input a 0 1 b -23300=3,1,2\n"), WEIR_ERR_INVALID, "parameter 0: 2 values where 3 should stand"},
+        {NET("1", "1", "Input a 0 1 b -23300=1,1,2\n"), WEIR_ERR_INVALID, "more than the 1 values announced"},
         {NET("1", "1", "Input a 0 1 b -23300=1,\n"), WEIR_ERR_INVALID, "array 0 ends in a comma"},
-        {NET("1", "1", "Input a 0 1 b -23330=3,1,2,3\n"), WEIR_ERR_INVALID,
-         "3 numbers as shapes of 1 outputs"},
+        {NET("1", "1", "Input a 0 1 b -23330=3,1,2,3\n"), WEIR_ERR_INVALID, "3 numbers as shapes of 1 outputs"},
         {NET("1", "1", "Input a 0 1 b -23330=4,3,-1,2,3\n"), WEIR_ERR_INVALID,
          "the shape of output 0 has a number out"},
         {NET("1", "1", "Input a 0 1 b -23330=4,3,1.5,2,3\n"), WEIR_ERR_INVALID,
          "the shape of output 0 has a number out"},
-        {NET("1", "1", "Input \001 0 1 b\n"), WEIR_ERR_INVALID,
-         "the name of a layer has a control character"},
+        {NET("1", "1", "Input \001 0 1 b\n"), WEIR_ERR_INVALID, "the name of a layer has a control character"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         acl__network *network = NULL;
         acl__model_error error;
-        weir_status status =
-            acl__network_parse("net", cases[i].text, strlen(cases[i].text), &network, &error);
-        if (status != cases[i].status || strstr(error.text, cases[i].message) == NULL ||
-            network != NULL) {
-            fail_msg("case %zu: status %d, \"%s\"; expected \"%s\"", i, (int)status, error.text,
-                     cases[i].message);
+        weir_status status = acl__network_parse("net", cases[i].text, strlen(cases[i].text), &network, &error);
+        if (status != cases[i].status || strstr(error.text, cases[i].message) == NULL || network != NULL) {
+            fail_msg("case %zu: status %d, \"%s\"; expected \"%s\"", i, (int)status, error.text, cases[i].message);
         }
     }
 }
@@ -174,7 +136,7 @@ static void a_long_name_is_refused(void **state)
     for (size_t length = ACL__MAX_NAME; length <= ACL__MAX_NAME + 1; length++) {
         acl__network *network = NULL;
         acl__model_error error;
-        snprintf(text, sizeof text, NET("1", "1", "Input %0*d 0 1 b\n"), (int)length, 0);
+        snprintf(text, sizeof(text), NET("1", "1", "Input %0*d 0 1 b\n"), (int)length, 0);
         weir_status status = acl__network_parse("net", text, strlen(text), &network, &error);
         assert_int_equal(status, length > ACL__MAX_NAME ? WEIR_ERR_LIMIT : WEIR_OK);
         acl__network_free(network);
@@ -184,15 +146,14 @@ static void a_long_name_is_refused(void **state)
 static void the_text_needs_no_end(void **state)
 {
     /* Not terminated, a carriage return at each line, no newline at the end, blank lines between. */
-    static const char text[] =
-        "\r\n7767517\r\n\n2 2\r\n\nInput  a\t0 1 b   0=4\r\n \nReLU c 1 1 b d";
-    char *exact = malloc(sizeof text - 1);
+    static const char text[] = "\r\n7767517\r\n\n2 2\r\n\nInput  a\t0 1 b   0=4\r\n \nReLU c 1 1 b d";
+    char *exact = malloc(sizeof(text) - 1);
     acl__network *network = NULL;
     acl__model_error error;
     (void)state;
     assert_non_null(exact);
-    memcpy(exact, text, sizeof text - 1);
-    if (acl__network_parse("net", exact, sizeof text - 1, &network, &error) != WEIR_OK) {
+    memcpy(exact, text, sizeof(text) - 1);
+    if (acl__network_parse("net", exact, sizeof(text) - 1, &network, &error) != WEIR_OK) {
         fail_msg("%s", error.text);
     }
     free(exact);
@@ -260,9 +221,7 @@ static void layers_shape_their_outputs(void **state)
         {"Convolution 0=16 1=3 4=-1", {0}, "a padding below zero"},
         {"Convolution 0=0 1=3", {0}, "do not go together"},
         {"Convolution 0=16 1=1 4=2000000000", {0}, "more elements than can be simulated"},
-        {"Convolution 0=16 1=2000000000 2=2000000000 4=-233",
-         {0},
-         "more elements than can be simulated"},
+        {"Convolution 0=16 1=2000000000 2=2000000000 4=-233", {0}, "more elements than can be simulated"},
         {"ConvolutionDepthWise 0=8 1=3 7=8", {3, 15, 11, 1, 8}, NULL},
         {"ConvolutionDepthWise 0=8 1=3 7=3", {0}, "do not go together"},
         {"Pooling 1=3 2=2", {3, 8, 6, 1, 8}, NULL},
@@ -300,9 +259,7 @@ static void layers_shape_their_outputs(void **state)
         {"Tile 0=1 1=2", {3, 17, 26, 1, 8}, NULL},
         {"Tile -23302=4,1,1,1,1", {0}, "4 repetitions for rank 3"},
         {"Tile -23302=1,0", {0}, "a repetition of 0"},
-        {"Tile -23302=3,2000000000,2000000000,2000000000",
-         {0},
-         "more elements than can be simulated"},
+        {"Tile -23302=3,2000000000,2000000000,2000000000", {0}, "more elements than can be simulated"},
         {"Permute 0=0", {3, 17, 13, 1, 8}, NULL},
         {"Permute 0=1", {3, 13, 17, 1, 8}, NULL},
         {"Permute 0=2", {3, 17, 8, 1, 13}, NULL},
@@ -315,28 +272,27 @@ static void layers_shape_their_outputs(void **state)
         {"Yolov3DetectionOutput 1=9", {0}, "9 boxes a cell from 8 channels"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256], type[64];
         const char *blank = strchr(cases[i].layer, ' ');
         size_t length = blank != NULL ? (size_t)(blank - cases[i].layer) : strlen(cases[i].layer);
-        snprintf(type, sizeof type, "%.*s", (int)length, cases[i].layer);
-        snprintf(text, sizeof text, NET("2", "2", "Input in 0 1 a 0=17 1=13 2=8\n%s l 1 1 a b%s\n"),
-                 type, cases[i].layer + length);
+        snprintf(type, sizeof(type), "%.*s", (int)length, cases[i].layer);
+        snprintf(text, sizeof(text), NET("2", "2", "Input in 0 1 a 0=17 1=13 2=8\n%s l 1 1 a b%s\n"), type,
+                 cases[i].layer + length);
         acl__network *n = parse(text);
         acl__shape shapes[2] = {{0}};
         acl__model_error error = {""};
         weir_status status = acl__network_shapes(n, NULL, shapes, &error);
         if (cases[i].message == NULL) {
             if (status != WEIR_OK || !acl__shape_equal(&shapes[1], &cases[i].out)) {
-                fail_msg("%s: rank %u, %llu x %llu x %llu x %llu %s", cases[i].layer,
-                         shapes[1].rank, (unsigned long long)shapes[1].w,
-                         (unsigned long long)shapes[1].h, (unsigned long long)shapes[1].d,
-                         (unsigned long long)shapes[1].c, error.text);
+                fail_msg("%s: rank %u, %llu x %llu x %llu x %llu %s", cases[i].layer, shapes[1].rank,
+                         (unsigned long long)shapes[1].w, (unsigned long long)shapes[1].h,
+                         (unsigned long long)shapes[1].d, (unsigned long long)shapes[1].c, error.text);
             }
         } else if (status != WEIR_ERR_INVALID || strstr(error.text, cases[i].message) == NULL ||
                    strncmp(error.text, "net:4: layer \"l\" (", 18) != 0) {
-            fail_msg("%s: status %d, \"%s\"; expected \"%s\"", cases[i].layer, (int)status,
-                     error.text, cases[i].message);
+            fail_msg("%s: status %d, \"%s\"; expected \"%s\"", cases[i].layer, (int)status, error.text,
+                     cases[i].message);
         }
         acl__network_free(n);
     }
@@ -344,23 +300,20 @@ static void layers_shape_their_outputs(void **state)
 
 static void several_inputs_are_joined(void **state)
 {
-    acl__network *n =
-        parse(NET("7", "8",
-                  "Input i 0 2 a b\nConcat c 2 1 a b c\nConcat d 2 1 a b d 0=-1\n"
-                  "Eltwise e 2 1 a b e\nReLU r 1 1 c f\nReLU s 1 1 d g\nReLU t 1 1 e h\n"));
+    acl__network *n = parse(NET("7", "8",
+                                "Input i 0 2 a b\nConcat c 2 1 a b c\nConcat d 2 1 a b d 0=-1\n"
+                                "Eltwise e 2 1 a b e\nReLU r 1 1 c f\nReLU s 1 1 d g\nReLU t 1 1 e h\n"));
     acl__shape inputs[2] = {{3, 4, 5, 1, 6}, {3, 4, 5, 1, 2}}, shapes[8];
     acl__model_error error;
     (void)state;
     /* Along the width the channels differ. */
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
     assert_non_null(
-        strstr(error.text,
-               "net:5: layer \"d\" (Concat): input 1 differs from input 0 in axis 0 (2 and 6)"));
+        strstr(error.text, "net:5: layer \"d\" (Concat): input 1 differs from input 0 in axis 0 (2 and 6)"));
     inputs[1].c = 6;
     inputs[1].w = 9;
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_ERR_INVALID);
-    assert_non_null(strstr(
-        error.text, "layer \"c\" (Concat): input 1 differs from input 0 in axis 2 (9 and 4)"));
+    assert_non_null(strstr(error.text, "layer \"c\" (Concat): input 1 differs from input 0 in axis 2 (9 and 4)"));
     inputs[1].w = 4;
     assert_int_equal(acl__network_shapes(n, inputs, shapes, &error), WEIR_OK);
     assert_true(acl__shape_equal(&shapes[2], &(acl__shape){3, 4, 5, 1, 12}));
@@ -393,9 +346,8 @@ static void check_plan(const acl__network *n)
     acl__plan *plan = acl__plan_create(n);
     assert_non_null(plan);
     /* A view has the contents of its source. */
-    uint32_t *contents = calloc(n->blob_count, sizeof *contents),
-             *holds = calloc(n->blob_count, sizeof *holds);
-    bool *alive = calloc(n->blob_count, sizeof *alive);
+    uint32_t *contents = calloc(n->blob_count, sizeof(*contents)), *holds = calloc(n->blob_count, sizeof(*holds));
+    bool *alive = calloc(n->blob_count, sizeof(*alive));
     assert_true(contents != NULL && holds != NULL && alive != NULL);
     uint32_t ended = 0, internal = 0;
     for (uint32_t l = 0; l < n->layer_count; l++) {
@@ -415,8 +367,7 @@ static void check_plan(const acl__network *n)
                 alive[s] = true;
                 internal += plan->storages[s].kind == ACL__STORAGE_INTERNAL;
             }
-            assert_true(view || plan->storages[s].kind != ACL__STORAGE_INPUT ||
-                        layer->kind == ACL__LAYER_INPUT);
+            assert_true(view || plan->storages[s].kind != ACL__STORAGE_INPUT || layer->kind == ACL__LAYER_INPUT);
             holds[s] = contents[blob];
         }
         for (uint32_t i = plan->gone_first[l]; i < plan->gone_first[l + 1]; i++) {
@@ -456,7 +407,7 @@ static void plans_lose_nothing(void **state)
             "Concat k 2 1 d f g\n"),
     };
     (void)state;
-    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
+    for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
         acl__network *n = parse(nets[i]);
         check_plan(n);
         acl__network_free(n);
@@ -471,8 +422,7 @@ static uint32_t random_below(uint64_t *seed, uint32_t limit)
 
 static void plans_of_random_networks(void **state)
 {
-    static const char *const kinds[] = {"ReLU",    "Split",   "Noop",   "Convolution",
-                                        "Eltwise", "Dropout", "Reshape"};
+    static const char *const kinds[] = {"ReLU", "Split", "Noop", "Convolution", "Eltwise", "Dropout", "Reshape"};
     (void)state;
     for (uint64_t round = 1; round <= 300; round++) {
         uint64_t seed = round;
@@ -484,18 +434,16 @@ static void plans_of_random_networks(void **state)
             const char *kind = kinds[random_below(&seed, 7)];
             uint32_t bottoms = strcmp(kind, "Eltwise") == 0 ? 2 + random_below(&seed, 2) : 1;
             uint32_t tops = strcmp(kind, "Split") == 0 ? 1 + random_below(&seed, 3) : 1;
-            used += (size_t)snprintf(body + used, sizeof body - used, "%s l%u %u %u", kind, l,
-                                     bottoms, tops);
+            used += (size_t)snprintf(body + used, sizeof(body) - used, "%s l%u %u %u", kind, l, bottoms, tops);
             for (uint32_t i = 0; i < bottoms; i++) {
-                used += (size_t)snprintf(body + used, sizeof body - used, " b%u",
-                                         random_below(&seed, blobs));
+                used += (size_t)snprintf(body + used, sizeof(body) - used, " b%u", random_below(&seed, blobs));
             }
             for (uint32_t i = 0; i < tops; i++) {
-                used += (size_t)snprintf(body + used, sizeof body - used, " b%u", blobs++);
+                used += (size_t)snprintf(body + used, sizeof(body) - used, " b%u", blobs++);
             }
-            used += (size_t)snprintf(body + used, sizeof body - used, "\n");
+            used += (size_t)snprintf(body + used, sizeof(body) - used, "\n");
         }
-        snprintf(text, sizeof text, HEAD "%u %u\n%s", layers, blobs, body);
+        snprintf(text, sizeof(text), HEAD "%u %u\n%s", layers, blobs, body);
         acl__network *n = parse(text);
         check_plan(n);
         acl__network_free(n);
@@ -566,12 +514,11 @@ static void the_roofline_is_the_longest_side(void **state)
 
 static void costs_count_what_a_layer_does(void **state)
 {
-    acl__network *n = parse(
-        NET("8", "9",
-            "Input i 0 1 a 0=32 1=32 2=16\nConvolution c 1 1 a b 0=8 1=3 5=1 6=1152\n"
-            "ConvolutionDepthWise d 1 1 b c 0=8 1=3 4=1 6=72 7=8\nSplit s 1 2 c d e\n"
-            "Pooling p 1 1 d f 1=2 2=2\nReLU r 1 1 e g\nInnerProduct q 1 1 f h 0=10 1=1 2=18000\n"
-            "Gemm m 1 1 h j 2=0 3=1 5=1 8=5 9=10\n"));
+    acl__network *n = parse(NET("8", "9",
+                                "Input i 0 1 a 0=32 1=32 2=16\nConvolution c 1 1 a b 0=8 1=3 5=1 6=1152\n"
+                                "ConvolutionDepthWise d 1 1 b c 0=8 1=3 4=1 6=72 7=8\nSplit s 1 2 c d e\n"
+                                "Pooling p 1 1 d f 1=2 2=2\nReLU r 1 1 e g\nInnerProduct q 1 1 f h 0=10 1=1 2=18000\n"
+                                "Gemm m 1 1 h j 2=0 3=1 5=1 8=5 9=10\n"));
     (void)state;
     acl__shape *shapes = shapes_of(n, NULL);
     acl__cost cost[8];

@@ -198,7 +198,7 @@ static void test_what_is_held_is_found(void **state)
     struct part *parts = calloc(churners + keepers, sizeof(*parts));
     assert_non_null(parts);
     for (int round = 0; round < 4; round++) {
-        struct shared shared = { .errors = 0 };
+        struct shared shared = {.errors = 0};
         memset(parts, 0, (churners + keepers) * sizeof(*parts));
         open_world(&shared.world);
         for (unsigned i = 0; i < churners + keepers; i++) {
@@ -216,7 +216,7 @@ static void test_an_index_grows_under_its_reader(void **state)
 {
     (void)state;
     enum { many = 30000 };
-    struct shared shared = { .errors = 0 };
+    struct shared shared = {.errors = 0};
     struct part *reader = calloc(1, sizeof(*reader));
     weir_block **blocks = calloc(many, sizeof(weir_block *));
     pthread_t thread;
@@ -224,7 +224,7 @@ static void test_an_index_grows_under_its_reader(void **state)
     assert_non_null(blocks);
     open_world(&shared.world);
     weir_stream *stream = stream_of(&shared.world, 1);
-    *reader = (struct part){ .shared = &shared, .stream = stream_of(&shared.world, 2), .rounds = 50000, .most = 64 };
+    *reader = (struct part){.shared = &shared, .stream = stream_of(&shared.world, 2), .rounds = 50000, .most = 64};
     assert_int_equal(pthread_create(&thread, NULL, keep, reader), 0);
     for (unsigned i = 0; i < many; i++) {
         assert_int_equal(weir_pool_alloc(shared.world.pool, stream, 512, 0, &blocks[i]), WEIR_OK);

@@ -26,7 +26,7 @@ struct world {
 
 static struct world open_world(uint64_t capacity, weir_pool_config config)
 {
-    struct world w = { NULL, NULL, NULL, { NULL }, { NULL } };
+    struct world w = {NULL, NULL, NULL, {NULL}, {NULL}};
     weir_sim_config sim = free_of_charge();
     sim.capacity_bytes = capacity;
     sim.region_granularity_bytes = REGION;
@@ -93,14 +93,14 @@ static weir_tag tag(struct world *w, const char *name)
 static weir_tag_stats held(struct world *w, weir_tag number)
 {
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
-    ok(weir_pool_tag_stats(w->pool, number, &stats));
+    ok(weir_pool_get_tag_stats(w->pool, number, &stats));
     return stats;
 }
 
-static weir_stats figures(struct world *w)
+static weir_pool_stats figures(struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -159,11 +159,11 @@ static void test_tags_are_checked(void **state)
     fails(weir_stream_set_tag(w.pool, other.stream[A], kv), WEIR_ERR_INVALID);
     fails(weir_stream_set_tag(w.pool, NULL, kv), WEIR_ERR_INVALID);
     fails(weir_stream_set_tag(NULL, w.stream[A], kv), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
-    fails(weir_pool_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(NULL, 0, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv + 1, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv, NULL), WEIR_ERR_INVALID);
     stats.struct_size = 4;
-    fails(weir_pool_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
+    fails(weir_pool_get_tag_stats(w.pool, kv, &stats), WEIR_ERR_INVALID);
     assert_null(block);
     close_world(&other);
     close_world(&w);
@@ -216,7 +216,7 @@ static void test_one_stream_has_exact_peaks(void **state)
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
-    weir_stream *stream[2] = { NULL, NULL };
+    weir_stream *stream[2] = {NULL, NULL};
     weir_tag kv = 0;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -229,7 +229,7 @@ static void test_one_stream_has_exact_peaks(void **state)
     ok(weir_pool_alloc_tagged(pool, stream[0], MIB, 0, kv, &block)); /* no slow path at the peak */
     ok(weir_pool_stream(pool, new_stream(sim), &stream[1]));         /* a second stream does not make it forget */
     weir_tag_stats stats = WEIR_TAG_STATS_INIT;
-    ok(weir_pool_tag_stats(pool, kv, &stats));
+    ok(weir_pool_get_tag_stats(pool, kv, &stats));
     assert_int_equal(stats.peak_requested_bytes, 4 * MIB);
     assert_int_equal(stats.requested_bytes, MIB);
     ok(weir_pool_destroy(pool));
@@ -285,7 +285,7 @@ static void test_a_recording_names_tags(void **state)
 {
     (void)state;
     struct world w = plain_world(16 * REGION, 0);
-    struct recording recording = { .length = 0 };
+    struct recording recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     config.sink = keep;
@@ -413,17 +413,17 @@ static void test_above_the_soft_limit_no_more_is_taken_than_needed(void **state)
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
     weir_block *block = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     config.soft_limit_bytes = 100 * MIB;
     ok(weir_pool_create(&config, &pool));
     ok(weir_pool_stream(pool, new_stream(sim), &stream));
     ok(weir_pool_alloc(pool, stream, 99 * MIB, 0, &block));
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     const uint64_t before = stats.reserved_bytes;
     ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would like an eighth of what is reserved */
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
     ok(weir_pool_destroy(pool));
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
@@ -443,7 +443,7 @@ static void idle_region_serves(uint64_t align, uint64_t limit)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
-    weir_block *large[2] = { NULL, NULL };
+    weir_block *large[2] = {NULL, NULL};
     weir_block *small = NULL;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -513,7 +513,7 @@ static struct world pressed_world(struct relief *relief, uint64_t soft)
 static void test_pressure_is_told_once_per_crossing(void **state)
 {
     (void)state;
-    struct relief relief = { .calls = 0 };
+    struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
     weir_block *blocks[5];
@@ -549,7 +549,7 @@ static void test_pressure_is_told_once_per_crossing(void **state)
 static void test_pressure_may_be_relieved(void **state)
 {
     (void)state;
-    struct relief relief = { .calls = 0 };
+    struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
     relief.w = &w;
     relief.victim = get(&w, A, REGION, 0);
@@ -572,7 +572,7 @@ static void test_pressure_may_be_relieved(void **state)
 static void test_pressure_may_call_the_pool(void **state)
 {
     (void)state;
-    struct relief relief = { .allocates = true };
+    struct relief relief = {.allocates = true};
     struct world w = pressed_world(&relief, REGION);
     relief.w = &w;
     (void)get(&w, A, REGION, 0);
@@ -606,14 +606,14 @@ static void test_all_or_none(void **state)
     (void)state;
     struct world w = plain_world(16 * REGION, 3 * REGION);
     const weir_tag kv = tag(&w, "kv cache");
-    const uint64_t sizes[] = { REGION, 512, 2 * REGION };
-    weir_block *blocks[3] = { NULL, NULL, NULL };
+    const uint64_t sizes[] = {REGION, 512, 2 * REGION};
+    weir_block *blocks[3] = {NULL, NULL, NULL};
     fails(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 3, kv, blocks), WEIR_ERR_NO_MEMORY);
     assert_null(blocks[0]);
     assert_int_equal(figures(&w).live_bytes, 0);
     assert_int_equal(held(&w, kv).blocks, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w.pool, &record));
+    ok(weir_pool_get_oom(w.pool, &record));
     assert_int_equal(record.size, 2 * REGION);
     assert_int_equal(record.live_bytes, REGION + 512); /* while the other blocks were held */
     ok(weir_pool_alloc_many(w.pool, w.stream[A], sizes, 2, kv, blocks));
@@ -624,7 +624,7 @@ static void test_all_or_none(void **state)
     put(&w, blocks[0], A);
     put(&w, blocks[1], A);
     ok(weir_pool_alloc_many(w.pool, w.stream[A], NULL, 0, 0, NULL));
-    const uint64_t bad[] = { 512, 0 };
+    const uint64_t bad[] = {512, 0};
     fails(weir_pool_alloc_many(w.pool, w.stream[A], bad, 2, 0, blocks), WEIR_ERR_INVALID);
     assert_int_equal(figures(&w).live_bytes, 0);
     fails(weir_pool_alloc_many(NULL, w.stream[A], sizes, 1, 0, blocks), WEIR_ERR_INVALID);
@@ -640,7 +640,7 @@ static void test_the_question_is_checked(void **state)
     (void)state;
     struct world w = plain_world(16 * REGION, 0);
     struct world other = plain_world(16 * REGION, 0);
-    const uint64_t sizes[] = { 512, 0, UINT64_MAX };
+    const uint64_t sizes[] = {512, 0, UINT64_MAX};
     bool fits = true;
     fails(weir_pool_would_fit(NULL, w.stream[A], sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_would_fit(w.pool, NULL, sizes, 1, &fits, NULL), WEIR_ERR_INVALID);
@@ -688,11 +688,11 @@ static void test_different_sizes_take_a_region_each(void **state)
     (void)state;
     uint64_t missing = 0;
     struct world w = plain_world(64 * REGION, 16 * REGION);
-    const uint64_t sizes[] = { 6 * REGION, 4 * REGION, 3 * REGION, 700, 9000, 700, 700 };
+    const uint64_t sizes[] = {6 * REGION, 4 * REGION, 3 * REGION, 700, 9000, 700, 700};
     assert_true(would_fit(&w, sizes, 6, &missing));
     assert_false(would_fit(&w, sizes, 7, &missing));
     assert_int_equal(missing, REGION);
-    const uint64_t too_many[] = { 6 * REGION, 6 * REGION, 4 * REGION, 512 };
+    const uint64_t too_many[] = {6 * REGION, 6 * REGION, 4 * REGION, 512};
     assert_false(would_fit(&w, too_many, 4, &missing));
     assert_true(missing >= REGION);
     ok(weir_pool_set_limits(w.pool, 0, 16 * REGION + missing));
@@ -780,7 +780,7 @@ static void test_idle_granules_are_room(void **state)
     config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     config.limit_bytes = 4 * REGION;
     struct world w = open_world(16 * REGION, config);
-    const uint64_t two[] = { REGION, REGION };
+    const uint64_t two[] = {REGION, REGION};
     uint64_t missing = 0;
     bool fits = false;
     put(&w, get(&w, A, 4 * REGION, 0), A);
@@ -801,7 +801,7 @@ static void test_idle_granules_are_room(void **state)
 static weir_oom_record reason(struct world *w)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -820,12 +820,12 @@ static const weir_oom_advice *advice_of(const weir_oom_record *record, weir_advi
 static void test_the_record_holds_the_largest_holders(void **state)
 {
     (void)state;
-    static const uint64_t parts[] = { 3, 8, 1, 6, 2, 7, 5, 4 };
-    enum { holders = sizeof parts / sizeof parts[0] };
+    static const uint64_t parts[] = {3, 8, 1, 6, 2, 7, 5, 4};
+    enum { holders = sizeof(parts) / sizeof(parts[0]) };
     struct world w = plain_world(REGION, 0);
     char name[16];
     for (unsigned i = 0; i < holders; i++) {
-        (void)snprintf(name, sizeof name, "holder %u", (unsigned)parts[i]);
+        (void)snprintf(name, sizeof(name), "holder %u", (unsigned)parts[i]);
         (void)get(&w, A, parts[i] * KIB, tag(&w, name));
     }
     refused(&w, A, REGION);
@@ -834,7 +834,7 @@ static void test_the_record_holds_the_largest_holders(void **state)
         fail_msg("the record lists %u holders of %u", record.holder_count, (unsigned)holders);
     }
     for (unsigned i = 0; i < WEIR_OOM_ENTRIES; i++) {
-        (void)snprintf(name, sizeof name, "holder %u", holders - i);
+        (void)snprintf(name, sizeof(name), "holder %u", holders - i);
         assert_string_equal(record.holders[i].name, name);
         assert_int_equal(record.holders[i].requested_bytes, (holders - i) * KIB);
         assert_int_equal(record.holders[i].blocks, 1);
@@ -884,15 +884,15 @@ static void test_the_record_says_who_holds_what_and_where(void **state)
     assert_int_equal(advice_of(&record, WEIR_ADVICE_ASK_LESS)->bytes, REGION / 4);
 
     char report[2048];
-    const size_t length = weir_oom_format(&record, report, sizeof(report));
+    const size_t length = weir_oom_explain(&record, report, sizeof(report));
     assert_int_equal(length, strlen(report));
     assert_non_null(strstr(report, "out of memory: 32.00 KiB asked on stream 2 for kv cache\n"));
     assert_non_null(strstr(report, "held by   48.00 KiB in 1 block: weights\n"));
     assert_non_null(strstr(report, "raise the limit to 196608 bytes"));
     char little[32];
-    assert_int_equal(weir_oom_format(&record, little, sizeof(little)), length);
+    assert_int_equal(weir_oom_explain(&record, little, sizeof(little)), length);
     assert_int_equal(strlen(little), sizeof(little) - 1);
-    assert_int_equal(weir_oom_format(&record, NULL, 0), length);
+    assert_int_equal(weir_oom_explain(&record, NULL, 0), length);
     put(&w, small, A);
     put(&w, large, A);
     close_world(&w);
@@ -904,10 +904,10 @@ static void test_a_pool_that_never_failed_has_little_to_say(void **state)
     struct world w = plain_world(16 * REGION, 0);
     char report[64];
     weir_oom_record record = reason(&w);
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_string_equal(report, "no request has failed\n");
     record.struct_size = 1;
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_string_equal(report, "no request has failed\n");
     close_world(&w);
 }
@@ -916,7 +916,7 @@ static void test_a_pool_that_never_failed_has_little_to_say(void **state)
 static void test_waiting_is_advised_when_weir_could_not(void **state)
 {
     (void)state;
-    static const weir_device_call calls[] = { WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT };
+    static const weir_device_call calls[] = {WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT};
     struct world w = plain_world(2 * REGION, 0);
     weir_block *block = get(&w, A, 2 * REGION, 0);
     busy(w.sim, w.native[A], LONG_NS);
@@ -941,7 +941,7 @@ static void test_waiting_is_advised_when_weir_could_not(void **state)
     assert_int_equal(record.lanes[0].stream, 1);
     assert_true(record.lanes[0].waits_for > 0);
     char report[2048];
-    (void)weir_oom_format(&record, report, sizeof(report));
+    (void)weir_oom_explain(&record, report, sizeof(report));
     assert_non_null(strstr(report, "synchronise stream 1 and say so, or retire it"));
     assert_non_null(strstr(report, "waits for tick"));
     weir_sim_fault_clear(w.sim);

@@ -43,12 +43,12 @@ struct run {
 
 static atomic_uint mistakes; /* assertions belong to the main thread */
 
-#define expect(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            (void)atomic_fetch_add(&mistakes, 1);                                                  \
-        }                                                                                          \
+#define expect(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                      \
+            (void)atomic_fetch_add(&mistakes, 1);                                                                      \
+        }                                                                                                              \
     } while (0)
 #define ok(call) expect((call) == WEIR_OK)
 
@@ -224,13 +224,13 @@ static bool cancel_in_walk(void *ctx, const weir_walk_entry *entry)
 static void look_around(void)
 {
     const char *why = NULL;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     weir_block *found = NULL;
     ok(weir_pool_walk(pool, cancel_in_walk, NULL));
     ok(weir_pool_check(pool, &why));
-    ok(weir_pool_stats(pool, &stats));
-    ok(weir_pool_oom(pool, &record));
+    ok(weir_pool_get_stats(pool, &stats));
+    ok(weir_pool_get_oom(pool, &record));
     expect(weir_pool_find(pool, 1, &found) == WEIR_ERR_INVALID);
 }
 
@@ -301,9 +301,8 @@ static void record(void)
 
 static void pools_come_through(uint32_t flags)
 {
-    static void (*const bodies[])(void) = {open_pool,   fill_and_fail, use_streams, use_groups_and_arenas,
-                                           look_around, use_device,    record,      observe,
-                                           fill_and_fail};
+    static void (*const bodies[])(void) = {open_pool,  fill_and_fail, use_streams, use_groups_and_arenas, look_around,
+                                           use_device, record,        observe,     fill_and_fail};
     weir_sim_config config = WEIR_SIM_CONFIG_INIT;
     weir_sim_finding finding;
     pool_flags = flags;
@@ -509,9 +508,8 @@ static weir_status cancel_in_pinned_free(void *ctx, void *memory, uint64_t size)
 
 static void open_host(void)
 {
-    static const weir_host_runtime_ops ops = {.struct_size = sizeof(ops),
-                                              .pinned_alloc = cancel_in_pinned_alloc,
-                                              .pinned_free = cancel_in_pinned_free};
+    static const weir_host_runtime_ops ops = {
+        .struct_size = sizeof(ops), .pinned_alloc = cancel_in_pinned_alloc, .pinned_free = cancel_in_pinned_free};
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     runtime.ops = &ops;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -618,12 +616,9 @@ static void test_heaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_pools_with_virtual_memory),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_a_thread_that_waits_for_growth),
-        cmocka_unit_test(test_host_pools),
-        cmocka_unit_test(test_heaps),
+        cmocka_unit_test(test_pools),      cmocka_unit_test(test_pools_with_virtual_memory),
+        cmocka_unit_test(test_devices),    cmocka_unit_test(test_a_thread_that_waits_for_growth),
+        cmocka_unit_test(test_host_pools), cmocka_unit_test(test_heaps),
     };
     const int file = mkstemp(path);
     (void)alarm(120); /* ends the program if a cancelled thread has left a lock */

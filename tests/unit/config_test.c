@@ -29,7 +29,7 @@ typedef struct newer {
 static known garbage(void)
 {
     known k;
-    memset(&k, 0xa5, sizeof k);
+    memset(&k, 0xa5, sizeof(k));
     return k;
 }
 
@@ -37,18 +37,18 @@ static void test_adopt_same_size(void **state)
 {
     (void)state;
     known dst = garbage();
-    const known src = {.struct_size = sizeof src, .a = 1, .b = 2};
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &src, "config"), WEIR_OK);
-    assert_memory_equal(&dst, &src, sizeof dst);
+    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
+    assert_memory_equal(&dst, &src, sizeof(dst));
 }
 
 static void test_adopt_older_leaves_zero(void **state)
 {
     (void)state;
     known dst = garbage();
-    const older src = {.struct_size = sizeof src, .a = 1};
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &src, "config"), WEIR_OK);
-    assert_int_equal(dst.struct_size, sizeof dst);
+    const older src = {.struct_size = sizeof(src), .a = 1};
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
+    assert_int_equal(dst.struct_size, sizeof(dst));
     assert_int_equal(dst.a, 1);
     assert_int_equal(dst.b, 0);
 }
@@ -57,23 +57,23 @@ static void test_adopt_newer_with_zero_tail(void **state)
 {
     (void)state;
     known dst = garbage();
-    const newer src = {.struct_size = sizeof src, .a = 1, .b = 2, .c = 0};
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &src, "config"), WEIR_OK);
-    assert_int_equal(dst.struct_size, sizeof dst);
+    const newer src = {.struct_size = sizeof(src), .a = 1, .b = 2, .c = 0};
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
+    assert_int_equal(dst.struct_size, sizeof(dst));
     assert_int_equal(dst.b, 2);
 }
 
 static void test_adopt_refuses_unknown_wishes(void **state)
 {
     (void)state;
-    newer src = {.struct_size = sizeof src, .a = 1, .b = 2};
+    newer src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     /* Each byte of the tail counts, the last one too. */
-    for (size_t byte = sizeof(known); byte < sizeof src; byte++) {
+    for (size_t byte = sizeof(known); byte < sizeof(src); byte++) {
         known dst = garbage();
         const known before = dst;
         ((unsigned char *)&src)[byte] = 1;
-        assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &src, "config"), WEIR_ERR_UNSUPPORTED);
-        assert_memory_equal(&dst, &before, sizeof dst);
+        assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_ERR_UNSUPPORTED);
+        assert_memory_equal(&dst, &before, sizeof(dst));
         ((unsigned char *)&src)[byte] = 0;
     }
 }
@@ -84,9 +84,9 @@ static void test_adopt_refuses_nonsense(void **state)
     known dst = garbage();
     const known unset = {.struct_size = 0, .a = 1};
     const known too_small = {.struct_size = sizeof(size_t) - 1};
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, NULL, "config"), WEIR_ERR_INVALID);
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &unset, "config"), WEIR_ERR_INVALID);
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &too_small, "config"), WEIR_ERR_INVALID);
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), NULL, "config"), WEIR_ERR_INVALID);
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &unset, "config"), WEIR_ERR_INVALID);
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &too_small, "config"), WEIR_ERR_INVALID);
 }
 
 static void test_adopt_reads_no_byte_beyond_the_caller(void **state)
@@ -98,19 +98,19 @@ static void test_adopt_reads_no_byte_beyond_the_caller(void **state)
         uint64_t other;
     } caller = {.config = {.struct_size = sizeof(older), .a = 1}, .other = UINT64_MAX};
     known dst = garbage();
-    assert_int_equal(weir_struct_adopt(&dst, sizeof dst, &caller.config, "config"), WEIR_OK);
+    assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &caller.config, "config"), WEIR_OK);
     assert_int_equal(dst.b, 0);
 }
 
 static void test_report_to_older(void **state)
 {
     (void)state;
-    const known src = {.struct_size = sizeof src, .a = 1, .b = 2};
+    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     struct {
         older config;
         uint64_t other;
     } caller = {.config = {.struct_size = sizeof(older), .a = 9}, .other = 7};
-    assert_int_equal(weir_struct_report(&caller.config, &src, sizeof src, "out"), WEIR_OK);
+    assert_int_equal(weir_struct_report(&caller.config, &src, sizeof(src), "out"), WEIR_OK);
     assert_int_equal(caller.config.struct_size, sizeof(older));
     assert_int_equal(caller.config.a, 1);
     assert_int_equal(caller.other, 7);
@@ -119,10 +119,10 @@ static void test_report_to_older(void **state)
 static void test_report_to_newer(void **state)
 {
     (void)state;
-    const known src = {.struct_size = sizeof src, .a = 1, .b = 2};
-    newer dst = {.struct_size = sizeof dst, .a = 9, .b = 9, .c = 9};
-    assert_int_equal(weir_struct_report(&dst, &src, sizeof src, "out"), WEIR_OK);
-    assert_int_equal(dst.struct_size, sizeof dst);
+    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    newer dst = {.struct_size = sizeof(dst), .a = 9, .b = 9, .c = 9};
+    assert_int_equal(weir_struct_report(&dst, &src, sizeof(src), "out"), WEIR_OK);
+    assert_int_equal(dst.struct_size, sizeof(dst));
     assert_int_equal(dst.a, 1);
     assert_int_equal(dst.b, 2);
     assert_int_equal(dst.c, 0);
@@ -131,11 +131,11 @@ static void test_report_to_newer(void **state)
 static void test_report_refuses_nonsense(void **state)
 {
     (void)state;
-    const known src = {.struct_size = sizeof src, .a = 1, .b = 2};
+    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     known dst = {.struct_size = 0, .a = 9};
-    assert_int_equal(weir_struct_report(&dst, &src, sizeof src, "out"), WEIR_ERR_INVALID);
+    assert_int_equal(weir_struct_report(&dst, &src, sizeof(src), "out"), WEIR_ERR_INVALID);
     assert_int_equal(dst.a, 9);
-    assert_int_equal(weir_struct_report(NULL, &src, sizeof src, "out"), WEIR_ERR_INVALID);
+    assert_int_equal(weir_struct_report(NULL, &src, sizeof(src), "out"), WEIR_ERR_INVALID);
 }
 
 int main(void)

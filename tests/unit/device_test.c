@@ -1,6 +1,6 @@
 /* tests/unit/device_test.c: the tables that weir_device_create accepts, the slots that it fills in, and its checks. */
-#include "fake_device.h"
 #include "device/device_internal.h"
+#include "fake_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -144,8 +144,7 @@ static void test_missing_groups_say_unsupported(void **state)
     weir_device *const device = create(&fake);
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         const bool region = i == WEIR_CALL_REGION_ALLOC || i == WEIR_CALL_REGION_FREE;
-        assert_int_equal(fake_make_call(device, (weir_device_call)i),
-                         region ? WEIR_OK : WEIR_ERR_UNSUPPORTED);
+        assert_int_equal(fake_make_call(device, (weir_device_call)i), region ? WEIR_OK : WEIR_ERR_UNSUPPORTED);
         assert_int_equal(fake.calls[i], region ? 1 : 0);
     }
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
@@ -156,9 +155,9 @@ static void test_partial_groups_are_refused(void **state)
 {
     (void)state;
     fake_device fake;
-#define WITHOUT(name, slot)                                                                        \
-    fake_init(&fake);                                                                              \
-    fake.ops.slot = NULL;                                                                          \
+#define WITHOUT(name, slot)                                                                                            \
+    fake_init(&fake);                                                                                                  \
+    fake.ops.slot = NULL;                                                                                              \
     assert_refused(&fake, WEIR_ERR_INVALID);
     WEIR_DEVICE_CALL_LIST(WITHOUT)
 #undef WITHOUT
@@ -191,7 +190,7 @@ static void test_odd_facts_are_refused(void **state)
 {
     (void)state;
     static const uint64_t odd[] = {0, 3, 6, 4097, UINT64_MAX};
-    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         fake_device fake;
         fake_init(&fake);
         fake.info.region_granularity_bytes = odd[i];
@@ -219,17 +218,17 @@ static void test_facts_are_copied_once(void **state)
     (void)state;
     fake_device fake;
     fake_init(&fake);
-    memset(fake.info.name, 'x', sizeof fake.info.name); /* no NUL */
+    memset(fake.info.name, 'x', sizeof(fake.info.name)); /* no NUL */
     weir_device *const device = create(&fake);
     fake.info.capacity_bytes = 1;
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
     assert_int_equal(weir_device_get_info(device, &info), WEIR_OK);
-    assert_int_equal(info.struct_size, sizeof info);
+    assert_int_equal(info.struct_size, sizeof(info));
     assert_int_equal(info.capacity_bytes, UINT64_C(1) << 30);
     assert_int_equal(info.region_granularity_bytes, FAKE_GRANULE);
     assert_int_equal(info.page_bytes, FAKE_PAGE);
     assert_int_equal(info.host_numa_node, 3);
-    assert_int_equal(strlen(info.name), sizeof info.name - 1);
+    assert_int_equal(strlen(info.name), sizeof(info.name) - 1);
     assert_int_equal(weir__device_info(device)->capacity_bytes, UINT64_C(1) << 30);
     assert_int_equal(weir_device_get_info(NULL, &info), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_get_info(device, NULL), WEIR_ERR_INVALID);
@@ -273,7 +272,7 @@ static void test_newer_table(void **state)
         weir_device_ops ops;
         void *unknown;
     } newer = {.ops = fake.ops};
-    newer.ops.struct_size = sizeof newer;
+    newer.ops.struct_size = sizeof(newer);
     weir_device *device = NULL;
     assert_int_equal(weir_device_create(&newer.ops, &fake, &device), WEIR_OK);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);

@@ -37,9 +37,8 @@ typedef struct fake_device {
     void *native_stream;
 } fake_device;
 
-static inline weir_status fake_note(fake_device *fake, weir_device_call call, uint64_t address,
-                                    uint64_t size, weir_vm_handle handle, weir_event *event,
-                                    void *native_stream)
+static inline weir_status fake_note(fake_device *fake, weir_device_call call, uint64_t address, uint64_t size,
+                                    weir_vm_handle handle, weir_event *event, void *native_stream)
 {
     pthread_mutex_lock(&fake->lock);
     fake->calls[call]++;
@@ -108,8 +107,7 @@ static inline weir_status fake_vm_destroy(void *ctx, weir_vm_handle handle)
     return fake_note(ctx, WEIR_CALL_VM_DESTROY, 0, 0, handle, NULL, NULL);
 }
 
-static inline weir_status fake_vm_map(void *ctx, uint64_t address, uint64_t size,
-                                      weir_vm_handle handle)
+static inline weir_status fake_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     return fake_note(ctx, WEIR_CALL_VM_MAP, address, size, handle, NULL, NULL);
 }
@@ -171,7 +169,7 @@ static inline void fake_destroy(void *ctx)
 
 static inline void fake_init(fake_device *fake)
 {
-    memset(fake, 0, sizeof *fake);
+    memset(fake, 0, sizeof(*fake));
     pthread_mutex_init(&fake->lock, NULL);
     fake->next_address = 0x10000000;
     fake->next_handle = 1;

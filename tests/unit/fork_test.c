@@ -139,11 +139,11 @@ static uint32_t pool_flags;
 static char path[] = "/tmp/weir-fork-XXXXXX";
 static const char *mistake;
 
-#define ok(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) != WEIR_OK) {                                                                   \
-            mistake = #call;                                                                       \
-        }                                                                                          \
+#define ok(call)                                                                                                       \
+    do {                                                                                                               \
+        if ((call) != WEIR_OK) {                                                                                       \
+            mistake = #call;                                                                                           \
+        }                                                                                                              \
     } while (0)
 
 static void stop_in_call(void *ctx, const char *line)
@@ -437,7 +437,8 @@ static void fork_everywhere(const weir_strategy_ops *of, uint32_t flags)
         }
         const int status = status_of_child(++instants);
         if (status != 0 && failures++ < 4) {
-            print_error("instant %u: the child %s %d\n", instants, WIFSIGNALED(status) ? "was killed by" : "exited with",
+            print_error("instant %u: the child %s %d\n", instants,
+                        WIFSIGNALED(status) ? "was killed by" : "exited with",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
         }
         (void)sem_post(&go_on);

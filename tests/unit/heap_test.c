@@ -35,7 +35,6 @@ static weir_heap_stats stats_of(weir_heap *heap)
     return stats;
 }
 
-
 /* --- the tally --- */
 
 static uint64_t next(uint64_t *seed)
@@ -49,7 +48,7 @@ static uint64_t next(uint64_t *seed)
 static void test_tally_is_exact(void **state)
 {
     (void)state;
-    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
     uint64_t seed = 4711;
@@ -77,7 +76,7 @@ static void test_tally_is_exact(void **state)
 static void test_tally_of_cells(void **state)
 {
     (void)state;
-    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
     uint64_t seed = 1147;
@@ -116,7 +115,7 @@ static void *add_and_remove(void *argument)
 static void test_tally_of_threads(void **state)
 {
     (void)state;
-    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof *tally);
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
     assert_non_null(tally);
     weir__tally_init(tally);
     pthread_t threads[TALLY_THREADS];
@@ -143,7 +142,7 @@ typedef struct text {
 static bool keep_text(void *ctx, const char *bytes, size_t length)
 {
     text *t = ctx;
-    if (t->length + length >= sizeof t->bytes) {
+    if (t->length + length >= sizeof(t->bytes)) {
         return false;
     }
     memcpy(t->bytes + t->length, bytes, length);
@@ -196,7 +195,8 @@ static void record_all(weir_heap *heap, bool can_move)
     void *priors[PRIORS];
     void *gone[10];
     for (size_t i = 0; i < PRIORS; i++) {
-        priors[i] = i % 4 == 0 ? weir_heap_alloc_long_lived(heap, 100000, 64) : weir_heap_alloc(heap, i % 2 == 0 ? 100 : 70000);
+        priors[i] =
+            i % 4 == 0 ? weir_heap_alloc_long_lived(heap, 100000, 64) : weir_heap_alloc(heap, i % 2 == 0 ? 100 : 70000);
         assert_non_null(priors[i]);
     }
     for (size_t i = 0; i < 10; i++) {
@@ -630,7 +630,8 @@ __attribute__((destructor(101))) static void use_in_destructor(void)
 {
     if (late_heap != NULL) {
         void *block = weir_heap_alloc(late_heap, 5000);
-        if (block == NULL || weir_heap_free(late_heap, block) != WEIR_OK || weir_heap_free(late_heap, late_block) != WEIR_OK) {
+        if (block == NULL || weir_heap_free(late_heap, block) != WEIR_OK ||
+            weir_heap_free(late_heap, late_block) != WEIR_OK) {
             _exit(98);
         }
         _exit(43);
@@ -792,7 +793,7 @@ static uint64_t advised(weir_heap *heap)
 {
     char why[1000];
     const char *words = "raise limit_bytes by ";
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     const char *at = strstr(why, words);
     return at != NULL ? strtoull(at + strlen(words), NULL, 10) : 0;
 }
@@ -808,8 +809,8 @@ static void acts_on_advice(weir_heap *heap, size_t size, bool is_long_lived)
         assert_int_equal(weir_heap_set_limit(heap, raised < 64 * KIB ? 64 * KIB : raised), WEIR_OK);
         void *block = is_long_lived ? weir_heap_alloc_long_lived(heap, size, 0) : weir_heap_alloc(heap, size);
         if ((block != NULL) != enough) {
-            fail_msg("limit %llu, advice %llu, %zu bytes: %s", (unsigned long long)limit, (unsigned long long)advice, size,
-                     enough ? "not enough" : "a granule less is enough");
+            fail_msg("limit %llu, advice %llu, %zu bytes: %s", (unsigned long long)limit, (unsigned long long)advice,
+                     size, enough ? "not enough" : "a granule less is enough");
         }
     }
 }
@@ -869,7 +870,7 @@ static void test_refill_at_the_limit(void **state)
     (void)state;
     enum { MOST = 4096 };
     static const size_t sizes[] = {64, 700, 4096, 9000};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
         weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
         weir_heap *heap = NULL;
         void *blocks[MOST];
@@ -903,7 +904,7 @@ static void test_one_limit(void **state)
     assert_non_null(stays);
     assert_null(weir_heap_alloc(heap, 6 * MIB));
     char why[1000];
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "a configured limit forbids it"));
     assert_non_null(strstr(why, "raise limit_bytes"));
     assert_int_equal(weir_heap_free(heap, stays), WEIR_OK);
@@ -987,14 +988,14 @@ static void test_more_than_there_is(void **state)
     char why[1000];
     assert_true(machine > MIB);
     assert_null(weir_heap_alloc(heap, machine + MIB));
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "reserving addresses"));
     assert_null(weir_heap_alloc(heap, (size_t)1 << 45));
     assert_null(weir_heap_alloc_long_lived(heap, (size_t)1 << 43, 64));
     void *some = weir_heap_alloc(heap, MIB);
     assert_non_null(some);
     assert_null(weir_heap_alloc(heap, machine - MIB / 2));
-    assert_true(weir_heap_explain(heap, why, sizeof why) > 0);
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "more than the machine has"));
     assert_true(stats_of(heap).held_bytes <= 2 * MIB);
     assert_int_equal(weir_heap_free(heap, some), WEIR_OK);
@@ -1055,7 +1056,7 @@ static int limited_process(void)
     CHECK(block != NULL && stays != NULL && others != MAP_FAILED);
     CHECK(weir_heap_alloc(heap, 200 * MIB) == NULL); /* a refused request changes nothing */
     char why[1000];
-    CHECK(weir_heap_explain(heap, why, sizeof why) > 0 && strstr(why, "making addresses memory") != NULL);
+    CHECK(weir_heap_explain(heap, why, sizeof(why)) > 0 && strstr(why, "making addresses memory") != NULL);
     CHECK(munmap(others, 160 * MIB) == 0);
     void *large = weir_heap_alloc(heap, 200 * MIB);
     CHECK(large != NULL && weir_heap_check(heap, NULL) == WEIR_OK);

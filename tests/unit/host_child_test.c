@@ -53,7 +53,7 @@ static int memlock(void)
     CHECK(weir_host_alloc(pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &second) == WEIR_ERR_NO_MEMORY);
     CHECK(second == untouched);
     char text[2048];
-    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text) > 0);
+    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text)) > 0);
     CHECK(strstr(text, "RLIMIT_MEMLOCK is 6 MiB") != NULL && strstr(text, "ulimit -l") != NULL);
     weir_host_stats stats = WEIR_HOST_STATS_INIT;
     CHECK(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
@@ -123,7 +123,7 @@ static int without_affinity_and_files(void)
 static int without_mlock(void)
 {
     static const unsigned calls[] = {SYS_mlock, SYS_mlock2, SYS_mlockall};
-    if (!deny(calls, sizeof calls / sizeof *calls)) {
+    if (!deny(calls, sizeof(calls) / sizeof(*calls))) {
         return NO_FILTERS;
     }
     weir_host_pool *pool = pool_of(LOCKED, 0);
@@ -132,7 +132,7 @@ static int without_mlock(void)
     CHECK(weir_host_alloc(pool, 100, WEIR_HOST_THREAD_NODE, &ptr) == WEIR_ERR_NO_MEMORY);
     CHECK(ptr == NULL);
     char text[2048];
-    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text) > 0 && strstr(text, "locked: ") != NULL);
+    CHECK(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text)) > 0 && strstr(text, "locked: ") != NULL);
     CHECK(weir_host_pool_destroy(pool) == WEIR_OK);
     return serve(pool_of(LOCKED | UNPINNED, WEIR_HOST_ALLOW_UNPINNED));
 }
@@ -174,7 +174,7 @@ static void test_forbidden_calls(void **state)
     (void)state;
     int (*const bodies[])(void) = {without_numa_calls, without_madvise, without_affinity_and_files, without_mlock,
                                    without_mmap};
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
         const int failed = in_child(bodies[i]);
         if (failed == NO_FILTERS) {
             print_message("this kernel cannot forbid system calls\n");
@@ -319,7 +319,7 @@ static void test_a_child_has_no_chunks(void **state)
         skip();
     }
     static const weir_host_runtime_ops ops = {
-        .struct_size = sizeof ops, .pinned_alloc = count_alloc_call, .pinned_free = count_free_call};
+        .struct_size = sizeof(ops), .pinned_alloc = count_alloc_call, .pinned_free = count_free_call};
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     runtime.ops = &ops;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -369,7 +369,7 @@ static int load_use_unload(void)
         }
         void *symbol = dlsym(library, "plugin_use");
         CHECK(symbol != NULL);
-        memcpy(&use_in_library, &symbol, sizeof symbol);
+        memcpy(&use_in_library, &symbol, sizeof(symbol));
         for (int i = 0; i < 3; i++) {
             CHECK(pthread_create(&threads[i], NULL, use_and_stay, NULL) == 0);
         }
@@ -378,7 +378,7 @@ static int load_use_unload(void)
         }
         symbol = dlsym(library, "plugin_end");
         int (*end)(void);
-        memcpy(&end, &symbol, sizeof symbol);
+        memcpy(&end, &symbol, sizeof(symbol));
         CHECK(round == 1 || end() == 0); /* in one round the pool is not destroyed */
         CHECK(dlclose(library) == 0);
         atomic_store(&unloaded, true);
@@ -408,12 +408,12 @@ static int unload_while_recorded(void)
     CHECK(library != NULL);
     void *symbol = dlsym(library, "plugin_leave_heap");
     int (*leave_heap)(void);
-    memcpy(&leave_heap, &symbol, sizeof symbol);
+    memcpy(&leave_heap, &symbol, sizeof(symbol));
     CHECK(leave_heap() == 0);
     CHECK(dlclose(library) == 0);
     (void)usleep(100000);
     FILE *file = fopen(path, "r");
-    CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0);
+    CHECK(file != NULL && fread(text, 1, sizeof(text) - 1, file) > 0);
     (void)fclose(file);
     (void)unlink(path);
     CHECK(strstr(text, " 12345 ") != NULL);
@@ -429,12 +429,9 @@ static void test_unloading_while_recorded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memlock),
-        cmocka_unit_test(test_forbidden_calls),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_a_child_has_no_chunks),
-        cmocka_unit_test(test_unloading),
-        cmocka_unit_test(test_unloading_while_recorded),
+        cmocka_unit_test(test_memlock),   cmocka_unit_test(test_forbidden_calls),
+        cmocka_unit_test(test_fork),      cmocka_unit_test(test_a_child_has_no_chunks),
+        cmocka_unit_test(test_unloading), cmocka_unit_test(test_unloading_while_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

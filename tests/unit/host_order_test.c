@@ -97,7 +97,8 @@ static void copy_and_free(machine *m, weir_sim_stream *stream, void *ptr, uint64
     work.access_count = 1;
     work.tag = "copy";
     assert_int_equal(weir_sim_launch(m->sim, stream, &work), WEIR_OK);
-    weir_sim_block_free(m->sim, (uintptr_t)ptr, stream != NULL ? stream : weir_sim_default_stream(m->sim), "free after");
+    weir_sim_block_free(m->sim, (uintptr_t)ptr, stream != NULL ? stream : weir_sim_default_stream(m->sim),
+                        "free after");
     assert_int_equal(weir_host_free_after(m->pool, ptr, stream), WEIR_OK);
 }
 
@@ -108,7 +109,7 @@ static void free_idle(machine *m, void *ptr)
 }
 
 static const uint64_t sizes[] = {1, 100, 4000, 65000, 70000, MIB, 5 * MIB};
-enum { SIZES = sizeof sizes / sizeof *sizes };
+enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 static void test_nothing_comes_back_early(void **state)
 {
@@ -190,7 +191,7 @@ static void test_streams_that_end(void **state)
         assert_int_equal(stats_of(&m).pending_bytes, 0);
         assert_int_equal(weir_sim_stream_destroy(m.sim, stream), WEIR_OK);
     }
-    assert_true(stats_of(&m).held_bytes <= 32 * MIB); /* every round used the same memory */
+    assert_true(stats_of(&m).held_bytes <= 32 * MIB);                         /* every round used the same memory */
     assert_int_equal(weir_host_stream_retire(m.pool, m.streams[0]), WEIR_OK); /* a stream that the pool does not know */
     close_machine(&m);
 }
@@ -224,9 +225,9 @@ static void test_freed_twice(void **state)
 static void test_device_failures(void **state)
 {
     (void)state;
-    const weir_device_call calls[] = {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_QUERY,
-                                      WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_DESTROY, WEIR_CALL_STREAM_SYNC};
-    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+    const weir_device_call calls[] = {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD,  WEIR_CALL_EVENT_QUERY,
+                                      WEIR_CALL_EVENT_SYNC,   WEIR_CALL_EVENT_DESTROY, WEIR_CALL_STREAM_SYNC};
+    for (size_t c = 0; c < sizeof(calls) / sizeof(*calls); c++) {
         for (int repeat = 0; repeat < 2; repeat++) {
             for (uint64_t nth = 1; nth <= (repeat != 0 ? 2 : 12); nth++) {
                 machine m;

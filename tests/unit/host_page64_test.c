@@ -141,8 +141,8 @@ static void test_pageable_chunks(void **state)
     (void)state;
     static const uint64_t chunks[] = {16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 0};
     static const size_t sizes[] = {1000, 8000, 16 * KIB, 20000, 60000};
-    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t c = 0; c < sizeof(chunks) / sizeof(*chunks); c++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
             weir_host_pool *pool = NULL;
             weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
             config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
@@ -211,7 +211,8 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 static void test_runtime_memory_inside_a_page(void **state)
 {
     (void)state;
-    const weir_host_runtime_ops ops = {.struct_size = sizeof ops, .pinned_alloc = pinned_alloc, .pinned_free = pinned_free};
+    const weir_host_runtime_ops ops = {
+        .struct_size = sizeof(ops), .pinned_alloc = pinned_alloc, .pinned_free = pinned_free};
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     weir_host_pool *pool = NULL;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -222,7 +223,7 @@ static void test_runtime_memory_inside_a_page(void **state)
     void *ptr = NULL;
     char why[1000];
     assert_int_equal(weir_host_alloc(pool, 100, WEIR_HOST_THREAD_NODE, &ptr), WEIR_ERR_NO_MEMORY);
-    assert_true(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, why, sizeof why) > 0);
+    assert_true(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "does not begin at a page of the system"));
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     assert_int_equal(refusals, 0);

@@ -60,20 +60,26 @@ static void test_topologies(void **state)
     refused(weir_topology_create(NULL, NULL), WEIR_ERR_INVALID, "topology is NULL");
     config.xml = "/no/such/file.xml";
     const bool has_hwloc = weir_topology_create(&config, &topology) != WEIR_ERR_UNSUPPORTED;
-    refused(weir_topology_create(&config, &topology), has_hwloc ? WEIR_ERR_INVALID : WEIR_ERR_UNSUPPORTED, "config.xml");
+    refused(weir_topology_create(&config, &topology), has_hwloc ? WEIR_ERR_INVALID : WEIR_ERR_UNSUPPORTED,
+            "config.xml");
     config.synthetic = "pack:2 [numa] core:4 pu:1";
     refused(weir_topology_create(&config, &topology), WEIR_ERR_INVALID, "config.xml and config.synthetic are both set");
     config = (weir_topology_config){0};
-    refused(weir_topology_create(&config, &topology), WEIR_ERR_INVALID, "weir_topology_create: config has no struct_size");
+    refused(weir_topology_create(&config, &topology), WEIR_ERR_INVALID,
+            "weir_topology_create: config has no struct_size");
     refused(weir_topology_node(NULL, 0, &info), WEIR_ERR_INVALID, "weir_topology_node: topology is NULL");
-    refused(weir_topology_node(w.topology, 4711, &info), WEIR_ERR_INVALID, "weir_topology_node: index 4711 is not below");
+    refused(weir_topology_node(w.topology, 4711, &info), WEIR_ERR_INVALID,
+            "weir_topology_node: index 4711 is not below");
     refused(weir_topology_node(w.topology, 0, NULL), WEIR_ERR_INVALID, "weir_topology_node: info is NULL");
     refused(weir_topology_device_at(NULL, 0, &device), WEIR_ERR_INVALID, "weir_topology_device_at: topology is NULL");
-    refused(weir_topology_device_at(w.topology, 4711, &device), WEIR_ERR_INVALID, "weir_topology_device_at: index 4711");
-    refused(weir_topology_nearest(NULL, "0000:00:00.0", 0, &node), WEIR_ERR_INVALID, "weir_topology_nearest: topology is NULL");
+    refused(weir_topology_device_at(w.topology, 4711, &device), WEIR_ERR_INVALID,
+            "weir_topology_device_at: index 4711");
+    refused(weir_topology_nearest(NULL, "0000:00:00.0", 0, &node), WEIR_ERR_INVALID,
+            "weir_topology_nearest: topology is NULL");
     refused(weir_topology_nearest(w.topology, NULL, 0, &node), WEIR_ERR_INVALID, "bus_id is NULL");
     refused(weir_topology_nearest(w.topology, "0000:00:00.0", 0, NULL), WEIR_ERR_INVALID, "node is NULL");
-    refused(weir_topology_nearest(w.topology, "card 0", 0, &node), WEIR_ERR_INVALID, "bus_id \"card 0\" is no PCI bus id");
+    refused(weir_topology_nearest(w.topology, "card 0", 0, &node), WEIR_ERR_INVALID,
+            "bus_id \"card 0\" is no PCI bus id");
     refused(weir_topology_nearest(w.topology, "fffe:ff:1f.7", 0, &node), WEIR_ERR_INVALID, "names no device");
     close_world(&w);
 }
@@ -101,11 +107,11 @@ static void test_host_pool_configs(void **state)
         {{.runtime = &unset}, "config.runtime has no struct_size"},
     };
     weir_host_pool *pool = NULL;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         weir_host_pool_config config = bad[i].config;
-        config.struct_size = sizeof config;
+        config.struct_size = sizeof(config);
         char expected[200];
-        (void)snprintf(expected, sizeof expected, "weir_host_pool_create: %s", bad[i].named);
+        (void)snprintf(expected, sizeof(expected), "weir_host_pool_create: %s", bad[i].named);
         refused(weir_host_pool_create(&config, &pool), WEIR_ERR_INVALID, expected);
         assert_null(pool);
     }
@@ -125,7 +131,8 @@ static void test_host_blocks(void **state)
     refused(weir_host_alloc(w.plain, 0, WEIR_HOST_ANY_NODE, &p), WEIR_ERR_INVALID, "weir_host_alloc: size 0");
     refused(weir_host_alloc(w.plain, 1, 4711, &p), WEIR_ERR_INVALID, "weir_host_alloc: node 4711");
     refused(weir_host_alloc_aligned(w.plain, 1, 24, -1, &p), WEIR_ERR_INVALID, "weir_host_alloc_aligned: align 24");
-    refused(weir_host_alloc_aligned(w.plain, UINT64_MAX, 64, -1, &p), WEIR_ERR_INVALID, "weir_host_alloc_aligned: size");
+    refused(weir_host_alloc_aligned(w.plain, UINT64_MAX, 64, -1, &p), WEIR_ERR_INVALID,
+            "weir_host_alloc_aligned: size");
     refused(weir_host_free(NULL, &p), WEIR_ERR_INVALID, "weir_host_free: pool is NULL");
     refused(weir_host_free(w.plain, &p), WEIR_ERR_INVALID, "weir_host_free: ptr 0x");
     refused(weir_host_free_sized(NULL, &p, 1), WEIR_ERR_INVALID, "weir_host_free_sized: pool is NULL");
@@ -134,7 +141,8 @@ static void test_host_blocks(void **state)
     refused(weir_host_free_after(w.plain, &p, NULL), WEIR_ERR_UNSUPPORTED, "weir_host_free_after: pool has no streams");
     refused(weir_host_free_after(w.ordered, &p, NULL), WEIR_ERR_INVALID, "weir_host_free_after: ptr 0x");
     refused(weir_host_stream_retire(NULL, NULL), WEIR_ERR_INVALID, "weir_host_stream_retire: pool is NULL");
-    refused(weir_host_stream_retire(w.plain, NULL), WEIR_ERR_UNSUPPORTED, "weir_host_stream_retire: pool has no streams");
+    refused(weir_host_stream_retire(w.plain, NULL), WEIR_ERR_UNSUPPORTED,
+            "weir_host_stream_retire: pool has no streams");
     refused(weir_host_query(NULL, &p, &info), WEIR_ERR_INVALID, "weir_host_query: pool is NULL");
     refused(weir_host_query(w.plain, NULL, &info), WEIR_ERR_INVALID, "weir_host_query: ptr is NULL");
     refused(weir_host_query(w.plain, &p, NULL), WEIR_ERR_INVALID, "weir_host_query: info is NULL");
@@ -167,17 +175,18 @@ static void test_heap_configs(void **state)
         {{.align = 4 << 20}, "config.align 4194304"},
         {{.slack_bytes = 5000}, "config.slack_bytes 5000"},
         {{.limit_bytes = 1, .source = {.host_pool = w.plain}}, "config.limit_bytes is set"},
-        {{.source = {.host_pool = w.plain, .pool = w.pool, .stream = w.stream}}, "config.source.host_pool and config.source.pool"},
+        {{.source = {.host_pool = w.plain, .pool = w.pool, .stream = w.stream}},
+         "config.source.host_pool and config.source.pool"},
         {{.source = {.pool = w.pool}}, "config.source.pool is set without config.source.stream"},
         {{.long_lived = {.stream = w.stream}}, "config.long_lived.stream is set without config.long_lived.pool"},
         {{.flags = WEIR_HEAP_ON_NODE, .source = {.host_pool = w.plain, .node = 4711}}, "config.source.node 4711"},
     };
     weir_heap *heap = NULL;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         weir_heap_config config = bad[i].config;
-        config.struct_size = sizeof config;
+        config.struct_size = sizeof(config);
         char expected[200];
-        (void)snprintf(expected, sizeof expected, "weir_heap_create: %s", bad[i].named);
+        (void)snprintf(expected, sizeof(expected), "weir_heap_create: %s", bad[i].named);
         refused(weir_heap_create(&config, &heap), WEIR_ERR_INVALID, expected);
         assert_null(heap);
     }
@@ -199,7 +208,7 @@ static void test_heaps(void **state)
     weir_heap *over = NULL;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    weir_recorder_config recording = {.struct_size = sizeof recording, .sink = drop};
+    weir_recorder_config recording = {.struct_size = sizeof(recording), .sink = drop};
     weir_recorder *recorders[2];
     assert_int_equal(weir_recorder_create(&recording, &recorders[0]), WEIR_OK);
     assert_int_equal(weir_recorder_create(&recording, &recorders[1]), WEIR_OK);
@@ -218,7 +227,8 @@ static void test_heaps(void **state)
     refused(weir_heap_check(NULL, NULL), WEIR_ERR_INVALID, "weir_heap_check: heap is NULL");
     refused(weir_heap_record(NULL, NULL), WEIR_ERR_INVALID, "weir_heap_record: heap is NULL");
     assert_int_equal(weir_heap_record(heap, recorders[0]), WEIR_OK);
-    refused(weir_heap_record(heap, recorders[1]), WEIR_ERR_BUSY, "weir_heap_record: heap \"heap\" has another recorder");
+    refused(weir_heap_record(heap, recorders[1]), WEIR_ERR_BUSY,
+            "weir_heap_record: heap \"heap\" has another recorder");
     refused(weir_recorder_stop(recorders[0], NULL), WEIR_ERR_BUSY, "weir_recorder_stop: 1 heaps");
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
     assert_int_equal(weir_recorder_stop(recorders[0], NULL), WEIR_OK);
@@ -275,8 +285,9 @@ static void test_orders_of_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_topologies), cmocka_unit_test(test_host_pool_configs), cmocka_unit_test(test_host_blocks),
-        cmocka_unit_test(test_heap_configs), cmocka_unit_test(test_heaps), cmocka_unit_test(test_orders_of_ends),
+        cmocka_unit_test(test_topologies),  cmocka_unit_test(test_host_pool_configs),
+        cmocka_unit_test(test_host_blocks), cmocka_unit_test(test_heap_configs),
+        cmocka_unit_test(test_heaps),       cmocka_unit_test(test_orders_of_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static weir_status leave(void *ctx, void *memory, uint64_t size)
     return WEIR_OK;
 }
 
-static const weir_host_runtime_ops ops = {.struct_size = sizeof ops,
+static const weir_host_runtime_ops ops = {.struct_size = sizeof(ops),
                                           .pinned_alloc = pin,
                                           .pinned_free = unpin,
                                           .memory_register = enter,

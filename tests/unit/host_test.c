@@ -30,7 +30,7 @@ static struct {
 
 static void rt_reset(void)
 {
-    memset(&rt, 0, sizeof rt);
+    memset(&rt, 0, sizeof(rt));
     rt.allocs_left = UINT64_MAX;
 }
 
@@ -108,7 +108,7 @@ static weir_status rt_unregister(void *ctx, void *memory, uint64_t size)
 }
 
 static const weir_host_runtime_ops rt_ops = {
-    .struct_size = sizeof rt_ops,
+    .struct_size = sizeof(rt_ops),
     .pinned_alloc = rt_alloc,
     .pinned_free = rt_free,
     .memory_register = rt_register,
@@ -222,7 +222,7 @@ static void test_configs(void **state)
         {.chunk_bytes = MIB},
         {.chunk_bytes = 2048 * MIB},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         assert_int_equal(create(&bad[i], &pool), WEIR_ERR_INVALID);
     }
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
@@ -235,7 +235,7 @@ static void test_configs(void **state)
         weir_host_pool_config known;
         uint64_t later;
     } newer = {.known = WEIR_HOST_POOL_CONFIG_INIT, .later = 1};
-    newer.known.struct_size = sizeof newer;
+    newer.known.struct_size = sizeof(newer);
     assert_int_equal(weir_host_pool_create(&newer.known, &pool), WEIR_ERR_UNSUPPORTED);
     /* A runtime with an older header, which cannot register. */
     weir_host_runtime_ops older = rt_ops;
@@ -289,16 +289,16 @@ static void test_ladder(void **state)
     assert_true(stats.kind_failures[WEIR_HOST_RUNTIME] >= 1);
     assert_int_equal(stats.kind_failures[WEIR_HOST_REGISTERED], 1);
     char text[4096];
-    const size_t length = weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text);
+    const size_t length = weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text));
     assert_int_equal(length, strlen(text));
     assert_non_null(strstr(text, "runtime: the runtime's allocation of 4 MiB failed: "));
     assert_non_null(strstr(text, "registered: the runtime's registration of 4 MiB failed: "));
     char little[20];
-    assert_int_equal(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, little, sizeof little), length);
-    assert_int_equal(strncmp(little, text, sizeof little - 1), 0);
+    assert_int_equal(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, little, sizeof(little)), length);
+    assert_int_equal(strncmp(little, text, sizeof(little) - 1), 0);
     assert_int_equal(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, NULL, 0), length);
-    assert_int_equal(weir_host_explain(pool, 4711, text, sizeof text), 0);
-    assert_int_equal(weir_host_explain(NULL, 0, text, sizeof text), 0);
+    assert_int_equal(weir_host_explain(pool, 4711, text, sizeof(text)), 0);
+    assert_int_equal(weir_host_explain(NULL, 0, text, sizeof(text)), 0);
     check(pool);
     assert_int_equal(weir_host_free(pool, given), WEIR_OK);
     assert_int_equal(weir_host_free(pool, registered), WEIR_OK);
@@ -345,7 +345,8 @@ static void test_unpinned_only_where_allowed(void **state)
 static void test_a_block_across_steps(void **state)
 {
     (void)state;
-    const setting s = {.kinds = 1u << WEIR_HOST_REGISTERED | 1u << WEIR_HOST_UNPINNED, .flags = WEIR_HOST_ALLOW_UNPINNED};
+    const setting s = {.kinds = 1u << WEIR_HOST_REGISTERED | 1u << WEIR_HOST_UNPINNED,
+                       .flags = WEIR_HOST_ALLOW_UNPINNED};
     rt_reset();
     weir_host_pool *pool = open_pool(&s);
     void *first = block(pool, 3 * MIB, WEIR_HOST_THREAD_NODE);
@@ -365,8 +366,8 @@ static void test_a_block_across_steps(void **state)
 static void test_limit_of_one_call(void **state)
 {
     (void)state;
-    const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED, .most_bytes = 9 * MIB,
-                       .chunk_bytes = 64 * MIB};
+    const setting s = {
+        .kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED, .most_bytes = 9 * MIB, .chunk_bytes = 64 * MIB};
     rt_reset();
     weir_host_pool *pool = open_pool(&s);
     void *small = block(pool, 100, WEIR_HOST_THREAD_NODE);
@@ -391,7 +392,7 @@ static void test_memory_that_begins_nowhere(void **state)
     void *ptr = block(pool, 100, WEIR_HOST_THREAD_NODE);
     assert_int_equal(info_of(pool, ptr).kind, WEIR_HOST_REGISTERED);
     char text[1024];
-    assert_true(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof text) > 0);
+    assert_true(weir_host_explain(pool, WEIR_HOST_THREAD_NODE, text, sizeof(text)) > 0);
     assert_non_null(strstr(text, "does not begin at a page"));
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     assert_true(rt_is_empty());

@@ -41,8 +41,7 @@ static void end_heap(struct heap *heap)
 static void *add(struct heap *heap, uint64_t address, uint64_t size, uint64_t hint, weir_lane lane)
 {
     void *region = NULL;
-    assert_int_equal(heap->ops->region_add(heap->state, address, size, hint, lane, 0, &region),
-                     WEIR_OK);
+    assert_int_equal(heap->ops->region_add(heap->state, address, size, hint, lane, 0, &region), WEIR_OK);
     return region;
 }
 
@@ -56,8 +55,7 @@ static weir_range take(struct heap *heap, weir_lane lane, uint64_t size)
 static bool refuses(struct heap *heap, weir_lane lane, uint64_t size)
 {
     weir_range range;
-    return heap->ops->alloc(heap->state, lane, WEIR_TICK_MAX, size, 1, &range) ==
-           WEIR_ERR_NO_MEMORY;
+    return heap->ops->alloc(heap->state, lane, WEIR_TICK_MAX, size, 1, &range) == WEIR_ERR_NO_MEMORY;
 }
 
 static void give(struct heap *heap, weir_range range)
@@ -146,8 +144,7 @@ static void test_pool_follows_the_rounded_size(void **state)
 /* --- rule 3: best fit --- */
 
 /* Cuts a small segment into free holes of the given sizes, each after a taken block of 512 bytes. */
-static void make_holes(struct heap *heap, uint64_t base, const uint64_t *sizes, size_t count,
-                       uint64_t *at)
+static void make_holes(struct heap *heap, uint64_t base, const uint64_t *sizes, size_t count, uint64_t *at)
 {
     weir_range holes[8];
     add(heap, base, 2 * MIB, 512, 1);
@@ -352,8 +349,8 @@ static void test_alignment_beyond_the_original(void **state)
 
 /* --- placing --- */
 
-static weir_status place(struct heap *heap, void *region, uint64_t address, uint64_t size,
-                         enum model_pytorch_rest rest, weir_range *range)
+static weir_status place(struct heap *heap, void *region, uint64_t address, uint64_t size, enum model_pytorch_rest rest,
+                         weir_range *range)
 {
     return model_pytorch_place(heap->state, region, address, size, rest, range);
 }
@@ -364,8 +361,7 @@ static void test_place_where_told(void **state)
     struct heap heap = new_heap(0);
     weir_range range;
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
-    assert_int_equal(place(&heap, region, BASE + 4 * MIB, 3 * MIB, MODEL_PYTORCH_REST_FREE, &range),
-                     WEIR_OK);
+    assert_int_equal(place(&heap, region, BASE + 4 * MIB, 3 * MIB, MODEL_PYTORCH_REST_FREE, &range), WEIR_OK);
     assert_int_equal(range.address, BASE + 4 * MIB);
     assert_int_equal(range.size, 3 * MIB);
     assert_int_equal(free_ranges(&heap), 2);
@@ -382,17 +378,12 @@ static void test_place_refuses_what_is_not_free(void **state)
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
     assert_int_equal(place(&heap, region, BASE, 4 * MIB, MODEL_PYTORCH_REST_FREE, &range), WEIR_OK);
     range.address = 5;
-    assert_int_equal(place(&heap, region, BASE, 512, MODEL_PYTORCH_REST_FREE, &range),
+    assert_int_equal(place(&heap, region, BASE, 512, MODEL_PYTORCH_REST_FREE, &range), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(place(&heap, region, BASE - 512, 512, MODEL_PYTORCH_REST_FREE, &range), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(place(&heap, region, BASE + 4 * MIB, 17 * MIB, MODEL_PYTORCH_REST_FREE, &range),
                      WEIR_ERR_NO_MEMORY);
-    assert_int_equal(place(&heap, region, BASE - 512, 512, MODEL_PYTORCH_REST_FREE, &range),
-                     WEIR_ERR_NO_MEMORY);
-    assert_int_equal(
-        place(&heap, region, BASE + 4 * MIB, 17 * MIB, MODEL_PYTORCH_REST_FREE, &range),
-        WEIR_ERR_NO_MEMORY);
-    assert_int_equal(place(&heap, region, BASE + 20 * MIB, 512, MODEL_PYTORCH_REST_FREE, &range),
-                     WEIR_ERR_NO_MEMORY);
-    assert_int_equal(place(&heap, region, BASE + 40 * MIB, 512, MODEL_PYTORCH_REST_FREE, &range),
-                     WEIR_ERR_NO_MEMORY);
+    assert_int_equal(place(&heap, region, BASE + 20 * MIB, 512, MODEL_PYTORCH_REST_FREE, &range), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(place(&heap, region, BASE + 40 * MIB, 512, MODEL_PYTORCH_REST_FREE, &range), WEIR_ERR_NO_MEMORY);
     assert_int_equal(range.address, 5);
     end_heap(&heap);
 }
@@ -403,13 +394,10 @@ static void test_place_keeps_a_rest_by_rule(void **state)
     struct heap heap = new_heap(0);
     weir_range range;
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
-    assert_int_equal(
-        place(&heap, region, BASE + 4 * MIB, 15 * MIB, MODEL_PYTORCH_REST_BY_RULE, &range),
-        WEIR_OK);
+    assert_int_equal(place(&heap, region, BASE + 4 * MIB, 15 * MIB, MODEL_PYTORCH_REST_BY_RULE, &range), WEIR_OK);
     assert_int_equal(range.size, 16 * MIB);
     give(&heap, range);
-    assert_int_equal(
-        place(&heap, region, BASE + 4 * MIB, 15 * MIB, MODEL_PYTORCH_REST_FREE, &range), WEIR_OK);
+    assert_int_equal(place(&heap, region, BASE + 4 * MIB, 15 * MIB, MODEL_PYTORCH_REST_FREE, &range), WEIR_OK);
     assert_int_equal(range.size, 15 * MIB);
     end_heap(&heap);
 }
@@ -423,9 +411,8 @@ static void test_place_lends_an_impossible_front(void **state)
     weir_range second;
     void *region = add(&heap, BASE, 20 * MIB, 2 * MIB, 1);
     assert_int_equal(place(&heap, region, BASE, 4 * MIB, MODEL_PYTORCH_REST_FREE, &first), WEIR_OK);
-    assert_int_equal(
-        place(&heap, region, BASE + 4 * MIB + MIB / 2, 4 * MIB, MODEL_PYTORCH_REST_FREE, &second),
-        WEIR_OK);
+    assert_int_equal(place(&heap, region, BASE + 4 * MIB + MIB / 2, 4 * MIB, MODEL_PYTORCH_REST_FREE, &second),
+                     WEIR_OK);
     assert_int_equal(free_ranges(&heap), 1);
     give(&heap, first);
     assert_int_equal(take(&heap, 1, 4 * MIB).size, 4 * MIB + MIB / 2);

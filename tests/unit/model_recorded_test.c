@@ -21,8 +21,8 @@ static struct recorded_report check_padded(const char *lines, int pad_bytes)
     struct trace *trace = NULL;
     struct trace_error error;
     struct recorded_report report;
-    int length = snprintf(text, sizeof text, "#wtr 1\n%s", lines);
-    assert_true(length > 0 && (size_t)length < sizeof text);
+    int length = snprintf(text, sizeof(text), "#wtr 1\n%s", lines);
+    assert_true(length > 0 && (size_t)length < sizeof(text));
     if (trace_read_memory("test", text, (size_t)length, NULL, &trace, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
@@ -41,8 +41,7 @@ static void assert_addresses(const struct recorded_report *report, unsigned matc
     assert_true(report->checkable);
     if (report->addresses_matched != matched || report->addresses_total != total) {
         fail_msg("%u of %u addresses expected, %u of %u found; first mismatch: %s", matched, total,
-                 (unsigned)report->addresses_matched, (unsigned)report->addresses_total,
-                 report->first_mismatch);
+                 (unsigned)report->addresses_matched, (unsigned)report->addresses_total, report->first_mismatch);
     }
 }
 
@@ -50,8 +49,7 @@ static void assert_segments(const struct recorded_report *report, unsigned match
 {
     if (report->segments_matched != matched || report->segments_total != total) {
         fail_msg("%u of %u segments expected, %u of %u found; first mismatch: %s", matched, total,
-                 (unsigned)report->segments_matched, (unsigned)report->segments_total,
-                 report->first_mismatch);
+                 (unsigned)report->segments_matched, (unsigned)report->segments_total, report->first_mismatch);
     }
 }
 
@@ -97,9 +95,8 @@ static void test_a_mismatch_is_counted_once(void **state)
                                                  0);
     assert_addresses(&report, 4, 5);
     assert_segments(&report, 1, 1);
-    assert_string_equal(report.first_mismatch,
-                        "event 2: block of 512 bytes on stream 0: expected at 0x40000200, "
-                        "recorded at 0x40000600");
+    assert_string_equal(report.first_mismatch, "event 2: block of 512 bytes on stream 0: expected at 0x40000200, "
+                                               "recorded at 0x40000600");
 }
 
 /* The model cannot follow a recorded address that is taken; then the block has no place. */
@@ -291,7 +288,7 @@ static void test_what_cannot_be_checked(void **state)
         "s 0 + 0x40000000 2097152 0\na 0 0 512 0 0 addr=0x40000000\nz 1 + 0x50000000 2097152 0\n",
         "a 0 0 512 0 0 addr=0x40000000\n",
     };
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         struct recorded_report report = check(lines[i]);
         assert_false(report.checkable);
         assert_true(strlen(report.reason) > 0);
@@ -357,7 +354,7 @@ static void check_recording(const struct recording *recording, const char *suffi
     struct trace *trace = NULL;
     struct trace_error error;
     struct recorded_report report;
-    (void)snprintf(path, sizeof path, "%s/pytorch/%s%s", WEIR_TRACES_DIR, recording->name, suffix);
+    (void)snprintf(path, sizeof(path), "%s/pytorch/%s%s", WEIR_TRACES_DIR, recording->name, suffix);
     if (stat(path, &facts) != 0) {
         printf("skipped: %s is not there\n", path);
         return;
@@ -376,7 +373,7 @@ static void check_recording(const struct recording *recording, const char *suffi
 static void test_recordings(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof recordings / sizeof recordings[0]; i++) {
+    for (size_t i = 0; i < sizeof(recordings) / sizeof(recordings[0]); i++) {
         check_recording(&recordings[i], ".wtr.xz");
         check_recording(&recordings[i], ".pickle.xz");
     }
@@ -385,30 +382,21 @@ static void test_recordings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_an_empty_heap),
-        cmocka_unit_test(test_a_mismatch_is_counted_once),
-        cmocka_unit_test(test_a_mismatch_without_a_place),
-        cmocka_unit_test(test_streams_are_apart),
-        cmocka_unit_test(test_devices_are_apart),
-        cmocka_unit_test(test_private_pools_are_apart),
-        cmocka_unit_test(test_segments_come_and_go),
-        cmocka_unit_test(test_a_segment_that_should_not_go),
-        cmocka_unit_test(test_a_segment_nobody_needed),
-        cmocka_unit_test(test_start_of_the_window),
-        cmocka_unit_test(test_start_is_corrected),
-        cmocka_unit_test(test_free_segments_at_the_start),
-        cmocka_unit_test(test_padding_is_found),
-        cmocka_unit_test(test_a_tie_is_no_padding),
-        cmocka_unit_test(test_what_cannot_be_checked),
-        cmocka_unit_test(test_broken_records),
+        cmocka_unit_test(test_from_an_empty_heap),         cmocka_unit_test(test_a_mismatch_is_counted_once),
+        cmocka_unit_test(test_a_mismatch_without_a_place), cmocka_unit_test(test_streams_are_apart),
+        cmocka_unit_test(test_devices_are_apart),          cmocka_unit_test(test_private_pools_are_apart),
+        cmocka_unit_test(test_segments_come_and_go),       cmocka_unit_test(test_a_segment_that_should_not_go),
+        cmocka_unit_test(test_a_segment_nobody_needed),    cmocka_unit_test(test_start_of_the_window),
+        cmocka_unit_test(test_start_is_corrected),         cmocka_unit_test(test_free_segments_at_the_start),
+        cmocka_unit_test(test_padding_is_found),           cmocka_unit_test(test_a_tie_is_no_padding),
+        cmocka_unit_test(test_what_cannot_be_checked),     cmocka_unit_test(test_broken_records),
         cmocka_unit_test(test_padding_is_checked),
     };
     const struct CMUnitTest shared[] = {cmocka_unit_test(test_recordings)};
     struct stat facts;
     int failed = cmocka_run_group_tests_name("written here", tests, NULL, NULL);
     if (stat(WEIR_TRACES_DIR "/pytorch", &facts) != 0) {
-        printf("skipped: the folder of recorded traces %s/pytorch (WEIR_TRACES_DIR) is not there\n",
-               WEIR_TRACES_DIR);
+        printf("skipped: the folder of recorded traces %s/pytorch (WEIR_TRACES_DIR) is not there\n", WEIR_TRACES_DIR);
         return failed != 0 ? failed : 77;
     }
     return failed + cmocka_run_group_tests_name("recordings of real programs", shared, NULL, NULL);

@@ -81,7 +81,7 @@ static void enter(struct books *books, uint64_t start, uint64_t end)
         books->pieces = realloc(books->pieces, books->room * sizeof(books->pieces[0]));
         must(books->pieces != NULL, "no host memory", start, end);
     }
-    books->pieces[books->count++] = (struct piece){ start, end };
+    books->pieces[books->count++] = (struct piece){start, end};
 }
 
 static void take_out(struct books *books, uint64_t start, uint64_t end, const char *what)
@@ -110,7 +110,8 @@ static void memory_given(void *ctx, uint64_t address, uint64_t size)
 {
     struct judge *judge = ctx;
     begin_call(judge);
-    must(size > 0 && overlap(&judge->memory, address, address + size) == 0, "memory given twice", address, address + size);
+    must(size > 0 && overlap(&judge->memory, address, address + size) == 0, "memory given twice", address,
+         address + size);
     judge->given_again += address == judge->last_taken;
     enter(&judge->memory, address, address + size);
     (void)pthread_mutex_unlock(&judge->lock);
@@ -167,7 +168,7 @@ static const weir_observer_ops judging = {
 
 static struct judge new_judge(void)
 {
-    return (struct judge){ .lock = PTHREAD_MUTEX_INITIALIZER };
+    return (struct judge){.lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
 static void end_judge(struct judge *judge)
@@ -210,7 +211,7 @@ static struct {
 
 static void take_ms(long ms)
 {
-    const struct timespec moment = { .tv_nsec = ms * 1000000 };
+    const struct timespec moment = {.tv_nsec = ms * 1000000};
     (void)nanosleep(&moment, NULL);
 }
 
@@ -228,12 +229,12 @@ static void slow_down(void *ctx, const char *line)
 
 static void open_world(struct world *w, bool maps, uint64_t seed)
 {
-    static const weir_caching_config small = { .struct_size = sizeof(small), .small_region_bytes = REGION };
+    static const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = REGION};
     weir_sim_config device = free_of_charge();
     device.capacity_bytes = 24 * REGION;
     device.region_granularity_bytes = REGION;
     device.page_bytes = REGION;
-    *w = (struct world){ .random = seed, .maps = maps, .sim = new_sim(device) };
+    *w = (struct world){.random = seed, .maps = maps, .sim = new_sim(device)};
     ok(weir_fault_create(weir_sim_device(w->sim), &w->faulty));
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     ok(weir_log_create(w->faulty, slow_down, NULL, &w->slow));
@@ -296,9 +297,9 @@ static void one_step(struct world *w)
 /* Checks that the books agree with the pool. */
 static void agrees(struct world *w, struct judge *judge)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     uint64_t bytes = 0;
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     for (size_t i = 0; i < w->blocks; i++) {
         bytes += weir_block_capacity(w->held[i]);
     }
@@ -398,18 +399,18 @@ static void leaves_no_trace(void **state)
     (void)state;
     struct world w;
     struct judge judge = new_judge();
-    weir_stats before = WEIR_STATS_INIT;
-    weir_stats after = WEIR_STATS_INIT;
+    weir_pool_stats before = WEIR_POOL_STATS_INIT;
+    weir_pool_stats after = WEIR_POOL_STATS_INIT;
     open_world(&w, false, 0);
     ok(weir_pool_observe(w.pool, &judging, &judge));
     ok(weir_pool_unobserve(w.pool, &judge));
     const uint64_t calls = judge.calls;
     for (int i = 0; i < 10; i++) {
-        ok(weir_pool_stats(w.pool, i == 1 ? &before : &after));
+        ok(weir_pool_get_stats(w.pool, i == 1 ? &before : &after));
         ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[0]));
         ok(weir_pool_free(w.pool, w.held[0], w.stream[0]));
     }
-    ok(weir_pool_stats(w.pool, &after));
+    ok(weir_pool_get_stats(w.pool, &after));
     assert_int_equal(after.served[WEIR_RUNG_FRONT] - before.served[WEIR_RUNG_FRONT], 9);
     assert_int_equal(judge.calls, calls);
     close_world(&w);
@@ -464,9 +465,9 @@ static void follows_random_programs(void **state)
 static void survives_each_failure(void **state)
 {
     (void)state;
-    static const weir_device_call calls[] = { WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
-                                              WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
-                                              WEIR_CALL_ANY };
+    static const weir_device_call calls[] = {WEIR_CALL_REGION_ALLOC, WEIR_CALL_REGION_FREE, WEIR_CALL_VM_CREATE,
+                                             WEIR_CALL_VM_DESTROY,   WEIR_CALL_VM_MAP,      WEIR_CALL_VM_UNMAP,
+                                             WEIR_CALL_ANY};
     uint64_t given_again = 0;
     for (uint64_t seed = 3; seed < 7; seed++) {
         for (size_t kind = 0; kind < sizeof(calls) / sizeof(calls[0]); kind++) {
@@ -617,7 +618,7 @@ static void scribe_use(void *ctx, const weir_observed_block *block)
 
 static void scribe_event(void *ctx, const weir_observed_event *event)
 {
-    write_down(ctx, "exy"[event->kind], event->stream);
+    write_down(ctx, "exy"[event->kind], event -> stream);
 }
 
 static void scribe_trim(void *ctx)
@@ -640,9 +641,9 @@ static void several_observe_at_once(void **state)
     (void)state;
     struct world w;
     struct judge judge = new_judge();
-    struct scribe scribe = { .length = 0 };
-    struct scribe late = { .length = 0 };
-    const weir_observer_ops shorter = { .struct_size = sizeof(shorter), .block_alloc = scribe_alloc };
+    struct scribe scribe = {.length = 0};
+    struct scribe late = {.length = 0};
+    const weir_observer_ops shorter = {.struct_size = sizeof(shorter), .block_alloc = scribe_alloc};
     weir_tag tag = 0;
     int event = 0;
     open_world(&w, false, 0);
@@ -697,7 +698,7 @@ static void a_pool_ends_while_it_is_recorded(void **state)
 {
     (void)state;
     struct world w;
-    struct lines lines = { .length = 0 };
+    struct lines lines = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     weir_tag tag = 0;
@@ -750,7 +751,7 @@ static void nobody_is_faster_than_a_free(void **state)
 {
     (void)state;
     struct world w;
-    struct slow_judge slow = { .judge = new_judge(), .w = &w };
+    struct slow_judge slow = {.judge = new_judge(), .w = &w};
     weir_observer_ops slowly = judging;
     slowly.block_free = tell_free_slowly;
     open_world(&w, false, 0);
@@ -783,12 +784,12 @@ static void *begin_to_observe(void *ctx)
 /* Memory is on its way to the device, or from it, when the observation begins. */
 static void memory_on_its_way_is_told_once(void **state)
 {
-    static const char *const calls[2][2] = { { "region_free", "region_alloc" }, { "vm_unmap", "vm_map" } };
+    static const char *const calls[2][2] = {{"region_free", "region_alloc"}, {"vm_unmap", "vm_map"}};
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct world w;
         struct judge judge = new_judge();
-        struct visit visit = { .w = &w, .judge = &judge };
+        struct visit visit = {.w = &w, .judge = &judge};
         open_world(&w, i % 2 == 1, 0);
         ok(weir_pool_alloc(w.pool, w.stream[0], 3 * REGION, 0, &w.held[w.blocks++]));
         ok(weir_pool_alloc(w.pool, w.stream[0], 5 * REGION, 0, &w.held[w.blocks]));
@@ -831,9 +832,9 @@ static void *free_when_the_first_stream_is_locked(void *ctx)
     return free_from_elsewhere(ctx);
 }
 
-/* A block enters an inbox while the observation begins: between the lock of its stream and the last lock. One thread
- * holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a third
- * thread frees a block there. */
+/* A block enters a remote free list while the observation begins: between the lock of its stream and the last lock. One
+ * thread holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a
+ * third thread frees a block there. */
 static void a_block_in_an_inbox_is_freed_later(void **state)
 {
     (void)state;
@@ -885,9 +886,9 @@ static void the_end_waits_for_who_is_telling(void **state)
 {
     (void)state;
     struct world w;
-    struct visit visit = { .w = &w };
+    struct visit visit = {.w = &w};
     pthread_t thread;
-    weir_observer_ops slowly = { .struct_size = sizeof(slowly), .block_alloc = tell_alloc_slowly };
+    weir_observer_ops slowly = {.struct_size = sizeof(slowly), .block_alloc = tell_alloc_slowly};
     open_world(&w, false, 0);
     ok(weir_pool_observe(w.pool, &slowly, &visit));
     assert_int_equal(pthread_create(&thread, NULL, alloc_meanwhile, &visit), 0);
@@ -915,7 +916,7 @@ static void *pass_blocks_round(void *ctx)
 {
     struct hand *hand = ctx;
     struct shared *shared = hand->shared;
-    struct world mine = { .random = hand->random };
+    struct world mine = {.random = hand->random};
     for (int step = 0; step < thread_steps; step++) {
         weir_block *block = NULL;
         const uint64_t size = below(&mine, 4) == 0 ? 1 + below(&mine, REGION) : 512;
@@ -977,8 +978,7 @@ static void observations_end_while_another_goes_on(void **state)
     (void)state;
     static struct crowd crowd;
     const weir_observer_ops counting = {
-        .struct_size = sizeof(counting), .block_alloc = count_block, .block_use = count_block
-    };
+        .struct_size = sizeof(counting), .block_alloc = count_block, .block_use = count_block};
     struct judge judge = new_judge();
     pthread_t threads[3];
     open_world(&crowd.w, false, 0);
@@ -1015,7 +1015,7 @@ static void judges_several_threads(void **state)
 {
     (void)state;
     for (int round = 0; round < 4; round++) {
-        struct shared shared = { .stop = false };
+        struct shared shared = {.stop = false};
         struct hand hands[2];
         pthread_t threads[2];
         pthread_t visitor;
@@ -1028,7 +1028,7 @@ static void judges_several_threads(void **state)
             ok(weir_pool_observe(shared.w.pool, &judging, &judge));
         }
         for (int i = 0; i < 2; i++) {
-            hands[i] = (struct hand){ .shared = &shared, .random = (uint64_t)i + 1, .lane = i };
+            hands[i] = (struct hand){.shared = &shared, .random = (uint64_t)i + 1, .lane = i};
             assert_int_equal(pthread_create(&threads[i], NULL, pass_blocks_round, &hands[i]), 0);
         }
         for (int i = 0; i < 2; i++) {

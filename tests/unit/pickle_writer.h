@@ -45,7 +45,7 @@ static inline void pw_number(struct pickle_writer *writer, uint64_t number, unsi
 
 static inline void pw_begin(struct pickle_writer *writer)
 {
-    memset(writer, 0, sizeof *writer);
+    memset(writer, 0, sizeof(*writer));
     pw_raw(writer, "\x80\x04", 2);
 }
 
@@ -57,7 +57,7 @@ static inline void pw_end(struct pickle_writer *writer)
 static inline void pw_free(struct pickle_writer *writer)
 {
     free(writer->bytes);
-    memset(writer, 0, sizeof *writer);
+    memset(writer, 0, sizeof(*writer));
 }
 
 /* SHORT_BINUNICODE */
@@ -136,8 +136,8 @@ static inline void pw_key_str(struct pickle_writer *writer, const char *key, con
 #define PW_NO_TIME UINT64_MAX
 
 /* Writes one entry of a history, left open for more keys. */
-static inline void pw_entry_open(struct pickle_writer *writer, const char *action, uint64_t address,
-                                 uint64_t size, uint64_t stream, uint64_t time_us)
+static inline void pw_entry_open(struct pickle_writer *writer, const char *action, uint64_t address, uint64_t size,
+                                 uint64_t stream, uint64_t time_us)
 {
     pw_dict(writer);
     pw_key_str(writer, "action", action);
@@ -149,8 +149,8 @@ static inline void pw_entry_open(struct pickle_writer *writer, const char *actio
     }
 }
 
-static inline void pw_entry(struct pickle_writer *writer, const char *action, uint64_t address,
-                            uint64_t size, uint64_t stream, uint64_t time_us)
+static inline void pw_entry(struct pickle_writer *writer, const char *action, uint64_t address, uint64_t size,
+                            uint64_t stream, uint64_t time_us)
 {
     pw_entry_open(writer, action, address, size, stream, time_us);
     pw_dict_end(writer);
@@ -166,8 +166,8 @@ static inline void pw_frame(struct pickle_writer *writer, const char *file, cons
 }
 
 /* Opens a segment and its list of blocks. Then pw_block for each block, then pw_segment_end. */
-static inline void pw_segment(struct pickle_writer *writer, uint64_t device, uint64_t address,
-                              uint64_t size, uint64_t stream, int expandable)
+static inline void pw_segment(struct pickle_writer *writer, uint64_t device, uint64_t address, uint64_t size,
+                              uint64_t stream, int expandable)
 {
     pw_dict(writer);
     pw_key_int(writer, "device", device);
@@ -180,8 +180,8 @@ static inline void pw_segment(struct pickle_writer *writer, uint64_t device, uin
     pw_list(writer);
 }
 
-static inline void pw_block(struct pickle_writer *writer, uint64_t address, uint64_t size,
-                            uint64_t requested, const char *state)
+static inline void pw_block(struct pickle_writer *writer, uint64_t address, uint64_t size, uint64_t requested,
+                            const char *state)
 {
     pw_dict(writer);
     if (address != 0) {

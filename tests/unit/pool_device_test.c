@@ -221,7 +221,7 @@ static void test_a_trim_destroys_events_that_were_kept(void **state)
 {
     (void)state;
     fake_device fake;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
     weir_stream *streams[40];
@@ -239,7 +239,7 @@ static void test_a_trim_destroys_events_that_were_kept(void **state)
     assert_int_equal(held, 40);
     assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_OK);
     assert_int_equal(held, 0);
-    assert_int_equal(weir_pool_stats(pool, &stats), WEIR_OK);
+    assert_int_equal(weir_pool_get_stats(pool, &stats), WEIR_OK);
     assert_int_equal(stats.device_failures, 41);
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
@@ -297,7 +297,7 @@ static void test_a_region_without_host_memory_is_not_lost(void **state)
     (void)state;
     fake_device fake;
     weir_strategy_ops strategy;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_device *device = refusing_device(&fake);
     fake.ops.region_alloc = count_region_alloc;
     fake.ops.region_free = refuse_region_free;
@@ -309,7 +309,7 @@ static void test_a_region_without_host_memory_is_not_lost(void **state)
     refusals = 1000;
     fails_for_want_of_host_memory(pool);
     assert_int_equal(held, 1);
-    assert_int_equal(weir_pool_stats(pool, &stats), WEIR_OK);
+    assert_int_equal(weir_pool_get_stats(pool, &stats), WEIR_OK);
     assert_true(stats.reserved_bytes >= MIB);
     refusals = 1;
     assert_int_equal(weir_pool_trim(pool, 0, 0, NULL), WEIR_ERR_DEVICE);

@@ -74,7 +74,7 @@ static weir_pool *pool_over(weir_sim *sim, const struct wish *wish)
 
 static struct world open_world(struct wish wish)
 {
-    struct world w = { .sim = device_of(&wish) };
+    struct world w = {.sim = device_of(&wish)};
     w.device = weir_sim_device(w.sim);
     w.pool = pool_over(w.sim, &wish);
     for (int i = 0; i < streams; i++) {
@@ -119,10 +119,10 @@ static void close_world(struct world *w)
     assert_int_equal(weir_sim_destroy(w->sim), WEIR_OK);
 }
 
-static weir_stats figures(const struct world *w)
+static weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     assert_int_equal(stats.reserved_bytes,
                      stats.live_bytes + stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
     uint64_t served = 0;
@@ -139,7 +139,7 @@ static weir_block *get_aligned(struct world *w, int stream, uint64_t size, uint6
     const weir_status status = weir_pool_alloc(w->pool, w->stream[stream], size, align, &block);
     if (status != WEIR_OK) {
         weir_oom_record record = WEIR_OOM_RECORD_INIT;
-        ok(weir_pool_oom(w->pool, &record));
+        ok(weir_pool_get_oom(w->pool, &record));
         print_error("refused: %s\n", record.text);
     }
     ok(status);
@@ -155,10 +155,10 @@ static weir_block *get(struct world *w, int stream, uint64_t size)
 /* As get, and says which rung of the ladder must serve it. */
 static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
-    const weir_stats before = figures(w);
+    const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
     is_clean(w->sim); /* what the auditor says weighs more than the wrong rung */
-    const weir_stats after = figures(w);
+    const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
             print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
@@ -209,7 +209,7 @@ static void tell_order(struct world *w, int from, int to)
 static void test_create_turns_bad_configs_away(void **state)
 {
     (void)state;
-    weir_sim *sim = device_of(&(struct wish){ 0 });
+    weir_sim *sim = device_of(&(struct wish){0});
     weir_pool *pool = NULL;
     weir_pool_config good = WEIR_POOL_CONFIG_INIT;
     good.device = weir_sim_device(sim);
@@ -246,8 +246,8 @@ static void test_configs_of_other_versions(void **state)
     struct {
         weir_pool_config known;
         uint64_t later;
-    } longer = { .known = { .struct_size = sizeof(longer) } };
-    weir_sim *sim = device_of(&(struct wish){ 0 });
+    } longer = {.known = {.struct_size = sizeof(longer)}};
+    weir_sim *sim = device_of(&(struct wish){0});
     weir_pool *pool = NULL;
     longer.known.device = weir_sim_device(sim);
     longer.known.strategy = weir_caching_strategy();
@@ -263,17 +263,17 @@ static void test_configs_of_other_versions(void **state)
     ok(weir_pool_stream(pool, NULL, &stream));
     ok(weir_pool_alloc(pool, stream, 1, 0, &block));
     struct {
-        weir_stats known;
+        weir_pool_stats known;
         uint64_t later;
-    } stats = { .known = { .struct_size = sizeof(stats) }, .later = 7 };
-    ok(weir_pool_stats(pool, &stats.known));
+    } stats = {.known = {.struct_size = sizeof(stats)}, .later = 7};
+    ok(weir_pool_get_stats(pool, &stats.known));
     assert_int_equal(stats.known.allocs, 1);
-    weir_stats shorter = { .struct_size = offsetof(weir_stats, frees), .frees = 99 };
-    ok(weir_pool_stats(pool, &shorter));
+    weir_pool_stats shorter = {.struct_size = offsetof(weir_pool_stats, frees), .frees = 99};
+    ok(weir_pool_get_stats(pool, &shorter));
     assert_int_equal(shorter.allocs, 1);
     assert_int_equal(shorter.frees, 99);
-    weir_stats empty = { .struct_size = 1 };
-    fails(weir_pool_stats(pool, &empty), WEIR_ERR_INVALID);
+    weir_pool_stats empty = {.struct_size = 1};
+    fails(weir_pool_get_stats(pool, &empty), WEIR_ERR_INVALID);
     ok(weir_pool_destroy(pool));
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
@@ -281,27 +281,26 @@ static void test_configs_of_other_versions(void **state)
 static void test_alloc_turns_bad_requests_away(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
-    struct world other = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
+    struct world other = open_world((struct wish){0});
     weir_block *block = NULL;
     fails(weir_pool_alloc(NULL, w.stream[A], 1, 0, &block), WEIR_ERR_INVALID);
     fails(weir_pool_alloc(w.pool, NULL, 1, 0, &block), WEIR_ERR_INVALID);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, 0, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_alloc(w.pool, other.stream[A], 1, 0, &block), WEIR_ERR_INVALID);
-    static const uint64_t sizes[] = { 0, UINT64_C(1) << 47, (UINT64_C(1) << 47) + 1, UINT64_C(1) << 63, UINT64_MAX - 511,
-                                      UINT64_MAX };
+    static const uint64_t sizes[] = {
+        0, UINT64_C(1) << 47, (UINT64_C(1) << 47) + 1, UINT64_C(1) << 63, UINT64_MAX - 511, UINT64_MAX};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         fails(weir_pool_alloc(w.pool, w.stream[A], sizes[i], 0, &block), WEIR_ERR_INVALID);
     }
-    static const uint64_t alignments[] = { 3, 511, 513, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 47 };
+    static const uint64_t alignments[] = {3, 511, 513, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 47};
     for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
         fails(weir_pool_alloc(w.pool, w.stream[A], 1, alignments[i], &block), WEIR_ERR_INVALID);
     }
     /* Absurd but well formed: out of memory, not undefined. */
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
-    fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, UINT64_C(1) << 46, &block),
-          WEIR_ERR_NO_MEMORY);
+    fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
     assert_null(block);
     assert_int_equal(figures(&w).allocs, 0);
     close_world(&w);
@@ -312,8 +311,8 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
 {
     (void)state;
     for (uint32_t flags = 0; flags <= WEIR_POOL_NO_FRONT_CACHE; flags += WEIR_POOL_NO_FRONT_CACHE) {
-        struct world w = open_world((struct wish){ .flags = flags });
-        struct world other = open_world((struct wish){ 0 });
+        struct world w = open_world((struct wish){.flags = flags});
+        struct world other = open_world((struct wish){0});
         weir_block *below = get(&w, A, 1000);
         weir_block *block = get(&w, A, 1000);
         fails(weir_pool_free(NULL, block, w.stream[A]), WEIR_ERR_INVALID);
@@ -341,8 +340,8 @@ static void test_free_turns_foreign_and_freed_blocks_away(void **state)
 static void test_the_other_functions_turn_bad_arguments_away(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
-    struct world other = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
+    struct world other = open_world((struct wish){0});
     weir_block *block = get(&w, A, 1000);
     weir_block *found = NULL;
     weir_stream *stream = NULL;
@@ -379,10 +378,10 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
     fails(weir_pool_walk(NULL, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID);
     fails(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID);
-    fails(weir_pool_stats(NULL, &(weir_stats)WEIR_STATS_INIT), WEIR_ERR_INVALID);
-    fails(weir_pool_stats(w.pool, NULL), WEIR_ERR_INVALID);
-    fails(weir_pool_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
-    fails(weir_pool_oom(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_stats(NULL, &(weir_pool_stats)WEIR_POOL_STATS_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_get_stats(w.pool, NULL), WEIR_ERR_INVALID);
+    fails(weir_pool_get_oom(NULL, &(weir_oom_record)WEIR_OOM_RECORD_INIT), WEIR_ERR_INVALID);
+    fails(weir_pool_get_oom(w.pool, NULL), WEIR_ERR_INVALID);
     assert_string_equal(weir_rung_name((weir_rung)99), "unknown rung");
     /* Hints about events that nobody reported teach nothing and harm nothing. */
     ok(weir_stream_waited(w.pool, w.stream[A], &event));
@@ -398,10 +397,10 @@ static void test_the_other_functions_turn_bad_arguments_away(void **state)
 static void test_sizes_are_rounded_and_addresses_aligned(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = { 1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000 };
-    static const uint64_t alignments[] = { 0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION };
+    static const uint64_t sizes[] = {1, 511, 512, 513, 4096, 65535, 65536, 65537, 100000};
+    static const uint64_t alignments[] = {0, 1, 256, 512, 1024, 4096, REGION, 2 * REGION};
     for (size_t a = 0; a < sizeof(alignments) / sizeof(alignments[0]); a++) {
-        struct world w = open_world((struct wish){ .capacity = 32 * REGION });
+        struct world w = open_world((struct wish){.capacity = 32 * REGION});
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
             const weir_block *block = get_aligned(&w, A, sizes[s], alignments[a]);
             assert_int_equal(weir_block_size(block), sizes[s]);
@@ -416,7 +415,7 @@ static void test_sizes_are_rounded_and_addresses_aligned(void **state)
 static void test_a_region_that_is_aligned_anyway_needs_no_room_for_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = REGION });
+    struct world w = open_world((struct wish){.capacity = REGION});
     const weir_block *block = get_aligned(&w, A, REGION, REGION);
     assert_int_equal(weir_block_address(block) % REGION, 0);
     close_world(&w);
@@ -425,7 +424,7 @@ static void test_a_region_that_is_aligned_anyway_needs_no_room_for_it(void **sta
 static void test_find_knows_live_blocks_only(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 1000);
     weir_block *found = NULL;
     const uint64_t address = weir_block_address(block);
@@ -445,7 +444,7 @@ static void test_find_knows_live_blocks_only(void **state)
 static void test_the_limit_is_exact(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .limit = 3 * REGION + 1 });
+    struct world w = open_world((struct wish){.limit = 3 * REGION + 1});
     weir_block *blocks[3];
     for (int i = 0; i < 3; i++) {
         blocks[i] = get(&w, A, REGION);
@@ -459,7 +458,7 @@ static void test_the_limit_is_exact(void **state)
     assert_int_equal(figures(&w).peak_reserved_bytes, 3 * REGION);
     close_world(&w);
 
-    w = open_world((struct wish){ .limit = REGION - 1 });
+    w = open_world((struct wish){.limit = REGION - 1});
     refused(&w, A, 1);
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(w.sim, &stats));
@@ -470,7 +469,7 @@ static void test_the_limit_is_exact(void **state)
 static weir_oom_record reason(const struct world *w)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -493,7 +492,7 @@ static void fill_badly(struct world *w, unsigned regions)
 static void test_a_failure_is_explained_and_the_advice_helps(void **state)
 {
     (void)state;
-    const struct wish tight = { .limit = 2 * REGION + 100 };
+    const struct wish tight = {.limit = 2 * REGION + 100};
     struct world w = open_world(tight);
     assert_int_equal(reason(&w).failure, 0);
     fill_badly(&w, 2);
@@ -515,11 +514,11 @@ static void test_a_failure_is_explained_and_the_advice_helps(void **state)
 
     /* The same with the limit that the advice names; a byte less does not do. */
     const uint64_t more = promised(&record);
-    w = open_world((struct wish){ .limit = tight.limit + more });
+    w = open_world((struct wish){.limit = tight.limit + more});
     fill_badly(&w, 2);
     (void)get(&w, B, REGION - 512);
     close_world(&w);
-    w = open_world((struct wish){ .limit = tight.limit + more - 1 });
+    w = open_world((struct wish){.limit = tight.limit + more - 1});
     fill_badly(&w, 2);
     refused(&w, B, REGION - 512);
     close_world(&w);
@@ -533,9 +532,9 @@ static void test_o6_the_advice_is_as_of_the_failure(void **state)
     uint64_t more = 0;
     for (int turn = 0; turn < 3; turn++) { /* refused; with what the advice names; with a byte less */
         const uint64_t allowed = limit + more - (turn == 2);
-        struct world w = open_world((struct wish){ .limit = allowed, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+        struct world w = open_world((struct wish){.limit = allowed, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
         (void)get(&w, A, REGION);
-        weir_block *idle[2] = { get(&w, B, REGION), get(&w, B, REGION) };
+        weir_block *idle[2] = {get(&w, B, REGION), get(&w, B, REGION)};
         put(&w, idle[0], B);
         put(&w, idle[1], B);
         if (turn == 1) {
@@ -554,7 +553,7 @@ static void test_o6_the_advice_is_as_of_the_failure(void **state)
 static void test_a_device_that_refuses_is_named(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION});
     fill_badly(&w, 2);
     refused(&w, B, 2 * REGION);
     const weir_oom_record record = reason(&w);
@@ -576,12 +575,12 @@ struct helper {
 static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *record)
 {
     struct helper *helper = ctx;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_block *block = NULL;
     helper->calls++;
     assert_true(record->size > 0);
     /* No lock is held: everything may be called. */
-    ok(weir_pool_stats(pool, &stats));
+    ok(weir_pool_get_stats(pool, &stats));
     ok(weir_pool_check(pool, NULL));
     ok(weir_pool_trim(pool, UINT64_MAX, 0, NULL));
     ok(weir_pool_find(pool, weir_block_address(helper->victim), &block));
@@ -595,8 +594,8 @@ static bool free_the_victim(void *ctx, weir_pool *pool, const weir_oom_record *r
 static void test_the_callback_may_free_what_is_needed(void **state)
 {
     (void)state;
-    struct helper helper = { .give_up = false };
-    struct world w = open_world((struct wish){ .capacity = REGION, .callback = free_the_victim, .ctx = &helper });
+    struct helper helper = {.give_up = false};
+    struct world w = open_world((struct wish){.capacity = REGION, .callback = free_the_victim, .ctx = &helper});
     helper.w = &w;
     helper.victim = get(&w, A, REGION);
     weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_CALLBACK);
@@ -655,8 +654,8 @@ static bool wait_for_a_bystander(void *ctx, weir_pool *pool, const weir_oom_reco
 static void test_t5_the_callback_holds_no_lock(void **state)
 {
     (void)state;
-    struct bystander other = { .mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER };
-    struct world w = open_world((struct wish){ .capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other });
+    struct bystander other = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done_now = PTHREAD_COND_INITIALIZER};
+    struct world w = open_world((struct wish){.capacity = REGION, .callback = wait_for_a_bystander, .ctx = &other});
     other.stream = w.stream[B];
     (void)get(&w, A, 512);
     refused(&w, A, 2 * REGION);
@@ -673,7 +672,7 @@ static void test_t5_the_callback_holds_no_lock(void **state)
 static void test_the_front_cache_serves_its_own_stream_only(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get_by(&w, A, 1000, WEIR_RUNG_GROWN);
     const uint64_t address = weir_block_address(block);
     run_on(&w, block, A);
@@ -694,7 +693,7 @@ static void test_the_front_cache_serves_its_own_stream_only(void **state)
 static void test_the_front_cache_is_bounded(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[100];
     for (int i = 0; i < 100; i++) {
         blocks[i] = get(&w, A, 512);
@@ -702,11 +701,11 @@ static void test_the_front_cache_is_bounded(void **state)
     for (int i = 0; i < 100; i++) {
         put(&w, blocks[i], A);
     }
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_true(stats.cached_bytes > 0 && stats.cached_bytes <= stats.reserved_bytes / 32);
     close_world(&w);
 
-    w = open_world((struct wish){ .flags = WEIR_POOL_NO_FRONT_CACHE });
+    w = open_world((struct wish){.flags = WEIR_POOL_NO_FRONT_CACHE});
     put(&w, get(&w, A, 512), A);
     assert_int_equal(figures(&w).cached_bytes, 0);
     (void)get_by(&w, A, 512, WEIR_RUNG_LANE);
@@ -718,7 +717,7 @@ static void test_p3_a_full_front_cache_takes_no_more(void **state)
 {
     (void)state;
     enum { sizes = 40, blocks_each = 10 };
-    struct world w = open_world((struct wish){ .capacity = 4096 * REGION });
+    struct world w = open_world((struct wish){.capacity = 4096 * REGION});
     weir_block *blocks[sizes][blocks_each];
     (void)get(&w, A, 2048 * REGION); /* what is cached in all may be a share of what is reserved */
     for (unsigned i = 0; i < sizes * blocks_each; i++) {
@@ -750,7 +749,7 @@ static void get_two_large(struct world *w, weir_block *blocks[2])
 static void test_an_event_covers_large_frees_before_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     get_two_large(&w, blocks);
     put(&w, blocks[0], A);
@@ -766,7 +765,7 @@ static void test_an_event_covers_large_frees_before_it(void **state)
 static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     weir_tick mark = 0;
     bool reached = false;
@@ -786,7 +785,7 @@ static void test_an_event_of_the_pool_covers_large_frees_before_it(void **state)
 static void test_an_event_does_not_cover_large_frees_after_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[2];
     get_two_large(&w, blocks);
     tell_order(&w, A, B);
@@ -804,7 +803,7 @@ static void test_an_event_does_not_cover_large_frees_after_it(void **state)
 static void test_large_blocks_join_before_a_large_request(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
     weir_block *high = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -823,7 +822,7 @@ static void test_large_blocks_join_before_a_large_request(void **state)
 static void test_own_lane(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get_by(&w, A, REGION, WEIR_RUNG_GROWN);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -835,7 +834,7 @@ static void test_own_lane(void **state)
 static void test_open_lane(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -844,7 +843,7 @@ static void test_open_lane(void **state)
     (void)get_by(&w, B, REGION, WEIR_RUNG_OPEN);
     close_world(&w);
 
-    w = open_world((struct wish){ 0 });
+    w = open_world((struct wish){0});
     block = get(&w, A, REGION);
     weir_sim_block_free(w.sim, weir_block_address(block), NULL, "free");
     ok(weir_pool_free_idle(w.pool, block));
@@ -856,7 +855,7 @@ static void test_open_lane(void **state)
 static void test_ordered_through_a_third_stream(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -871,7 +870,7 @@ static void test_ordered_through_a_third_stream(void **state)
 static void test_an_older_event_teaches_only_what_was_before_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -885,7 +884,7 @@ static void test_an_older_event_teaches_only_what_was_before_it(void **state)
 static void test_an_event_teaches_nothing_that_came_after_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_event *early = new_event(w.sim);
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
@@ -904,7 +903,7 @@ static void test_an_event_teaches_nothing_that_came_after_it(void **state)
 static void test_polled(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -917,7 +916,7 @@ static void test_polled(void **state)
 static void test_flushed(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
     put(&w, small, A);
@@ -931,7 +930,7 @@ static void test_flushed(void **state)
 static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = UINT64_C(16) << 30 });
+    struct world w = open_world((struct wish){.capacity = UINT64_C(16) << 30});
     (void)get(&w, A, UINT64_C(4) << 30);
     weir_block *small = get(&w, A, 512);
     weir_block *larger = get(&w, A, 64 << 10);
@@ -947,7 +946,7 @@ static void test_growth_leaves_small_blocks_in_the_front_cache(void **state)
 static void test_gathered(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *low = get(&w, A, REGION / 2);
     weir_block *high = get(&w, A, REGION / 2);
     run_on(&w, low, A);
@@ -968,12 +967,12 @@ static void test_waited_or_grown_as_the_policy_says(void **state)
         weir_growth growth;
         weir_rung rung;
     } cases[] = {
-        { WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED },
-        { WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN },
-        { WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN }, /* less than half of the device is reserved */
+        {WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED},
+        {WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN},
+        {WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN}, /* less than half of the device is reserved */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct world w = open_world((struct wish){ .growth = cases[i].growth });
+        struct world w = open_world((struct wish){.growth = cases[i].growth});
         weir_block *block = get(&w, A, REGION);
         run_on(&w, block, A);
         put(&w, block, A);
@@ -982,7 +981,7 @@ static void test_waited_or_grown_as_the_policy_says(void **state)
         assert_int_equal(figures(&w).syncs, 0);
         close_world(&w);
     }
-    struct world w = open_world((struct wish){ .capacity = 3 * REGION });
+    struct world w = open_world((struct wish){.capacity = 3 * REGION});
     weir_block *block = get(&w, A, 2 * REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -993,14 +992,14 @@ static void test_waited_or_grown_as_the_policy_says(void **state)
 static void test_exchanged(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     put(&w, get(&w, A, REGION), A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
     assert_int_equal(figures(&w).region_frees, 1);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     close_world(&w);
 
-    w = open_world((struct wish){ .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    w = open_world((struct wish){.flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     put(&w, get(&w, A, REGION), A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_GROWN);
     assert_int_equal(figures(&w).region_frees, 0);
@@ -1010,7 +1009,7 @@ static void test_exchanged(void **state)
 static void test_flushed_all(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = REGION, .no_ordering = true });
+    struct world w = open_world((struct wish){.capacity = REGION, .no_ordering = true});
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
     put(&w, small, B);
@@ -1022,7 +1021,7 @@ static void test_flushed_all(void **state)
 static void test_synced(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = REGION });
+    struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
     run_on(&w, block, A);
@@ -1040,7 +1039,7 @@ static void test_synced(void **state)
 static void test_trim(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     uint64_t released = 0;
     weir_block *idle = get(&w, A, REGION);
     weir_block *busy_block = get(&w, B, REGION);
@@ -1069,7 +1068,7 @@ static void test_trim(void **state)
 static void test_trim_reaches_the_front_caches(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     uint64_t released = 0;
     put(&w, get(&w, A, 512), A);
     put(&w, get(&w, B, 512), B);
@@ -1083,7 +1082,7 @@ static void test_trim_reaches_the_front_caches(void **state)
 static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, B, REGION);
     weir_block *mine = get(&w, A, REGION);
     run_on(&w, block, B);
@@ -1109,7 +1108,7 @@ static void test_a_stream_in_the_place_of_a_retired_one_inherits_nothing(void **
 static void test_blocks_outlive_their_stream(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *one = get(&w, A, 5000);
     weir_block *two = get(&w, A, 5000);
     run_on(&w, one, A);
@@ -1130,7 +1129,7 @@ static void test_blocks_outlive_their_stream(void **state)
 static void test_an_ended_stream_is_not_asked(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *live = get(&w, A, 5000);
     weir_block *block = get(&w, A, 4 * REGION);
     assert_ptr_equal(weir_block_stream(block), w.stream[A]);
@@ -1142,7 +1141,7 @@ static void test_an_ended_stream_is_not_asked(void **state)
     fails(weir_stream_ended(NULL, w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_stream_ended(w.pool, NULL), WEIR_ERR_INVALID);
     (void)get_by(&w, B, 4 * REGION, WEIR_RUNG_OPEN);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
     put(&w, live, B);
     check(&w);
@@ -1165,7 +1164,7 @@ static int destroy_in_a_child(weir_pool *pool)
 static void test_a_held_pool_is_not_destroyed(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     fails(weir_pool_hold(NULL), WEIR_ERR_INVALID);
     fails(weir_pool_release(NULL), WEIR_ERR_INVALID);
     fails(weir_pool_release(w.pool), WEIR_ERR_INVALID);
@@ -1186,7 +1185,7 @@ static void test_a_held_pool_is_not_destroyed(void **state)
 static void test_a_device_under_a_pool_is_not_destroyed(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 5000);
     fails(weir_sim_destroy(w.sim), WEIR_ERR_BUSY);
     fails(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY);
@@ -1198,7 +1197,7 @@ static void test_a_device_under_a_pool_is_not_destroyed(void **state)
 static void test_the_null_stream_is_an_ordinary_stream(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_stream *none = NULL;
     weir_stream *again = NULL;
     weir_block *block = NULL;
@@ -1218,8 +1217,8 @@ static void test_the_null_stream_is_an_ordinary_stream(void **state)
 static void test_two_pools_on_one_device(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 4 * REGION });
-    weir_pool *second = pool_over(w.sim, &(struct wish){ .limit = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 4 * REGION});
+    weir_pool *second = pool_over(w.sim, &(struct wish){.limit = 2 * REGION});
     weir_stream *stream = NULL;
     weir_block *block = NULL;
     weir_block *more = NULL;
@@ -1240,8 +1239,8 @@ static void test_two_pools_on_one_device(void **state)
 static void test_trim_waits_on_its_own_device(void **state)
 {
     (void)state;
-    struct world one = open_world((struct wish){ 0 });
-    struct world two = open_world((struct wish){ 0 });
+    struct world one = open_world((struct wish){0});
+    struct world two = open_world((struct wish){0});
     weir_stream *stream_of_one = NULL;
     weir_stream *stream_of_two = NULL;
     weir_block *block = NULL;
@@ -1262,7 +1261,7 @@ static void test_trim_waits_on_its_own_device(void **state)
 static void test_a_forked_child_may_destroy(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 5000);
     run_on(&w, block, A);
     put(&w, get(&w, B, 512), B);
@@ -1281,7 +1280,7 @@ static void test_a_forked_child_may_destroy(void **state)
 static void test_a_single_threaded_pool_does_the_same(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_SINGLE_THREADED});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     use(&w, block, B);
@@ -1299,14 +1298,14 @@ static void test_a_single_threaded_pool_does_the_same(void **state)
 static void test_a_synchronous_device(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .no_ordering = true });
+    struct world w = open_world((struct wish){.no_ordering = true});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     use(&w, block, B);
     put(&w, block, A);
     (void)get_by(&w, C, REGION, WEIR_RUNG_OPEN);
     ok(weir_stream_retire(w.pool, w.stream[A]));
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);
     close_world(&w);
 }
@@ -1316,15 +1315,15 @@ static void test_a_synchronous_device(void **state)
 static void test_statistics(void **state)
 {
     (void)state;
-    struct world w = { .sim = device_of(&(struct wish){ 0 }) };
+    struct world w = {.sim = device_of(&(struct wish){0})};
     w.device = weir_sim_device(w.sim);
-    w.pool = pool_over(w.sim, &(struct wish){ 0 });
+    w.pool = pool_over(w.sim, &(struct wish){0});
     w.native[A] = new_stream(w.sim);
     ok(weir_pool_stream(w.pool, w.native[A], &w.stream[A]));
     weir_block *block = get(&w, A, 3 * REGION);
     put(&w, block, A);
     block = get(&w, A, 1000);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.allocs, 2);
     assert_int_equal(stats.frees, 1);
     assert_int_equal(stats.requested_bytes, 1000);
@@ -1385,7 +1384,7 @@ static bool see(void *ctx, const weir_walk_entry *entry)
 static void test_walk_shows_every_state(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *cached = get(&w, A, 512);
     weir_block *live = get(&w, A, 4096);
     weir_block *pending = get(&w, A, 8192);
@@ -1393,13 +1392,13 @@ static void test_walk_shows_every_state(void **state)
     use(&w, pending, B);
     put(&w, pending, C);
     put(&w, cached, A);
-    struct seen seen = { .stop_after = 0 };
+    struct seen seen = {.stop_after = 0};
     ok(weir_pool_walk(w.pool, see, &seen));
     assert_int_equal(seen.states[WEIR_WALK_FREE], 1);
     assert_int_equal(seen.states[WEIR_WALK_LIVE], 1);
     assert_int_equal(seen.states[WEIR_WALK_CACHED], 1);
     assert_int_equal(seen.states[WEIR_WALK_PENDING], 1);
-    seen = (struct seen){ .stop_after = 2 };
+    seen = (struct seen){.stop_after = 2};
     ok(weir_pool_walk(w.pool, see, &seen));
     assert_int_equal(seen.visits, 2);
     put(&w, live, A);
@@ -1427,8 +1426,8 @@ static bool keep(void *ctx, const char *text, size_t length)
 static void test_a_recording_pairs_allocs_with_frees(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
-    struct recording recording = { .length = 0 };
+    struct world w = open_world((struct wish){0});
+    struct recording recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = keep;
     config.sink_ctx = &recording;
@@ -1446,7 +1445,7 @@ static void test_a_recording_pairs_allocs_with_frees(void **state)
     uint64_t lost = 7;
     ok(weir_recorder_stop(recorder, &lost));
     assert_int_equal(lost, 0);
-    uint64_t live[16] = { 0 };
+    uint64_t live[16] = {0};
     unsigned allocs = 0;
     unsigned frees = 0;
     for (char *line = strtok(recording.text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -1476,7 +1475,7 @@ static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state
 {
     (void)state;
     for (int low_first = 0; low_first < 2; low_first++) {
-        struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+        struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *halves[2];
         halves[0] = get(&w, A, REGION / 2);
         halves[1] = get(&w, A, REGION / 2);
@@ -1494,7 +1493,7 @@ static void test_s1_a_merged_range_is_as_young_as_its_youngest_part(void **state
 static void test_s1_a_merge_keeps_the_later_tick(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST});
     weir_block *x = get(&w, A, REGION / 4);
     weir_block *y = get(&w, A, REGION / 4);
     (void)get(&w, A, REGION / 2);
@@ -1514,7 +1513,7 @@ static void test_s1_a_merge_keeps_the_later_tick(void **state)
 static void test_s1_neighbours_of_two_streams_stay_two(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
     weir_block *low = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
     weir_block *high = get_by(&w, A, 2 * REGION, WEIR_RUNG_LANE);
@@ -1532,9 +1531,9 @@ static void test_s1_neighbours_of_two_streams_stay_two(void **state)
 static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 {
     (void)state;
-    static const int others[] = { B, D };
+    static const int others[] = {B, D};
     for (int i = 0; i < 2; i++) {
-        struct world w = open_world((struct wish){ .capacity = REGION });
+        struct world w = open_world((struct wish){.capacity = REGION});
         weir_block *x = get(&w, A, REGION / 2);
         weir_block *y = get(&w, others[i], REGION / 2);
         for (int events = 0; events < 5; events++) { /* the ticks of B run ahead of the donors' */
@@ -1560,7 +1559,7 @@ static void test_s1_gathering_leaves_a_rest_as_of_now(void **state)
 static void test_s2_a_split_keeps_the_owner(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = REGION });
+    struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
     tell_order(&w, B, C);
     run_on(&w, block, A);
@@ -1577,9 +1576,9 @@ static void test_s2_a_split_keeps_the_owner(void **state)
 static void test_s4_the_freeing_stream_decides(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = { 512, REGION }; /* through the front cache, and past it */
+    static const uint64_t sizes[] = {512, REGION}; /* through the front cache, and past it */
     for (int i = 0; i < 2; i++) {
-        struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+        struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *block = get(&w, A, sizes[i]);
         run_on(&w, block, A);
         order(w.sim, w.native[A], w.native[B]);
@@ -1595,7 +1594,7 @@ static void test_s4_the_freeing_stream_decides(void **state)
 static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, B, REGION);
     run_on(&w, one, A);
@@ -1616,11 +1615,11 @@ static void test_s8_regions_go_back_only_after_the_host_saw_the_end(void **state
 static void test_s9_no_use_is_forgotten(void **state)
 {
     (void)state;
-    static const int orders[6][3] = { { B, C, D }, { B, D, C }, { C, B, D }, { C, D, B }, { D, B, C }, { D, C, B } };
+    static const int orders[6][3] = {{B, C, D}, {B, D, C}, {C, B, D}, {C, D, B}, {D, B, C}, {D, C, B}};
     for (int i = 0; i < 6 * 4 * 2; i++) {
         const int *uses = orders[i % 6];
         const int slow = i / 6 % 4; /* A: none of the users */
-        struct world w = open_world((struct wish){ .capacity = 2 * REGION, .growth = WEIR_GROWTH_GROW_FIRST });
+        struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_GROW_FIRST});
         weir_block *block = get(&w, A, REGION);
         for (int k = 0; k < 3; k++) {
             use(&w, block, uses[k]);
@@ -1648,7 +1647,7 @@ static void test_s9_no_use_is_forgotten(void **state)
 static void test_s9_the_owner_may_be_a_user(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, A);
     run_on(&w, block, A);
@@ -1663,7 +1662,7 @@ static void test_s9_the_owner_may_be_a_user(void **state)
 static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_block *block = get(&w, A, REGION);
     use(&w, block, B);
     order(w.sim, w.native[A], w.native[B]);
@@ -1689,7 +1688,7 @@ static void test_s9_work_after_the_end_of_a_use_needs_a_new_one(void **state)
 static void test_s9_a_tagged_block_has_uses_too(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     weir_tag tag = 0;
     weir_block *block = NULL;
     ok(weir_pool_tag(w.pool, "weights", &tag));
@@ -1707,7 +1706,7 @@ static void test_s9_a_tagged_block_has_uses_too(void **state)
 static void test_s10_polling_believes_only_a_yes(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
     run_on(&w, block, A);
     put(&w, block, A);
@@ -1732,7 +1731,7 @@ static void test_s10_polling_believes_only_a_yes(void **state)
 static void test_o1_pending_memory_is_searched_after_the_wait(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
     weir_block *two = get(&w, A, REGION);
     use(&w, one, B);
@@ -1756,9 +1755,9 @@ static void test_o1_what_the_last_poll_saw_is_searched(void **state)
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
     config.costs.call_ns[WEIR_CALL_EVENT_QUERY] = 10; /* the first polls come too early, the last does not */
-    struct world w = { .sim = new_sim(config) };
+    struct world w = {.sim = new_sim(config)};
     w.device = weir_sim_device(w.sim);
-    w.pool = pool_over(w.sim, &(struct wish){ .growth = WEIR_GROWTH_GROW_FIRST });
+    w.pool = pool_over(w.sim, &(struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
     for (int i = 0; i < streams; i++) {
         w.native[i] = new_stream(w.sim);
         ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
@@ -1780,7 +1779,7 @@ static void test_o1_what_the_last_poll_saw_is_searched(void **state)
 static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = get(&w, i, i == 3 ? 512 : REGION);
@@ -1799,7 +1798,7 @@ static void test_o5_idle_memory_elsewhere_is_no_reason_to_fail(void **state)
 static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 4 * REGION });
+    struct world w = open_world((struct wish){.capacity = 4 * REGION});
     weir_block *most = get(&w, A, 3 * REGION);
     weir_block *rest = get(&w, B, REGION);
     use(&w, rest, C);
@@ -1830,7 +1829,7 @@ static void test_a_broken_stream_hides_nothing_of_the_others(void **state)
 static void test_p1_exact_sizes_only(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 64 * REGION });
+    struct world w = open_world((struct wish){.capacity = 64 * REGION});
     for (uint64_t granules = 1; granules <= 80; granules++) {
         weir_block *small = get(&w, A, granules * 512);
         put(&w, small, A);
@@ -1848,7 +1847,7 @@ static void test_p1_exact_sizes_only(void **state)
 static void test_p1_a_block_serves_the_bin_below_it(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 256 * REGION });
+    struct world w = open_world((struct wish){.capacity = 256 * REGION});
     put(&w, get(&w, A, 128 * REGION), A);
     (void)get(&w, A, 512); /* the rest stays in A's lane, so that later requests flush no front cache */
     for (uint64_t granules = 65; granules < 128; granules += 2) {
@@ -1867,7 +1866,7 @@ static void test_p1_a_block_serves_the_bin_below_it(void **state)
 static void test_p2_nothing_merges_across_regions(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
+    struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *low = get(&w, A, REGION);
     weir_block *high = get(&w, A, REGION);
     assert_int_equal(weir_block_address(low) + REGION, weir_block_address(high));

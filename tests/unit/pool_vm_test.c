@@ -83,11 +83,11 @@ static void check(const struct world *w)
     is_clean(w->sim);
 }
 
-static weir_stats figures(const struct world *w)
+static weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     check(w);
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     assert_int_equal(stats.reserved_bytes, held(w));
     return stats;
 }
@@ -128,9 +128,9 @@ static weir_block *get(struct world *w, int stream, uint64_t size)
 
 static weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
-    const weir_stats before = figures(w);
+    const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
-    const weir_stats after = figures(w);
+    const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {
             print_error("served by \"%s\" instead of \"%s\"\n", weir_rung_name((weir_rung)i), weir_rung_name(rung));
@@ -147,7 +147,7 @@ static weir_oom_record refused(struct world *w, int stream, uint64_t size)
     fails(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_ERR_NO_MEMORY);
     assert_null(block);
     check(w);
-    ok(weir_pool_oom(w->pool, &record));
+    ok(weir_pool_get_oom(w->pool, &record));
     return record;
 }
 
@@ -239,19 +239,19 @@ static bool note_entry(void *ctx, const weir_walk_entry *entry)
 static void test_memory_is_mapped_where_it_is_missing(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *first = get_by(&w, A, 1000, WEIR_RUNG_MAPPED);
     assert_int_equal(held(&w), PAGE);
     weir_block *second = get_by(&w, A, PAGE, WEIR_RUNG_MAPPED); /* goes on where the first page ends */
     assert_int_equal(held(&w), 2 * PAGE);
     assert_int_equal(weir_block_address(second), weir_block_address(first) + 1024);
     (void)get_by(&w, A, PAGE - 1024, WEIR_RUNG_LANE);
-    struct seen seen = { .at = 0 };
+    struct seen seen = {.at = 0};
     ok(weir_pool_walk(w.pool, note_entry, &seen));
     assert_int_equal(seen.bytes[WEIR_WALK_LIVE], 2 * PAGE);
     assert_int_equal(seen.bytes[WEIR_WALK_FREE], 0);
     assert_true(seen.bytes[WEIR_WALK_UNMAPPED] >= 62 * PAGE);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_creates, 2);
     assert_int_equal(stats.vm_maps, 2);
     assert_int_equal(stats.vm_unmaps + stats.vm_destroys + stats.vm_moved_bytes + stats.region_allocs, 0);
@@ -263,7 +263,7 @@ static void test_memory_is_mapped_where_it_is_missing(void **state)
 static void test_large_alignments(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     (void)get(&w, A, 1000);
     for (uint64_t align = 4 * KIB; align <= 16 * PAGE; align *= 4) {
         const uint64_t before = held(&w);
@@ -279,12 +279,12 @@ static void test_large_alignments(void **state)
 static void test_idle_granules_move_when_the_device_is_full(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 12 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 12 * PAGE});
     weir_block *blocks[12];
     checkerboard(&w, A, blocks, 12);
     sync_stream(w.sim, w.native[A]);
     (void)get_by(&w, A, 6 * PAGE, WEIR_RUNG_REMAPPED);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.reserved_bytes, 12 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     assert_int_equal(stats.vm_creates, 12);
@@ -299,7 +299,7 @@ static void test_idle_granules_move_when_the_device_is_full(void **state)
 static void test_idle_granules_move_under_a_limit(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .limit = 10 * PAGE + 1000 });
+    struct world w = open_world((struct wish){.limit = 10 * PAGE + 1000});
     weir_block *blocks[10];
     checkerboard(&w, A, blocks, 10);
     (void)refused(&w, A, 6 * PAGE);
@@ -314,9 +314,9 @@ static void test_idle_granules_move_under_a_limit(void **state)
 
 /* Live blocks of 30 MiB, then as much again in another cut: the second time round idle granules are used, although the
  * device has plenty. */
-static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_stats *stats)
+static void rounds_of_two_cuts(uint32_t flags, uint64_t *peak, weir_pool_stats *stats)
 {
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB, .flags = flags });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = flags});
     weir_block *blocks[60];
     for (int round = 0; round < 6; round++) {
         const uint64_t size = round % 2 == 0 ? 3 * MIB : 7 * MIB;
@@ -344,7 +344,7 @@ static void test_little_more_is_taken_than_was_ever_live(void **state)
 {
     (void)state;
     uint64_t peak = 0;
-    weir_stats stats;
+    weir_pool_stats stats;
     rounds_of_two_cuts(0, &peak, &stats);
     assert_true(stats.peak_reserved_bytes <= peak + peak / 20 + 8 * MIB);
 }
@@ -352,7 +352,7 @@ static void test_little_more_is_taken_than_was_ever_live(void **state)
 /* 40 granules of 128 KiB, every second one idle, and a request that needs them all. */
 static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 {
-    struct world w = open_world((struct wish){ .capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes });
+    struct world w = open_world((struct wish){.capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes});
     weir_block *blocks[40];
     for (int i = 0; i < 40; i++) {
         blocks[i] = get(&w, A, PAGE);
@@ -369,7 +369,7 @@ static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
 static void test_how_much_may_lie_idle_is_configured(void **state)
 {
     (void)state;
-    assert_int_equal(reserved_with(0, 0), 64);       /* 6 MiB more than lives: nothing moves */
+    assert_int_equal(reserved_with(0, 0), 64);         /* 6 MiB more than lives: nothing moves */
     assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24, and three granules at least */
     assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
     assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);
@@ -378,8 +378,8 @@ static void test_how_much_may_lie_idle_is_configured(void **state)
 static void test_idle_memory_stays_when_it_is_kept(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB, .flags = WEIR_POOL_KEEP_IDLE_REGIONS });
-    struct world mover = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
+    struct world mover = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *blocks[2][40];
     for (int i = 0; i < 40; i++) {
         blocks[0][i] = get(&w, A, 2 * MIB);
@@ -405,7 +405,7 @@ static void test_nothing_is_taken_away_under_a_kernel(void **state)
 {
     (void)state;
     for (int asking = A; asking <= B; asking++) {
-        struct world w = open_world((struct wish){ .capacity = 8 * PAGE });
+        struct world w = open_world((struct wish){.capacity = 8 * PAGE});
         weir_block *blocks[8];
         checkerboard(&w, A, blocks, 8);
         const uint64_t before = weir_sim_now(w.sim);
@@ -421,7 +421,7 @@ static void test_nothing_is_taken_away_under_a_kernel(void **state)
 static void test_a_running_kernel_makes_nobody_wait(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .capacity = GIB });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *block = get(&w, A, 100 * MIB);
     weir_block *pin = get(&w, A, MIB);
     run_on(&w, block, A);
@@ -437,7 +437,7 @@ static void test_a_running_kernel_makes_nobody_wait(void **state)
 static void test_uses_keep_granules(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 4 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 4 * PAGE});
     weir_block *block = get(&w, A, 3 * PAGE);
     run_on(&w, block, A);
     ok(weir_pool_use(w.pool, block, w.stream[B]));
@@ -460,7 +460,7 @@ static void test_uses_keep_granules(void **state)
 static void test_trim_takes_granules_anywhere(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *blocks[16];
     uint64_t released = 77;
     checkerboard(&w, A, blocks, 16);
@@ -488,7 +488,7 @@ static void test_trim_takes_granules_anywhere(void **state)
 static void test_trim_keeps_granules_in_use(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *low = get(&w, A, PAGE / 2);
     weir_block *high = get(&w, A, 2 * PAGE);
     put(&w, high, A);
@@ -508,7 +508,7 @@ static void test_trim_keeps_granules_in_use(void **state)
 static void test_large_blocks_do_not_wait(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .page = 2 * MIB, .front = true });
+    struct world w = open_world((struct wish){.page = 2 * MIB, .front = true});
     weir_block *large[4];
     for (int i = 0; i < 4; i++) {
         large[i] = get(&w, A, 300 * KIB);
@@ -527,7 +527,7 @@ static void test_large_blocks_do_not_wait(void **state)
 
 static struct world open_large_world(uint64_t capacity)
 {
-    return open_world((struct wish){ .capacity = capacity, .handle = 64 * PAGE });
+    return open_world((struct wish){.capacity = capacity, .handle = 64 * PAGE});
 }
 
 static void test_a_large_request_takes_one_handle(void **state)
@@ -538,7 +538,7 @@ static void test_a_large_request_takes_one_handle(void **state)
     assert_int_equal(figures(&w).vm_creates, 1);
     (void)get(&w, A, 10 * PAGE + 1000); /* its last granule is shared */
     (void)get(&w, A, PAGE / 2);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_creates, 3);
     assert_int_equal(stats.vm_maps, 3);
     assert_int_equal(stats.reserved_bytes, 31 * PAGE);
@@ -579,9 +579,9 @@ static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
     for (int i = 0; i < 12; i++) {
         put(&w, single[i], A);
     }
-    const weir_stats before = figures(&w);
+    const weir_pool_stats before = figures(&w);
     (void)get(&w, A, 2 * PAGE);
-    const weir_stats after = figures(&w);
+    const weir_pool_stats after = figures(&w);
     assert_int_equal(after.events_recorded, before.events_recorded);
     assert_int_equal(after.vm_creates, before.vm_creates);
     close_world(&w);
@@ -592,12 +592,12 @@ static void test_memory_beside_a_large_handle_is_found_at_once(void **state)
 static void test_a_large_handle_that_moves_on_is_broken_up(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .limit = 33 * PAGE, .handle = 16 * PAGE });
+    struct world w = open_world((struct wish){.limit = 33 * PAGE, .handle = 16 * PAGE});
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
     put(&w, low, A);
     weir_block *high = get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
     assert_int_equal(stats.vm_moved_bytes, 0);
     assert_int_equal(stats.reserved_bytes, 29 * PAGE);
@@ -626,7 +626,7 @@ static void test_a_large_handle_is_split_when_it_must_be(void **state)
 static void test_a_large_handle_in_the_way_is_broken_up(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .limit = 10 * PAGE, .handle = 64 * PAGE });
+    struct world w = open_world((struct wish){.limit = 10 * PAGE, .handle = 64 * PAGE});
     weir_block *high = get(&w, A, PAGE / 2);
     weir_block *low = get(&w, A, PAGE / 2);
     const uint64_t start = weir_block_address(low);
@@ -646,12 +646,12 @@ static void test_a_large_handle_in_the_way_is_broken_up(void **state)
 static void test_a_large_handle_moves_as_a_whole(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .limit = 32 * PAGE, .handle = 64 * PAGE });
+    struct world w = open_world((struct wish){.limit = 32 * PAGE, .handle = 64 * PAGE});
     weir_block *low = get(&w, A, 16 * PAGE);
     (void)get(&w, A, PAGE);
     put(&w, low, A);
     (void)get_by(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.vm_unmaps, 1);
     assert_int_equal(stats.vm_destroys, 0);
     assert_int_equal(stats.vm_moved_bytes, 16 * PAGE);
@@ -693,7 +693,8 @@ static void test_trim_gives_back_whole_handles(void **state)
 static void test_a_split_that_fails_loses_nothing(void **state)
 {
     (void)state;
-    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_CREATE, WEIR_CALL_VM_MAP };
+    static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_CREATE,
+                                             WEIR_CALL_VM_MAP};
     for (size_t c = 0; c < 4; c++) {
         struct world w = open_large_world(24 * PAGE);
         weir_block *block = get(&w, A, 24 * PAGE);
@@ -794,11 +795,11 @@ static void test_a_further_range_is_reserved(void **state)
 {
     (void)state;
     most_reserved = 8 * PAGE;
-    struct world w = open_world((struct wish){ .wrap = reserves_little });
+    struct world w = open_world((struct wish){.wrap = reserves_little});
     for (int i = 0; i < 8; i++) {
         (void)get(&w, A, 5 * PAGE); /* one in each range */
     }
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.regions, 8);
     assert_int_equal(stats.reserved_bytes, 40 * PAGE);
     for (int i = 0; i < 8; i++) {
@@ -815,7 +816,7 @@ static void test_no_addresses_is_out_of_memory(void **state)
 {
     (void)state;
     most_reserved = 2 * PAGE;
-    struct world w = open_world((struct wish){ .wrap = reserves_little });
+    struct world w = open_world((struct wish){.wrap = reserves_little});
     const weir_oom_record record = refused(&w, A, 3 * PAGE);
     assert_int_equal(record.device_status, WEIR_ERR_NO_MEMORY);
     (void)get(&w, A, 2 * PAGE);
@@ -826,7 +827,7 @@ static void test_no_addresses_is_out_of_memory(void **state)
 static void test_absurd_requests(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = NULL;
     fails(weir_pool_alloc(w.pool, w.stream[A], (UINT64_C(1) << 47) - 1, 0, &block), WEIR_ERR_NO_MEMORY);
     fails(weir_pool_alloc(w.pool, w.stream[A], 1, UINT64_C(1) << 46, &block), WEIR_ERR_NO_MEMORY);
@@ -840,7 +841,7 @@ static void test_absurd_requests(void **state)
 static void test_the_record_speaks_of_granules(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 8 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 8 * PAGE});
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
     for (size_t i = 1; i < 8; i += 2) {
@@ -865,7 +866,7 @@ static void test_the_record_speaks_of_granules(void **state)
 static void test_the_record_names_the_limit(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .limit = 4 * PAGE });
+    struct world w = open_world((struct wish){.limit = 4 * PAGE});
     (void)get(&w, A, PAGE);
     const weir_oom_record record = refused(&w, A, 4 * PAGE);
     assert_non_null(strstr(record.text, "the pool's limit of 512.00 KiB"));
@@ -881,15 +882,15 @@ static void test_the_record_names_the_limit(void **state)
 static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
 {
     (void)state;
-    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_MAP };
+    static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_MAP};
     for (size_t c = 0; c < 2; c++) {
         for (uint64_t k = 1; k <= 6; k++) {
-            struct world w = open_world((struct wish){ .limit = 14 * PAGE });
+            struct world w = open_world((struct wish){.limit = 14 * PAGE});
             weir_block *blocks[14];
             checkerboard(&w, A, blocks, 14);
             sync_stream(w.sim, w.native[A]);
             ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL)); /* sees that it is idle */
-            const weir_stats before = figures(&w);
+            const weir_pool_stats before = figures(&w);
             weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
             fault.call = calls[c];
             fault.nth = k;
@@ -898,7 +899,7 @@ static void test_a_move_that_fails_leaves_everything_as_it_was(void **state)
             /* The ladder tries again: a failure that passes costs nothing but time. */
             weir_block *block = get(&w, A, 7 * PAGE);
             assert_true(weir_block_size(block) == 7 * PAGE);
-            const weir_stats after = figures(&w);
+            const weir_pool_stats after = figures(&w);
             assert_int_equal(after.device_failures, before.device_failures + 1);
             assert_int_equal(after.reserved_bytes, before.reserved_bytes);
             assert_int_equal(after.free_bytes, 0);
@@ -915,12 +916,12 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
     (void)state;
     enum { missing = 7, more_attempts = 40 };
     for (uint64_t creates = 0; creates < missing; creates += 2) {
-        struct world w = open_world((struct wish){ .limit = (14 + creates) * PAGE });
+        struct world w = open_world((struct wish){.limit = (14 + creates) * PAGE});
         weir_block *blocks[14];
         checkerboard(&w, A, blocks, 14);
         sync_stream(w.sim, w.native[A]);
         ok(weir_pool_trim(w.pool, 14 * PAGE, 0, NULL));
-        const weir_stats before = figures(&w);
+        const weir_pool_stats before = figures(&w);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = WEIR_CALL_VM_MAP;
         fault.nth = 1;
@@ -934,7 +935,7 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
         weir_block *block = NULL;
         fails(weir_pool_alloc(w.pool, w.stream[A], 7 * PAGE, 0, &block), WEIR_ERR_DEVICE);
         weir_sim_fault_clear(w.sim);
-        const weir_stats after = figures(&w);
+        const weir_pool_stats after = figures(&w);
         assert_int_equal(after.reserved_bytes, before.reserved_bytes);
         assert_int_equal(after.free_bytes, before.free_bytes);
         assert_int_equal(after.vm_creates - before.vm_creates, after.vm_destroys - before.vm_destroys);
@@ -950,7 +951,7 @@ static void test_a_move_that_fails_for_good_is_taken_back(void **state)
 static void test_a_device_that_never_unmaps(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 8 * PAGE });
+    struct world w = open_world((struct wish){.capacity = 8 * PAGE});
     weir_block *blocks[8];
     checkerboard(&w, A, blocks, 8);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
@@ -976,7 +977,7 @@ static void test_a_device_that_never_unmaps(void **state)
 static void test_a_spare_handle_is_used_first(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, 3 * PAGE);
     put(&w, block, A);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
@@ -986,7 +987,7 @@ static void test_a_spare_handle_is_used_first(void **state)
     uint64_t released = 0;
     fails(weir_pool_trim(w.pool, 0, 0, &released), WEIR_ERR_DEVICE);
     assert_int_equal(released, PAGE);
-    weir_stats stats = figures(&w);
+    weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.reserved_bytes, 2 * PAGE);
     assert_int_equal(stats.free_bytes, 0);
     (void)get(&w, A, 3 * PAGE);
@@ -995,7 +996,7 @@ static void test_a_spare_handle_is_used_first(void **state)
     assert_int_equal(stats.vm_creates, 4);
     /* And again, but now the next trim gets rid of it. */
     close_world(&w);
-    w = open_world((struct wish){ 0 });
+    w = open_world((struct wish){0});
     block = get(&w, A, 2 * PAGE);
     put(&w, block, A);
     fault.nth = 1;
@@ -1011,9 +1012,9 @@ static void test_a_spare_handle_is_used_first(void **state)
 static void test_destroy_tries_twice(void **state)
 {
     (void)state;
-    static const weir_device_call calls[] = { WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_RELEASE };
+    static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_RELEASE};
     for (size_t c = 0; c < 3; c++) {
-        struct world w = open_world((struct wish){ 0 });
+        struct world w = open_world((struct wish){0});
         put(&w, get(&w, A, 3 * PAGE), A);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = calls[c];
@@ -1023,7 +1024,7 @@ static void test_destroy_tries_twice(void **state)
         assert_int_equal(held(&w), 0);
         assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
     }
-    struct world w = open_world((struct wish){ 0 });
+    struct world w = open_world((struct wish){0});
     (void)get(&w, A, 3 * PAGE);
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     fault.call = WEIR_CALL_VM_DESTROY;
@@ -1071,8 +1072,8 @@ static void churn_with_contents(const weir_strategy_ops *strategy, uint64_t seed
 {
     enum { most = 24 };
     const uint64_t page = 16 * KIB;
-    struct world w = open_world(
-        (struct wish){ .page = page, .capacity = 40 * page, .mode = WEIR_SIM_BACKED, .strategy = strategy });
+    struct world w =
+        open_world((struct wish){.page = page, .capacity = 40 * page, .mode = WEIR_SIM_BACKED, .strategy = strategy});
     weir_block *blocks[most];
     uint8_t values[most];
     size_t count = 0;
@@ -1118,7 +1119,7 @@ static void test_live_blocks_keep_their_contents(void **state)
 static void test_slots_are_given_up(void **state)
 {
     (void)state;
-    struct world w = open_world((struct wish){ .capacity = 8 * PAGE, .strategy = weir_size_class_strategy() });
+    struct world w = open_world((struct wish){.capacity = 8 * PAGE, .strategy = weir_size_class_strategy()});
     weir_block *blocks[256];
     for (int i = 0; i < 256; i++) {
         blocks[i] = get(&w, A, 4 * KIB);
@@ -1144,8 +1145,8 @@ static void test_slots_are_given_up(void **state)
 static struct world slots_below_a_kernel(weir_block **slot)
 {
     const uint64_t page = 64 * KIB;
-    struct world w = open_world(
-        (struct wish){ .page = page, .capacity = 96 * page, .limit = 69 * page, .handle = 1, .strategy = weir_size_class_strategy() });
+    struct world w = open_world((struct wish){
+        .page = page, .capacity = 96 * page, .limit = 69 * page, .handle = 1, .strategy = weir_size_class_strategy()});
     weir_block *low = get(&w, A, 16 * page);
     weir_block *high = get(&w, A, 24 * page);
     assert_int_equal(weir_block_address(high), weir_block_address(low) + 16 * page);

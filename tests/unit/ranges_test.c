@@ -11,13 +11,13 @@
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
 
-static const weir_tick all_done[] = { WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX };
+static const weir_tick all_done[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
 
 /* Two lanes; 1 MiB of kind 0 at 1 MiB, and as much of kind 1 at 4 MiB, both in lane 1. */
 static void fill(weir_ranges *ranges)
 {
     void *region;
-    *ranges = (weir_ranges){ { 0 } };
+    *ranges = (weir_ranges){{0}};
     for (weir_lane lane = 0; lane < 3; lane++) {
         assert_int_equal(weir_ranges_lane_add(ranges, lane), WEIR_OK);
     }
@@ -39,7 +39,7 @@ static weir_record *found(weir_ranges *ranges, unsigned kind, uint64_t size)
 
 static weir_range taken(weir_ranges *ranges, unsigned kind, uint64_t size, uint64_t align, weir_ranges_end end)
 {
-    weir_range range = { 0 };
+    weir_range range = {0};
     weir_record *from = weir_ranges_find(ranges, kind, 1, WEIR_TICK_MAX, size, align, 0);
     assert_int_equal(weir_ranges_take(ranges, from, size, align, end, &range), WEIR_OK);
     return range;
@@ -81,7 +81,7 @@ static void test_a_gathered_run_serves_the_next_request(void **state)
     const weir_range block = taken(&ranges, 0, 512 * KIB, 1, WEIR_RANGES_LOW);
     weir_ranges_free(&ranges, block.token, 2, 7);
     assert_null(found(&ranges, 0, MIB));
-    const weir_tick limits[] = { WEIR_TICK_MAX, WEIR_TICK_MAX, 6 };
+    const weir_tick limits[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, 6};
     assert_false(weir_ranges_gather(&ranges, 0, 1, 3, limits, 3, MIB, 1, false));
     assert_true(weir_ranges_gather(&ranges, 0, 1, 3, all_done, 3, MIB, 1, false));
     const weir_record *whole = found(&ranges, 0, MIB);
@@ -109,7 +109,7 @@ static void test_next_visits_every_range_once(void **state)
     weir_ranges ranges;
     fill(&ranges);
     (void)taken(&ranges, 0, 4 * KIB, 1, WEIR_RANGES_LOW);
-    const uint64_t addresses[] = { MIB, MIB + 4 * KIB, 4 * MIB };
+    const uint64_t addresses[] = {MIB, MIB + 4 * KIB, 4 * MIB};
     const weir_record *range = NULL;
     for (size_t i = 0; i < 3; i++) {
         range = weir_ranges_next(&ranges, range);
@@ -117,7 +117,7 @@ static void test_next_visits_every_range_once(void **state)
         assert_int_equal(weir_ranges_serves(range, 1, 0, 512, 1), i != 0); /* the first is taken */
     }
     assert_null(weir_ranges_next(&ranges, range));
-    weir_ranges none = { { 0 } };
+    weir_ranges none = {{0}};
     assert_null(weir_ranges_next(&none, NULL));
     empty(&ranges);
 }

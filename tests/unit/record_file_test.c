@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/weir_record_XXXXXX";
-static char path[sizeof folder + 32];
+static char path[sizeof(folder) + 32];
 
 static int make_folder(void **state)
 {
@@ -37,7 +37,7 @@ static int make_folder(void **state)
     if (mkdtemp(folder) == NULL) {
         return -1;
     }
-    (void)snprintf(path, sizeof path, "%s/run.wtr", folder);
+    (void)snprintf(path, sizeof(path), "%s/run.wtr", folder);
     return 0;
 }
 
@@ -73,7 +73,7 @@ static size_t count_lines(const char *text, char kind)
 
 static void note(weir_recorder *recorder, weir_trace_kind kind, uint64_t id)
 {
-    weir_recorder_note(recorder, &(weir_trace_event){ .kind = kind, .id = id, .size = 8, .stream = 0 });
+    weir_recorder_note(recorder, &(weir_trace_event){.kind = kind, .id = id, .size = 8, .stream = 0});
 }
 
 /* --- nothing is lost --- */
@@ -119,7 +119,7 @@ static void test_more_events_than_rings_hold(void **state)
 static void test_it_is_written_meanwhile(void **state)
 {
     weir_recorder *recorder = NULL;
-    const struct timespec moment = { .tv_nsec = 5000000 };
+    const struct timespec moment = {.tv_nsec = 5000000};
     size_t seen = 0;
     (void)state;
     assert_int_equal(weir_recorder_create_file(path, NULL, &recorder), WEIR_OK);
@@ -158,9 +158,9 @@ static void test_an_old_file_is_replaced(void **state)
 static void test_no_such_folder(void **state)
 {
     weir_recorder *recorder = NULL;
-    char nowhere[sizeof path + 16];
+    char nowhere[sizeof(path) + 16];
     (void)state;
-    (void)snprintf(nowhere, sizeof nowhere, "%s/no/run.wtr", folder);
+    (void)snprintf(nowhere, sizeof(nowhere), "%s/no/run.wtr", folder);
     errno = 0;
     assert_int_equal(weir_recorder_create_file(nowhere, NULL, &recorder), WEIR_ERR_DEVICE);
     assert_int_equal(errno, ENOENT);
@@ -212,7 +212,7 @@ static void meet_signal(int number)
  * thread writes, and when a ring is full this thread does. */
 static void test_disk_that_fills_up(void **state)
 {
-    const struct rlimit little = { .rlim_cur = 100001, .rlim_max = RLIM_INFINITY };
+    const struct rlimit little = {.rlim_cur = 100001, .rlim_max = RLIM_INFINITY};
     struct rlimit before;
     weir_recorder *recorder = NULL;
     uint64_t lost = 0;
@@ -259,7 +259,7 @@ static bool fails_to_record(void)
  * pending afterwards. */
 static void test_a_file_that_cannot_grow(void **state)
 {
-    const struct rlimit none = { 0, 0 };
+    const struct rlimit none = {0, 0};
     int status = 0;
     (void)state;
     const pid_t child = fork();
@@ -288,9 +288,9 @@ static void test_a_file_that_cannot_grow(void **state)
 static void test_a_pipe_without_a_reader(void **state)
 {
     weir_recorder *recorder = NULL;
-    char pipe_path[sizeof path + 8];
+    char pipe_path[sizeof(path) + 8];
     (void)state;
-    (void)snprintf(pipe_path, sizeof pipe_path, "%s.pipe", path);
+    (void)snprintf(pipe_path, sizeof(pipe_path), "%s.pipe", path);
     (void)signal(SIGPIPE, meet_signal);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
     const int reader = open(pipe_path, O_RDONLY | O_NONBLOCK);
@@ -349,9 +349,9 @@ static void count_and_end(weir_recorder *recorder, const char *name, size_t allo
 
 static void test_asked_for_by_the_environment(void **state)
 {
-    char second_path[sizeof path + 4];
+    char second_path[sizeof(path) + 4];
     (void)state;
-    (void)snprintf(second_path, sizeof second_path, "%s.2", path);
+    (void)snprintf(second_path, sizeof(second_path), "%s.2", path);
     (void)unsetenv("WEIR_RECORD");
     assert_null(weir__recorder_from_environment("heap"));
     assert_int_equal(setenv("WEIR_RECORD", "", 1), 0);

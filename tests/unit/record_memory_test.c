@@ -73,7 +73,7 @@ typedef struct lines {
 static bool keep_lines(void *ctx, const char *text, size_t length)
 {
     lines *kept = ctx;
-    if (length >= sizeof kept->text - kept->length) {
+    if (length >= sizeof(kept->text) - kept->length) {
         return false;
     }
     memcpy(kept->text + kept->length, text, length);
@@ -87,8 +87,7 @@ enum { names = 200 };
 static void note(weir_recorder *recorder, weir_trace_kind kind, char mode, uint64_t old_id, uint64_t id)
 {
     const weir_trace_event event = {
-        .kind = kind, .mode = mode, .old_id = old_id, .id = id, .size = 8, .stream = (uint32_t)(id % 7)
-    };
+        .kind = kind, .mode = mode, .old_id = old_id, .id = id, .size = 8, .stream = (uint32_t)(id % 7)};
     weir_recorder_note(recorder, &event);
 }
 
@@ -110,14 +109,14 @@ static void feed(weir_recorder *recorder)
 static void check_lives(const lines *kept)
 {
     static bool live[4 * names];
-    memset(live, 0, sizeof live);
+    memset(live, 0, sizeof(live));
     const char *line = kept->text;
     while (*line != '\0') {
         unsigned first = 0;
         unsigned second = 0;
         char copy[96];
         const size_t length = (size_t)(strchr(line, '\n') - line);
-        (void)snprintf(copy, sizeof copy, "%.*s", (int)length, line);
+        (void)snprintf(copy, sizeof(copy), "%.*s", (int)length, line);
         if (sscanf(copy, "a %*u %u", &first) == 1) {
             assert_true(first < 4 * names && !live[first]);
             live[first] = true;
@@ -209,7 +208,8 @@ static void test_blocks_of_before_are_lost_and_counted(void **state)
         if (recorder != NULL) {
             assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
             if (priors_in(&kept) + lost != blocks) {
-                fail_msg("of %d live blocks %u are listed and %u lost", blocks, (unsigned)priors_in(&kept), (unsigned)lost);
+                fail_msg("of %d live blocks %u are listed and %u lost", blocks, (unsigned)priors_in(&kept),
+                         (unsigned)lost);
             }
             losses += lost != 0;
         }

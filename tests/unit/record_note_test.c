@@ -57,7 +57,7 @@ static void assert_events(const output *out, const char *expected)
         const char *const end = strchr(line, '\n') + 1;
         const char *const from = *line == 'p' ? line + 1 : line + 2 + strspn(line + 2, "0123456789");
         if (*line != '#') {
-            assert_true(length + (size_t)(end - from) + 2 < sizeof body);
+            assert_true(length + (size_t)(end - from) + 2 < sizeof(body));
             body[length++] = *line;
             memcpy(body + length, from, (size_t)(end - from));
             length += (size_t)(end - from);
@@ -78,7 +78,7 @@ static void stop_and_expect(weir_recorder *recorder, output *out, uint64_t lost,
 
 /* --- shorthand for events --- */
 
-#define NOTE(recorder, ...) weir_recorder_note(recorder, &(weir_trace_event){ __VA_ARGS__ })
+#define NOTE(recorder, ...) weir_recorder_note(recorder, &(weir_trace_event){__VA_ARGS__})
 
 static void note_alloc(weir_recorder *recorder, uint64_t id, uint64_t size)
 {
@@ -99,7 +99,7 @@ static void note_realloc(weir_recorder *recorder, char half, uint64_t old_id, ui
 
 static void test_header(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
@@ -109,7 +109,7 @@ static void test_header(void **state)
 
 static void test_every_kind(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x1000, .size = 64, .stream = 7, .address = 0x1000, .device = 1);
@@ -147,7 +147,7 @@ static void test_every_kind(void **state)
 /* An event without a line, or with an incomplete one, is left out and does not count as lost. */
 static void test_what_is_ignored(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     NOTE(recorder, .kind = WEIR_TRACE_MARK, .mode = 'I', .name = "here");
@@ -156,13 +156,13 @@ static void test_what_is_ignored(void **state)
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 1, .size = 1, .stream = WEIR_TRACE_NONE);
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 1, .size = 1, .device = 4096);
     weir_recorder_note(recorder, NULL);
-    weir_recorder_note(NULL, &(weir_trace_event){ .kind = WEIR_TRACE_TRIM });
+    weir_recorder_note(NULL, &(weir_trace_event){.kind = WEIR_TRACE_TRIM});
     stop_and_expect(recorder, &out, 0, "");
 }
 
 static void test_names_come_again(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0x10, 1);
@@ -176,7 +176,7 @@ static void test_names_come_again(void **state)
 
 static void test_the_name_zero(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0, 1);
@@ -187,7 +187,7 @@ static void test_the_name_zero(void **state)
 
 static void test_a_free_that_was_lost(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0x10, 1);
@@ -201,7 +201,7 @@ static void test_a_free_that_was_lost(void **state)
 /* A block whose alloc is recorded is not prior to the recording, and a prior block has no second beginning. */
 static void test_prior_blocks(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0x10, 1);
@@ -216,7 +216,7 @@ static void test_prior_blocks(void **state)
 
 static void test_realloc_moves_and_stays(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0x10, 1);
@@ -244,7 +244,7 @@ static void alloc_in_another_thread(weir_recorder *recorder)
 /* The allocator gives the old memory to another thread before realloc returns. */
 static void test_realloc_in_two_halves(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0x10, 1);
@@ -258,7 +258,7 @@ static void test_realloc_in_two_halves(void **state)
 
 static void test_realloc_that_failed(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_alloc(recorder, 0x10, 1);
@@ -272,7 +272,7 @@ static void test_realloc_that_failed(void **state)
 
 static void test_realloc_of_an_unknown_block(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     (void)state;
     note_realloc(recorder, 0, 0x10, 0x20, 2);
@@ -287,7 +287,7 @@ static void test_realloc_of_an_unknown_block(void **state)
 
 static void test_full_ring(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 4);
     uint64_t lost = 0;
     (void)state;
@@ -404,7 +404,7 @@ static void check_lives(const output *out)
         char stream = 0;
         char short_line[64]; /* sscanf reads all the text that it is given */
         next_line = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
-        (void)snprintf(short_line, sizeof short_line, "%.*s", (int)(next_line - line), line);
+        (void)snprintf(short_line, sizeof(short_line), "%.*s", (int)(next_line - line), line);
         if (*line == 'a') {
             assert_int_equal(sscanf(short_line, "a %*u %llu", &first), 1);
             assert_true(first == next);
@@ -426,8 +426,8 @@ static void check_lives(const output *out)
 
 static void test_threads(void **state)
 {
-    output out = { NULL, 0 };
-    shared all = { .recorder = create(&out, 1u << 17) };
+    output out = {NULL, 0};
+    shared all = {.recorder = create(&out, 1u << 17)};
     pthread_t feeders[threads];
     pthread_t drainer;
     uint64_t lost = 1;
@@ -450,7 +450,7 @@ static void test_threads(void **state)
 /* The recorder does not record the child's events, and the child can release it. */
 static void test_fork(void **state)
 {
-    output out = { NULL, 0 };
+    output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     int status = 0;
     (void)state;

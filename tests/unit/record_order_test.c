@@ -28,7 +28,7 @@ static bool take_text(void *ctx, const char *text, size_t length)
         unsigned size = 0;
         if (*line != '#' && sscanf(line, "%c %*u %u %u", &kind, &id, &size) == 3) {
             const size_t used = strlen(out->text);
-            snprintf(out->text + used, sizeof out->text - used, "%c%u ", kind, kind == 'a' ? size : id);
+            snprintf(out->text + used, sizeof(out->text) - used, "%c%u ", kind, kind == 'a' ? size : id);
         }
     }
     return true;

@@ -63,7 +63,7 @@ static void test_no_free_is_missed_at_the_start(void **state)
     config.strategy = weir_caching_strategy();
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
     for (int round = 0; round < 300; round++) {
-        struct balance balance = { 0, 0 };
+        struct balance balance = {0, 0};
         weir_recorder_config asked = WEIR_RECORDER_CONFIG_INIT;
         asked.sink = weigh;
         asked.sink_ctx = &balance;

@@ -69,7 +69,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     tell = *ops;
     for (size_t i = 0; i < pool->live_count; i++) {
         const live_block *const block = &pool->live[i];
-        const weir_observed_block known = {.struct_size = sizeof known,
+        const weir_observed_block known = {.struct_size = sizeof(known),
                                            .address = block->address,
                                            .size = block->size,
                                            .stream = block->stream,
@@ -97,7 +97,7 @@ static int make_device(void **state)
     fake_init(&fake);
     fake.info.capacity_bytes = 1u << 30;
     fake.info.region_granularity_bytes = 4096;
-    (void)snprintf(fake.info.name, sizeof fake.info.name, "%s", "fake \"device\"\n");
+    (void)snprintf(fake.info.name, sizeof(fake.info.name), "%s", "fake \"device\"\n");
     return weir_device_create(&fake.ops, &fake, &device) == WEIR_OK ? 0 : -1;
 }
 
@@ -111,30 +111,26 @@ static int end_device(void **state)
 static void tell_alloc(weir_recorder *recorder, uint64_t address, uint64_t size, uint64_t align, uint32_t stream,
                        weir_tag tag)
 {
-    const weir_observed_block block = {.struct_size = sizeof block,
-                                       .address = address,
-                                       .size = size,
-                                       .stream = stream,
-                                       .tag = tag,
-                                       .align = align};
+    const weir_observed_block block = {
+        .struct_size = sizeof(block), .address = address, .size = size, .stream = stream, .tag = tag, .align = align};
     tell.block_alloc(recorder, &block);
 }
 
 static void tell_free(weir_recorder *recorder, uint64_t address, uint32_t stream)
 {
-    const weir_observed_block block = {.struct_size = sizeof block, .address = address, .stream = stream};
+    const weir_observed_block block = {.struct_size = sizeof(block), .address = address, .stream = stream};
     tell.block_free(recorder, &block);
 }
 
 static void tell_use(weir_recorder *recorder, uint64_t address, uint32_t stream)
 {
-    const weir_observed_block block = {.struct_size = sizeof block, .address = address, .stream = stream};
+    const weir_observed_block block = {.struct_size = sizeof(block), .address = address, .stream = stream};
     tell.block_use(recorder, &block);
 }
 
 static void tell_event(weir_recorder *recorder, weir_observed_kind kind, const void *event, uint32_t stream)
 {
-    const weir_observed_event told = {.struct_size = sizeof told, .kind = kind, .event = event, .stream = stream};
+    const weir_observed_event told = {.struct_size = sizeof(told), .kind = kind, .event = event, .stream = stream};
     tell.event(recorder, &told);
 }
 
@@ -228,7 +224,7 @@ static void strip_times(const output *out, char *body, size_t size)
 static void assert_body(const output *out, const char *expected)
 {
     char body[4096];
-    strip_times(out, body, sizeof body);
+    strip_times(out, body, sizeof(body));
     assert_string_equal(body, expected);
 }
 
@@ -258,9 +254,9 @@ static void test_source_stays_on_its_line(void **state)
     config.sink = take_text;
     config.sink_ctx = &out;
     char source[2000];
-    memset(source, 's', sizeof source);
+    memset(source, 's', sizeof(source));
     memcpy(source, "run 7\na 0 1", 11);
-    source[sizeof source - 1] = '\0';
+    source[sizeof(source) - 1] = '\0';
     config.source = source;
     weir_recorder *recorder = NULL;
     assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_OK);
@@ -391,7 +387,7 @@ static void test_many_prior_blocks(void **state)
 {
     (void)state;
     enum { COUNT = 5000 };
-    live_block *const live = calloc(COUNT, sizeof *live);
+    live_block *const live = calloc(COUNT, sizeof(*live));
     assert_non_null(live);
     for (uint64_t i = 0; i < COUNT; i++) {
         live[i] = (live_block){.size = 1, .stream = 1, .address = (COUNT - i) * 16};
@@ -524,7 +520,7 @@ static void test_bad_arguments(void **state)
     assert_int_equal(weir_recorder_start(&pool, &config, NULL), WEIR_ERR_INVALID);
     config.struct_size = 0;
     assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_ERR_INVALID);
-    config.struct_size = sizeof config;
+    config.struct_size = sizeof(config);
     assert_null(pool.recorder);
     assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_OK);
     weir_recorder *second = NULL;
@@ -735,9 +731,9 @@ static void test_two_pools_at_once(void **state)
     }
     for (uint64_t id = 1; id <= 20; id++) {
         char line[32];
-        snprintf(line, sizeof line, " addr=0x%" PRIx64 "\n", id);
+        snprintf(line, sizeof(line), " addr=0x%" PRIx64 "\n", id);
         assert_int_equal(count_text(&outs[id % 2], line), 1);
-        snprintf(line, sizeof line, " addr=0x%" PRIx64 "\n", 100 + id);
+        snprintf(line, sizeof(line), " addr=0x%" PRIx64 "\n", 100 + id);
         assert_int_equal(count_text(&outs[(id + 1) % 2], line), 1);
     }
     free(outs[0].text);
@@ -796,7 +792,7 @@ static uint64_t assert_consistent(const output *out, uint64_t ids)
         }
         char copy[128];
         const size_t length = (size_t)(stop - line);
-        assert_true(length < sizeof copy);
+        assert_true(length < sizeof(copy));
         memcpy(copy, line, length);
         copy[length] = '\0';
         assert_int_equal(sscanf(copy, "%c %" SCNu64 " %" SCNu64, &kind, &time, &id), 3);

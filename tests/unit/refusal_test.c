@@ -16,7 +16,7 @@ struct world {
 
 static struct world open_world(void)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     assert_int_equal(weir_sim_create(NULL, &w.sim), WEIR_OK);
     w.device = config.device = weir_sim_device(w.sim);
@@ -54,16 +54,19 @@ static void test_devices(void **state)
 {
     (void)state;
     struct world w = open_world();
-    weir_device_info facts = { .region_granularity_bytes = 3, .region_alignment_bytes = 64 };
-    weir_device_ops ops = { .struct_size = sizeof(ops) };
+    weir_device_info facts = {.region_granularity_bytes = 3, .region_alignment_bytes = 64};
+    weir_device_ops ops = {.struct_size = sizeof(ops)};
     weir_device *device = NULL;
     refused(weir_device_create(NULL, NULL, &device), WEIR_ERR_INVALID, "ops is NULL");
     refused(weir_device_create(&ops, NULL, NULL), WEIR_ERR_INVALID, "device is NULL");
     refused(weir_device_create(&ops, NULL, &device), WEIR_ERR_INVALID, "lacks a required slot");
-    ops = (weir_device_ops){ .get_info = odd_facts };
+    ops = (weir_device_ops){.get_info = odd_facts};
     refused(weir_device_create(&ops, NULL, &device), WEIR_ERR_INVALID, "ops has no struct_size");
     ops = (weir_device_ops){
-        .struct_size = sizeof(ops), .get_info = odd_facts, .region_alloc = no_region, .region_free = no_return,
+        .struct_size = sizeof(ops),
+        .get_info = odd_facts,
+        .region_alloc = no_region,
+        .region_free = no_return,
     };
     refused(weir_device_create(&ops, &facts, &device), WEIR_ERR_INVALID, "region_granularity_bytes 3");
     facts.region_granularity_bytes = 4096;
@@ -155,13 +158,14 @@ static void test_pools(void **state)
     config.growth = WEIR_GROWTH_BALANCED;
     config.limit_bytes = 1 << 20;
     config.soft_limit_bytes = 2 << 20;
-    refused(weir_pool_create(&config, &pool), WEIR_ERR_INVALID, "soft_limit_bytes 2097152 is above limit_bytes 1048576");
+    refused(weir_pool_create(&config, &pool), WEIR_ERR_INVALID,
+            "soft_limit_bytes 2097152 is above limit_bytes 1048576");
     config.limit_bytes = config.soft_limit_bytes = 0;
     config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     struct {
         weir_pool_config config;
         uint64_t newer;
-    } newer = { config, 1 };
+    } newer = {config, 1};
     newer.config.struct_size = sizeof(newer);
     refused(weir_pool_create(&newer.config, &pool), WEIR_ERR_UNSUPPORTED, "members beyond");
 
@@ -172,8 +176,8 @@ static void test_pools(void **state)
     refused(weir_pool_trim(w.pool, 0, 8, NULL), WEIR_ERR_INVALID, "unknown bits 0x8");
     refused(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID, "visit is NULL");
     refused(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
-    refused(weir_pool_stats(w.pool, NULL), WEIR_ERR_INVALID, "stats is NULL");
-    refused(weir_pool_oom(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
+    refused(weir_pool_get_stats(w.pool, NULL), WEIR_ERR_INVALID, "stats is NULL");
+    refused(weir_pool_get_oom(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
     refused(weir_pool_set_limits(w.pool, 2, 1), WEIR_ERR_INVALID, "soft_limit_bytes 2 is above limit_bytes 1");
     assert_int_equal(weir_pool_hold(w.pool), WEIR_OK);
     refused(weir_pool_destroy(w.pool), WEIR_ERR_BUSY, "held 1 times");
@@ -218,8 +222,8 @@ static void test_groups(void **state)
     (void)state;
     struct world w = open_world();
     struct world other = open_world();
-    const uint64_t sizes[] = { 512, 0, UINT64_MAX };
-    weir_block *blocks[3] = { NULL };
+    const uint64_t sizes[] = {512, 0, UINT64_MAX};
+    weir_block *blocks[3] = {NULL};
     bool fits = false;
     refused(weir_pool_alloc_many(NULL, w.stream, sizes, 1, 0, blocks), WEIR_ERR_INVALID, "pool is NULL");
     refused(weir_pool_alloc_many(w.pool, other.stream, sizes, 1, 0, blocks), WEIR_ERR_INVALID, "stream");
@@ -232,8 +236,8 @@ static void test_groups(void **state)
     refused(weir_pool_would_fit(w.pool, w.stream, NULL, 1, &fits, NULL), WEIR_ERR_INVALID, "sizes is NULL");
     refused(weir_pool_would_fit(w.pool, w.stream, sizes, 1, NULL, NULL), WEIR_ERR_INVALID, "fits is NULL");
     refused(weir_pool_would_fit(w.pool, w.stream, sizes + 2, 1, &fits, NULL), WEIR_ERR_INVALID, "too large");
-    weir_stats stats = WEIR_STATS_INIT;
-    assert_int_equal(weir_pool_stats(w.pool, &stats), WEIR_OK);
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    assert_int_equal(weir_pool_get_stats(w.pool, &stats), WEIR_OK);
     assert_int_equal(stats.allocs, 0);
     close_world(&other);
     close_world(&w);
@@ -263,16 +267,16 @@ static void test_streams_and_tags(void **state)
     refused(weir_pool_tag(w.pool, "a\n", &tag), WEIR_ERR_INVALID, "control character");
     refused(weir_stream_set_tag(w.pool, gone, 0), WEIR_ERR_INVALID, "has been retired");
     refused(weir_stream_set_tag(w.pool, w.stream, 3), WEIR_ERR_INVALID, "tag 3 is none of the pool's 1");
-    refused(weir_pool_tag_stats(w.pool, 3, NULL), WEIR_ERR_INVALID, "tag 3");
-    refused(weir_pool_tag_stats(w.pool, 0, NULL), WEIR_ERR_INVALID, "stats is NULL");
+    refused(weir_pool_get_tag_stats(w.pool, 3, NULL), WEIR_ERR_INVALID, "tag 3");
+    refused(weir_pool_get_tag_stats(w.pool, 0, NULL), WEIR_ERR_INVALID, "stats is NULL");
     close_world(&w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_adaptors),         cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_groups), cmocka_unit_test(test_streams_and_tags),
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_adaptors), cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_groups),   cmocka_unit_test(test_streams_and_tags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ struct world {
 
 static struct world open_world(void)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     assert_int_equal(weir_sim_create(NULL, &w.sim), WEIR_OK);
     config.device = weir_sim_device(w.sim);
@@ -54,7 +54,7 @@ static void test_recorders(void **state)
     char path[] = "/tmp/weir-refusal-XXXXXX";
     const int file = mkstemp(path);
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
-    weir_recorder_config sizeless = { .sink = take_all };
+    weir_recorder_config sizeless = {.sink = take_all};
     weir_recorder *recorder = NULL;
     weir_recorder *second = NULL;
     refused(weir_recorder_start(NULL, &config, &recorder), WEIR_ERR_INVALID, "pool is NULL");
@@ -96,8 +96,8 @@ static void test_observers(void **state)
 {
     (void)state;
     struct world w = open_world();
-    const weir_observer_ops ops = { .struct_size = sizeof(ops) };
-    const weir_observer_ops sizeless = { 0 };
+    const weir_observer_ops ops = {.struct_size = sizeof(ops)};
+    const weir_observer_ops sizeless = {0};
     refused(weir_pool_observe(NULL, &ops, NULL), WEIR_ERR_INVALID, "pool is NULL");
     refused(weir_pool_observe(w.pool, NULL, NULL), WEIR_ERR_INVALID, "ops is NULL");
     refused(weir_pool_observe(w.pool, &sizeless, NULL), WEIR_ERR_INVALID, "ops has no struct_size");
@@ -114,8 +114,8 @@ static void test_arenas(void **state)
 {
     (void)state;
     struct world w = open_world();
-    weir_arena_config config = WEIR_ARENA_CONFIG_INIT;
-    weir_arena_usage usage = WEIR_ARENA_USAGE_INIT;
+    weir_bump_config config = WEIR_BUMP_CONFIG_INIT;
+    weir_arena_stats usage = WEIR_ARENA_STATS_INIT;
     weir_arena *arena = NULL;
     weir_arena *other = NULL;
     weir_mark mark;
@@ -152,8 +152,8 @@ static void test_arenas(void **state)
     refused(weir_arena_use(arena, w.other_stream), WEIR_ERR_INVALID, "stream");
     refused(weir_arena_use_end(NULL, w.stream), WEIR_ERR_INVALID, "arena is NULL");
     refused(weir_arena_use_end(arena, NULL), WEIR_ERR_INVALID, "stream is NULL");
-    refused(weir_arena_stats(NULL, &usage), WEIR_ERR_INVALID, "arena is NULL");
-    refused(weir_arena_stats(arena, NULL), WEIR_ERR_INVALID, "usage is NULL");
+    refused(weir_arena_get_stats(NULL, &usage), WEIR_ERR_INVALID, "arena is NULL");
+    refused(weir_arena_get_stats(arena, NULL), WEIR_ERR_INVALID, "usage is NULL");
     assert_int_equal(weir_stream_retire(w.pool, w.stream), WEIR_OK);
     refused(weir_arena_alloc(arena, 1, 0, &address), WEIR_ERR_INVALID, "stream has been retired");
     close_world(&w);

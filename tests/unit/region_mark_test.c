@@ -56,10 +56,10 @@ static void put(struct world *w, weir_block *block)
     assert_int_equal(weir_pool_free(w->pool, block, w->stream), WEIR_OK);
 }
 
-static weir_stats figures(const struct world *w)
+static weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    assert_int_equal(weir_pool_stats(w->pool, &stats), WEIR_OK);
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    assert_int_equal(weir_pool_get_stats(w->pool, &stats), WEIR_OK);
     return stats;
 }
 
@@ -261,7 +261,7 @@ static void test_the_debt_bounds_calls_for_changing_lengths(void **state)
         }
         play_step(&w, next_length(&seed));
     }
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     /* The pool never has so many regions that calls_for_all is not the larger of the two. */
     const double rise = (double)(stats.peak_reserved_bytes - stats.peak_live_bytes) / (double)stats.peak_live_bytes;
     assert_true((double)stats.region_frees <= 20000 * (rise + 1.0 / 128) + (double)stats.regions);
@@ -291,7 +291,7 @@ static void test_the_debt_ends_the_exchange_of_alternating_phases(void **state)
             put(&w, blocks[i]);
         }
     }
-    const weir_stats stats = figures(&w);
+    const weir_pool_stats stats = figures(&w);
     assert_int_equal(region_calls(&w), calls_at_half);
     assert_true(stats.region_frees > 100 && stats.region_frees <= 20000 + 20);
     close_world(&w);
@@ -302,10 +302,10 @@ static void test_the_debt_ends_the_exchange_of_alternating_phases(void **state)
 static void test_memory_below_the_mark_is_free_of_charge(void **state)
 {
     (void)state;
-    const struct high_mark mark = { .reserved = 1000, .live = 640 };
+    const struct high_mark mark = {.reserved = 1000, .live = 640};
     assert_int_equal(weir__mark_excess(&mark, 1000), 0);
     assert_int_equal(weir__mark_excess(&mark, 1007), 7);
-    const struct high_mark full = { .reserved = 640, .live = 640 };
+    const struct high_mark full = {.reserved = 640, .live = 640};
     assert_int_equal(weir__mark_excess(&full, 645), 0);
     assert_int_equal(weir__mark_excess(&full, 646), 1);
 }
@@ -313,7 +313,7 @@ static void test_memory_below_the_mark_is_free_of_charge(void **state)
 static void test_exchanges_are_paid_by_rises(void **state)
 {
     (void)state;
-    struct high_mark mark = { .reserved = 1000000, .live = 1000000 };
+    struct high_mark mark = {.reserved = 1000000, .live = 1000000};
     assert_true(weir__mark_affords(&mark, 1000, 12, 10)); /* 1/1000 of all is worth 20 calls */
     assert_false(weir__mark_affords(&mark, 1000, 9, 10));
     assert_true(weir__mark_affords(&mark, 1000, 8, 10));

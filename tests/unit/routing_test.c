@@ -77,8 +77,7 @@ static void size_decides_up_to_the_threshold(void **state)
     (void)state;
     const uint64_t thresholds[] = {0, 4 * MIB, 700};
     for (size_t i = 0; i < 3; i++) {
-        const weir_routing_config config = {.struct_size = sizeof(config),
-                                            .threshold_bytes = thresholds[i]};
+        const weir_routing_config config = {.struct_size = sizeof(config), .threshold_bytes = thresholds[i]};
         const uint64_t threshold = thresholds[i] != 0 ? thresholds[i] : MIB;
         struct rig rig;
         start(&rig, &config);
@@ -95,8 +94,7 @@ static void size_decides_up_to_the_threshold(void **state)
         rig.ops->free(rig.state, one.token, 1, 0);
         weir_strategy_stats stats = WEIR_STRATEGY_STATS_INIT;
         rig.ops->stats(rig.state, &stats);
-        assert_true(stats.regions == 2 && stats.region_bytes == 2 * region &&
-                    stats.taken_ranges == 0);
+        assert_true(stats.regions == 2 && stats.region_bytes == 2 * region && stats.taken_ranges == 0);
         stop(&rig);
     }
 }
@@ -217,7 +215,10 @@ static void what_cannot_be_routed_to_is_refused(void **state)
 {
     (void)state;
     const uint32_t flags[] = {
-        WEIR_STRATEGY_PRIVATE_LANES, WEIR_STRATEGY_RETURNS_REGIONS, WEIR_STRATEGY_NO_FRONT_CACHE, WEIR_STRATEGY_ROUTES,
+        WEIR_STRATEGY_PRIVATE_LANES,
+        WEIR_STRATEGY_RETURNS_REGIONS,
+        WEIR_STRATEGY_NO_FRONT_CACHE,
+        WEIR_STRATEGY_ROUTES,
         1u << 31,
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
@@ -271,10 +272,8 @@ static void a_half_that_refuses_its_config_refuses_all(void **state)
 static void halves_get_their_configs(void **state)
 {
     (void)state;
-    const weir_caching_config small = {.struct_size = sizeof(small),
-                                       .small_region_bytes = 7 * REGION};
-    const weir_caching_config large = {.struct_size = sizeof(large),
-                                       .large_region_bytes = 3 * REGION};
+    const weir_caching_config small = {.struct_size = sizeof(small), .small_region_bytes = 7 * REGION};
+    const weir_caching_config large = {.struct_size = sizeof(large), .large_region_bytes = 3 * REGION};
     const weir_routing_config config = {
         .struct_size = sizeof(config),
         .small_strategy = weir_caching_strategy(),
@@ -326,10 +325,10 @@ static void must_free(struct world *w, weir_block *block)
     ok(weir_pool_check(w->pool, NULL));
 }
 
-static weir_stats stats_of(const struct world *w)
+static weir_pool_stats stats_of(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 
@@ -347,7 +346,7 @@ static void an_idle_region_is_exchanged(void **state)
         struct world w = open_world(REGION, 0);
         must_free(&w, must_alloc(&w, sizes[i]));
         weir_block *block = must_alloc(&w, sizes[1 - i]);
-        const weir_stats stats = stats_of(&w);
+        const weir_pool_stats stats = stats_of(&w);
         assert_int_equal(stats.served[WEIR_RUNG_EXCHANGED], 1);
         assert_int_equal(stats.reserved_bytes, REGION);
         must_free(&w, block);

@@ -875,15 +875,15 @@ static void test_long_tags_are_cut(void **state)
     (void)state;
     bench t = set_up();
     char tag[200];
-    memset(tag, 'x', sizeof tag - 1);
-    tag[sizeof tag - 1] = '\0';
+    memset(tag, 'x', sizeof(tag) - 1);
+    tag[sizeof(tag) - 1] = '\0';
     weir_sim_block_alloc(t.sim, t.region, MIB, t.a, tag);
     weir_sim_block_free(t.sim, t.region, t.a, tag);
     weir_sim_block_free(t.sim, t.region, t.a, tag);
     weir_sim_finding f;
     assert_true(weir_sim_finding_at(t.sim, 0, &f));
-    assert_int_equal(strlen(f.later.tag), sizeof f.later.tag - 1);
-    assert_true(strlen(f.text) + 1 < sizeof f.text);
+    assert_int_equal(strlen(f.later.tag), sizeof(f.later.tag) - 1);
+    assert_true(strlen(f.text) + 1 < sizeof(f.text));
     tear_down(&t);
 }
 

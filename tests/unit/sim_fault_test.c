@@ -90,8 +90,8 @@ static void test_every_call_can_fail_and_changes_nothing(void **state)
     (void)state;
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         weir_device_call call = (weir_device_call)i;
-        bool memory = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE ||
-                      call == WEIR_CALL_VM_CREATE || call == WEIR_CALL_VM_MAP;
+        bool memory = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE || call == WEIR_CALL_VM_CREATE ||
+                      call == WEIR_CALL_VM_MAP;
         props p = set_up();
         weir_sim_stats before = WEIR_SIM_STATS_INIT;
         weir_sim_stats after = WEIR_SIM_STATS_INIT;
@@ -192,8 +192,7 @@ static void test_half_way_through_a_map_of_many_parts(void **state)
         for (uint64_t i = 0; i < 4; i++) {
             ok(weir_device_vm_create(device, PAGE, &handles[i]));
         }
-        while (mapped < 4 &&
-               weir_device_vm_map(device, base + mapped * PAGE, PAGE, handles[mapped]) == WEIR_OK) {
+        while (mapped < 4 && weir_device_vm_map(device, base + mapped * PAGE, PAGE, handles[mapped]) == WEIR_OK) {
             mapped++;
         }
         assert_int_equal(mapped, k - 1);
@@ -292,7 +291,7 @@ typedef struct fate {
 
 static void note(fate *f, char letter)
 {
-    assert_in_range(f->all->count, 0, sizeof f->all->letters - 2);
+    assert_in_range(f->all->count, 0, sizeof(f->all->letters) - 2);
     f->all->letters[f->all->count++] = letter;
     free(f);
 }
@@ -312,7 +311,7 @@ static void was_dropped(void *ctx)
 
 static weir_sim_work one_work(fates *all, char letter, uint64_t duration_ns)
 {
-    fate *f = malloc(sizeof *f);
+    fate *f = malloc(sizeof(*f));
     assert_non_null(f);
     *f = (fate){all, letter};
     weir_sim_work work = WEIR_SIM_WORK_INIT;

@@ -139,7 +139,7 @@ static void test_many_regions(void **state)
     static uint64_t start[COUNT];
     static uint64_t size[COUNT];
     weir_sim *sim = small_sim(WEIR_SIM_ACCOUNTING, 64 * GIB);
-    memset(size, 0, sizeof size);
+    memset(size, 0, sizeof(size));
     uint32_t random = 12345;
     uint64_t total = 0;
     for (int step = 0; step < STEPS; step++) {
@@ -154,8 +154,7 @@ static void test_many_regions(void **state)
         uint64_t wanted = PAGE * (1 + (random >> 20) % 9);
         start[i] = new_region(sim, wanted);
         for (size_t j = 0; j < COUNT; j++) {
-            assert_true(size[j] == 0 || start[i] + wanted <= start[j] ||
-                        start[j] + size[j] <= start[i]);
+            assert_true(size[j] == 0 || start[i] + wanted <= start[j] || start[j] + size[j] <= start[i]);
         }
         size[i] = wanted;
         total += wanted;
@@ -191,15 +190,13 @@ static void test_vm_rules(void **state)
         fails(weir_device_vm_map(device, base + 1, 2 * PAGE, handle), WEIR_ERR_INVALID);
         fails(weir_device_vm_map(device, base - 2 * PAGE, 2 * PAGE, handle), WEIR_ERR_INVALID);
         ok(weir_device_vm_map(device, base + 2 * PAGE, 2 * PAGE, handle));
-        fails(weir_device_vm_map(device, base + 6 * PAGE, 2 * PAGE, handle),
-              WEIR_ERR_INVALID); /* twice */
+        fails(weir_device_vm_map(device, base + 6 * PAGE, 2 * PAGE, handle), WEIR_ERR_INVALID); /* twice */
         fails(weir_device_vm_map(device, base + 3 * PAGE, 2 * PAGE, other), WEIR_ERR_INVALID);
         fails(weir_device_vm_map(device, base + PAGE, 2 * PAGE, other), WEIR_ERR_INVALID);
         ok(weir_device_vm_map(device, base, 2 * PAGE, other));
         fails(weir_device_vm_destroy(device, handle), WEIR_ERR_BUSY);
         fails(weir_device_vm_release(device, base, 16 * PAGE), WEIR_ERR_BUSY);
-        fails(weir_device_vm_unmap(device, base, 4 * PAGE),
-              WEIR_ERR_INVALID); /* exactly one mapping */
+        fails(weir_device_vm_unmap(device, base, 4 * PAGE), WEIR_ERR_INVALID); /* exactly one mapping */
         fails(weir_device_vm_unmap(device, base + 3 * PAGE, PAGE), WEIR_ERR_INVALID);
         ok(weir_device_vm_unmap(device, base + 2 * PAGE, 2 * PAGE));
         fails(weir_device_vm_unmap(device, base + 2 * PAGE, 2 * PAGE), WEIR_ERR_INVALID);
@@ -339,7 +336,7 @@ static void test_remap_churn(void **state)
     int slot_of[PIECES];
     int piece_in[SLOTS];
     ok(weir_device_vm_reserve(device, SLOTS * page, &base));
-    memset(piece_in, -1, sizeof piece_in);
+    memset(piece_in, -1, sizeof(piece_in));
     for (int i = 0; i < PIECES; i++) {
         ok(weir_device_vm_create(device, page, &handles[i]));
         slot_of[i] = -1;

@@ -28,8 +28,7 @@ typedef struct set {
 
 static bool has(const set *s, int node)
 {
-    return node < 0 ||
-           (s->words[node / 64] >> (node % 64) & 1) != 0; /* -1: no operation, before everything */
+    return node < 0 || (s->words[node / 64] >> (node % 64) & 1) != 0; /* -1: no operation, before everything */
 }
 
 static void add(set *s, int node)
@@ -165,8 +164,7 @@ static bool is_live(const judge *j, int at)
 static void judge_byte(judge *j, byte *b, bool write, const set *known, int node)
 {
     const block *owner = b->block >= 0 ? &j->blocks[b->block] : NULL;
-    bool conflict =
-        owner != NULL && (!has(known, owner->alloc_node) || !has(known, owner->free_node));
+    bool conflict = owner != NULL && (!has(known, owner->alloc_node) || !has(known, owner->free_node));
     for (int k = 0; k < b->count; k++) {
         conflict = conflict || ((write || b->history[k].write) && !has(known, b->history[k].node));
     }
@@ -283,8 +281,7 @@ static call decide_work(const judge *j)
         int b = below(j->direct ? 2 : 40) != 0 ? some_live_block(j) : -1;
         int start = below(BYTES);
         int end = start + 1 + below((j->direct ? BYTES + 1 : BYTES) - start);
-        while (j->direct && end > start + 1 && below(8) != 0 && !is_live(j, start) &&
-               is_crossing(j, start, end)) {
+        while (j->direct && end > start + 1 && below(8) != 0 && !is_live(j, start) && is_crossing(j, start, end)) {
             end--; /* most end where a live block begins */
         }
         if (b >= 0) {
@@ -303,8 +300,7 @@ static call decide(const judge *j, int dice)
     if (dice < 5) {
         return decide_work(j);
     }
-    call c = {
-        .kind = dice < 8 ? ALLOC : FREE, .stream = below(STREAMS + 1) - 1, .start = below(BYTES)};
+    call c = {.kind = dice < 8 ? ALLOC : FREE, .stream = below(STREAMS + 1) - 1, .start = below(BYTES)};
     if (c.kind == ALLOC) {
         int longest = BYTES - c.start < 12 ? BYTES - c.start : 12;
         c.end = c.start + 1 + below(longest);
@@ -323,14 +319,11 @@ static void judge_call(judge *j, const call *c)
         judge_free(j, c->start, c->stream);
     } else {
         (void)join(&j->after[c->stream], &j->host);
-        int node = new_node(
-            j, c->stream); /* an operation does not conflict with itself */
+        int node = new_node(j, c->stream); /* an operation does not conflict with itself */
         j->last_work[c->stream] = node;
         for (int i = 0; i < c->count; i++) {
-            void (*judge_one)(judge *, int, int, bool, int, int) =
-                j->direct ? judge_direct_access : judge_access;
-            judge_one(j, c->accesses[i].start, c->accesses[i].end, c->accesses[i].write, c->stream,
-                      node);
+            void (*judge_one)(judge *, int, int, bool, int, int) = j->direct ? judge_direct_access : judge_access;
+            judge_one(j, c->accesses[i].start, c->accesses[i].end, c->accesses[i].write, c->stream, node);
         }
     }
 }
@@ -339,8 +332,7 @@ static void make_call(const run *r, const call *c)
 {
     weir_sim_stream *stream = c->stream >= 0 ? r->streams[c->stream] : NULL;
     if (c->kind == ALLOC) {
-        weir_sim_block_alloc(r->sim, r->base + (uint64_t)c->start, (uint64_t)(c->end - c->start),
-                             stream, NULL);
+        weir_sim_block_alloc(r->sim, r->base + (uint64_t)c->start, (uint64_t)(c->end - c->start), stream, NULL);
         return;
     }
     if (c->kind == FREE) {
@@ -349,10 +341,9 @@ static void make_call(const run *r, const call *c)
     }
     weir_sim_access accesses[2];
     for (int i = 0; i < c->count; i++) {
-        accesses[i] =
-            (weir_sim_access){.address = r->base + (uint64_t)c->accesses[i].start,
-                              .size = (uint64_t)(c->accesses[i].end - c->accesses[i].start),
-                              .write = c->accesses[i].write};
+        accesses[i] = (weir_sim_access){.address = r->base + (uint64_t)c->accesses[i].start,
+                                        .size = (uint64_t)(c->accesses[i].end - c->accesses[i].start),
+                                        .write = c->accesses[i].write};
     }
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = (uint64_t)below(1000);
@@ -437,8 +428,7 @@ static bool agree(const judge *j, weir_sim *sim, bool *done)
         *done = *done || found || j->expected[kind];
         if (found != j->expected[kind]) {
             same = false;
-            print_error("%s: the judge says %s, the auditor %s\n",
-                        weir_sim_finding_name((weir_sim_finding_kind)kind),
+            print_error("%s: the judge says %s, the auditor %s\n", weir_sim_finding_name((weir_sim_finding_kind)kind),
                         j->expected[kind] ? "yes" : "no", found ? "yes" : "no");
         }
     }
@@ -449,7 +439,7 @@ static bool agree(const judge *j, weir_sim *sim, bool *done)
 static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
 {
     static judge j;
-    memset(&j, 0, sizeof j);
+    memset(&j, 0, sizeof(j));
     j.direct = direct;
     for (int i = 0; i < BYTES; i++) {
         j.bytes[i].block = -1;

@@ -33,8 +33,7 @@ static size_t check_below(const weir__sim_range *range, uint64_t low, uint64_t h
         }
     }
     assert_int_equal(range->longest, longest);
-    return 1 + check_below(range->left, low, range->start) +
-           check_below(range->right, range->end, high);
+    return 1 + check_below(range->left, low, range->start) + check_below(range->right, range->end, high);
 }
 
 static void compare(const weir__sim_ranges *set)
@@ -62,8 +61,7 @@ static void compare(const weir__sim_ranges *set)
     }
     assert_int_equal(check_below(set->root, 0, SPACE), count);
     weir__sim_range *previous = NULL;
-    for (weir__sim_range *r = weir__sim_ranges_first(set); r != NULL;
-         r = weir__sim_ranges_next(r)) {
+    for (weir__sim_range *r = weir__sim_ranges_first(set); r != NULL; r = weir__sim_ranges_next(r)) {
         assert_ptr_equal(weir__sim_ranges_previous(r), previous);
         previous = r;
         count--;
@@ -83,7 +81,7 @@ static void test_against_an_array(void **state)
     (void)state;
     weir__sim_ranges set = {.root = NULL};
     static weir__sim_range nodes[SPACE];
-    memset(owner, 0, sizeof owner);
+    memset(owner, 0, sizeof(owner));
     uint32_t random = 4711;
     for (int step = 0; step < 6000; step++) {
         random = random * 1664525u + 1013904223u;

@@ -15,13 +15,13 @@
 #define ok(call) assert_int_equal((call), WEIR_OK)
 
 /* Checks that the call returns the status, and that its sentence begins with the function and contains `part`. */
-#define refuses(status, function, part, call)                                                      \
-    do {                                                                                           \
-        assert_int_equal((call), (status));                                                        \
-        const char *sentence_ = weir_last_error();                                                 \
-        if (strncmp(sentence_, function ": ", sizeof function ": " - 1) != 0 || strstr(sentence_, part) == NULL) { \
-            fail_msg("\"%s\" is not of %s with \"%s\"", sentence_, function, part);                \
-        }                                                                                          \
+#define refuses(status, function, part, call)                                                                          \
+    do {                                                                                                               \
+        assert_int_equal((call), (status));                                                                            \
+        const char *sentence_ = weir_last_error();                                                                     \
+        if (strncmp(sentence_, function ": ", sizeof(function ": ") - 1) != 0 || strstr(sentence_, part) == NULL) {    \
+            fail_msg("\"%s\" is not of %s with \"%s\"", sentence_, function, part);                                    \
+        }                                                                                                              \
     } while (0)
 
 #define BAD WEIR_ERR_INVALID
@@ -47,7 +47,7 @@ static void test_configs(void **state)
         {{.struct_size = sizeof(weir_sim_config), .address_base = 4096}, "address_base 4096"},
     };
     refuses(BAD, "weir_sim_create", "sim is NULL", weir_sim_create(NULL, NULL));
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(weir_sim_create(&rows[i].config, &sim), BAD);
         assert_memory_equal(weir_last_error(), "weir_sim_create: ", 17);
         assert_non_null(strstr(weir_last_error(), rows[i].part));
@@ -131,7 +131,8 @@ static void test_device(void **state)
     refuses(BAD, "weir_device_vm_unmap", "no mapping", weir_device_vm_unmap(device, reserved + size, size));
     ok(weir_device_vm_unmap(device, reserved, size));
     refuses(BAD, "weir_device_vm_map", "another size", weir_device_vm_map(device, reserved, 2 * size, handle));
-    refuses(BAD, "weir_device_vm_map", "not all reserved", weir_device_vm_map(device, reserved + 4 * size, size, handle));
+    refuses(BAD, "weir_device_vm_map", "not all reserved",
+            weir_device_vm_map(device, reserved + 4 * size, size, handle));
     refuses(BAD, "weir_device_event_record", "stream", weir_device_event_record(device, event, gone));
     refuses(BAD, "weir_device_stream_wait_event", "stream", weir_device_stream_wait_event(device, gone, event));
     refuses(BAD, "weir_device_stream_sync", "stream", weir_device_stream_sync(device, gone));

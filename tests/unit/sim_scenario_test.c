@@ -20,8 +20,7 @@ static bench set_up(void)
 }
 
 /* Ends a scenario: no finding, or exactly this one. */
-static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier,
-                   const char *later)
+static void expect(bench *t, bool right, weir_sim_finding_kind kind, const char *earlier, const char *later)
 {
     if (right) {
         is_clean(t->sim);
@@ -259,14 +258,10 @@ static void test_polling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_remainder),
-        cmocka_unit_test(test_side_free),
-        cmocka_unit_test(test_handle),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_unmap),
-        cmocka_unit_test(test_uses),
-        cmocka_unit_test(test_uses_promoted_at_the_first_completion),
+        cmocka_unit_test(test_merge),     cmocka_unit_test(test_remainder),
+        cmocka_unit_test(test_side_free), cmocka_unit_test(test_handle),
+        cmocka_unit_test(test_trim),      cmocka_unit_test(test_unmap),
+        cmocka_unit_test(test_uses),      cmocka_unit_test(test_uses_promoted_at_the_first_completion),
         cmocka_unit_test(test_polling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

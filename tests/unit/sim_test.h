@@ -88,8 +88,8 @@ static inline void sync_stream(weir_sim *sim, weir_sim_stream *stream)
     ok(weir_device_stream_sync(weir_sim_device(sim), stream));
 }
 
-static inline void touch(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
-                         bool write, uint64_t duration_ns, const char *tag)
+static inline void touch(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size, bool write,
+                         uint64_t duration_ns, const char *tag)
 {
     weir_sim_access access = {.address = address, .size = size, .write = write};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
@@ -103,14 +103,12 @@ static inline void touch(weir_sim *sim, weir_sim_stream *stream, uint64_t addres
 #define LONG_NS ((uint64_t)1000000)
 
 /* A kernel that is still running when the next step is taken. */
-static inline void writes(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
-                          const char *tag)
+static inline void writes(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size, const char *tag)
 {
     touch(sim, stream, address, size, true, LONG_NS, tag);
 }
 
-static inline void reads(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
-                         const char *tag)
+static inline void reads(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size, const char *tag)
 {
     touch(sim, stream, address, size, false, LONG_NS, tag);
 }
@@ -133,8 +131,8 @@ static inline void is_clean(weir_sim *sim)
 }
 
 /* Checks for exactly one finding, of this kind, that names these two operations by their tags (NULL: none). */
-static inline weir_sim_finding only_finding(weir_sim *sim, weir_sim_finding_kind kind,
-                                            const char *earlier, const char *later)
+static inline weir_sim_finding only_finding(weir_sim *sim, weir_sim_finding_kind kind, const char *earlier,
+                                            const char *later)
 {
     weir_sim_finding finding = {.kind = WEIR_SIM_FINDING_KINDS};
     for (size_t i = 0; weir_sim_finding_at(sim, i, &finding); i++) {
@@ -153,7 +151,7 @@ static inline weir_sim_finding only_finding(weir_sim *sim, weir_sim_finding_kind
     if (later != NULL) {
         assert_non_null(strstr(finding.text, later));
     }
-    assert_true(strlen(finding.text) + 1 < sizeof finding.text);
+    assert_true(strlen(finding.text) + 1 < sizeof(finding.text));
     return finding;
 }
 

@@ -60,10 +60,8 @@ static void test_threads_share_a_simulator(void **state)
     worker workers[THREADS];
     atomic_int calls = 0;
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.sim = sim,
-                              .stream = new_stream(sim),
-                              .region = new_region(sim, 2 * MIB),
-                              .calls = &calls};
+        workers[i] =
+            (worker){.sim = sim, .stream = new_stream(sim), .region = new_region(sim, 2 * MIB), .calls = &calls};
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work_on_a_stream, &workers[i]), 0);
@@ -137,8 +135,7 @@ static void *feed_until_it_breaks(void *ctx)
 {
     feeder *f = ctx;
     weir_sim_work work = WEIR_SIM_WORK_INIT;
-    work.duration_ns =
-        500; /* more than the threads let pass meanwhile: there is always something to drop */
+    work.duration_ns = 500; /* more than the threads let pass meanwhile: there is always something to drop */
     work.host_function = count_run;
     work.dropped = count_drop;
     work.host_ctx = f;
@@ -165,8 +162,7 @@ static void test_every_work_has_one_fate(void **state)
     atomic_int dropped = 0;
     int queued = 0;
     for (int i = 0; i < THREADS; i++) {
-        feeders[i] =
-            (feeder){.sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped};
+        feeders[i] = (feeder){.sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped};
         assert_int_equal(pthread_create(&threads[i], NULL, feed_until_it_breaks, &feeders[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {

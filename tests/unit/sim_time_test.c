@@ -153,7 +153,7 @@ static void test_foreign_handles(void **state)
     char nothing[sizeof(void *) * 32] = {0};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     void *strangers[] = {nothing, (void *)(uintptr_t)8, new_stream(other), event};
-    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
+    for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
         fails(weir_sim_launch(sim, strangers[i], &work), WEIR_ERR_INVALID);
         fails(weir_device_stream_sync(device, strangers[i]), WEIR_ERR_INVALID);
         fails(weir_device_event_record(device, event, strangers[i]), WEIR_ERR_INVALID);

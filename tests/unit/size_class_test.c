@@ -54,16 +54,14 @@ static void stop(struct rig *rig)
 static void *add_region(struct rig *rig, uint64_t size, weir_lane lane)
 {
     void *region = NULL;
-    assert_int_equal(rig->ops->region_add(rig->state, rig->next_address, size, 1, lane, 0, &region),
-                     WEIR_OK);
+    assert_int_equal(rig->ops->region_add(rig->state, rig->next_address, size, 1, lane, 0, &region), WEIR_OK);
     rig->next_address += size;
     check(rig);
     return region;
 }
 
 /* Returns the address, or 0 for a refusal. */
-static uint64_t take(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size,
-                     uint64_t align, weir_range *range)
+static uint64_t take(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
 {
     weir_range own;
     range = range != NULL ? range : &own;
@@ -172,8 +170,7 @@ static void slabs_fill_and_refill(void **state)
 {
     (void)state;
     static weir_range taken[200];
-    const weir_size_class_config config = {
-        .struct_size = sizeof config, .slab_region_bytes = 128 * KIB};
+    const weir_size_class_config config = {.struct_size = sizeof(config), .slab_region_bytes = 128 * KIB};
     for (uint64_t slots = 1; slots <= 132; slots += slots < 10 || slots > 60 ? 1 : 9) {
         for (uint64_t granules = 1; granules <= 3; granules++) {
             struct rig rig;
@@ -479,7 +476,7 @@ static void configs(void **state)
     free(memory);
 
     /* A region for slabs so small that there are none: every request is a range of its own size. */
-    config = (weir_size_class_config){.struct_size = sizeof config, .slab_region_bytes = GRANULE};
+    config = (weir_size_class_config){.struct_size = sizeof(config), .slab_region_bytes = GRANULE};
     struct rig rig;
     start(&rig, &config);
     add_region(&rig, REGION, 1);
@@ -487,15 +484,13 @@ static void configs(void **state)
     stop(&rig);
 
     /* The region is so large that the table of classes ends first. */
-    config = (weir_size_class_config){.struct_size = sizeof config,
-                                      .small_bytes = UINT64_MAX,
-                                      .slab_region_bytes = UINT64_C(1) << 44};
+    config = (weir_size_class_config){
+        .struct_size = sizeof(config), .small_bytes = UINT64_MAX, .slab_region_bytes = UINT64_C(1) << 44};
     start(&rig, &config);
     add_region(&rig, UINT64_C(1) << 44, 1);
     for (unsigned shift = 9; shift < 43; shift++) {
         weir_range range = must_take(&rig, 1, (UINT64_C(1) << shift) + 1);
-        assert_true(range.size - ((UINT64_C(1) << shift) + 1) <=
-                    (UINT64_C(1) << shift) / 8 + GRANULE);
+        assert_true(range.size - ((UINT64_C(1) << shift) + 1) <= (UINT64_C(1) << shift) / 8 + GRANULE);
         give(&rig, &range, 1, 0);
     }
     stop(&rig);

@@ -13,8 +13,8 @@
 static void test_names_and_texts(void **state)
 {
     (void)state;
-#define CHECK(name, value, text)                                                                   \
-    assert_string_equal(weir_status_name((weir_status)(value)), "WEIR_" #name);                    \
+#define CHECK(name, value, text)                                                                                       \
+    assert_string_equal(weir_status_name((weir_status)(value)), "WEIR_" #name);                                        \
     assert_string_equal(weir_status_text((weir_status)(value)), text);
     WEIR_STATUS_LIST(CHECK)
 #undef CHECK
@@ -43,8 +43,7 @@ static void test_version(void **state)
 {
     (void)state;
     char expected[32];
-    snprintf(expected, sizeof expected, "%d.%d.%d", WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR,
-             WEIR_VERSION_PATCH);
+    snprintf(expected, sizeof(expected), "%d.%d.%d", WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR, WEIR_VERSION_PATCH);
     assert_string_equal(weir_version(), expected);
 }
 
@@ -55,8 +54,8 @@ static void test_a_refusal_leaves_its_sentence(void **state)
     assert_int_equal(weir_refuse(WEIR_ERR_BUSY, "door %d: %s", 7, "shut"), WEIR_ERR_BUSY);
     assert_string_equal(weir_last_error(), "door 7: shut");
     char text[1000];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
     assert_int_equal(weir_refuse(WEIR_ERR_INVALID, "%s", text), WEIR_ERR_INVALID);
     assert_int_equal(strlen(weir_last_error()), 255); /* cut, not overrun */
 }

@@ -2,7 +2,7 @@
  * every strategy that has one. config_test.c has the rule itself. */
 #include "refusal.h"
 
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/routing.h>
@@ -41,16 +41,16 @@ static void every_strategy_reads_by_size(void **state)
         {weir_caching_strategy(), sizeof(weir_caching_config)},
         {weir_size_class_strategy(), sizeof(weir_size_class_config)},
         {weir_routing_strategy(), sizeof(weir_routing_config)},
-        {weir_arena_strategy(), sizeof(weir_arena_strategy_config)},
+        {weir_bump_strategy(), sizeof(weir_arena_strategy_config)},
     };
-    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
         const weir_strategy_ops *ops = strategies[i].ops;
         const size_t longer = strategies[i].size + 24;
         union {
             size_t struct_size;
             unsigned char bytes[256];
         } config = {.struct_size = longer};
-        assert_true(longer <= sizeof config);
+        assert_true(longer <= sizeof(config));
         assert_int_equal(try(ops, NULL), WEIR_OK);
         assert_int_equal(try(ops, &config), WEIR_OK);
         config.bytes[longer - 1] = 1;
@@ -91,22 +91,26 @@ static void refusals_reach_the_caller_of_the_pool(void **state)
         {weir_caching_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_caching_config sets members beyond"},
         {weir_size_class_strategy(), &none, WEIR_ERR_INVALID, "weir_size_class_config has no struct_size"},
         {weir_size_class_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_size_class_config sets members beyond"},
-        {weir_arena_strategy(), &none, WEIR_ERR_INVALID, "weir_arena_strategy_config has no struct_size"},
-        {weir_arena_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_arena_strategy_config sets members beyond"},
+        {weir_bump_strategy(), &none, WEIR_ERR_INVALID, "weir_arena_strategy_config has no struct_size"},
+        {weir_bump_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_arena_strategy_config sets members beyond"},
         {weir_routing_strategy(), &none, WEIR_ERR_INVALID, "weir_routing_config has no struct_size"},
         {weir_routing_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_routing_config sets members beyond"},
-        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_strategy = &coarse},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_strategy = &coarse},
          WEIR_ERR_INVALID, "weir_routing_config.small_strategy cannot be routed to: its granule_bytes"},
-        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &odd},
-         WEIR_ERR_INVALID, "weir_routing_config.large_strategy cannot be routed to: its flags"},
-        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &partial},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &odd}, WEIR_ERR_INVALID,
+         "weir_routing_config.large_strategy cannot be routed to: its flags"},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &partial},
          WEIR_ERR_INVALID, "weir_routing_config.large_strategy cannot be routed to: its table"},
-        {weir_routing_strategy(), &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_config = &none},
-         WEIR_ERR_INVALID, "weir_size_class_config has no struct_size"},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_config = &none}, WEIR_ERR_INVALID,
+         "weir_size_class_config has no struct_size"},
     };
     weir_sim *sim = NULL;
     assert_int_equal(weir_sim_create(NULL, &sim), WEIR_OK);
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         weir_pool *pool = NULL;
         weir_pool_config config = WEIR_POOL_CONFIG_INIT;
         config.device = weir_sim_device(sim);

@@ -33,7 +33,7 @@
 
 struct guarded {
     struct stream_lock lock;
-    uint64_t sum;       /* protected by the lock; not atomic, so that only the lock can keep it right */
+    uint64_t sum; /* protected by the lock; not atomic, so that only the lock can keep it right */
     atomic_uint inside;
     atomic_uint crowded; /* how often two threads were inside at once */
     atomic_bool begun;
@@ -110,17 +110,17 @@ static void test_one_inside_at_a_time(void **state)
 {
     (void)state;
     enum { others = 2, owners = 4 };
-    struct guarded g = { .sum = 0 };
+    struct guarded g = {.sum = 0};
     weir__stream_lock_init(&g.lock, false);
     struct visitor all[others];
     pthread_t threads[others];
     uint64_t entered = 0;
     for (uint32_t i = 0; i < others; i++) {
-        all[i] = (struct visitor){ .guarded = &g, .seed = i + 7, .burst = 12 };
+        all[i] = (struct visitor){.guarded = &g, .seed = i + 7, .burst = 12};
         assert_int_equal(pthread_create(&threads[i], NULL, visit_later, &all[i]), 0);
     }
     for (uint32_t i = 0; i < owners; i++) {
-        struct visitor owner = { .guarded = &g, .entries = 150000, .seed = i + 1, .burst = 6000 };
+        struct visitor owner = {.guarded = &g, .entries = 150000, .seed = i + 1, .burst = 6000};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, visit, &owner), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -145,7 +145,7 @@ static struct {
     atomic_uint asked; /* the request to stop outside; a signal that comes too late has no effect */
     atomic_uint stopped;
     atomic_uint resumed;
-    atomic_uint left; /* about to continue */
+    atomic_uint left;  /* about to continue */
     atomic_uint taken; /* tries that succeeded */
 } meeting;
 
@@ -184,7 +184,7 @@ static void test_a_try_does_not_meet_the_owner(void **state)
     (void)state;
     enum { rounds = 1000, before_bias = 1023 };
     struct guarded *g = &meeting.guarded;
-    struct sigaction action = { .sa_handler = stop_here };
+    struct sigaction action = {.sa_handler = stop_here};
     struct sigaction before;
     pthread_t thread;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
@@ -290,13 +290,13 @@ static void *look_in(void *ctx)
 static void test_the_lock_follows_its_feeder(void **state)
 {
     (void)state;
-    struct guarded g = { .sum = 0 };
+    struct guarded g = {.sum = 0};
     weir__stream_lock_init(&g.lock, false);
     enter(&g, 0);
     if (!stream_lock_owned(&g.lock)) {
         skip(); /* no membarrier: the lock stays shared */
     }
-    struct feeder second = { .guarded = &g };
+    struct feeder second = {.guarded = &g};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, feed_once, &second), 0);
     while (!atomic_load(&second.fed)) {
@@ -315,7 +315,7 @@ static void test_the_lock_follows_its_feeder(void **state)
     assert_int_equal(pthread_join(thread, &owned), 0);
     assert_null(owned); /* a thread that rarely enters owns nothing */
 
-    struct feeder third = { .guarded = &g, .leave = true };
+    struct feeder third = {.guarded = &g, .leave = true};
     assert_int_equal(pthread_create(&thread, NULL, feed_once, &third), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(third.owned);
@@ -362,7 +362,7 @@ static void test_a_late_owner_does_not_meet_the_next(void **state)
     (void)state;
     enum { rounds = 300 };
     struct guarded *g = &meeting.guarded;
-    struct sigaction action = { .sa_handler = stop_outside };
+    struct sigaction action = {.sa_handler = stop_outside};
     struct sigaction before;
     pthread_t thread;
     memset(&meeting, 0, sizeof(meeting));
@@ -410,7 +410,7 @@ static bool refuse_membarrier(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    const struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+    const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
@@ -429,7 +429,7 @@ enum { sandbox_held, sandbox_leaked, sandbox_absent };
 
 static int intrude_from_a_sandbox(void)
 {
-    struct guarded g = { .sum = 0 };
+    struct guarded g = {.sum = 0};
     pthread_t thread;
     void *came = NULL;
     weir__stream_lock_init(&g.lock, false);

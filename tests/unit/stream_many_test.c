@@ -84,8 +84,8 @@ static uint64_t device_calls(void)
 
 static uint64_t region_allocs(void)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     return stats.region_allocs;
 }
 
@@ -130,7 +130,7 @@ static void test_a_request_asks_no_idle_stream(void **state)
 static void test_a_poll_finds_each_new_free(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = { 3 * MIB, MIB / 2, 40 * MIB };
+    static const uint64_t sizes[] = {3 * MIB, MIB / 2, 40 * MIB};
     for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
         open_world(2);
         use_once(0, sizes[size]);

@@ -15,7 +15,7 @@ struct world {
 
 static struct world open_world(bool no_ordering)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_sim_config config = free_of_charge();
     config.no_ordering = no_ordering;
     w.sim = new_sim(config);
@@ -61,8 +61,8 @@ static bool reached(struct world *w, int stream, weir_tick tick)
 
 static uint64_t events(struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats.events_recorded;
 }
 
@@ -180,7 +180,7 @@ static void test_failures(void **state)
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     work(&w, 0, 1000);
     const weir_tick first = mark(&w, 0);
-    const weir_device_call calls[] = { WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_QUERY };
+    const weir_device_call calls[] = {WEIR_CALL_EVENT_CREATE, WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_QUERY};
     for (size_t i = 0; i < 3; i++) {
         fault.call = calls[i];
         fault.nth = 1;
@@ -239,7 +239,7 @@ static void test_threads(void **state)
     struct player players[4];
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
-        players[i] = (struct player){ .w = &w, .stream = i % 2 };
+        players[i] = (struct player){.w = &w, .stream = i % 2};
         assert_int_equal(pthread_create(&threads[i], NULL, mark_and_ask, &players[i]), 0);
     }
     for (int i = 0; i < 4; i++) {

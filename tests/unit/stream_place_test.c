@@ -138,11 +138,8 @@ static void test_no_pending_block(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_clock),
-        cmocka_unit_test(test_no_tick),
-        cmocka_unit_test(test_no_tag),
-        cmocka_unit_test(test_no_cached_block),
-        cmocka_unit_test(test_no_pending_block),
+        cmocka_unit_test(test_no_clock),        cmocka_unit_test(test_no_tick),          cmocka_unit_test(test_no_tag),
+        cmocka_unit_test(test_no_cached_block), cmocka_unit_test(test_no_pending_block),
     };
     return cmocka_run_group_tests_name("the end of a stream", tests, NULL, NULL);
 }

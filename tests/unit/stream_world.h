@@ -22,7 +22,7 @@ struct world {
 /* limit_bytes: of the pool, 0 = none. */
 static inline struct world open_world(uint64_t limit_bytes)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     weir_sim_config config = free_of_charge();
     config.region_granularity_bytes = SIZE;
     config.page_bytes = SIZE;
@@ -54,10 +54,10 @@ static inline void close_world(struct world *w)
     ok(weir_sim_destroy(w->sim));
 }
 
-static inline weir_stats figures(const struct world *w)
+static inline weir_pool_stats figures(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats;
 }
 

@@ -49,9 +49,8 @@ static int remove_root(void **state)
 static void put(const char *path, const char *text)
 {
     char full[512];
-    (void)snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash != NULL;
-         slash = strchr(slash + 1, '/')) {
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         (void)mkdir(full, 0777);
         *slash = '/';
@@ -62,35 +61,32 @@ static void put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void put_node(unsigned number, unsigned long long kilobytes, const char *cpus,
-                     const char *distances)
+static void put_node(unsigned number, unsigned long long kilobytes, const char *cpus, const char *distances)
 {
     char path[128];
     char text[256];
-    (void)snprintf(path, sizeof path, "/sys/devices/system/node/node%u/meminfo", number);
-    (void)snprintf(text, sizeof text,
-                   "Node %u MemTotal:       %llu kB\nNode %u MemFree:        1000 kB\n", number,
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", number);
+    (void)snprintf(text, sizeof(text), "Node %u MemTotal:       %llu kB\nNode %u MemFree:        1000 kB\n", number,
                    kilobytes, number);
     put(path, text);
-    (void)snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", number);
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist", number);
     put(path, cpus);
-    (void)snprintf(path, sizeof path, "/sys/devices/system/node/node%u/distance", number);
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance", number);
     put(path, distances);
-    (void)snprintf(path, sizeof path,
-                   "/sys/devices/system/node/node%u/hugepages/hugepages-2048kB/nr_hugepages",
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/hugepages/hugepages-2048kB/nr_hugepages",
                    number);
     put(path, "12\n");
 }
 
-static void put_device(const char *bus_id, const char *pci_class, const char *vendor,
-                       const char *device, const char *node)
+static void put_device(const char *bus_id, const char *pci_class, const char *vendor, const char *device,
+                       const char *node)
 {
     static const char *const names[] = {"class", "vendor", "device", "numa_node"};
     const char *const texts[] = {pci_class, vendor, device, node};
     char path[128];
     for (size_t i = 0; i < 4; i++) {
         if (texts[i] != NULL) {
-            (void)snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", bus_id, names[i]);
+            (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", bus_id, names[i]);
             put(path, texts[i]);
         }
     }
@@ -104,17 +100,15 @@ static void put_machine(void)
     put_node(1, 1048576, "4-7\n", "16 10 25 40\n");
     put_node(4, 2097152, "8-11\n", "32 25 10 40\n");
     put_node(8, 8388608, "\n", "40 40 40 10\n");
-    put("/proc/self/status",
-        "Name:\tx\nCpus_allowed:\tffff\nCpus_allowed_list:\t0-5\nMems_allowed:\t13\n"
-        "Mems_allowed_list:\t0,4,8\n");
+    put("/proc/self/status", "Name:\tx\nCpus_allowed:\tffff\nCpus_allowed_list:\t0-5\nMems_allowed:\t13\n"
+                             "Mems_allowed_list:\t0,4,8\n");
     put_device("0000:c1:00.0", "0x120000\n", "0x19e5\n", "0xd802\n", "4\n");
     put_device("0000:01:00.0", "0x120000\n", "0x19e5\n", "0xd802\n", "1\n");
     put_device("0000:02:00.0", "0x120000\n", "0x19e5\n", "0xd802\n", "-1\n");
     put_device("0000:03:00.0", "0x030000\n", "0x1a03\n", "0x2000\n", "0\n");
     put_device("0000:04:00.0", "0x030000\n", "0x10de\n", "0x2204\n", "0\n");
     put_device("0000:05:00.0", "0x020000\n", "0x8086\n", "0x1572\n", NULL);
-    put_device("0000:06:00.0", NULL, "0x8086\n", "0x1572\n",
-               "0\n"); /* the device disappears during the read */
+    put_device("0000:06:00.0", NULL, "0x8086\n", "0x1572\n", "0\n"); /* the device disappears during the read */
     put("/sys/bus/pci/devices/readme/class", "0x120000\n");
 }
 
@@ -137,26 +131,10 @@ static void test_machine(void **state)
 {
     (void)state;
     static const weir_node_info expected[] = {
-        {.node = 0,
-         .is_allowed = true,
-         .is_host_memory = true,
-         .cpus = 4,
-         .memory_bytes = 1ull << 30},
-        {.node = 1,
-         .is_allowed = false,
-         .is_host_memory = true,
-         .cpus = 2,
-         .memory_bytes = 1ull << 30},
-        {.node = 4,
-         .is_allowed = true,
-         .is_host_memory = true,
-         .cpus = 0,
-         .memory_bytes = 2ull << 30},
-        {.node = 8,
-         .is_allowed = true,
-         .is_host_memory = false,
-         .cpus = 0,
-         .memory_bytes = 8ull << 30},
+        {.node = 0, .is_allowed = true, .is_host_memory = true, .cpus = 4, .memory_bytes = 1ull << 30},
+        {.node = 1, .is_allowed = false, .is_host_memory = true, .cpus = 2, .memory_bytes = 1ull << 30},
+        {.node = 4, .is_allowed = true, .is_host_memory = true, .cpus = 0, .memory_bytes = 2ull << 30},
+        {.node = 8, .is_allowed = true, .is_host_memory = false, .cpus = 0, .memory_bytes = 8ull << 30},
     };
     put_machine();
     weir_topology *t = read_root();
@@ -184,8 +162,7 @@ static void test_machine(void **state)
 static void test_devices(void **state)
 {
     (void)state;
-    static const char *const accelerators[] = {"0000:01:00.0", "0000:02:00.0", "0000:04:00.0",
-                                               "0000:c1:00.0"};
+    static const char *const accelerators[] = {"0000:01:00.0", "0000:02:00.0", "0000:04:00.0", "0000:c1:00.0"};
     put_machine();
     weir_topology *t = read_root();
     assert_int_equal(weir_topology_device_count(t), 4);
@@ -207,8 +184,7 @@ static void test_kernel_without_nodes(void **state)
 {
     (void)state;
     weir_topology *t = NULL;
-    assert_int_equal(weir__topology_read_sysfs(root, &t),
-                     WEIR_ERR_UNSUPPORTED); /* nothing at all */
+    assert_int_equal(weir__topology_read_sysfs(root, &t), WEIR_ERR_UNSUPPORTED); /* nothing at all */
     put("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree:         1000 kB\n");
     put("/sys/devices/system/cpu/online", "0-7\n");
     put_device("0000:c1:00.0", "0x120000\n", "0x19e5\n", "0xd802\n", "-1\n");
@@ -228,12 +204,11 @@ static void test_kernel_without_nodes(void **state)
 static void test_nonsense(void **state)
 {
     (void)state;
-    static const char *const lists[] = {"x",   "0-",  "1-0,0", "0,,1", "-1", "99999999999999999999",
-                                        "0 1", "0-1;"};
+    static const char *const lists[] = {"x", "0-", "1-0,0", "0,,1", "-1", "99999999999999999999", "0 1", "0-1;"};
     put_node(0, 1048576, "0-4294967295\n", "ten\n");
     put_node(1, 1048576, "1-\n", "10\n");
     put("/proc/meminfo", "MemTotal:        4194304 kB\n");
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
         put("/sys/devices/system/node/online", lists[i]);
         put("/proc/self/status", "Mems_allowed_list:\t");
         weir_topology *t = NULL;

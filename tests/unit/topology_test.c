@@ -84,8 +84,7 @@ static const struct xml_machine ascend = {
     .device_count = 10,
 };
 
-static const unsigned kunpeng_distances[] = {10, 16, 32, 33, 16, 10, 25, 32,
-                                             32, 25, 10, 16, 33, 32, 16, 10};
+static const unsigned kunpeng_distances[] = {10, 16, 32, 33, 16, 10, 25, 32, 32, 25, 10, 16, 33, 32, 16, 10};
 
 static const struct xml_machine kunpeng = {
     .nodes = {{0, 0, 8, NULL, 64 * GIB},
@@ -151,11 +150,9 @@ static void test_readers_agree(void **state)
         /* The memory of a virtual machine changes all the time. */
         const uint64_t before = two->nodes[i].memory_bytes;
         const uint64_t after = later->nodes[i].memory_bytes;
-        assert_in_range(one->nodes[i].memory_bytes, before < after ? before : after,
-                        before < after ? after : before);
+        assert_in_range(one->nodes[i].memory_bytes, before < after ? before : after, before < after ? after : before);
         for (size_t j = 0; j < one->node_count; j++) {
-            assert_int_equal(one->distances[i * one->node_count + j],
-                             two->distances[i * one->node_count + j]);
+            assert_int_equal(one->distances[i * one->node_count + j], two->distances[i * one->node_count + j]);
         }
     }
     assert_int_equal(one->pci_count, two->pci_count);
@@ -180,8 +177,7 @@ static void test_readers_agree(void **state)
 static void test_environment_is_ignored(void **state)
 {
     (void)state;
-    static const char *const settings[][2] = {{"HWLOC_SYNTHETIC", "numa:7 pu:3"},
-                                              {"HWLOC_XMLFILE", "/nowhere"}};
+    static const char *const settings[][2] = {{"HWLOC_SYNTHETIC", "numa:7 pu:3"}, {"HWLOC_XMLFILE", "/nowhere"}};
     for (size_t i = 0; i < 2; i++) {
         for (unsigned lies = 0; lies < 2; lies++) {
             weir_topology *t = NULL;
@@ -191,8 +187,7 @@ static void test_environment_is_ignored(void **state)
             check_this_machine(t);
             assert_int_not_equal(weir_topology_node_count(t), 7);
             weir_topology_destroy(t);
-            t = synthetic(
-                "numa:2 pu:2"); /* asked for by name it is served all the same, and is not the machine */
+            t = synthetic("numa:2 pu:2"); /* asked for by name it is served all the same, and is not the machine */
             assert_int_equal(weir_topology_node_count(t), 2);
             weir_topology_destroy(t);
             (void)unsetenv(settings[i][0]);
@@ -229,9 +224,8 @@ static void test_ascend_devices(void **state)
     static const struct {
         const char *bus_id;
         int32_t node;
-    } expected[] = {{"0000:01:00.0", 0}, {"0000:02:00.0", 0}, {"0000:41:00.0", 2},
-                    {"0000:42:00.0", 2}, {"0000:81:00.0", 4}, {"0000:82:00.0", 4},
-                    {"0000:c1:00.0", 6}, {"0000:c2:00.0", 6}};
+    } expected[] = {{"0000:01:00.0", 0}, {"0000:02:00.0", 0}, {"0000:41:00.0", 2}, {"0000:42:00.0", 2},
+                    {"0000:81:00.0", 4}, {"0000:82:00.0", 4}, {"0000:c1:00.0", 6}, {"0000:c2:00.0", 6}};
     weir_topology *t = from_xml(&ascend);
     weir_topology_device device = WEIR_TOPOLOGY_DEVICE_INIT;
     assert_int_equal(weir_topology_device_count(t), 8); /* without the console and the network */
@@ -271,16 +265,15 @@ static void test_bus_ids(void **state)
                                       "0000:c1:000.0",
                                       " c1:00.0",
                                       "3"};
-    static const char *const absent[] = {"0001:c1:00.0", "0000:c1:00.1", "0000:ff:1f.7",
-                                         "ffffffff:ff:1f.7"};
+    static const char *const absent[] = {"0001:c1:00.0", "0000:c1:00.1", "0000:ff:1f.7", "ffffffff:ff:1f.7"};
     weir_topology *t = from_xml(&ascend);
     int32_t node = -77;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         uint64_t address = 0;
         assert_false(weir__topology_parse_bus_id(bad[i], &address));
         assert_int_equal(weir_topology_nearest(t, bad[i], 0, &node), WEIR_ERR_INVALID);
     }
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+    for (size_t i = 0; i < sizeof(absent) / sizeof(*absent); i++) {
         uint64_t address = 0;
         assert_true(weir__topology_parse_bus_id(absent[i], &address));
         assert_int_equal(weir_topology_nearest(t, absent[i], 0, &node), WEIR_ERR_INVALID);
@@ -299,8 +292,7 @@ static void test_affinity_of_several_nodes(void **state)
     (void)state;
     weir_topology *t = from_xml(&kunpeng);
     for (unsigned i = 0; i < 16; i++) {
-        assert_int_equal(weir_topology_distance(t, (int32_t)i / 4, (int32_t)i % 4),
-                         kunpeng_distances[i]);
+        assert_int_equal(weir_topology_distance(t, (int32_t)i / 4, (int32_t)i % 4), kunpeng_distances[i]);
     }
     assert_int_equal(nearest(t, "0000:81:00.0", 0), 2);
     assert_int_equal(nearest(t, "0000:81:00.0", 1), 2);
@@ -400,8 +392,7 @@ static void test_forbidden_and_empty_nodes(void **state)
     assert_false(node_info(t, 0).is_host_memory);
     assert_int_equal(node_info(t, 0).cpus, 8);
     assert_int_equal(t->nodes[0].home, 1);
-    assert_int_equal(nearest(t, "0000:01:00.0", WEIR_NODE_NONE),
-                     WEIR_NODE_NONE); /* next to no memory at all */
+    assert_int_equal(nearest(t, "0000:01:00.0", WEIR_NODE_NONE), WEIR_NODE_NONE); /* next to no memory at all */
     weir_topology_destroy(t);
 
     m = kunpeng;

@@ -67,13 +67,13 @@ static void play_file(const char *name)
     char path[512];
     struct trace *trace = NULL;
     struct trace_error error;
-    (void)snprintf(path, sizeof path, "%s/%s.wtr.xz", WEIR_BUNDLED_TRACES_DIR, name);
+    (void)snprintf(path, sizeof(path), "%s/%s.wtr.xz", WEIR_BUNDLED_TRACES_DIR, name);
     if (trace_read(path, NULL, &trace, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
     player p = {.trace = trace};
-    p.blocks = calloc(trace->block_count, sizeof *p.blocks);
-    p.sizes = calloc(trace->block_count, sizeof *p.sizes);
+    p.blocks = calloc(trace->block_count, sizeof(*p.blocks));
+    p.sizes = calloc(trace->block_count, sizeof(*p.sizes));
     assert_true(p.blocks != NULL && p.sizes != NULL);
     assert_int_equal(weir_heap_create(NULL, &p.heap), WEIR_OK);
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
@@ -97,11 +97,18 @@ static void play_file(const char *name)
 static void test_holds_little_more_than_lives(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "ort_mobilenetv2_dyn_batch_res", "ort_mobilenetv2_dyn_nopattern", "ort_unet_dyn_res", "ort_resnet18_dyn_weights",
-        "ort_bert6_dyn_seq", "ort_bert6_conc2threads", "ort_gpt6_kvcache_decode", "xnnpack_mobilenetv2_dyn",
-        "opencv_mobilenetv2_dyn", "opencv_unet_dyn", "llama_ctx_dyn"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    static const char *const names[] = {"ort_mobilenetv2_dyn_batch_res",
+                                        "ort_mobilenetv2_dyn_nopattern",
+                                        "ort_unet_dyn_res",
+                                        "ort_resnet18_dyn_weights",
+                                        "ort_bert6_dyn_seq",
+                                        "ort_bert6_conc2threads",
+                                        "ort_gpt6_kvcache_decode",
+                                        "xnnpack_mobilenetv2_dyn",
+                                        "opencv_mobilenetv2_dyn",
+                                        "opencv_unet_dyn",
+                                        "llama_ctx_dyn"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         play_file(names[i]);
     }
 }

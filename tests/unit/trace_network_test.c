@@ -13,15 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const NETWORKS[] = {"resnet50", "mobilenet_v2", "googlenet", "squeezenet",
-                                       "yolo-fastest-1.1"};
+static const char *const NETWORKS[] = {"resnet50", "mobilenet_v2", "googlenet", "squeezenet", "yolo-fastest-1.1"};
 
 static acl__network *read_shared(const char *name)
 {
     char path[1024];
     acl__network *network = NULL;
     acl__model_error error;
-    snprintf(path, sizeof path, WEIR_TRACES_DIR "/ncnn/%s", name);
+    snprintf(path, sizeof(path), WEIR_TRACES_DIR "/ncnn/%s", name);
     weir_status status = acl__network_read(path, &network, &error);
     if (status == WEIR_ERR_DEVICE) {
         printf("skipped: %s\n", error.text);
@@ -36,20 +35,19 @@ static acl__network *read_shared(const char *name)
 /* The number of detections is known only after a run; the hint has the number of one run. */
 static bool comparable(const acl__network *n, uint32_t blob)
 {
-    return n->blobs[blob].hint.rank > 0 &&
-           n->layers[n->blobs[blob].producer].kind != ACL__LAYER_YOLO_DETECTION;
+    return n->blobs[blob].hint.rank > 0 && n->layers[n->blobs[blob].producer].kind != ACL__LAYER_YOLO_DETECTION;
 }
 
 static void shapes_are_those_of_the_hints(void **state)
 {
     uint32_t compared = 0;
     (void)state;
-    for (size_t i = 0; i < sizeof NETWORKS / sizeof NETWORKS[0]; i++) {
+    for (size_t i = 0; i < sizeof(NETWORKS) / sizeof(NETWORKS[0]); i++) {
         char file[64];
         acl__model_error error;
-        snprintf(file, sizeof file, "%s.param", NETWORKS[i]);
+        snprintf(file, sizeof(file), "%s.param", NETWORKS[i]);
         acl__network *n = read_shared(file);
-        acl__shape *shapes = calloc(n->blob_count, sizeof *shapes);
+        acl__shape *shapes = calloc(n->blob_count, sizeof(*shapes));
         assert_non_null(shapes);
         if (acl__network_shapes(n, NULL, shapes, &error) != WEIR_OK) {
             fail_msg("%s", error.text);
@@ -58,11 +56,10 @@ static void shapes_are_those_of_the_hints(void **state)
             const acl__shape *hint = &n->blobs[b].hint, *got = &shapes[b];
             if (comparable(n, b)) {
                 /* A hint says 1 where a rank has no dimension, and rank 3 for what a global pooling gives. */
-                if (hint->w != got->w || hint->h != got->h || hint->c != got->c ||
-                    hint->rank != got->rank) {
-                    fail_msg("%s: %s: rank %u %u, %llu x %llu x %llu", NETWORKS[i],
-                             n->blobs[b].name, hint->rank, got->rank, (unsigned long long)got->w,
-                             (unsigned long long)got->h, (unsigned long long)got->c);
+                if (hint->w != got->w || hint->h != got->h || hint->c != got->c || hint->rank != got->rank) {
+                    fail_msg("%s: %s: rank %u %u, %llu x %llu x %llu", NETWORKS[i], n->blobs[b].name, hint->rank,
+                             got->rank, (unsigned long long)got->w, (unsigned long long)got->h,
+                             (unsigned long long)got->c);
                 }
                 compared++;
             }
@@ -96,9 +93,9 @@ static uint64_t expect_alloc(follower *f, const char *what, uint64_t size)
 {
     const weir_trace_event *event = next_event(f);
     if (event->kind != WEIR_TRACE_ALLOC || event->size != size) {
-        fail_msg("%s, run %llu, event %zu: %s wants %llu bytes, the record has kind %d, %llu",
-                 f->network, (unsigned long long)f->run, f->next - 1, what,
-                 (unsigned long long)size, (int)event->kind, (unsigned long long)event->size);
+        fail_msg("%s, run %llu, event %zu: %s wants %llu bytes, the record has kind %d, %llu", f->network,
+                 (unsigned long long)f->run, f->next - 1, what, (unsigned long long)size, (int)event->kind,
+                 (unsigned long long)event->size);
     }
     f->allocs++;
     return event->id;
@@ -108,17 +105,17 @@ static void expect_free(follower *f, const char *what, uint64_t id)
 {
     const weir_trace_event *event = next_event(f);
     if (event->kind != WEIR_TRACE_FREE || event->id != id) {
-        fail_msg("%s, run %llu, event %zu: %s ends block %llu, the record has kind %d, block %llu",
-                 f->network, (unsigned long long)f->run, f->next - 1, what, (unsigned long long)id,
-                 (int)event->kind, (unsigned long long)event->id);
+        fail_msg("%s, run %llu, event %zu: %s ends block %llu, the record has kind %d, block %llu", f->network,
+                 (unsigned long long)f->run, f->next - 1, what, (unsigned long long)id, (int)event->kind,
+                 (unsigned long long)event->id);
     }
     f->frees++;
 }
 
 /* One inference as the runtime performs it: the border, the outputs, then what nobody needs any more. The recorder
  * took the input from its allocator too, and gave the output back at the end. */
-static void follow_run(follower *f, const acl__network *n, const acl__plan *plan,
-                       const acl__shape *shapes, uint64_t *blocks)
+static void follow_run(follower *f, const acl__network *n, const acl__plan *plan, const acl__shape *shapes,
+                       uint64_t *blocks)
 {
     for (uint32_t l = 0; l < n->layer_count; l++) {
         const acl__layer *layer = &n->layers[l];
@@ -159,8 +156,8 @@ static void follow_run(follower *f, const acl__network *n, const acl__plan *plan
 static void follow(const char *name, const acl__network *n, const struct trace *trace)
 {
     acl__plan *plan = acl__plan_create(n);
-    acl__shape *shapes = calloc(n->blob_count, sizeof *shapes);
-    uint64_t *blocks = calloc(n->blob_count, sizeof *blocks);
+    acl__shape *shapes = calloc(n->blob_count, sizeof(*shapes));
+    uint64_t *blocks = calloc(n->blob_count, sizeof(*blocks));
     acl__model_error error;
     follower f = {.trace = trace, .network = name};
     assert_true(plan != NULL && shapes != NULL && blocks != NULL);
@@ -178,8 +175,7 @@ static void follow(const char *name, const acl__network *n, const struct trace *
         assert_true(end->kind == WEIR_TRACE_MARK && end->mode == 'E');
         f.run++;
     }
-    printf("%s: %llu inferences, %llu allocations\n", name, (unsigned long long)f.run,
-           (unsigned long long)f.allocs);
+    printf("%s: %llu inferences, %llu allocations\n", name, (unsigned long long)f.run, (unsigned long long)f.allocs);
     assert_int_equal(f.run, 160);
     assert_int_equal(f.allocs, f.frees);
     free(shapes);
@@ -190,12 +186,12 @@ static void follow(const char *name, const acl__network *n, const struct trace *
 static void traffic_is_what_was_recorded(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof NETWORKS / sizeof NETWORKS[0]; i++) {
+    for (size_t i = 0; i < sizeof(NETWORKS) / sizeof(NETWORKS[0]); i++) {
         char file[64], path[1024];
         struct trace *trace = NULL;
         struct trace_error error;
-        snprintf(file, sizeof file, "%s.param", NETWORKS[i]);
-        snprintf(path, sizeof path, WEIR_TRACES_DIR "/ncnn/derived_ncnn_%s.wtr.xz", NETWORKS[i]);
+        snprintf(file, sizeof(file), "%s.param", NETWORKS[i]);
+        snprintf(path, sizeof(path), WEIR_TRACES_DIR "/ncnn/derived_ncnn_%s.wtr.xz", NETWORKS[i]);
         acl__network *n = read_shared(file);
         weir_status status = trace_read(path, NULL, &trace, &error);
         if (status == WEIR_ERR_DEVICE) {
@@ -217,8 +213,7 @@ static void traffic_is_what_was_recorded(void **state)
 static void a_decoder_grows_its_cache(void **state)
 {
     acl__network *n = read_shared("qwen3_0.6b_decoder.ncnn.param");
-    acl__shape *inputs = calloc(n->input_count, sizeof *inputs),
-               *shapes = calloc(n->blob_count, sizeof *shapes);
+    acl__shape *inputs = calloc(n->input_count, sizeof(*inputs)), *shapes = calloc(n->blob_count, sizeof(*shapes));
     acl__model_error error;
     acl__plan *plan = acl__plan_create(n);
     (void)state;

@@ -64,7 +64,7 @@ static void assert_holds(const char *path, const char *text)
     char found[64] = "";
     FILE *const file = fopen(path, "r");
     assert_non_null(file);
-    const size_t length = fread(found, 1, sizeof found - 1, file);
+    const size_t length = fread(found, 1, sizeof(found) - 1, file);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(length, strlen(text));
     assert_string_equal(found, text);
@@ -157,7 +157,7 @@ static void test_two_at_once(void **state)
 
 static void test_refused(void **state)
 {
-    struct out_file file = { .fd = 77 };
+    struct out_file file = {.fd = 77};
     char name[300];
     (void)state;
     assert_false(out_file_open(&file, "nowhere/a"));
@@ -165,8 +165,8 @@ static void test_refused(void **state)
     assert_false(out_file_open(&file, "."));
     assert_int_equal(errno, EISDIR);
     assert_false(out_file_open(&file, ""));
-    memset(name, 'n', sizeof name);
-    name[sizeof name - 1] = '\0';
+    memset(name, 'n', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
     assert_false(out_file_open(&file, name));
     assert_int_equal(errno, ENAMETOOLONG);
     assert_int_equal(file.fd, 77);
@@ -194,7 +194,7 @@ static void test_pipe(void **state)
     const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
     begin(&file, "pipe");
-    assert_int_equal(read(reader, text, sizeof text), 3);
+    assert_int_equal(read(reader, text, sizeof(text)), 3);
     assert_string_equal(text, "new");
     assert_int_equal(files_here(), 1);
     assert_true(out_file_aim(&file, "pipe"));
@@ -307,9 +307,9 @@ static int end_by(int number, bool ignored)
 
 static void test_signals(void **state)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     (void)state;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         const int status = end_by(numbers[i], false);
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), numbers[i]);
@@ -321,12 +321,10 @@ static void test_signals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new_file),        cmocka_unit_test(test_old_file),
-        cmocka_unit_test(test_links),           cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_pipe),
-        cmocka_unit_test(test_device),          cmocka_unit_test(test_standard_output),
-        cmocka_unit_test(test_aim),             cmocka_unit_test(test_cannot_finish),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_new_file),      cmocka_unit_test(test_old_file),        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_two_at_once),   cmocka_unit_test(test_refused),         cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_device),        cmocka_unit_test(test_standard_output), cmocka_unit_test(test_aim),
+        cmocka_unit_test(test_cannot_finish), cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

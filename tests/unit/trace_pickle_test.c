@@ -22,8 +22,7 @@ static struct pickle parsed;
 static const struct pickle_value *value_of(const char *bytes, size_t size)
 {
     struct trace_error error;
-    struct trace_source source = {
-        .path = "t.pickle", .bytes = (const unsigned char *)bytes, .size = size};
+    struct trace_source source = {.path = "t.pickle", .bytes = (const unsigned char *)bytes, .size = size};
     pickle_free(&parsed);
     if (!pickle_parse(&source, &parsed, &error)) {
         fail_msg("%s", error.message);
@@ -35,8 +34,7 @@ static void bad(const char *bytes, size_t size, weir_status status, const char *
 {
     struct trace_error error;
     struct pickle pickle;
-    struct trace_source source = {
-        .path = "t.pickle", .bytes = (const unsigned char *)bytes, .size = size};
+    struct trace_source source = {.path = "t.pickle", .bytes = (const unsigned char *)bytes, .size = size};
     assert_false(pickle_parse(&source, &pickle, &error));
     assert_string_equal(error.message, message);
     assert_int_equal(error.status, status);
@@ -56,8 +54,7 @@ static void check_int(const char *bytes, size_t size, int64_t expected)
     assert_true(value->as.integer == expected);
 }
 
-static void check_text(const char *bytes, size_t size, enum pickle_kind kind, const char *expected,
-                       size_t length)
+static void check_text(const char *bytes, size_t size, enum pickle_kind kind, const char *expected, size_t length)
 {
     const struct pickle_value *value = value_of(bytes, size);
     assert_int_equal(value->kind, kind);
@@ -96,8 +93,7 @@ static void test_integers(void **state)
     check_int(BYTES("I-42\n."), -42);
     check_int(BYTES("L42L\n."), 42);
     check_int(BYTES("L-9223372036854775808L\n."), INT64_MIN);
-    const struct pickle_value *value =
-        value_of(BYTES("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0."));
+    const struct pickle_value *value = value_of(BYTES("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0."));
     assert_int_equal(value->kind, PICKLE_UINT);
     assert_true(value->as.unsigned_integer == UINT64_MAX);
     value = value_of(BYTES("L18446744073709551615L\n."));
@@ -249,27 +245,24 @@ static void test_refused_opcodes(void **state)
         unsigned opcode;
         const char *name;
     } refused[] = {
-        {'c', "GLOBAL"},     {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"},
-        {'b', "BUILD"},      {'i', "INST"},          {'o', "OBJ"},
-        {0x81, "NEWOBJ"},    {0x92, "NEWOBJ_EX"},    {0x82, "EXT1"},
-        {0x83, "EXT2"},      {0x84, "EXT4"},         {'P', "PERSID"},
-        {'Q', "BINPERSID"},  {0x8f, "EMPTY_SET"},    {0x90, "ADDITEMS"},
+        {'c', "GLOBAL"},     {0x93, "STACK_GLOBAL"}, {'R', "REDUCE"},           {'b', "BUILD"},      {'i', "INST"},
+        {'o', "OBJ"},        {0x81, "NEWOBJ"},       {0x92, "NEWOBJ_EX"},       {0x82, "EXT1"},      {0x83, "EXT2"},
+        {0x84, "EXT4"},      {'P', "PERSID"},        {'Q', "BINPERSID"},        {0x8f, "EMPTY_SET"}, {0x90, "ADDITEMS"},
         {0x91, "FROZENSET"}, {0x97, "NEXT_BUFFER"},  {0x98, "READONLY_BUFFER"},
     };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
         char bytes[] = "\x80\x04Nxos\nsystem\n.";
         char message[200];
         bytes[3] = (char)refused[i].opcode;
-        snprintf(message, sizeof message,
+        snprintf(message, sizeof(message),
                  "t.pickle: byte 3: opcode %s (0x%02x) is refused; a memory snapshot is plain data "
                  "and nothing is "
                  "executed",
                  refused[i].name, refused[i].opcode);
-        bad(bytes, sizeof bytes - 1, WEIR_ERR_UNSUPPORTED, message);
+        bad(bytes, sizeof(bytes) - 1, WEIR_ERR_UNSUPPORTED, message);
     }
     bad(BYTES("\x80\x04\xee."), WEIR_ERR_INVALID, "t.pickle: byte 2: 0xee is no pickle opcode");
-    bad(BYTES("\x80\x06N."), WEIR_ERR_UNSUPPORTED,
-        "t.pickle: byte 0: pickle protocol 6 is not known; 0 to 5 are");
+    bad(BYTES("\x80\x06N."), WEIR_ERR_UNSUPPORTED, "t.pickle: byte 0: pickle protocol 6 is not known; 0 to 5 are");
 }
 
 static void test_bad_stack(void **state)
@@ -277,21 +270,14 @@ static void test_bad_stack(void **state)
     (void)state;
     bad(BYTES("."), WEIR_ERR_INVALID, "t.pickle: byte 0: STOP finds no value on the stack");
     bad(BYTES("N.x"), WEIR_ERR_INVALID, "t.pickle: byte 2: 1 bytes follow the end of the pickle");
-    bad(BYTES("N\x86."), WEIR_ERR_INVALID,
-        "t.pickle: byte 1: TUPLE2 finds too few values on the stack");
-    bad(BYTES("N(N\x86."), WEIR_ERR_INVALID,
-        "t.pickle: byte 3: TUPLE2 finds too few values on the stack");
-    bad(BYTES("N(a."), WEIR_ERR_INVALID,
-        "t.pickle: byte 2: APPEND finds too few values on the stack");
+    bad(BYTES("N\x86."), WEIR_ERR_INVALID, "t.pickle: byte 1: TUPLE2 finds too few values on the stack");
+    bad(BYTES("N(N\x86."), WEIR_ERR_INVALID, "t.pickle: byte 3: TUPLE2 finds too few values on the stack");
+    bad(BYTES("N(a."), WEIR_ERR_INVALID, "t.pickle: byte 2: APPEND finds too few values on the stack");
     bad(BYTES("Nt."), WEIR_ERR_INVALID, "t.pickle: byte 1: TUPLE finds no mark on the stack");
-    bad(BYTES("(Ne."), WEIR_ERR_INVALID,
-        "t.pickle: byte 2: APPENDS finds no container below its mark");
-    bad(BYTES("]((Ne."), WEIR_ERR_INVALID,
-        "t.pickle: byte 4: APPENDS finds no container below its mark");
-    bad(BYTES("N(Ne."), WEIR_ERR_INVALID,
-        "t.pickle: byte 3: APPENDS needs a list, but there is None");
-    bad(BYTES("]NNs."), WEIR_ERR_INVALID,
-        "t.pickle: byte 3: SETITEM needs a dict, but there is a list");
+    bad(BYTES("(Ne."), WEIR_ERR_INVALID, "t.pickle: byte 2: APPENDS finds no container below its mark");
+    bad(BYTES("]((Ne."), WEIR_ERR_INVALID, "t.pickle: byte 4: APPENDS finds no container below its mark");
+    bad(BYTES("N(Ne."), WEIR_ERR_INVALID, "t.pickle: byte 3: APPENDS needs a list, but there is None");
+    bad(BYTES("]NNs."), WEIR_ERR_INVALID, "t.pickle: byte 3: SETITEM needs a dict, but there is a list");
     bad(BYTES("}(Nu."), WEIR_ERR_INVALID, "t.pickle: byte 3: SETITEMS finds a key without a value");
     bad(BYTES("(Nd."), WEIR_ERR_INVALID, "t.pickle: byte 2: DICT finds a key without a value");
     bad(BYTES("0."), WEIR_ERR_INVALID, "t.pickle: byte 0: POP finds too few values on the stack");
@@ -302,17 +288,13 @@ static void test_bad_stack(void **state)
 static void test_bad_memo(void **state)
 {
     (void)state;
-    bad(BYTES("h\0."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: BINGET with memo index 0, which nothing has set");
-    bad(BYTES("Nq\1h\2."), WEIR_ERR_INVALID,
-        "t.pickle: byte 3: BINGET with memo index 2, which nothing has set");
-    bad(BYTES("q\0."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: BINPUT finds too few values on the stack");
+    bad(BYTES("h\0."), WEIR_ERR_INVALID, "t.pickle: byte 0: BINGET with memo index 0, which nothing has set");
+    bad(BYTES("Nq\1h\2."), WEIR_ERR_INVALID, "t.pickle: byte 3: BINGET with memo index 2, which nothing has set");
+    bad(BYTES("q\0."), WEIR_ERR_INVALID, "t.pickle: byte 0: BINPUT finds too few values on the stack");
     bad(BYTES("Nr\xff\xff\xff\xff."), WEIR_ERR_INVALID,
         "t.pickle: byte 1: LONG_BINPUT with memo index 4294967295, more than the pickle has bytes");
     bad(BYTES("Npx\n."), WEIR_ERR_INVALID, "t.pickle: byte 1: PUT with an index that is no number");
-    bad(BYTES("Np-1\n."), WEIR_ERR_INVALID,
-        "t.pickle: byte 1: PUT with an index that is no number");
+    bad(BYTES("Np-1\n."), WEIR_ERR_INVALID, "t.pickle: byte 1: PUT with an index that is no number");
 }
 
 static void test_bad_values(void **state)
@@ -322,21 +304,16 @@ static void test_bad_values(void **state)
         "t.pickle: byte 0: LONG1 of 9 bytes does not fit in 64 bits");
     bad(BYTES("\x8a\x09\0\0\0\0\0\0\0\0\xff."), WEIR_ERR_LIMIT,
         "t.pickle: byte 0: LONG1 of 9 bytes does not fit in 64 bits");
-    bad(BYTES("\x8b\xff\xff\xff\xff."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: LONG4 of a negative size");
+    bad(BYTES("\x8b\xff\xff\xff\xff."), WEIR_ERR_INVALID, "t.pickle: byte 0: LONG4 of a negative size");
     bad(BYTES("I\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: INT is no decimal number of 64 bits");
     bad(BYTES("I1x\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: INT is no decimal number of 64 bits");
-    bad(BYTES("L18446744073709551616L\n."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: LONG is no decimal number of 64 bits");
-    bad(BYTES("L-9223372036854775809L\n."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: LONG is no decimal number of 64 bits");
+    bad(BYTES("L18446744073709551616L\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: LONG is no decimal number of 64 bits");
+    bad(BYTES("L-9223372036854775809L\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: LONG is no decimal number of 64 bits");
     bad(BYTES("Fx\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: FLOAT is no number");
     bad(BYTES("F\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: FLOAT is no number");
     bad(BYTES("Shi\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: STRING without its quotes");
-    bad(BYTES("S'\\q'\n."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: STRING with an escape that is none");
-    bad(BYTES("V\\u12\n."), WEIR_ERR_INVALID,
-        "t.pickle: byte 0: UNICODE with an escape that is none");
+    bad(BYTES("S'\\q'\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: STRING with an escape that is none");
+    bad(BYTES("V\\u12\n."), WEIR_ERR_INVALID, "t.pickle: byte 0: UNICODE with an escape that is none");
 }
 
 static void test_truncated_values(void **state)
@@ -345,8 +322,7 @@ static void test_truncated_values(void **state)
     bad(BYTES(""), WEIR_ERR_INVALID, "t.pickle: byte 0: the pickle ends in the middle (no STOP)");
     bad(BYTES("\x80"), WEIR_ERR_INVALID, "t.pickle: byte 1: the pickle ends in the middle (PROTO)");
     bad(BYTES("N"), WEIR_ERR_INVALID, "t.pickle: byte 1: the pickle ends in the middle (NONE)");
-    bad(BYTES("X\xff\xff\xff\x7f."), WEIR_ERR_INVALID,
-        "t.pickle: byte 6: the pickle ends in the middle (BINUNICODE)");
+    bad(BYTES("X\xff\xff\xff\x7f."), WEIR_ERR_INVALID, "t.pickle: byte 6: the pickle ends in the middle (BINUNICODE)");
     bad(BYTES("\x8d\xff\xff\xff\xff\xff\xff\xff\xff."), WEIR_ERR_INVALID,
         "t.pickle: byte 10: the pickle ends in the middle (BINUNICODE8)");
     bad(BYTES("I42"), WEIR_ERR_INVALID, "t.pickle: byte 3: the pickle ends in the middle (INT)");

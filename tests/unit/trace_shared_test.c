@@ -40,12 +40,10 @@ static bool same_but_time(const struct trace *a, const struct trace_event *x, co
 {
     const weir_trace_event *p = &x->event;
     const weir_trace_event *q = &y->event;
-    return p->kind == q->kind && p->mode == q->mode && p->device == q->device &&
-           p->stream == q->stream && p->thread == q->thread && p->pool == q->pool &&
-           p->id == q->id && p->old_id == q->old_id && p->size == q->size && p->extra == q->extra &&
-           p->address == q->address && same_text(p->name, q->name) &&
-           same_text(tag_text(a, p), tag_text(b, q)) && x->index == y->index &&
-           x->old_index == y->old_index;
+    return p->kind == q->kind && p->mode == q->mode && p->device == q->device && p->stream == q->stream &&
+           p->thread == q->thread && p->pool == q->pool && p->id == q->id && p->old_id == q->old_id &&
+           p->size == q->size && p->extra == q->extra && p->address == q->address && same_text(p->name, q->name) &&
+           same_text(tag_text(a, p), tag_text(b, q)) && x->index == y->index && x->old_index == y->old_index;
 }
 
 /* --- every .wtr file --- */
@@ -92,7 +90,7 @@ static unsigned round_trip_folder(const char *folder)
     for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         char path[4096];
         if (ends_with(entry->d_name, ".wtr.xz")) {
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+            snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
             round_trip(path);
             count++;
         }
@@ -110,11 +108,10 @@ static void test_bundled(void **state)
 static void test_every_wtr(void **state)
 {
     (void)state;
-    static const char *const folders[] = {"pytorch", "kineto", "ascend", "planning",
-                                          "serving", "ncnn",   "engine"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    static const char *const folders[] = {"pytorch", "kineto", "ascend", "planning", "serving", "ncnn", "engine"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s", WEIR_TRACES_DIR, folders[i]);
+        snprintf(path, sizeof(path), "%s/%s", WEIR_TRACES_DIR, folders[i]);
         if (round_trip_folder(path) == 0) {
             print_message("skipped: %s has no .wtr.xz files\n", path);
         }
@@ -148,7 +145,7 @@ static struct trace *read_shared(const char *stem, const char *suffix)
 {
     char path[4096];
     struct stat facts;
-    snprintf(path, sizeof path, "%s/pytorch/%s%s", WEIR_TRACES_DIR, stem, suffix);
+    snprintf(path, sizeof(path), "%s/pytorch/%s%s", WEIR_TRACES_DIR, stem, suffix);
     if (stat(path, &facts) != 0) {
         print_message("skipped: %s is not there\n", path);
         return NULL;
@@ -173,8 +170,7 @@ static bool compared(const struct trace_event *entry)
            kind == WEIR_TRACE_SEGMENT;
 }
 
-static void compare(const struct window *window, const struct trace *imported,
-                    const struct trace *converted)
+static void compare(const struct window *window, const struct trace *imported, const struct trace *converted)
 {
     size_t i = 0;
     size_t j = 0;
@@ -189,8 +185,7 @@ static void compare(const struct window *window, const struct trace *imported,
             break;
         }
         if (!same_but_time(imported, &imported->events[i], converted, &converted->events[j])) {
-            fail_msg("%s: event %zu of the snapshot is not event %zu of the conversion",
-                     window->stem, i, j);
+            fail_msg("%s: event %zu of the snapshot is not event %zu of the conversion", window->stem, i, j);
         }
         i++;
         j++;
@@ -201,7 +196,7 @@ static void compare(const struct window *window, const struct trace *imported,
 static void test_snapshots(void **state)
 {
     (void)state;
-    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+    for (size_t w = 0; w < sizeof(windows) / sizeof(*windows); w++) {
         const struct window *window = &windows[w];
         struct trace *imported = read_shared(window->stem, ".pickle.xz");
         struct trace *converted = read_shared(window->stem, ".wtr.xz");
@@ -264,7 +259,7 @@ static void test_maps(void **state)
         {"state_opt1.3b_oom", 176, 11296, 112917},
         {"state_sketchkv_16GB", 259, 16340, 156379},
     };
-    for (size_t m = 0; m < sizeof maps / sizeof *maps; m++) {
+    for (size_t m = 0; m < sizeof(maps) / sizeof(*maps); m++) {
         struct trace *trace = read_shared(maps[m].stem, ".pickle.xz");
         if (trace == NULL) {
             continue;
@@ -296,8 +291,7 @@ int main(void)
     struct stat facts;
     int failed = cmocka_run_group_tests(bundled, NULL, NULL);
     if (stat(WEIR_TRACES_DIR, &facts) != 0) {
-        printf("skipped: the folder of recorded traces %s (WEIR_TRACES_DIR) is not there\n",
-               WEIR_TRACES_DIR);
+        printf("skipped: the folder of recorded traces %s (WEIR_TRACES_DIR) is not there\n", WEIR_TRACES_DIR);
         return failed != 0 ? failed : 77;
     }
     return failed + cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,8 +28,7 @@ static struct trace *import(struct pickle_writer *writer)
     struct trace_error error;
     char *text = NULL;
     size_t size = 0;
-    if (trace_read_memory("dir/s.pickle", writer->bytes, writer->size, NULL, &trace, &error) !=
-        WEIR_OK) {
+    if (trace_read_memory("dir/s.pickle", writer->bytes, writer->size, NULL, &trace, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
@@ -58,15 +57,13 @@ static void bad(struct pickle_writer *writer, weir_status status, const char *me
 {
     struct trace *trace = NULL;
     struct trace_error error;
-    assert_int_equal(
-        trace_read_memory("s.pickle", writer->bytes, writer->size, NULL, &trace, &error), status);
+    assert_int_equal(trace_read_memory("s.pickle", writer->bytes, writer->size, NULL, &trace, &error), status);
     assert_null(trace);
     assert_string_equal(error.message, message);
     pw_free(writer);
 }
 
-static void put_free(struct pickle_writer *w, uint64_t address, uint64_t size, uint64_t stream,
-                     uint64_t time_us)
+static void put_free(struct pickle_writer *w, uint64_t address, uint64_t size, uint64_t stream, uint64_t time_us)
 {
     pw_entry(w, REQUESTED, address, size, stream, time_us);
     pw_entry(w, COMPLETED, address, size, stream, time_us);
@@ -150,13 +147,11 @@ static void test_truncated(void **state)
         assert_non_null(cut);
         cut = realloc(cut, size > 0 ? size : 1);
         memcpy(cut, w.bytes, size);
-        assert_int_equal(trace_read_memory("s.pickle", cut, size, NULL, &trace, &error),
-                         WEIR_ERR_INVALID);
+        assert_int_equal(trace_read_memory("s.pickle", cut, size, NULL, &trace, &error), WEIR_ERR_INVALID);
         assert_null(trace);
         if (size > 0) {
             char expected[80];
-            snprintf(expected, sizeof expected, "s.pickle: byte %zu: the pickle ends in the middle",
-                     size);
+            snprintf(expected, sizeof(expected), "s.pickle: byte %zu: the pickle ends in the middle", size);
             assert_memory_equal(error.message, expected, strlen(expected));
         }
         free(cut);
@@ -230,9 +225,8 @@ static void test_lost_start(void **state)
     pw_list_end(&w);
     pw_snapshot_end(&w);
     struct trace *trace = import(&w);
-    assert_string_equal(
-        trace->recorded_note,
-        "there is no final map: what was reserved or live during the whole window is unknown");
+    assert_string_equal(trace->recorded_note,
+                        "there is no final map: what was reserved or live during the whole window is unknown");
     expect_text(trace, "#wtr 1\n"
                        "#src torch-snapshot s.pickle dev0\n"
                        "#clock ns\n"
@@ -324,8 +318,7 @@ static void test_mapped_pieces(void **state)
     pw_segment_end(&w);
     pw_histories(&w);
     pw_list(&w);
-    pw_entry(&w, "segment_map", BASE + 2 * MIB, 2 * MIB, 0,
-             PW_NO_TIME); /* leaves a hole at the start */
+    pw_entry(&w, "segment_map", BASE + 2 * MIB, 2 * MIB, 0, PW_NO_TIME); /* leaves a hole at the start */
     pw_list_end(&w);
     pw_snapshot_end(&w);
     expect_text(import(&w), "#wtr 1\n"
@@ -412,8 +405,7 @@ static void test_unknown_actions(void **state)
     pw_snapshot_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->note_count, 1);
-    assert_string_equal(trace->notes[0],
-                        "3 entries with unknown actions left out: defragment, pool\\x0aswitch");
+    assert_string_equal(trace->notes[0], "3 entries with unknown actions left out: defragment, pool\\x0aswitch");
     assert_int_equal(trace->event_count, 1);
     trace_free(trace);
 }
@@ -469,32 +461,29 @@ static void test_contradictions(void **state)
     pw_list_end(&w);
     pw_snapshot_end(&w);
     struct trace *trace = import(&w);
-    assert_string_equal(trace->notes[0],
-                        "1 frees added where an address was handed out while its block was live");
+    assert_string_equal(trace->notes[0], "1 frees added where an address was handed out while its block was live");
     assert_string_equal(trace->notes[1], "1 frees of blocks that were not live left out");
     assert_string_equal(trace->recorded_note, "the events do not lead back from the final map: 1 "
                                               "allocations and 0 segments or mappings are "
                                               "missing there, 2 are there twice, 0 blocks at the "
                                               "start overlap or lie outside the segments, "
                                               "0 entries are incomplete");
-    expect_text(
-        trace,
-        "#wtr 1\n"
-        "#src torch-snapshot s.pickle dev0\n"
-        "#clock ns\n"
-        "#dev 0\n"
-        "#note 1 frees added where an address was handed out while its block was live\n"
-        "#note 1 frees of blocks that were not live left out\n"
-        "#note recorded: the events do not lead back from the final map: 1 allocations and 0 "
-        "segments "
-        "or mappings are missing there, 2 are there twice, 0 blocks at the start overlap or lie "
-        "outside the segments, 0 entries are incomplete\n"
-        "s 0 + 0x700000000000 2097152 0\n"
-        "a 0 0 5 0 0 addr=0x700000000000\n"
-        "f 0 0 0 0\n"
-        "a 0 1 6 0 0 addr=0x700000000000\n"
-        "f 2000 1 0 0\n"
-        "s 4000 - 0x700000000000 2097152 0\n");
+    expect_text(trace, "#wtr 1\n"
+                       "#src torch-snapshot s.pickle dev0\n"
+                       "#clock ns\n"
+                       "#dev 0\n"
+                       "#note 1 frees added where an address was handed out while its block was live\n"
+                       "#note 1 frees of blocks that were not live left out\n"
+                       "#note recorded: the events do not lead back from the final map: 1 allocations and 0 "
+                       "segments "
+                       "or mappings are missing there, 2 are there twice, 0 blocks at the start overlap or lie "
+                       "outside the segments, 0 entries are incomplete\n"
+                       "s 0 + 0x700000000000 2097152 0\n"
+                       "a 0 0 5 0 0 addr=0x700000000000\n"
+                       "f 0 0 0 0\n"
+                       "a 0 1 6 0 0 addr=0x700000000000\n"
+                       "f 2000 1 0 0\n"
+                       "s 4000 - 0x700000000000 2097152 0\n");
 }
 
 /* A block that lies outside of every segment at the start. */
@@ -655,9 +644,8 @@ static void test_tags(void **state)
 static void test_not_a_snapshot(void **state)
 {
     (void)state;
-    static const char dict[] =
-        "s.pickle: byte 0: the pickle holds a dict that is no PyTorch memory snapshot; expected "
-        "a dict with \"segments\" or \"device_traces\"";
+    static const char dict[] = "s.pickle: byte 0: the pickle holds a dict that is no PyTorch memory snapshot; expected "
+                               "a dict with \"segments\" or \"device_traces\"";
     struct pickle_writer w;
     pw_begin(&w);
     pw_dict(&w);
@@ -709,8 +697,7 @@ static void test_repeated_objects(void **state)
     }
     pw_list_end(&w);
     pw_snapshot_end(&w);
-    bad(&w, WEIR_ERR_LIMIT,
-        "s.pickle: byte 0: the snapshot repeats the same objects more often than its size allows");
+    bad(&w, WEIR_ERR_LIMIT, "s.pickle: byte 0: the snapshot repeats the same objects more often than its size allows");
 }
 
 /* "segments" and "device_traces" may even be the list that holds them. */

@@ -19,33 +19,39 @@ struct text_case {
     const char *clean;
 };
 
-#define CASE(text, clean) { text, sizeof(text) - 1, clean }
+#define CASE(text, clean)                                                                                              \
+    {                                                                                                                  \
+        text, sizeof(text) - 1, clean                                                                                  \
+    }
 
 static const struct text_case cases[] = {
     CASE("", ""),
     CASE("plain ~", "plain ~"),
     CASE("back\\slash \\x41", "back\\slash \\x41"),
-    CASE("\xc2\xa0\xdf\xbf", "\xc2\xa0\xdf\xbf"),                           /* two bytes: least and most */
+    CASE("\xc2\xa0\xdf\xbf", "\xc2\xa0\xdf\xbf"), /* two bytes: least and most */
     CASE("\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbd", "\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbd"),
     CASE("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"), /* four */
-    CASE("\xc4\xa3\xd0\xcd.py", "\xc4\xa3\\xd0\\xcd.py"),                   /* GBK; the first two bytes happen to be
+    CASE("\xc4\xa3\xd0\xcd.py", "\xc4\xa3\\xd0\\xcd.py"),               /* GBK; the first two bytes happen to be
                                                                                UTF-8 */
-    CASE("\xb6\xd4.py", "\\xb6\\xd4.py"),                                   /* GBK */
-    CASE("\xed\xa0\x80\xed\xbf\xbf", "\\xed\\xa0\\x80\\xed\\xbf\\xbf"),     /* surrogates */
-    CASE("\xc0\xaf\xc1\xbf", "\\xc0\\xaf\\xc1\\xbf"),                       /* overlong: two bytes */
-    CASE("\xe0\x80\xaf\xe0\x9f\xbf", "\\xe0\\x80\\xaf\\xe0\\x9f\\xbf"),     /* three */
+    CASE("\xb6\xd4.py", "\\xb6\\xd4.py"),                               /* GBK */
+    CASE("\xed\xa0\x80\xed\xbf\xbf", "\\xed\\xa0\\x80\\xed\\xbf\\xbf"), /* surrogates */
+    CASE("\xc0\xaf\xc1\xbf", "\\xc0\\xaf\\xc1\\xbf"),                   /* overlong: two bytes */
+    CASE("\xe0\x80\xaf\xe0\x9f\xbf", "\\xe0\\x80\\xaf\\xe0\\x9f\\xbf"), /* three */
     CASE("\xf0\x80\x80\xaf\xf0\x8f\xbf\xbf", "\\xf0\\x80\\x80\\xaf\\xf0\\x8f\\xbf\\xbf"), /* four */
     CASE("\xf4\x90\x80\x80\xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80\\xf5\\x80\\x80\\x80"), /* beyond U+10FFFF */
     CASE("a\0b", "a\\x00b"),
     CASE("\x01\t\r\n\x1b[2J\x7f", "\\x01\\x09\\x0d\\x0a\\x1b[2J\\x7f"),
-    CASE("\xc2\x80\xc2\x9b\xc2\x9f", "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f"),     /* C1: a terminal obeys U+009B */
+    CASE("\xc2\x80\xc2\x9b\xc2\x9f", "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f"), /* C1: a terminal obeys U+009B */
     CASE("\x80\xbf\xfe\xff", "\\x80\\xbf\\xfe\\xff"),
-    CASE("\xe4\xbd", "\\xe4\\xbd"),                                         /* cut off */
-    CASE("\xe4\xbd" "a", "\\xe4\\xbd" "a"),
+    CASE("\xe4\xbd", "\\xe4\\xbd"), /* cut off */
+    CASE("\xe4\xbd"
+         "a",
+         "\\xe4\\xbd"
+         "a"),
     CASE("\xf0\x9f\x98", "\\xf0\\x9f\\x98"),
 };
 
-enum { case_count = sizeof cases / sizeof *cases };
+enum { case_count = sizeof(cases) / sizeof(*cases) };
 
 static void test_cases(void **state)
 {
@@ -69,7 +75,7 @@ static void test_room(void **state)
         const size_t whole = strlen(cases[i].clean);
         for (size_t size = 0; size <= whole + 2; size++) {
             char out[64];
-            memset(out, '#', sizeof out);
+            memset(out, '#', sizeof(out));
             assert_int_equal(clean_text(out, size, cases[i].text, cases[i].length), whole);
             assert_int_equal(out[size], '#');
             if (size > 0) {
@@ -88,7 +94,7 @@ static void test_print(void **state)
     (void)state;
     for (size_t i = 0; i < case_count; i++) {
         char text[64] = "";
-        FILE *const out = fmemopen(text, sizeof text, "w");
+        FILE *const out = fmemopen(text, sizeof(text), "w");
         assert_non_null(out);
         clean_print(out, cases[i].text, cases[i].length);
         assert_int_equal(fclose(out), 0);
@@ -99,14 +105,15 @@ static void test_print(void **state)
 /* Every text of a trace is clean, and so is the text that is written from it. */
 static void test_trace(void **state)
 {
-    static const char text[] = "#wtr 1\n#src \xb6\xd4\n#dev 0 name=\"\xb6\"\n#note \xc2\x9b\n@0 \xb6\xd4.py:f\n@1 \xb4\xed.py:f\n"
-                               "a 0 0 8 0 0 @0\na 1 1 8 0 0 @1\nm 2 I \xff\x01\n";
+    static const char text[] =
+        "#wtr 1\n#src \xb6\xd4\n#dev 0 name=\"\xb6\"\n#note \xc2\x9b\n@0 \xb6\xd4.py:f\n@1 \xb4\xed.py:f\n"
+        "a 0 0 8 0 0 @0\na 1 1 8 0 0 @1\nm 2 I \xff\x01\n";
     struct trace *trace = NULL;
     struct trace_error error;
     char *written = NULL;
     size_t size = 0;
     (void)state;
-    assert_int_equal(trace_read_memory("\xb6.wtr", text, sizeof text - 1, NULL, &trace, &error), WEIR_OK);
+    assert_int_equal(trace_read_memory("\xb6.wtr", text, sizeof(text) - 1, NULL, &trace, &error), WEIR_OK);
     assert_string_equal(trace->path, "\\xb6.wtr");
     assert_string_equal(trace->source, "\\xb6\\xd4");
     assert_string_equal(trace->devices[0].name, "\\xb6");

@@ -41,9 +41,8 @@ static void bad(const char *lines, const char *message)
     char text[2048];
     struct trace *trace = NULL;
     struct trace_error error;
-    snprintf(text, sizeof text, "#wtr 1\n%s\n", lines);
-    assert_int_equal(trace_read_memory("t.wtr", text, strlen(text), NULL, &trace, &error),
-                     WEIR_ERR_INVALID);
+    snprintf(text, sizeof(text), "#wtr 1\n%s\n", lines);
+    assert_int_equal(trace_read_memory("t.wtr", text, strlen(text), NULL, &trace, &error), WEIR_ERR_INVALID);
     assert_null(trace);
     assert_string_equal(error.message, message);
 }
@@ -63,8 +62,8 @@ static const weir_trace_event *event_of(const struct trace *trace, size_t i)
     return &trace->events[i].event;
 }
 
-#define A_SYNTAX                                                                                   \
-    "a line is \"a T ID SIZE S TH [al=N] [pool=P] [adv=short|step|long|persistent] [d=DEV] "       \
+#define A_SYNTAX                                                                                                       \
+    "a line is \"a T ID SIZE S TH [al=N] [pool=P] [adv=short|step|long|persistent] [d=DEV] "                           \
     "[addr=A] [@N]\""
 
 /* Every kind of line, in the order and form in which the writer writes them. */
@@ -334,37 +333,28 @@ static void test_fields(void **state)
         "t.wtr:2: field 4 (SIZE): expected a number below 2^64, got \"18446744073709551616\"");
     bad("a 99999999999999999999999 1 1 0 0",
         "t.wtr:2: field 2 (T): expected a number below 2^64, got \"99999999999999999999999\"");
-    bad("a 0 1 10 1048576 0",
-        "t.wtr:2: field 5 (S): 1048576 is too large; expected a number below 1048576");
-    bad("a 0 1 10 0 1048576",
-        "t.wtr:2: field 6 (TH): 1048576 is too large; expected a number below 1048576");
+    bad("a 0 1 10 1048576 0", "t.wtr:2: field 5 (S): 1048576 is too large; expected a number below 1048576");
+    bad("a 0 1 10 0 1048576", "t.wtr:2: field 6 (TH): 1048576 is too large; expected a number below 1048576");
     bad("f 0 1 0 0 9", "t.wtr:2: field 3 (ID): block 1 is not known; no p, a or r line gave it");
-    bad("a 0 1 1 0 0\nf 0 1 0 0 9",
-        "t.wtr:3: field 6: \"9\" is too much; a line is \"f T ID S TH\"");
+    bad("a 0 1 1 0 0\nf 0 1 0 0 9", "t.wtr:3: field 6: \"9\" is too much; a line is \"f T ID S TH\"");
     bad("a 0 1 1 0 0\nf 0 1 * 0", "t.wtr:3: field 4 (S): expected a decimal number, got \"*\"");
     bad("p 1 0 0", "t.wtr:2: field 3 (SIZE): 0 bytes; expected at least 1");
-    bad("p 1 512 0 4096",
-        "t.wtr:2: field 5 (ADDR): expected an address in hexadecimal with 0x, got \"4096\"");
+    bad("p 1 512 0 4096", "t.wtr:2: field 5 (ADDR): expected an address in hexadecimal with 0x, got \"4096\"");
     bad("p 1 512 0 0x11111111111111111", "t.wtr:2: field 5 (ADDR): expected an address of at most "
                                          "64 bits, got \"0x11111111111111111\"");
-    bad("p 1 512 0 0x10 0x20",
-        "t.wtr:2: field 6: \"0x20\" is no option; a line is \"p ID SIZE S [ADDR] [d=DEV]\"");
+    bad("p 1 512 0 0x10 0x20", "t.wtr:2: field 6: \"0x20\" is no option; a line is \"p ID SIZE S [ADDR] [d=DEV]\"");
     bad("s 0 + 0x10 0", "t.wtr:2: field 5 (SIZE): 0 bytes; expected at least 1");
     bad("s 0 * 0x10 1", "t.wtr:2: field 3 (+|-): expected + or -, got \"*\"");
     bad("s 0 ++ 0x10 1", "t.wtr:2: field 3 (+|-): expected + or -, got \"++\"");
-    bad("z 0 + 0xfffffffffffffff0 17",
-        "t.wtr:2: field 5 (SIZE): address and size together exceed 64 bits");
+    bad("z 0 + 0xfffffffffffffff0 17", "t.wtr:2: field 5 (SIZE): address and size together exceed 64 bits");
     bad("z 0 +", "t.wtr:2: field 4 (ADDR) is missing; a line is \"z T +|- ADDR SIZE [S] [d=DEV]\"");
     bad("m 0 X step", "t.wtr:2: field 3 (B|E|I): expected B, E or I, got \"X\"");
     bad("m 0 B", "t.wtr:2: field 4 (name) is missing; a line is \"m T B|E|I name\"");
     bad("y 0", "t.wtr:2: field 3 (*|S|eEV) is missing; a line is \"y T *|S|eEV\"");
-    bad("y 0 ex",
-        "t.wtr:2: field 3 (*|S|eEV): expected *, a stream, or e and an event, got \"ex\"");
-    bad("y 0 **",
-        "t.wtr:2: field 3 (*|S|eEV): expected *, a stream, or e and an event, got \"**\"");
+    bad("y 0 ex", "t.wtr:2: field 3 (*|S|eEV): expected *, a stream, or e and an event, got \"ex\"");
+    bad("y 0 **", "t.wtr:2: field 3 (*|S|eEV): expected *, a stream, or e and an event, got \"**\"");
     bad("l 0 1 2", "t.wtr:2: field 4: \"2\" is too much; a line is \"l T CAP\"");
-    bad("q 0 + 1048576",
-        "t.wtr:2: field 4 (P): 1048576 is too large; expected a number below 1048576");
+    bad("q 0 + 1048576", "t.wtr:2: field 4 (P): 1048576 is too large; expected a number below 1048576");
     bad("a 0 1 1 0 0\nu 0 1 1 x", "t.wtr:3: field 5 (r|w): expected r or w, got \"x\"");
     bad("o 0 1", "t.wtr:2: field 4 (FREE) is missing; a line is \"o T SIZE FREE [d=DEV]\"");
     bad("v 0 1 2 3", "t.wtr:2: field 5: \"3\" is too much; a line is \"v T RESERVED ALLOCATED\"");
@@ -378,18 +368,15 @@ static void test_options(void **state)
     bad("a 0 1 1 0 0 al=3", "t.wtr:2: field 7 (al): expected al= and a power of two, got \"al=3\"");
     bad("a 0 1 1 0 0 al=0", "t.wtr:2: field 7 (al): expected al= and a power of two, got \"al=0\"");
     bad("a 0 1 1 0 0 al=8 al=8", "t.wtr:2: field 8: al= is given twice");
-    bad("a 0 1 1 0 0 pool=-",
-        "t.wtr:2: field 7 (pool): expected pool= and a number below 1048576, got \"pool=-\"");
+    bad("a 0 1 1 0 0 pool=-", "t.wtr:2: field 7 (pool): expected pool= and a number below 1048576, got \"pool=-\"");
     bad("a 0 1 1 0 0 adv=soon", "t.wtr:2: field 7 (adv): expected adv=short, adv=step, adv=long or "
                                 "adv=persistent, got \"adv=soon\"");
-    bad("a 0 1 1 0 0 d=4096",
-        "t.wtr:2: field 7 (d): expected d= and a number below 4096, got \"d=4096\"");
+    bad("a 0 1 1 0 0 d=4096", "t.wtr:2: field 7 (d): expected d= and a number below 4096, got \"d=4096\"");
     bad("a 0 1 1 0 0 addr=12", "t.wtr:2: field 7 (addr): expected addr= and an address in "
                                "hexadecimal with 0x, got \"addr=12\"");
     bad("a 0 1 1 0 0 @x", "t.wtr:2: field 7 (@N): expected @ and the number of a tag, got \"@x\"");
     bad("a 0 1 1 0 0 @7", "t.wtr:2: field 7 (@N): tag @7 is used before a line defines it");
-    bad("p 1 1 0 al=8",
-        "t.wtr:2: field 5 (ADDR): expected an address in hexadecimal with 0x, got \"al=8\"");
+    bad("p 1 1 0 al=8", "t.wtr:2: field 5 (ADDR): expected an address in hexadecimal with 0x, got \"al=8\"");
     bad("@", "t.wtr:2: field 1 (@N): expected @ and a decimal number");
     bad("@1", "t.wtr:2: field 2 (text) is missing; a line is \"@N text\"");
     bad("@1 a\n@1 b", "t.wtr:3: field 1 (@N): tag @1 is defined already");
@@ -398,14 +385,12 @@ static void test_options(void **state)
 static void test_lives(void **state)
 {
     (void)state;
-    bad("a 0 1 1 0 0\na 0 1 1 0 0",
-        "t.wtr:3: field 3 (ID): block 1 is live since line 2; an id is used once");
+    bad("a 0 1 1 0 0\na 0 1 1 0 0", "t.wtr:3: field 3 (ID): block 1 is live since line 2; an id is used once");
     bad("p 1 1 0\nf 0 1 0 0\na 0 1 1 0 0", "t.wtr:4: field 3 (ID): block 1 was born on line 2 and "
                                            "freed on line 3; an id is used once");
     bad("a 0 1 1 0 0\nf 0 1 0 0\nf 0 1 0 0", "t.wtr:4: field 3 (ID): block 1 was freed on line 3");
     bad("a 0 1 1 0 0\nf 0 1 0 0\nu 0 1 1", "t.wtr:4: field 3 (ID): block 1 was freed on line 3");
-    bad("a 0 1 1 0 0\nr 0 1 2 8 0\nf 0 1 0 0",
-        "t.wtr:4: field 3 (ID): block 1 was freed on line 3");
+    bad("a 0 1 1 0 0\nr 0 1 2 8 0\nf 0 1 0 0", "t.wtr:4: field 3 (ID): block 1 was freed on line 3");
     bad("a 0 1 1 0 0\nr 0 1 1 8 0", "t.wtr:3: field 4 (NEW): block 1 was born on line 2 and freed "
                                     "on line 3; an id is used once");
     bad("r 0 1 2 8 0", "t.wtr:2: field 3 (OLD): block 1 is not known; no p, a or r line gave it");
@@ -419,8 +404,7 @@ static void test_limits(void **state)
     struct trace_error error;
     struct trace_limits limits = {.max_events = 2};
     const char text[] = "#wtr 1\nc 0\nc 0\nc 0\n";
-    assert_int_equal(trace_read_memory("t.wtr", text, sizeof text - 1, &limits, &trace, &error),
-                     WEIR_ERR_LIMIT);
+    assert_int_equal(trace_read_memory("t.wtr", text, sizeof(text) - 1, &limits, &trace, &error), WEIR_ERR_LIMIT);
     assert_string_equal(error.message, "t.wtr: more than 2 events, which is the limit");
     assert_null(trace);
 }
@@ -432,10 +416,9 @@ static void test_long_path(void **state)
     char path[1000];
     struct trace *trace = NULL;
     struct trace_error error;
-    memset(path, 'x', sizeof path);
-    memcpy(path + sizeof path - 7, "\n.wtr", 6);
-    assert_int_equal(trace_read_memory(path, "#wtr 1\na", 8, NULL, &trace, &error),
-                     WEIR_ERR_INVALID);
+    memset(path, 'x', sizeof(path));
+    memcpy(path + sizeof(path) - 7, "\n.wtr", 6);
+    assert_int_equal(trace_read_memory(path, "#wtr 1\na", 8, NULL, &trace, &error), WEIR_ERR_INVALID);
     assert_non_null(strstr(error.message, "x\\x0a.wtr:2: field 2 (T) is missing"));
     assert_null(strchr(error.message, '\n'));
     assert_int_equal(error.line, 2);
@@ -461,7 +444,7 @@ static int remove_folder(void **state)
 static const char *in_folder(const char *name)
 {
     static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     return path;
 }
 
@@ -518,8 +501,7 @@ static void test_round_trip_files(void **state)
 {
     (void)state;
     static const char *const names[] = {"t.wtr", "t.wtr.gz", "t.wtr.xz"};
-    static const enum trace_format formats[] = {TRACE_FORMAT_WTR, TRACE_FORMAT_GZIP,
-                                                TRACE_FORMAT_XZ};
+    static const enum trace_format formats[] = {TRACE_FORMAT_WTR, TRACE_FORMAT_GZIP, TRACE_FORMAT_XZ};
     struct trace *trace = good(every_kind);
     for (size_t i = 0; i < 3; i++) {
         struct trace_error error;
@@ -567,18 +549,17 @@ static void test_cannot_open(void **state)
     assert_int_equal(trace_read("no/such/file.wtr", NULL, &trace, &error), WEIR_ERR_DEVICE);
     assert_string_equal(error.message, "no/such/file.wtr: cannot open: No such file or directory");
     assert_int_equal(trace_read(folder, NULL, &trace, &error), WEIR_ERR_DEVICE);
-    snprintf(expected, sizeof expected, "%s: is a folder, not a trace file", folder);
+    snprintf(expected, sizeof(expected), "%s: is a folder, not a trace file", folder);
     assert_string_equal(error.message, expected);
     write_file(in_folder("empty"), "", 0);
     assert_int_equal(trace_read(in_folder("empty"), NULL, &trace, &error), WEIR_ERR_INVALID);
-    snprintf(expected, sizeof expected, "%s/empty: is empty", folder);
+    snprintf(expected, sizeof(expected), "%s/empty: is empty", folder);
     assert_string_equal(error.message, expected);
     unlink(in_folder("empty"));
     assert_null(trace);
     trace = good("#wtr 1\n");
     assert_int_equal(trace_write(trace, "no/such/file.wtr", &error), WEIR_ERR_DEVICE);
-    assert_string_equal(error.message,
-                        "no/such/file.wtr: cannot open for writing: No such file or directory");
+    assert_string_equal(error.message, "no/such/file.wtr: cannot open for writing: No such file or directory");
     assert_int_equal(trace_write(trace, "no/such/file.wtr.gz", &error), WEIR_ERR_DEVICE);
     assert_int_equal(trace_write(trace, "no/such/file.wtr.xz", &error), WEIR_ERR_DEVICE);
     trace_free(trace);
@@ -631,12 +612,10 @@ static void test_damaged_packing(void **state)
             }
         }
         bytes[size] = 'x';
-        assert_int_equal(trace_read_memory("t", bytes, size + 1, NULL, &trace, &error),
-                         WEIR_ERR_INVALID);
+        assert_int_equal(trace_read_memory("t", bytes, size + 1, NULL, &trace, &error), WEIR_ERR_INVALID);
         assert_non_null(strstr(error.message, "bytes follow the end of the "));
         bytes[size / 2] ^= 0x55;
-        assert_int_equal(trace_read_memory("t", bytes, size, NULL, &trace, &error),
-                         WEIR_ERR_INVALID);
+        assert_int_equal(trace_read_memory("t", bytes, size, NULL, &trace, &error), WEIR_ERR_INVALID);
         assert_non_null(strstr(error.message, "damaged"));
         free(bytes);
     }
@@ -651,9 +630,8 @@ static void test_two_members(void **state)
     static const char *const parts[] = {"#wtr 1\nc 0\n", "c 1\n"};
     for (size_t i = 0; i < 2; i++) {
         size_t position = size;
-        assert_int_equal(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL,
-                                                 (const uint8_t *)parts[i], strlen(parts[i]),
-                                                 packed, &position, sizeof packed),
+        assert_int_equal(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, NULL, (const uint8_t *)parts[i], strlen(parts[i]),
+                                                 packed, &position, sizeof(packed)),
                          LZMA_OK);
         size = position;
     }
@@ -683,7 +661,7 @@ static void test_bomb(void **state)
     assert_non_null(file);
     gzputs(file, "#wtr 1\n");
     for (int i = 0; i < 1024; i++) {
-        gzwrite(file, zeros, sizeof zeros);
+        gzwrite(file, zeros, sizeof(zeros));
     }
     gzclose(file);
     struct trace *trace = NULL;
@@ -691,13 +669,11 @@ static void test_bomb(void **state)
     struct trace_limits limits = {.max_bytes = 1 << 20};
     char expected[300];
     assert_int_equal(trace_read(in_folder("bomb.gz"), &limits, &trace, &error), WEIR_ERR_LIMIT);
-    snprintf(expected, sizeof expected,
-             "%s/bomb.gz: unpacks to more than 1048576 bytes, which is the limit", folder);
+    snprintf(expected, sizeof(expected), "%s/bomb.gz: unpacks to more than 1048576 bytes, which is the limit", folder);
     assert_string_equal(error.message, expected);
     limits.max_bytes = 100;
     assert_int_equal(trace_read(in_folder("bomb.gz"), &limits, &trace, &error), WEIR_ERR_LIMIT);
-    snprintf(expected, sizeof expected, "%s/bomb.gz: holds more than 100 bytes, which is the limit",
-             folder);
+    snprintf(expected, sizeof(expected), "%s/bomb.gz: holds more than 100 bytes, which is the limit", folder);
     assert_string_equal(error.message, expected);
     assert_null(trace);
     unlink(in_folder("bomb.gz"));
@@ -710,11 +686,9 @@ static void test_packed_twice(void **state)
     unsigned char *bytes = packed_trace("t.gz", &size);
     unsigned char twice[4096];
     size_t position = 0;
-    assert_int_equal(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, bytes, size, twice,
-                                             &position, sizeof twice),
+    assert_int_equal(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, bytes, size, twice, &position, sizeof(twice)),
                      LZMA_OK);
-    bad_bytes(twice, position, WEIR_ERR_UNSUPPORTED,
-              "t.wtr: is packed twice; unpack it once before");
+    bad_bytes(twice, position, WEIR_ERR_UNSUPPORTED, "t.wtr: is packed twice; unpack it once before");
     free(bytes);
 }
 
@@ -735,13 +709,12 @@ static void test_format(void **state)
     };
     const char expected[] = "a 18446744073709551615 7 512 3 0 addr=0xffffffffffffffff @9\n";
     char line[128];
-    assert_int_equal(weir_trace_format(&event, line, sizeof line), sizeof expected - 1);
+    assert_int_equal(weir_trace_format(&event, line, sizeof(line)), sizeof(expected) - 1);
     assert_string_equal(line, expected);
     /* A text that does not fit is cut, ended by a NUL, and its full length returned. */
-    for (size_t size = 0; size < sizeof expected; size++) {
-        memset(line, '#', sizeof line);
-        assert_int_equal(weir_trace_format(&event, size > 0 ? line : NULL, size),
-                         sizeof expected - 1);
+    for (size_t size = 0; size < sizeof(expected); size++) {
+        memset(line, '#', sizeof(line));
+        assert_int_equal(weir_trace_format(&event, size > 0 ? line : NULL, size), sizeof(expected) - 1);
         if (size > 0) {
             assert_int_equal(strlen(line), size - 1);
             assert_memory_equal(line, expected, size - 1);
@@ -749,13 +722,13 @@ static void test_format(void **state)
         assert_int_equal(line[size], '#');
     }
     event = (weir_trace_event){.kind = WEIR_TRACE_MARK, .mode = 'I', .name = "two\nlines\x7f"};
-    weir_trace_format(&event, line, sizeof line);
+    weir_trace_format(&event, line, sizeof(line));
     assert_string_equal(line, "m 0 I two?lines?\n");
     event.name = "";
-    weir_trace_format(&event, line, sizeof line);
+    weir_trace_format(&event, line, sizeof(line));
     assert_string_equal(line, "m 0 I -\n");
     event.name = NULL;
-    weir_trace_format(&event, line, sizeof line);
+    weir_trace_format(&event, line, sizeof(line));
     assert_string_equal(line, "m 0 I -\n");
 }
 

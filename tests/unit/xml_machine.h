@@ -45,16 +45,14 @@ static inline const char *xml_set(char *text, uint64_t set)
     return text;
 }
 
-static inline void xml_open(FILE *out, unsigned *id, const char *type, unsigned index,
-                            uint64_t cpus, uint64_t nodes)
+static inline void xml_open(FILE *out, unsigned *id, const char *type, unsigned index, uint64_t cpus, uint64_t nodes)
 {
     char c[32];
     char n[32];
-    (void)fprintf(
-        out,
-        "<object type=\"%s\" os_index=\"%u\" cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" "
-        "complete_nodeset=\"%s\" gp_index=\"%u\"",
-        type, index, xml_set(c, cpus), c, xml_set(n, nodes), n, (*id)++);
+    (void)fprintf(out,
+                  "<object type=\"%s\" os_index=\"%u\" cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" "
+                  "complete_nodeset=\"%s\" gp_index=\"%u\"",
+                  type, index, xml_set(c, cpus), c, xml_set(n, nodes), n, (*id)++);
 }
 
 static inline void xml_devices(FILE *out, unsigned *id, const struct xml_machine *m, int where)
@@ -62,14 +60,13 @@ static inline void xml_devices(FILE *out, unsigned *id, const struct xml_machine
     for (size_t i = 0; i < m->device_count; i++) {
         const struct xml_device *device = &m->devices[i];
         if (device->node == where) {
-            (void)fprintf(
-                out,
-                "<object type=\"Bridge\" gp_index=\"%u\" bridge_type=\"0-1\" depth=\"0\" "
-                "bridge_pci=\"%.4s:[%.2s-%.2s]\"><object type=\"PCIDev\" gp_index=\"%u\" "
-                "pci_busid=\"%s\" "
-                "pci_type=\"%s [0000:0000] 00\" pci_link_speed=\"31.507692\"/></object>\n",
-                *id, device->bus_id, device->bus_id + 5, device->bus_id + 5, *id + 1,
-                device->bus_id, device->ids);
+            (void)fprintf(out,
+                          "<object type=\"Bridge\" gp_index=\"%u\" bridge_type=\"0-1\" depth=\"0\" "
+                          "bridge_pci=\"%.4s:[%.2s-%.2s]\"><object type=\"PCIDev\" gp_index=\"%u\" "
+                          "pci_busid=\"%s\" "
+                          "pci_type=\"%s [0000:0000] 00\" pci_link_speed=\"31.507692\"/></object>\n",
+                          *id, device->bus_id, device->bus_id + 5, device->bus_id + 5, *id + 1, device->bus_id,
+                          device->ids);
             *id += 2;
         }
     }
@@ -116,8 +113,7 @@ static inline uint64_t xml_numbers(const struct xml_machine *m, size_t from, siz
 }
 
 /* A node with processors, and those beside it. */
-static inline void xml_group(FILE *out, unsigned *id, const struct xml_machine *m, size_t from,
-                             size_t to)
+static inline void xml_group(FILE *out, unsigned *id, const struct xml_machine *m, size_t from, size_t to)
 {
     const uint64_t cpus = xml_cpus(m, from, to);
     const uint64_t nodes = xml_numbers(m, from, to);
@@ -146,22 +142,17 @@ static inline void xml_write(FILE *out, const struct xml_machine *m)
     char c[32];
     char n[32];
     unsigned id = 1;
-    (void)fprintf(
-        out,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
-        "<topology version=\"2.0\">\n");
-    xml_open(out, &id, "Machine", 0, xml_cpus(m, 0, m->node_count),
-             xml_numbers(m, 0, m->node_count));
-    (void)fprintf(out, " allowed_cpuset=\"%s\" allowed_nodeset=\"%s\">\n",
-                  xml_set(c, xml_cpus(m, 0, m->node_count)),
+    (void)fprintf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+                       "<topology version=\"2.0\">\n");
+    xml_open(out, &id, "Machine", 0, xml_cpus(m, 0, m->node_count), xml_numbers(m, 0, m->node_count));
+    (void)fprintf(out, " allowed_cpuset=\"%s\" allowed_nodeset=\"%s\">\n", xml_set(c, xml_cpus(m, 0, m->node_count)),
                   xml_set(n, xml_numbers(m, 0, m->node_count) & ~m->forbidden_nodes));
     for (size_t from = 0; from < m->node_count;) {
         size_t to = from;
         while (to < m->node_count && m->nodes[to].package == m->nodes[from].package) {
             to++;
         }
-        xml_open(out, &id, "Package", m->nodes[from].package, xml_cpus(m, from, to),
-                 xml_numbers(m, from, to));
+        xml_open(out, &id, "Package", m->nodes[from].package, xml_cpus(m, from, to), xml_numbers(m, from, to));
         (void)fprintf(out, ">\n");
         for (size_t first = from; first < to;) {
             size_t end = first + 1;

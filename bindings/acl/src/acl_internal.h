@@ -2,13 +2,13 @@
  *
  *     error.c   aclError to weir_status, names and texts, the calling thread's last failure
  *     device.c  weir_device_ops over ACL
- *     watch.c   streams whose context is known, and the runtime's word that one is being destroyed
+ *     stream_registry.c   streams whose context is known, and the runtime's word that one is being destroyed
  *     attach.c  pools as allocators of streams
  *     hints.c   ACL calls that also tell a pool
  *     host.c    pinned host memory, for the host pool
  *
- * One lock, watch.c's, for everything that is process-wide. Under it only calls of ACL's registries are made, which
- * call nobody back.
+ * One lock, stream_registry.c's, for everything that is process-wide. Under it only calls of ACL's registries are made,
+ * which call nobody back.
  */
 #ifndef WEIR_ACL_INTERNAL_H
 #define WEIR_ACL_INTERNAL_H
@@ -29,8 +29,7 @@ weir_status weir__acl_result(const char *call, aclError code);
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
 /* For calls that must not leave anything behind: a failure that passes is tried once more. */
-#define ACL_TWICE(function, ...) \
-    (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
+#define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
 
@@ -60,7 +59,7 @@ weir_status weir__acl_find(const char *function, void *native, weir__acl_place *
 /* Waits for a stream in its context, or in the current one if that is not known (NULL). Not under a lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
 
-/* --- watch.c --- */
+/* --- stream_registry.c --- */
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
@@ -82,7 +81,7 @@ bool weir__acl_noted(void *native, weir__acl_place *place);
 void weir__acl_bury_locked(void *native);
 bool weir__acl_is_buried(void *native);
 
-/* --- device.c, for watch.c --- */
+/* --- device.c, for stream_registry.c --- */
 
 /* A stream is about to be destroyed: a default stream takes its device with it, and the note of it. */
 void weir__acl_device_goes_locked(const void *native);
@@ -92,7 +91,7 @@ void weir__acl_device_goes_locked(const void *native);
 /* What weir_acl_epoch counts. */
 void weir__acl_next_epoch(void);
 
-/* --- attach.c, for watch.c --- */
+/* --- attach.c, for stream_registry.c --- */
 
 /* The stream is about to be destroyed. */
 void weir__acl_stream_goes(void *native);

@@ -13,7 +13,7 @@
  *
  * Cost of an allocation beyond the pool's: one atomic addition, and one for the free.
  *
- * An attachment's life, under the lock of watch.c. `moving`: a thread is at work on it without the lock.
+ * An attachment's life, under the lock of stream_registry.c. `moving`: a thread is at work on it without the lock.
  *
  *     ATTACHED --detach--> DETACHED
  *     ATTACHED --the stream is being destroyed--> GONE --detach--> DETACHED
@@ -31,7 +31,7 @@ enum state { DETACHED, ATTACHED, GONE };
 
 struct weir_acl_attachment {
     /* What the callbacks read. */
-    _Atomic(weir_pool *) pool; /* NULL: detached */
+    _Atomic(weir_pool *) pool;     /* NULL: detached */
     _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone */
     atomic_bool closed;
     _Atomic int64_t live;
@@ -42,9 +42,9 @@ struct weir_acl_attachment {
     enum state state;
     bool moving;
     bool registers;       /* ATTACHED: as the stream's allocator; else it only follows the stream */
-    bool watched;         /* ATTACHED: watch.c has a note of it */
+    bool watched;         /* ATTACHED: stream_registry.c has a note of it */
     void *native;         /* ATTACHED */
-    void *grave;          /* GONE: what `native` was; NULL once a stream with the same handle has been created */
+    void *old_native;     /* GONE: what `native` was; NULL once a stream with the same handle has been created */
     aclrtContext context; /* ATTACHED: the stream's; NULL: there was none */
     bool unended;         /* GONE: the pool must still be told that the stream's work is over */
     void *left_on;        /* GONE: the handle on which the runtime refused to take the registration away */
@@ -162,8 +162,7 @@ static weir_status registered(void *native, aclrtAllocator *owner)
 {
     aclrtAllocatorDesc desc = NULL;
     *owner = NULL;
-    const aclError code =
-        UNCANCELLED(aclrtAllocatorGetByStream(native, &desc, owner, NULL, NULL, NULL, NULL));
+    const aclError code = UNCANCELLED(aclrtAllocatorGetByStream(native, &desc, owner, NULL, NULL, NULL, NULL));
     if (code == ACL_ERROR_INVALID_PARAM) {
         return WEIR_ERR_INVALID;
     }
@@ -272,7 +271,7 @@ static weir_acl_attachment *begin(weir_pool *pool, weir_stream *stream, void *na
     self->registers = registers;
     self->watched = false;
     self->native = native;
-    self->grave = NULL;
+    self->old_native = NULL;
     self->context = NULL;
     self->unended = false;
     self->left_on = NULL;
@@ -295,7 +294,7 @@ static void retire(weir_acl_attachment *self)
     self->state = DETACHED;
     self->moving = false;
     self->native = NULL;
-    self->grave = NULL;
+    self->old_native = NULL;
     self->next = NULL;
     *retired_end = self;
     retired_end = &self->next;
@@ -344,7 +343,7 @@ static weir_status attach(const char *function, weir_pool *pool, weir_stream *st
                           weir_acl_attachment **attachment)
 {
     const bool registers = function == attaching;
-    weir__acl_place place = { 0 };
+    weir__acl_place place = {0};
     weir_status status = weir__acl_find(function, native, &place);
     if (status != WEIR_OK) {
         return status;
@@ -354,7 +353,8 @@ static weir_status attach(const char *function, weir_pool *pool, weir_stream *st
     weir_acl_attachment *self = taken ? NULL : begin(pool, stream, native, registers);
     weir__acl_unlock();
     if (self == NULL) {
-        return taken ? taken_by(function, native, registers ? "an attachment already" : "an attachment of this pool already")
+        return taken ? taken_by(function, native,
+                                registers ? "an attachment already" : "an attachment of this pool already")
                      : WEIR_ERR_NO_MEMORY;
     }
     status = connect(function, self, native, &place);
@@ -371,13 +371,15 @@ static weir_status attach(const char *function, weir_pool *pool, weir_stream *st
     return status;
 }
 
-static weir_status attach_or_follow(const char *function, weir_pool *pool, void *native, weir_acl_attachment **attachment)
+static weir_status attach_or_follow(const char *function, weir_pool *pool, void *native,
+                                    weir_acl_attachment **attachment)
 {
     if (pool == NULL || native == NULL || attachment == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function,
-                           pool == NULL     ? "pool"
-                           : native == NULL ? "acl_stream (the default stream's handle is aclrtCtxGetCurrentDefaultStream's)"
-                                            : "attachment");
+                           pool == NULL ? "pool"
+                           : native == NULL
+                               ? "acl_stream (the default stream's handle is aclrtCtxGetCurrentDefaultStream's)"
+                               : "attachment");
     }
     /* Before the lock: a device call may take it under the pool's. */
     weir_stream *stream = NULL;
@@ -444,7 +446,7 @@ static void empty(weir_acl_attachment *self, void *native)
     }
     self->left_on = left ? native : NULL;
     self->native = NULL;
-    self->grave = native;
+    self->old_native = native;
     self->state = GONE;
     self->moving = false;
     weir__acl_changed_locked();
@@ -477,8 +479,8 @@ void weir__acl_stream_goes(void *native)
 void weir__acl_stream_comes_locked(void *native)
 {
     for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
-        if (other->grave == native) {
-            other->grave = NULL;
+        if (other->old_native == native) {
+            other->old_native = NULL;
         }
     }
 }
@@ -497,10 +499,10 @@ static weir_status disconnect(weir_acl_attachment *self)
 static void end_grave(weir_acl_attachment *self)
 {
     weir__acl_lock();
-    void *grave = self->unended ? self->grave : NULL;
+    void *old_native = self->unended ? self->old_native : NULL;
     weir__acl_unlock();
-    if (grave != NULL) {
-        end_stream(atomic_load(&self->pool), grave);
+    if (old_native != NULL) {
+        end_stream(atomic_load(&self->pool), old_native);
     }
 }
 
@@ -512,8 +514,9 @@ static weir_status leave(weir_acl_attachment *self)
     const int64_t live = atomic_load(&self->live);
     weir_status status = WEIR_OK;
     if (live > 0) {
-        status = weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: ACL holds %lld blocks of the attachment or is asking for one",
-                             (long long)live);
+        status =
+            weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: ACL holds %lld blocks of the attachment or is asking for one",
+                        (long long)live);
     } else if (attached) {
         status = disconnect(self);
     } else if (self->left_on != NULL) {
@@ -546,7 +549,8 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
     if (!is_in(in_use, self) || self->moving) {
         const bool moving = is_in(in_use, self);
         weir__acl_unlock();
-        return moving ? weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: another thread detaches attachment %p or destroys its stream",
+        return moving ? weir_refuse(WEIR_ERR_BUSY,
+                                    "weir_acl_detach: another thread detaches attachment %p or destroys its stream",
                                     (void *)self)
                       : no_attachment("weir_acl_detach", self);
     }
@@ -582,7 +586,7 @@ weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_att
         now.pool = atomic_load(&self->pool);
         now.stream = atomic_load(&self->stream);
         now.acl_stream = self->native;
-        now.handle_reused = self->state == GONE && self->grave == NULL;
+        now.handle_reused = self->state == GONE && self->old_native == NULL;
         now.live_blocks = live > 0 ? (uint64_t)live : 0;
         now.failures = atomic_load(&self->failures);
         now.refused_frees = atomic_load(&self->refused_frees);

@@ -27,14 +27,14 @@
 
 typedef struct acl_device {
     int32_t id;
-    aclrtContext home; /* the primary context */
+    aclrtContext home;       /* the primary context */
     aclrtStream home_stream; /* its default stream */
     aclrtMemMallocPolicy policy;
     aclrtMemAttr attribute; /* of physical memory */
     weir_device_info info;
     const weir_device *device; /* that it is the inside of */
     struct acl_device *next;   /* under the binding's lock */
-    bool watched;              /* under the binding's lock: watch.c has a note of the default stream */
+    bool watched;              /* under the binding's lock: stream_registry.c has a note of the default stream */
     atomic_bool lost;          /* the device was reset */
 } acl_device;
 
@@ -129,7 +129,7 @@ weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
 {
     const acl_device *self = acl_device_;
     int32_t id = -1;
-    *bound = (weir__acl_bound){ 0 };
+    *bound = (weir__acl_bound){0};
     if (is_lost(self)) {
         return lost("aclrtSetCurrentContext");
     }
@@ -212,26 +212,32 @@ weir_status weir__acl_find(const char *function, void *native, weir__acl_place *
     }
     return status != WEIR_ERR_INVALID
                ? status
-               : weir_refuse(status, "%s: stream %p is neither of this thread's current context (%p) nor of its device's primary "
-                             "one", function, native, own);
+               : weir_refuse(
+                     status,
+                     "%s: stream %p is neither of this thread's current context (%p) nor of its device's primary "
+                     "one",
+                     function, native, own);
 }
 
 static weir_status stream_check(void *ctx, void *native_stream)
 {
     const acl_device *self = ctx;
-    weir__acl_place place = { 0 };
+    weir__acl_place place = {0};
     if (is_lost(self) || native_stream == NULL || native_stream == self->home_stream) {
         return WEIR_OK;
     }
     const weir_status status = weir__acl_find("weir_pool_stream", native_stream, &place);
     if (status == WEIR_ERR_INVALID) {
-        return weir_refuse(status,
-                           "weir_pool_stream: stream %p is neither of this thread's current context (%p) nor of its device's "
-                           "primary one; the pool is on ACL device %d", native_stream, weir__acl_current(), self->id);
+        return weir_refuse(
+            status,
+            "weir_pool_stream: stream %p is neither of this thread's current context (%p) nor of its device's "
+            "primary one; the pool is on ACL device %d",
+            native_stream, weir__acl_current(), self->id);
     }
     if (status == WEIR_OK && place.device != self->id) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stream: stream %p is on ACL device %d, the pool on ACL device %d",
-                           native_stream, place.device, self->id);
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_stream: stream %p is on ACL device %d, the pool on ACL device %d", native_stream,
+                           place.device, self->id);
     }
     return status;
 }
@@ -416,8 +422,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
 
 /* A call that must be made in the stream's own context: the current one, or the one that was noted when the stream
  * became known, or else the primary one. */
-static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent), void *native,
-                             weir_event *event)
+static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
+                             void *native, weir_event *event)
 {
     if (is_lost(self)) {
         return WEIR_OK;
@@ -434,15 +440,15 @@ static weir_status on_stream(acl_device *self, const char *name, aclError (*call
     aclError code = call(stream, event);
     if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
         const aclrtContext before = weir__acl_current();
-        weir__acl_place noted = { 0 };
+        weir__acl_place noted = {0};
         (void)weir__acl_noted(stream, &noted);
-        const aclrtContext contexts[] = { noted.context, self->home };
+        const aclrtContext contexts[] = {noted.context, self->home};
         for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
             if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
                 code = call(stream, event);
             }
         }
-        bound = bound.changed ? bound : (weir__acl_bound){ .before = before, .changed = true };
+        bound = bound.changed ? bound : (weir__acl_bound){.before = before, .changed = true};
     }
     weir__acl_unbind(&bound);
     return weir__acl_result(name, code);
@@ -464,7 +470,7 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     if (weir__acl_is_buried(native)) {
         return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
     }
-    weir__acl_bound bound = { .before = weir__acl_current() };
+    weir__acl_bound bound = {.before = weir__acl_current()};
     if (context != NULL && context != bound.before) {
         bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* else as it is: it may do */
     }
@@ -480,7 +486,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
         return WEIR_OK;
     }
     void *native = native_stream != NULL ? native_stream : self->home_stream;
-    weir__acl_place place = { .context = self->home };
+    weir__acl_place place = {.context = self->home};
     (void)weir__acl_noted(native, &place);
     return weir__acl_sync(native, place.context);
 }
@@ -511,21 +517,17 @@ static void destroy(void *ctx)
     free(self);
 }
 
-#define COMMON_SLOTS                                                                               \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,      \
-    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,            \
-    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error, \
+#define COMMON_SLOTS                                                                                                   \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
+    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
+    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
+    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
     .destroy = destroy, .stream_check = stream_check
 
-static const weir_device_ops plain_ops = { COMMON_SLOTS };
+static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {
-    COMMON_SLOTS,
-    .vm_reserve = vm_reserve,
-    .vm_release = vm_release,
-    .vm_create = vm_create,
-    .vm_destroy = vm_destroy,
-    .vm_map = vm_map,
+    COMMON_SLOTS,           .vm_reserve = vm_reserve, .vm_release = vm_release,
+    .vm_create = vm_create, .vm_destroy = vm_destroy, .vm_map = vm_map,
     .vm_unmap = vm_unmap,
 };
 
@@ -584,9 +586,9 @@ static weir_status find_facts(acl_device *self, const weir_acl_device_config *co
 static weir_status make_device(const weir_acl_device_config *config, weir_device **device)
 {
     static const aclrtMemMallocPolicy policies[][2] = {
-        [WEIR_ACL_PAGES_HUGE_FIRST] = { ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_FIRST_P2P },
-        [WEIR_ACL_PAGES_HUGE] = { ACL_MEM_MALLOC_HUGE_ONLY, ACL_MEM_MALLOC_HUGE_ONLY_P2P },
-        [WEIR_ACL_PAGES_SMALL] = { ACL_MEM_MALLOC_NORMAL_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY_P2P },
+        [WEIR_ACL_PAGES_HUGE_FIRST] = {ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_FIRST_P2P},
+        [WEIR_ACL_PAGES_HUGE] = {ACL_MEM_MALLOC_HUGE_ONLY, ACL_MEM_MALLOC_HUGE_ONLY_P2P},
+        [WEIR_ACL_PAGES_SMALL] = {ACL_MEM_MALLOC_NORMAL_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY_P2P},
     };
     const bool for_peers = (config->flags & WEIR_ACL_PEER_MEMORY) != 0;
     acl_device *self = calloc(1, sizeof(*self));
@@ -598,7 +600,7 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
     self->attribute = for_peers ? ACL_MEM_P2P_HUGE : ACL_HBM_MEM_HUGE;
     weir_status status = find_facts(self, config);
     if (status == WEIR_OK) {
-        const weir__acl_place place = { .context = self->home, .device = self->id };
+        const weir__acl_place place = {.context = self->home, .device = self->id};
         status = weir__acl_watch(self->home_stream, &place, true);
         self->watched = status == WEIR_OK;
         status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then nobody hears of a reset */

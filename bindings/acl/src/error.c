@@ -11,8 +11,8 @@ struct known_error {
     const char *text;
 };
 
-#define KNOWN(code, name, text) { code, #name, text },
-static const struct known_error known_errors[] = { { 0, "ACL_SUCCESS", "success" }, WEIR_ACL_ERROR_LIST(KNOWN) };
+#define KNOWN(code, name, text) {code, #name, text},
+static const struct known_error known_errors[] = {{0, "ACL_SUCCESS", "success"}, WEIR_ACL_ERROR_LIST(KNOWN)};
 #undef KNOWN
 
 /* By halves: the list is in the order of the codes. */
@@ -49,15 +49,19 @@ const char *weir_acl_error_text(int acl_error)
 weir_status weir_acl_status(int acl_error)
 {
     switch (acl_error) {
-    case 0: return WEIR_OK;
+    case 0:
+        return WEIR_OK;
     case 200000: /* ACL_ERROR_BAD_ALLOC */
     case 207001: /* ACL_ERROR_RT_MEMORY_ALLOCATION */
     case 207018: /* ACL_ERROR_RT_DEVICE_OOM */
-    case 300000: /* ACL_ERROR_STORAGE_OVER_LIMIT */ return WEIR_ERR_NO_MEMORY;
+    case 300000: /* ACL_ERROR_STORAGE_OVER_LIMIT */
+        return WEIR_ERR_NO_MEMORY;
     case 200001: /* ACL_ERROR_API_NOT_SUPPORT */
     case 200006: /* ACL_ERROR_FEATURE_UNSUPPORTED */
-    case 207000: /* ACL_ERROR_RT_FEATURE_NOT_SUPPORT */ return WEIR_ERR_UNSUPPORTED;
-    default: return WEIR_ERR_DEVICE;
+    case 207000: /* ACL_ERROR_RT_FEATURE_NOT_SUPPORT */
+        return WEIR_ERR_UNSUPPORTED;
+    default:
+        return WEIR_ERR_DEVICE;
     }
 }
 
@@ -68,8 +72,8 @@ static _Thread_local weir__native_failure last;
 weir_status weir__acl_result(const char *call, aclError code)
 {
     return code == ACL_SUCCESS ? WEIR_OK
-                               : weir__native_failed(&last, weir_acl_status(code), call, code, weir_acl_error_name(code),
-                                                     weir_acl_error_text(code));
+                               : weir__native_failed(&last, weir_acl_status(code), call, code,
+                                                     weir_acl_error_name(code), weir_acl_error_text(code));
 }
 
 void weir__acl_last(int *acl_error, const char **text)

@@ -38,7 +38,7 @@ static weir_status wait_for(void *event, void *native)
 static weir_status sync_stream(void *event, void *native)
 {
     (void)event;
-    weir__acl_place place = { 0 };
+    weir__acl_place place = {0};
     (void)weir__acl_noted(native, &place);
     return weir__acl_sync(native, place.context);
 }
@@ -49,7 +49,8 @@ static weir_status destroy_event(void *event, void *native)
     return ACL(aclrtDestroyEvent, event);
 }
 
-static weir_status stream_of(const char *function, weir_pool *pool, void *acl_stream, void **native, weir_stream **stream)
+static weir_status stream_of(const char *function, weir_pool *pool, void *acl_stream, void **native,
+                             weir_stream **stream)
 {
     weir_status status = resolve(acl_stream, native);
     if (status == WEIR_OK) {
@@ -63,7 +64,7 @@ weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_stream **str
     static const char function[] = "weir_acl_stream";
     void *native = NULL;
     weir_stream *found = NULL;
-    weir__acl_place place = { 0 };
+    weir__acl_place place = {0};
     weir_status status = weir__hint_check(function, pool, stream, "stream");
     if (status == WEIR_OK) {
         status = stream_of(function, pool, acl_stream, &native, &found);

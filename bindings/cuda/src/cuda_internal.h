@@ -22,7 +22,7 @@
 /* --- driver.c --- */
 
 typedef struct weir__cuda_driver {
-#define WEIR__CUDA_POINTER(name, suffix, parameters) CUresult (*name) parameters;
+#define WEIR__CUDA_POINTER(name, suffix, parameters) CUresult(*name) parameters;
     WEIR_CUDA_DRIVER_LIST(WEIR__CUDA_POINTER)
 #undef WEIR__CUDA_POINTER
 } weir__cuda_driver;
@@ -42,8 +42,7 @@ weir_status weir__cuda_result(const char *call, CUresult code);
 void weir__cuda_last(int *cuda_error, const char **text);
 #define CUDA(function, ...) weir__cuda_result(#function, UNCANCELLED(weir__cuda.function(__VA_ARGS__)))
 /* For calls that must not leave anything behind: a failure that passes is tried once more. */
-#define CUDA_TWICE(function, ...) \
-    (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
+#define CUDA_TWICE(function, ...) (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
 
 /* --- device.c --- */
 
@@ -74,15 +73,15 @@ weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound);
 void weir__cuda_leave(weir__cuda_bound *bound);
 /* Evaluates `call` in the device's context. The result is the call's status, or that of weir__cuda_enter if it
  * fails. */
-#define IN_CONTEXT(self, call)                                                                         \
-    __extension__({                                                                                \
-        weir__cuda_bound bound_;                                                                   \
-        weir_status status_ = weir__cuda_enter((self), &bound_);                                   \
-        if (status_ == WEIR_OK) {                                                                  \
-            status_ = (call);                                                                      \
-            weir__cuda_leave(&bound_);                                                             \
-        }                                                                                          \
-        status_;                                                                                   \
+#define IN_CONTEXT(self, call)                                                                                         \
+    __extension__({                                                                                                    \
+        weir__cuda_bound bound_;                                                                                       \
+        weir_status status_ = weir__cuda_enter((self), &bound_);                                                       \
+        if (status_ == WEIR_OK) {                                                                                      \
+            status_ = (call);                                                                                          \
+            weir__cuda_leave(&bound_);                                                                                 \
+        }                                                                                                              \
+        status_;                                                                                                       \
     })
 
 /* --- virtual.c --- */

@@ -16,9 +16,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver maps so much at once for a cuMemAlloc of that size or
+#define GRANULARITY_BYTES                                                                                              \
+    (UINT64_C(2) << 20)             /* the driver maps so much at once for a cuMemAlloc of that size or
                                                  more */
-#define REGION_ALIGNMENT_BYTES 512u           /* strategies want it; the driver promises 256; checked on each region */
+#define REGION_ALIGNMENT_BYTES 512u /* strategies want it; the driver promises 256; checked on each region */
 
 static const char creating[] = "weir_cuda_device_create";
 
@@ -63,7 +64,7 @@ cuda_device *weir__cuda_device_of(const weir_device *device)
 weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
 {
     CUcontext current = NULL;
-    *bound = (weir__cuda_bound){ .capture_mode = CU_CAPTURE_MODE_RELAXED };
+    *bound = (weir__cuda_bound){.capture_mode = CU_CAPTURE_MODE_RELAXED};
     weir_status status = CUDA(cuCtxGetCurrent, &current);
     if (status == WEIR_OK && current != self->context) {
         status = CUDA(cuCtxPushCurrent, self->context);
@@ -232,7 +233,8 @@ static weir_status stream_check(void *ctx, void *native_stream)
     static const char function[] = "weir_pool_stream";
     const cuda_device *self = ctx;
     if (native_stream == CU_STREAM_PER_THREAD) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: stream CU_STREAM_PER_THREAD is another stream in each thread", function);
+        return weir_refuse(WEIR_ERR_INVALID, "%s: stream CU_STREAM_PER_THREAD is another stream in each thread",
+                           function);
     }
     weir__cuda_bound bound;
     CUcontext context = NULL;
@@ -241,8 +243,9 @@ static weir_status stream_check(void *ctx, void *native_stream)
         status = CUDA(cuStreamGetCtx, native_stream, &context);
         weir__cuda_leave(&bound);
         if (status == WEIR_OK && context != self->context) {
-            status = weir_refuse(WEIR_ERR_INVALID, "%s: stream %p is of context %p, the pool of context %p on CUDA device %d",
-                                 function, native_stream, (void *)context, (void *)self->context, self->id);
+            status = weir_refuse(WEIR_ERR_INVALID,
+                                 "%s: stream %p is of context %p, the pool of context %p on CUDA device %d", function,
+                                 native_stream, (void *)context, (void *)self->context, self->id);
         }
     }
     return status;
@@ -274,14 +277,14 @@ static void destroy(void *ctx)
     release(ctx);
 }
 
-#define COMMON_SLOTS                                                                               \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,      \
-    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,            \
-    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error, \
+#define COMMON_SLOTS                                                                                                   \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
+    .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
+    .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
+    .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
     .destroy = destroy, .stream_check = stream_check
 
-static const weir_device_ops plain_ops = { COMMON_SLOTS };
+static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {
     COMMON_SLOTS,
     .vm_reserve = weir__cuda_vm_reserve,
@@ -299,14 +302,15 @@ static weir_status make_access_list(cuda_device *self, const weir_cuda_device_co
     if (self->access == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    self->access[0] = (CUmemAccess){ { CU_LOCATION_DEVICE, self->id }, CU_ACCESS_READ_WRITE };
+    self->access[0] = (CUmemAccess){{CU_LOCATION_DEVICE, self->id}, CU_ACCESS_READ_WRITE};
     self->access_count = config->peer_count + 1;
     for (size_t i = 0; i < config->peer_count; i++) {
         CUdevice peer = 0;
         if (weir__cuda.cuDeviceGet(&peer, config->peers[i]) != CU_SUCCESS) {
-            return weir_refuse(WEIR_ERR_INVALID, "%s: peers[%zu] is %d, which is no device", creating, i, config->peers[i]);
+            return weir_refuse(WEIR_ERR_INVALID, "%s: peers[%zu] is %d, which is no device", creating, i,
+                               config->peers[i]);
         }
-        self->access[i + 1] = (CUmemAccess){ { CU_LOCATION_DEVICE, peer }, CU_ACCESS_READ_WRITE };
+        self->access[i + 1] = (CUmemAccess){{CU_LOCATION_DEVICE, peer}, CU_ACCESS_READ_WRITE};
     }
     return WEIR_OK;
 }
@@ -452,7 +456,8 @@ weir_status weir_cuda_device_create(const weir_cuda_device_config *config, weir_
     if (code == CU_ERROR_INVALID_DEVICE) {
         int count = 0;
         (void)weir__cuda.cuDeviceGetCount(&count);
-        return weir_refuse(WEIR_ERR_INVALID, "%s: ordinal is %d, and there are %d devices", creating, own.ordinal, count);
+        return weir_refuse(WEIR_ERR_INVALID, "%s: ordinal is %d, and there are %d devices", creating, own.ordinal,
+                           count);
     }
     status = weir__cuda_result("cuDeviceGet", code);
     return status == WEIR_OK ? make_device(&own, id, device) : status;

@@ -37,9 +37,9 @@ static bool find(void *handle, const char *symbol, void *function)
 /* NULL: all are there; else the symbol that is not. */
 static const char *fill(void *handle, weir__cuda_driver *table)
 {
-#define FIND(name, suffix, parameters)                                                             \
-    if (!find(handle, #name suffix, &table->name)) {                                               \
-        return #name suffix;                                                                       \
+#define FIND(name, suffix, parameters)                                                                                 \
+    if (!find(handle, #name suffix, &table->name)) {                                                                   \
+        return #name suffix;                                                                                           \
     }
     WEIR_CUDA_DRIVER_LIST(FIND)
 #undef FIND
@@ -58,15 +58,16 @@ static weir_status begin(const char *function, const weir__cuda_driver *table)
     int version = 0;
     CUresult code = table->cuDriverGetVersion(&version);
     if (code == CU_SUCCESS && version < OLDEST_VERSION) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the driver in %s supports CUDA %d.%d, and weir needs %d.%d", function,
-                           library, version / 1000, version % 1000 / 10, OLDEST_VERSION / 1000, OLDEST_VERSION % 1000 / 10);
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the driver in %s supports CUDA %d.%d, and weir needs %d.%d",
+                           function, library, version / 1000, version % 1000 / 10, OLDEST_VERSION / 1000,
+                           OLDEST_VERSION % 1000 / 10);
     }
     if (code == CU_SUCCESS) {
         code = table->cuInit(0);
     }
     if (code != CU_SUCCESS) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the driver in %s cannot be used: cuInit gave %d %s", function, library,
-                           code, name_of(table, code));
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the driver in %s cannot be used: cuInit gave %d %s", function,
+                           library, code, name_of(table, code));
     }
     return WEIR_OK;
 }
@@ -78,12 +79,12 @@ static weir_status load_locked(const char *function)
         const char *why = dlerror();
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: no CUDA driver: %s", function, why != NULL ? why : library);
     }
-    weir__cuda_driver table = { 0 };
+    weir__cuda_driver table = {0};
     const char *missing = fill(handle, &table);
-    const weir_status status =
-        missing == NULL ? begin(function, &table)
-                        : weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the driver in %s is too old: it has no %s", function, library,
-                                      missing);
+    const weir_status status = missing == NULL
+                                   ? begin(function, &table)
+                                   : weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the driver in %s is too old: it has no %s",
+                                                 function, library, missing);
     if (status != WEIR_OK) {
         (void)dlclose(handle);
         return status;

@@ -94,48 +94,48 @@ typedef struct CUmemAccess {
 } CUmemAccess;
 
 /* X(NAME, SUFFIX of the exported name, PARAMETERS) */
-#define WEIR_CUDA_DRIVER_LIST(X)                                                                   \
-    X(cuInit, "", (unsigned flags))                                                                \
-    X(cuDriverGetVersion, "", (int *version))                                                      \
-    X(cuGetErrorName, "", (CUresult code, const char **name))                                      \
-    X(cuGetErrorString, "", (CUresult code, const char **text))                                    \
-    X(cuDeviceGet, "", (CUdevice *device, int ordinal))                                            \
-    X(cuDeviceGetCount, "", (int *count))                                                          \
-    X(cuDeviceGetName, "", (char *name, int size, CUdevice device))                                \
-    X(cuDeviceGetPCIBusId, "", (char *id, int size, CUdevice device))                              \
-    X(cuDeviceTotalMem, "_v2", (size_t *bytes, CUdevice device))                                   \
-    X(cuDeviceGetAttribute, "", (int *value, int attribute, CUdevice device))                      \
-    X(cuDevicePrimaryCtxRetain, "", (CUcontext *context, CUdevice device))                         \
-    X(cuDevicePrimaryCtxRelease, "_v2", (CUdevice device))                                         \
-    X(cuCtxGetCurrent, "", (CUcontext *context))                                                   \
-    X(cuCtxGetDevice, "", (CUdevice *device))                                                      \
-    X(cuCtxPushCurrent, "_v2", (CUcontext context))                                                \
-    X(cuCtxPopCurrent, "_v2", (CUcontext *context))                                                \
-    X(cuThreadExchangeStreamCaptureMode, "", (int *mode))                                          \
-    X(cuMemAlloc, "_v2", (CUdeviceptr *address, size_t size))                                      \
-    X(cuMemFree, "_v2", (CUdeviceptr address))                                                     \
-    X(cuMemGetAllocationGranularity, "", (size_t *bytes, const CUmemProp *prop, int option))       \
-    X(cuMemAddressReserve, "",                                                                     \
-      (CUdeviceptr *address, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags)) \
-    X(cuMemAddressFree, "", (CUdeviceptr address, size_t size))                                    \
-    X(cuMemCreate, "", (CUmemHandle *handle, size_t size, const CUmemProp *prop, unsigned long long flags)) \
-    X(cuMemRelease, "", (CUmemHandle handle))                                                      \
-    X(cuMemMap, "", (CUdeviceptr address, size_t size, size_t offset, CUmemHandle handle, unsigned long long flags)) \
-    X(cuMemUnmap, "", (CUdeviceptr address, size_t size))                                          \
-    X(cuMemSetAccess, "", (CUdeviceptr address, size_t size, const CUmemAccess *access, size_t count)) \
-    X(cuMemHostAlloc, "", (void **memory, size_t size, unsigned flags))                            \
-    X(cuMemFreeHost, "", (void *memory))                                                           \
-    X(cuMemHostRegister, "_v2", (void *memory, size_t size, unsigned flags))                       \
-    X(cuMemHostUnregister, "", (void *memory))                                                     \
-    X(cuStreamGetCtx, "", (CUstream stream, CUcontext *context))                                   \
-    X(cuStreamIsCapturing, "", (CUstream stream, int *status))                                     \
-    X(cuStreamSynchronize, "", (CUstream stream))                                                  \
-    X(cuStreamWaitEvent, "", (CUstream stream, CUevent event, unsigned flags))                     \
-    X(cuStreamDestroy, "_v2", (CUstream stream))                                                   \
-    X(cuEventCreate, "", (CUevent *event, unsigned flags))                                         \
-    X(cuEventDestroy, "_v2", (CUevent event))                                                      \
-    X(cuEventRecord, "", (CUevent event, CUstream stream))                                         \
-    X(cuEventQuery, "", (CUevent event))                                                           \
+#define WEIR_CUDA_DRIVER_LIST(X)                                                                                       \
+    X(cuInit, "", (unsigned flags))                                                                                    \
+    X(cuDriverGetVersion, "", (int *version))                                                                          \
+    X(cuGetErrorName, "", (CUresult code, const char **name))                                                          \
+    X(cuGetErrorString, "", (CUresult code, const char **text))                                                        \
+    X(cuDeviceGet, "", (CUdevice * device, int ordinal))                                                               \
+    X(cuDeviceGetCount, "", (int *count))                                                                              \
+    X(cuDeviceGetName, "", (char *name, int size, CUdevice device))                                                    \
+    X(cuDeviceGetPCIBusId, "", (char *id, int size, CUdevice device))                                                  \
+    X(cuDeviceTotalMem, "_v2", (size_t * bytes, CUdevice device))                                                      \
+    X(cuDeviceGetAttribute, "", (int *value, int attribute, CUdevice device))                                          \
+    X(cuDevicePrimaryCtxRetain, "", (CUcontext * context, CUdevice device))                                            \
+    X(cuDevicePrimaryCtxRelease, "_v2", (CUdevice device))                                                             \
+    X(cuCtxGetCurrent, "", (CUcontext * context))                                                                      \
+    X(cuCtxGetDevice, "", (CUdevice * device))                                                                         \
+    X(cuCtxPushCurrent, "_v2", (CUcontext context))                                                                    \
+    X(cuCtxPopCurrent, "_v2", (CUcontext * context))                                                                   \
+    X(cuThreadExchangeStreamCaptureMode, "", (int *mode))                                                              \
+    X(cuMemAlloc, "_v2", (CUdeviceptr * address, size_t size))                                                         \
+    X(cuMemFree, "_v2", (CUdeviceptr address))                                                                         \
+    X(cuMemGetAllocationGranularity, "", (size_t * bytes, const CUmemProp *prop, int option))                          \
+    X(cuMemAddressReserve, "",                                                                                         \
+      (CUdeviceptr * address, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags))              \
+    X(cuMemAddressFree, "", (CUdeviceptr address, size_t size))                                                        \
+    X(cuMemCreate, "", (CUmemHandle * handle, size_t size, const CUmemProp *prop, unsigned long long flags))           \
+    X(cuMemRelease, "", (CUmemHandle handle))                                                                          \
+    X(cuMemMap, "", (CUdeviceptr address, size_t size, size_t offset, CUmemHandle handle, unsigned long long flags))   \
+    X(cuMemUnmap, "", (CUdeviceptr address, size_t size))                                                              \
+    X(cuMemSetAccess, "", (CUdeviceptr address, size_t size, const CUmemAccess *access, size_t count))                 \
+    X(cuMemHostAlloc, "", (void **memory, size_t size, unsigned flags))                                                \
+    X(cuMemFreeHost, "", (void *memory))                                                                               \
+    X(cuMemHostRegister, "_v2", (void *memory, size_t size, unsigned flags))                                           \
+    X(cuMemHostUnregister, "", (void *memory))                                                                         \
+    X(cuStreamGetCtx, "", (CUstream stream, CUcontext * context))                                                      \
+    X(cuStreamIsCapturing, "", (CUstream stream, int *status))                                                         \
+    X(cuStreamSynchronize, "", (CUstream stream))                                                                      \
+    X(cuStreamWaitEvent, "", (CUstream stream, CUevent event, unsigned flags))                                         \
+    X(cuStreamDestroy, "_v2", (CUstream stream))                                                                       \
+    X(cuEventCreate, "", (CUevent * event, unsigned flags))                                                            \
+    X(cuEventDestroy, "_v2", (CUevent event))                                                                          \
+    X(cuEventRecord, "", (CUevent event, CUstream stream))                                                             \
+    X(cuEventQuery, "", (CUevent event))                                                                               \
     X(cuEventSynchronize, "", (CUevent event))
 
 #endif

@@ -9,10 +9,14 @@ static _Thread_local weir__native_failure last;
 weir_status weir_cuda_status(int cuda_error)
 {
     switch (cuda_error) {
-    case CU_SUCCESS: return WEIR_OK;
-    case CU_ERROR_OUT_OF_MEMORY: return WEIR_ERR_NO_MEMORY;
-    case CU_ERROR_NOT_SUPPORTED: return WEIR_ERR_UNSUPPORTED;
-    default: return WEIR_ERR_DEVICE;
+    case CU_SUCCESS:
+        return WEIR_OK;
+    case CU_ERROR_OUT_OF_MEMORY:
+        return WEIR_ERR_NO_MEMORY;
+    case CU_ERROR_NOT_SUPPORTED:
+        return WEIR_ERR_UNSUPPORTED;
+    default:
+        return WEIR_ERR_DEVICE;
     }
 }
 

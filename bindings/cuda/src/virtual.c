@@ -47,7 +47,8 @@ static weir_status map(const cuda_device *self, uint64_t address, uint64_t size,
     if (status != WEIR_OK) {
         return status;
     }
-    const CUresult code = UNCANCELLED(weir__cuda.cuMemSetAccess(address, (size_t)size, self->access, self->access_count));
+    const CUresult code =
+        UNCANCELLED(weir__cuda.cuMemSetAccess(address, (size_t)size, self->access, self->access_count));
     if (code != CU_SUCCESS) {
         (void)CUDA_TWICE(cuMemUnmap, address, (size_t)size);
         status = weir__cuda_result("cuMemSetAccess", code);
@@ -102,12 +103,12 @@ weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_de
         int native;
         int attribute; /* 0: always there */
     } kinds[] = {
-        { WEIR_CUDA_HANDLE_FABRIC, CU_HANDLE_FABRIC, CU_ATTRIBUTE_FABRIC_HANDLES },
-        { WEIR_CUDA_HANDLE_FILE, CU_HANDLE_FILE, CU_ATTRIBUTE_FILE_HANDLES },
-        { WEIR_CUDA_HANDLE_NONE, CU_HANDLE_NONE, 0 },
+        {WEIR_CUDA_HANDLE_FABRIC, CU_HANDLE_FABRIC, CU_ATTRIBUTE_FABRIC_HANDLES},
+        {WEIR_CUDA_HANDLE_FILE, CU_HANDLE_FILE, CU_ATTRIBUTE_FILE_HANDLES},
+        {WEIR_CUDA_HANDLE_NONE, CU_HANDLE_NONE, 0},
     };
     self->facts.handle_type = WEIR_CUDA_HANDLE_NONE;
-    self->prop = (CUmemProp){ .type = CU_MEMORY_PINNED, .location = { CU_LOCATION_DEVICE, self->id } };
+    self->prop = (CUmemProp){.type = CU_MEMORY_PINNED, .location = {CU_LOCATION_DEVICE, self->id}};
     if ((config->flags & WEIR_CUDA_NO_VIRTUAL_MEMORY) != 0 ||
         (!has(self, CU_ATTRIBUTE_VIRTUAL_MEMORY) && config->handle_type == WEIR_CUDA_HANDLE_BEST)) {
         return WEIR_OK;

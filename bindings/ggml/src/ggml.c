@@ -16,8 +16,7 @@
 
 #include <ggml-backend-impl.h>
 #if GGML_BACKEND_API_VERSION != 2
-#error                                                                                             \
-    "weir/ggml.h was written against version 2 of ggml's backend interface (v0.5.0): compare the structs used here"
+#error "weir/ggml.h was written against version 2 of ggml's backend interface (v0.5.0): compare the structs used here"
 #endif
 
 enum { ALIGN = 64 };
@@ -48,8 +47,7 @@ static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_
     struct heap_type *own = type->context;
     void *block = own->long_lived ? weir_heap_alloc_long_lived(own->heap, size, ALIGN)
                                   : weir_heap_alloc_aligned(own->heap, size, ALIGN);
-    ggml_backend_buffer_t buffer =
-        block != NULL ? ggml_backend_cpu_buffer_from_ptr(block, size) : NULL;
+    ggml_backend_buffer_t buffer = block != NULL ? ggml_backend_cpu_buffer_from_ptr(block, size) : NULL;
     if (buffer == NULL) {
         (void)weir_heap_free(own->heap, block);
         return NULL;
@@ -72,12 +70,12 @@ static bool is_host(ggml_backend_buffer_type_t type)
     return true;
 }
 
-weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags,
-                                         struct ggml_backend_buffer_type **type)
+weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags, struct ggml_backend_buffer_type **type)
 {
     const uint32_t unknown = flags & ~(uint32_t)WEIR_GGML_LONG_LIVED;
     if (heap == NULL || type == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_ggml_buffer_type_create: %s is NULL", heap == NULL ? "heap" : "type");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_ggml_buffer_type_create: %s is NULL",
+                           heap == NULL ? "heap" : "type");
     }
     if (unknown != 0) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_ggml_buffer_type_create: flags has unknown bits: %#x", unknown);

@@ -36,8 +36,8 @@ static weir_status check_source(const weir_heap_source *source, const char *memb
         return REFUSE_CREATE("%s.host_pool and config.%s.pool are both set", member, member);
     }
     if ((source->pool != NULL) != (source->stream != NULL)) {
-        return REFUSE_CREATE("%s.%s is set without config.%s.%s", member, source->pool != NULL ? "pool" : "stream", member,
-                             source->pool != NULL ? "stream" : "pool");
+        return REFUSE_CREATE("%s.%s is set without config.%s.%s", member, source->pool != NULL ? "pool" : "stream",
+                             member, source->pool != NULL ? "stream" : "pool");
     }
     return WEIR_OK;
 }
@@ -70,7 +70,8 @@ static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
 {
     static const weir_heap_config defaults = WEIR_HEAP_CONFIG_INIT;
     weir_heap_config *own = &heap->config;
-    weir_status status = weir_struct_adopt(own, sizeof *own, config != NULL ? config : &defaults, "weir_heap_create: config");
+    weir_status status =
+        weir_struct_adopt(own, sizeof(*own), config != NULL ? config : &defaults, "weir_heap_create: config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -96,7 +97,9 @@ static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
 
 static const weir__source_ops *kind_of(const weir_heap_source *from)
 {
-    return from->pool != NULL ? &weir__pool_source : from->host_pool != NULL ? &weir__host_source : &weir__process_source;
+    return from->pool != NULL        ? &weir__pool_source
+           : from->host_pool != NULL ? &weir__host_source
+                                     : &weir__process_source;
 }
 
 static weir_status open_sources(weir_heap *heap)
@@ -106,7 +109,8 @@ static weir_status open_sources(weir_heap *heap)
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < WEIR__HEAP_SOURCES && status == WEIR_OK; i++) {
         weir__source *source = &heap->sources[i];
-        *source = (weir__source){.ops = kind_of(froms[i]), .from = *froms[i], .heap = heap, .is_second = i > 0 && is_shared};
+        *source =
+            (weir__source){.ops = kind_of(froms[i]), .from = *froms[i], .heap = heap, .is_second = i > 0 && is_shared};
         status = source->ops->open(source, heap);
     }
     return status;
@@ -135,11 +139,11 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
     if (out == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_heap_create: heap is NULL");
     }
-    weir_heap *heap = aligned_alloc(WEIR__HEAP_LINE, sizeof *heap);
+    weir_heap *heap = aligned_alloc(WEIR__HEAP_LINE, sizeof(*heap));
     if (heap == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    memset(heap, 0, sizeof *heap);
+    memset(heap, 0, sizeof(*heap));
     heap->process = (long)getpid();
     weir__tally_init(&heap->tally);
     (void)pthread_mutex_init(&heap->record_lock, NULL);
@@ -186,8 +190,7 @@ static inline void note_taken(weir_heap *heap, size_t which, uint64_t size, uint
         (void)atomic_fetch_add(&heap->long_lived_bytes, bytes);
     }
     uint64_t largest = atomic_load_explicit(&heap->largest_bytes, memory_order_relaxed);
-    while (!WEIR__HOST_LIKELY(size <= largest) &&
-           !atomic_compare_exchange_weak(&heap->largest_bytes, &largest, size)) {
+    while (!WEIR__HOST_LIKELY(size <= largest) && !atomic_compare_exchange_weak(&heap->largest_bytes, &largest, size)) {
     }
 }
 
@@ -292,11 +295,11 @@ static void explain_failure(const request *r, weir_status status)
     /* Idle memory has already gone back, so live blocks account for all held bytes. */
     const uint64_t wanted =
         is_limited ? stats.held_bytes + source->ops->missing(source, r->size + heap->config.slack_bytes) : 0;
-    const size_t length = source->ops->explain(source, reason, sizeof reason);
+    const size_t length = source->ops->explain(source, reason, sizeof(reason));
     (void)pthread_mutex_lock(&heap->explain_lock);
-    sentence s = {.text = heap->explanation, .size = sizeof heap->explanation};
-    say(&s, "%s: no %s for %llu bytes at a multiple of %llu: %s. %llu bytes are live and %llu held",
-        heap->name, r->which == WEIR__HEAP_STAYING ? "long-lived memory" : "memory", (unsigned long long)r->size,
+    sentence s = {.text = heap->explanation, .size = sizeof(heap->explanation)};
+    say(&s, "%s: no %s for %llu bytes at a multiple of %llu: %s. %llu bytes are live and %llu held", heap->name,
+        r->which == WEIR__HEAP_STAYING ? "long-lived memory" : "memory", (unsigned long long)r->size,
         (unsigned long long)r->align, weir_status_text(status), (unsigned long long)weir__tally_live(&heap->tally),
         (unsigned long long)stats.held_bytes);
     if (limit != 0) {
@@ -315,7 +318,7 @@ static void explain_failure(const request *r, weir_status status)
 static void explain_refusal(weir_heap *heap, const char *what, uint64_t value)
 {
     (void)pthread_mutex_lock(&heap->explain_lock);
-    sentence s = {.text = heap->explanation, .size = sizeof heap->explanation};
+    sentence s = {.text = heap->explanation, .size = sizeof(heap->explanation)};
     say(&s, "%s: %s: %llu\n", heap->name, what, (unsigned long long)value);
     (void)pthread_mutex_unlock(&heap->explain_lock);
 }
@@ -475,8 +478,8 @@ void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align)
 static OUT_OF_LINE weir_status refuse_free(weir_heap *heap, const void *block)
 {
     count(&heap->bad_frees);
-    return weir_refuse(WEIR_ERR_INVALID, "weir_heap_free: block %p is not the start of a live block of heap \"%s\"", block,
-                       heap->name);
+    return weir_refuse(WEIR_ERR_INVALID, "weir_heap_free: block %p is not the start of a live block of heap \"%s\"",
+                       block, heap->name);
 }
 
 static inline weir_status give(weir_heap *heap, void *block)
@@ -529,7 +532,8 @@ static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t whi
     void *block = NULL;
     if ((heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) != 0) {
         if (size > usable) {
-            explain_refusal(heap, "no block is moved because of WEIR_HEAP_NO_HOST_ACCESS, to grow to so many bytes", size);
+            explain_refusal(heap, "no block is moved because of WEIR_HEAP_NO_HOST_ACCESS, to grow to so many bytes",
+                            size);
         }
         return NULL;
     }
@@ -615,8 +619,8 @@ weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes)
         return weir_refuse(WEIR_ERR_INVALID, "weir_heap_set_limit: heap is NULL");
     }
     if (!is_empty(&heap->config.source)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_heap_set_limit: heap \"%s\" is over a pool, which has a limit of its own",
-                           heap->name);
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_heap_set_limit: heap \"%s\" is over a pool, which has a limit of its own", heap->name);
     }
     atomic_store(&heap->ledger.limit_bytes, limit_bytes);
     if (limit_bytes == 0 || held_by(heap).held_bytes <= limit_bytes) {
@@ -634,7 +638,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
     const uint64_t live = (uint64_t)weir__tally_live(&heap->tally);
     const uint64_t peak = (uint64_t)atomic_load(&heap->tally.peak);
     const weir_heap_stats found = {
-        .struct_size = sizeof found,
+        .struct_size = sizeof(found),
         .allocs = sources.allocs,
         .frees = sources.frees,
         .reallocs = value_of(&heap->reallocs),
@@ -652,7 +656,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .peak_held_bytes = sources.peak_held_bytes,
         .limit_bytes = atomic_load(&heap->ledger.limit_bytes),
     };
-    return weir_struct_report(stats, &found, sizeof found, "weir_heap_get_stats: stats");
+    return weir_struct_report(stats, &found, sizeof(found), "weir_heap_get_stats: stats");
 }
 
 size_t weir_heap_explain(weir_heap *heap, char *text, size_t size)

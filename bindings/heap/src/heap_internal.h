@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 #include <weir/heap.h>
 
-#include "shared/number_map.h"
 #include "../../host/src/host_internal.h"
+#include "shared/number_map.h"
 
 enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
 
@@ -21,7 +21,7 @@ enum { WEIR__TALLY_CELLS = 32 };
 
 typedef struct weir__tally_cell {
     _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by the threads of this cell */
-    _Atomic uint32_t noting; /* calls in progress that may use the recorder (record.c) */
+    _Atomic uint32_t noting;                        /* calls in progress that may use the recorder (record.c) */
     _Atomic int64_t ceiling; /* `live` may rise to this value before a thread has to compute the sum */
 } weir__tally_cell;
 
@@ -132,8 +132,8 @@ struct weir__source {
     weir_heap *heap;
     weir_host_pool *host; /* process memory: the source's own pool; host pool: from.host_pool */
     int32_t node;
-    bool is_second;       /* the long-lived source, when it shares the first source's memory */
-    weir__owned *owned;   /* NULL for process memory */
+    bool is_second;     /* the long-lived source, when it shares the first source's memory */
+    weir__owned *owned; /* NULL for process memory */
 };
 
 extern const weir__source_ops weir__process_source;
@@ -160,7 +160,7 @@ struct weir_heap {
     _Atomic uint64_t reclaims;
     _Atomic uint64_t bad_frees;
     _Atomic uint64_t long_lived_bytes;
-    weir__host_ledger ledger; /* for memory of the process */
+    weir__host_ledger ledger;    /* for memory of the process */
     pthread_mutex_t record_lock; /* serializes changes of the recorder */
     pthread_mutex_t explain_lock;
     char explanation[1024];

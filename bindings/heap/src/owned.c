@@ -19,11 +19,11 @@ static weir__owned_shard *shard_of(weir__owned *owned, const void *block)
 
 weir_status weir__owned_create(weir__owned **out)
 {
-    weir__owned *owned = aligned_alloc(WEIR__HEAP_LINE, sizeof *owned);
+    weir__owned *owned = aligned_alloc(WEIR__HEAP_LINE, sizeof(*owned));
     if (owned == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    memset(owned, 0, sizeof *owned);
+    memset(owned, 0, sizeof(*owned));
     for (size_t i = 0; i < WEIR__OWNED_SHARDS; i++) {
         (void)pthread_mutex_init(&owned->shards[i].lock, NULL);
     }

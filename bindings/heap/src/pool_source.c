@@ -89,9 +89,9 @@ static weir_status pool_trim(weir__source *source, uint64_t keep_bytes, uint64_t
 
 static void pool_add_stats(weir__source *source, weir__source_stats *stats)
 {
-    weir_stats found = WEIR_STATS_INIT;
+    weir_pool_stats found = WEIR_POOL_STATS_INIT;
     weir__owned_counts(source->owned, &stats->allocs, &stats->frees);
-    if (!source->is_second && weir_pool_stats(source->from.pool, &found) == WEIR_OK) {
+    if (!source->is_second && weir_pool_get_stats(source->from.pool, &found) == WEIR_OK) {
         stats->held_bytes += found.reserved_bytes;
         stats->peak_held_bytes += found.peak_reserved_bytes;
     }
@@ -100,7 +100,7 @@ static void pool_add_stats(weir__source *source, weir__source_stats *stats)
 static size_t pool_explain(weir__source *source, char *text, size_t size)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    if (weir_pool_oom(source->from.pool, &record) != WEIR_OK) {
+    if (weir_pool_get_oom(source->from.pool, &record) != WEIR_OK) {
         return 0;
     }
     const int length = snprintf(text, size, "%s", record.text);

@@ -72,7 +72,8 @@ static uint64_t process_missing(weir__source *source, uint64_t size)
     const uint64_t granule = source->host->config.chunk_bytes;
     const uint64_t all = (size + granule - 1) & ~(granule - 1);
     const bool was_asked = size <= atomic_load(&source->heap->ledger.limit_bytes) &&
-                           weir_pool_oom(source->host->nodes[0].mapped, &record) == WEIR_OK && record.region_asked_bytes != 0;
+                           weir_pool_get_oom(source->host->nodes[0].mapped, &record) == WEIR_OK &&
+                           record.region_asked_bytes != 0;
     return was_asked ? record.region_asked_bytes : all;
 }
 

@@ -89,7 +89,7 @@ weir_status weir_heap_record(weir_heap *heap, weir_recorder *recorder)
 void weir__heap_record_if_asked(weir_heap *heap)
 {
     char source[128];
-    (void)snprintf(source, sizeof source, "weir heap %s", heap->name);
+    (void)snprintf(source, sizeof(source), "weir heap %s", heap->name);
     weir_recorder *recorder = weir__recorder_from_environment(source);
     if (recorder != NULL && weir_heap_record(heap, recorder) == WEIR_OK) {
         heap->asked_recorder = recorder;

@@ -28,7 +28,7 @@ enum {
 
 typedef struct slab {
     weir__host_slab shown; /* its `bin` is the class */
-    struct slab *next; /* next slab of the class with a free slot; or next unused description */
+    struct slab *next;     /* next slab of the class with a free slot; or next unused description */
     struct slab *previous;
     struct slab *next_of_all;
     uint64_t start; /* 0: unused description */
@@ -39,7 +39,7 @@ typedef struct slab {
 
 typedef struct size_class {
     pthread_mutex_t lock;
-    slab *first; /* list of slabs with a free slot */
+    slab *first;    /* list of slabs with a free slot */
     uint32_t empty; /* number of wholly free slabs in the list */
     uint32_t bytes;
     uint32_t pages; /* of a slab; where memory is scarce, of the smallest slab */
@@ -84,7 +84,7 @@ static void shape(size_class *c, bool is_scarce)
 
 static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
 {
-    weir__host_engine *made = calloc(1, sizeof *made);
+    weir__host_engine *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -154,7 +154,7 @@ static slab *description(weir__host_engine *engine)
     if (s != NULL) {
         engine->unused = s->next;
     } else {
-        s = calloc(1, sizeof *s);
+        s = calloc(1, sizeof(*s));
         if (s != NULL) {
             s->next_of_all = engine->all;
             engine->all = s;
@@ -197,8 +197,8 @@ static slab *slab_of_size(weir__host_engine *engine, size_class *c, uint32_t cla
     for (size_t i = 0; i < WORDS; i++) {
         atomic_store_explicit(&s->shown.taken[i], 0, memory_order_relaxed);
     }
-    void *memory =
-        engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * factor * WEIR__HOST_PAGE, WEIR__HOST_PAGE, &s->shown);
+    void *memory = engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * factor * WEIR__HOST_PAGE,
+                                         WEIR__HOST_PAGE, &s->shown);
     if (memory == NULL) {
         put_back(engine, s);
         return NULL;
@@ -406,7 +406,7 @@ static bool check(weir__host_engine *engine, const char **why)
 }
 
 static const weir_host_engine_ops ops = {
-    .struct_size = sizeof ops,
+    .struct_size = sizeof(ops),
     .name = "classes",
     .create = create,
     .destroy = destroy,

@@ -28,10 +28,10 @@ static inline uint32_t weir__host_class_of(uint64_t size)
 static inline uint64_t weir__host_class_bytes(uint32_t class)
 {
     if (class < 8) {
-        return 64 * ((uint64_t)class + 1);
+        return 64 * ((uint64_t) class + 1);
     }
     const unsigned k = 9 + (class - 8) / 8;
-    return (UINT64_C(1) << k) + (((uint64_t)class - 8) % 8 << (k - 3)) + 64;
+    return (UINT64_C(1) << k) + (((uint64_t) class - 8) % 8 << (k - 3)) + 64;
 }
 
 #endif

@@ -18,8 +18,8 @@ enum {
     WEIR__HOST_SMALL_BYTES = 64 << 10,
     WEIR__HOST_PAGE = 4096,
     WEIR__HOST_ALIGNMENT = 64,
-    WEIR__HOST_BINS = 80,          /* at most */
-    WEIR__HOST_SLAB_BLOCKS = 512,  /* at most, in a slab */
+    WEIR__HOST_BINS = 80,         /* at most */
+    WEIR__HOST_SLAB_BLOCKS = 512, /* at most, in a slab */
     WEIR__HOST_SLAB_BYTES = 1 << 20
 };
 

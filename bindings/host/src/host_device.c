@@ -2,15 +2,15 @@
  *
  * Regions are memory that the runtime allocates pinned. Virtual memory is memory that weir maps: a reservation is
  * addresses without access, physical memory is a number of bytes counted against the limit, and mapping it makes pinned
- * memory at that address (ladder.c), so that chunks lie side by side. Contents do not move with a mapping, and need
- * not: a pool remaps only memory without live blocks.
+ * memory at that address (chunk_source.c), so that chunks lie side by side. Contents do not move with a mapping, and
+ * need not: a pool remaps only memory without live blocks.
  *
  * Streams and events are those of the runtime's device, plus one stream for the host itself. No work is ever queued on
  * that stream, so it is always complete.
  */
 #include "host_internal.h"
 
-#include "place.h"
+#include "numa_pages.h"
 
 #include <stdlib.h>
 
@@ -70,7 +70,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     const weir__host_node *node = ctx;
     void *start = NULL;
-    const weir_status status = weir__place_reserve(size, node->pool->config.chunk_bytes, &start, NULL);
+    const weir_status status = weir__numa_reserve(size, node->pool->config.chunk_bytes, &start, NULL);
     if (status == WEIR_OK) {
         *address = (uint64_t)(uintptr_t)start;
     }
@@ -80,7 +80,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     (void)ctx;
-    weir__place_unmap((void *)(uintptr_t)address, size, false);
+    weir__numa_unmap((void *)(uintptr_t)address, size, false);
     return WEIR_OK;
 }
 
@@ -122,7 +122,7 @@ static bool is_host(const void *native)
 
 static weir_status event_create(void *ctx, weir_event **out)
 {
-    host_event *event = calloc(1, sizeof *event);
+    host_event *event = calloc(1, sizeof(*event));
     if (event == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -223,10 +223,10 @@ static weir_status stream_check(void *ctx, void *native)
 
 /* --- life --- */
 
-#define MEMORY_SLOTS                                                                               \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .vm_reserve = vm_reserve, .vm_release = vm_release,                \
-    .vm_create = vm_create, .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
+#define MEMORY_SLOTS                                                                                                   \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
+    .region_free = region_free, .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create,            \
+    .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
 
 static const weir_device_ops plain_ops = {MEMORY_SLOTS};
 static const weir_device_ops ordered_ops = {

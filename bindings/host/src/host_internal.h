@@ -34,18 +34,18 @@ typedef struct weir__host_refusal {
 
 struct weir__host_node {
     weir_host_pool *pool;
-    int32_t number;      /* the operating system's */
-    weir_device *device; /* host_device.c */
-    weir_pool *mapped;   /* over memory that weir maps */
-    weir_pool *given;    /* over memory that the runtime allocates; NULL: none */
+    int32_t number;           /* the operating system's */
+    weir_device *device;      /* host_device.c */
+    weir_pool *mapped;        /* over memory that weir maps */
+    weir_pool *given;         /* over memory that the runtime allocates; NULL: none */
     weir_stream *mapped_host; /* the host as a stream of `mapped`; the next is that of `given` */
     weir_stream *given_host;
     weir__host_engine *engine;
     weir__host_chunk *chunks; /* protected by chunk_lock, like unused_chunks */
     weir__host_chunk *unused_chunks;
-    struct weir__host_event *events; /* events of `device` */
+    struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
-    weir__host_chunk pageable;       /* represents all memory of a pageable node */
+    weir__host_chunk pageable;                   /* represents all memory of a pageable node */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* small blocks only */
     /* Counters of threads that have ended or have no cache; protected by thread_cache.c's lock. */
@@ -53,8 +53,8 @@ struct weir__host_node {
     uint64_t gone_frees;
     uint64_t gone_live_bytes; /* allocated less freed, modulo 2^64 */
     _Atomic uint64_t failures;
-    weir_host_stats held; /* protected by chunk_lock: the members about chunks */
-    weir__host_refusal refusals[2]; /* protected by runtime_lock: of the runtime's step, of the other steps */
+    weir_host_stats held;                    /* protected by chunk_lock: the members about chunks */
+    weir__host_refusal refusals[2];          /* protected by runtime_lock: of the runtime's step, of the other steps */
     char reasons[WEIR_HOST_KIND_COUNT][400]; /* protected by chunk_lock: the last failure of each step */
 };
 
@@ -92,7 +92,7 @@ static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
     return (config->flags & WEIR_HOST_PAGEABLE) != 0;
 }
 
-/* --- ladder.c: makes pinned memory --- */
+/* --- chunk_source.c: makes pinned memory --- */
 
 /* Makes pinned memory for a node at `address`, inside a reservation (mapped chunks), or at any address of the runtime's
  * choice (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
@@ -128,20 +128,20 @@ typedef struct weir__host_large_slot {
 
 /* One thread's cache for one node. Statistics add the counters of all bins and slots up. */
 typedef struct weir__host_cache {
-    _Atomic(weir_host_pool *) pool;  /* NULL after the pool has ended, like `node` */
+    _Atomic(weir_host_pool *) pool; /* NULL after the pool has ended, like `node` */
     _Atomic(weir__host_node *) node;
-    int32_t number;                  /* the node's number */
-    uint32_t home_left;              /* uses left before the cache has to ask again for the thread's node */
-    uint64_t leaf_key;               /* address >> WEIR__HOST_LEAF_SHIFT of the last free or hit */
-    weir__host_leaf *leaf;           /* the registry's leaf for leaf_key; leaves live as long as the pool */
+    int32_t number;        /* the node's number */
+    uint32_t home_left;    /* uses left before the cache has to ask again for the thread's node */
+    uint64_t leaf_key;     /* address >> WEIR__HOST_LEAF_SHIFT of the last free or hit */
+    weir__host_leaf *leaf; /* the registry's leaf for leaf_key; leaves live as long as the pool */
     struct weir__host_cache *next_of_thread;
     struct weir__host_cache *next_of_pool; /* protected by the lists' lock, like previous_of_pool */
     struct weir__host_cache *previous_of_pool;
-    void *engine_thread;       /* the engine's data for this thread */
+    void *engine_thread; /* the engine's data for this thread */
     uint64_t most_bytes;
-    uint64_t bin_most_bytes;   /* bytes set aside for bins, part of most_bytes */
-    uint64_t large_most_bytes; /* bytes set aside for slots, part of most_bytes */
-    uint32_t hand;             /* the slot that is emptied next when bytes are needed */
+    uint64_t bin_most_bytes;       /* bytes set aside for bins, part of most_bytes */
+    uint64_t large_most_bytes;     /* bytes set aside for slots, part of most_bytes */
+    uint32_t next_slot;            /* the slot that is emptied next when bytes are needed */
     _Atomic uint64_t large_allocs; /* allocs of runs that no slot counts; likewise the next two */
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */
@@ -236,7 +236,7 @@ typedef struct weir__host_bin_shape {
 struct weir_host_pool {
     weir_host_pool_config config; /* with defaults filled in; `topology` and `runtime` below are used instead of its
                                      members */
-    weir_topology *own_topology; /* destroyed with the pool: created by it, or its share of the config's */
+    weir_topology *own_topology;  /* destroyed with the pool: created by it, or its share of the config's */
     const weir_topology *topology;
     weir_host_runtime runtime;
     weir_host_runtime_ops runtime_ops;
@@ -250,23 +250,24 @@ struct weir_host_pool {
     weir__host_run *all_runs; /* groups of descriptions, linked by their first */
     uint32_t bin_count;
     weir__host_bin_shape bins[WEIR__HOST_BINS];
-    uint64_t small_bytes; /* a block of this size or more is a run of pages */
-    uint64_t small_most; /* the largest request that the engine serves */
+    uint64_t small_bytes;                        /* a block of this size or more is a run of pages */
+    uint64_t small_most;                         /* the largest request that the engine serves */
     uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* bin for a request, by size in units of 32, less one */
-    struct weir__host_cache *caches; /* protected by thread_cache.c's lock */
+    struct weir__host_cache *caches;             /* protected by thread_cache.c's lock */
     weir__host_pending *pending;
     atomic_uint holds; /* by heaps and by weir_host_pool_hold */
     weir__host_ledger own_ledger;
-    weir__host_ledger *ledger;   /* for all nodes */
-    uint64_t gives;              /* count of chunks given back; protected by runtime_lock */
-    _Atomic uint64_t trims;      /* count of trims, after which each thread flushes its caches */
+    weir__host_ledger *ledger; /* for all nodes */
+    uint64_t gives;            /* count of chunks given back; protected by runtime_lock */
+    _Atomic uint64_t trims;    /* count of trims, after which each thread flushes its caches */
     size_t node_count;
     weir__host_node *nodes;
 };
 
 /* Creates a pool under the limit of `ledger`, which outlives the pool; NULL: a ledger of its own with
  * config->limit_bytes. */
-weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **pool);
+weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger,
+                                      weir_host_pool **pool);
 /* Returns the size of the block that weir_host_alloc_aligned returns for a valid size and align. */
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align);
 /* Like weir_host_query, without a sentence for a refusal. */

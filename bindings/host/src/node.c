@@ -19,11 +19,11 @@ enum { PAGEABLE_SPARE_SHARE = 12 };
 /* Allocates a group of descriptions. The first one of each group links the groups and describes no run. */
 static bool more_runs(weir_host_pool *pool)
 {
-    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
+    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
     if (runs == NULL) {
         return false;
     }
-    memset(runs, 0, WEIR__HOST_RUNS_AT_ONCE * sizeof *runs);
+    memset(runs, 0, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
     runs[0].next = pool->all_runs;
     pool->all_runs = runs;
     for (size_t i = 1; i < WEIR__HOST_RUNS_AT_ONCE; i++) {

@@ -8,7 +8,7 @@
  */
 #include "host_internal.h"
 
-#include "place.h"
+#include "numa_pages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void note_reason(weir__host_node *node, const char *what, int number, uin
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
     node->held.kind_failures[WEIR_HOST_UNPINNED]++;
-    (void)snprintf(node->reasons[WEIR_HOST_UNPINNED], sizeof node->reasons[0], "%s of %llu KiB failed: %s", what,
+    (void)snprintf(node->reasons[WEIR_HOST_UNPINNED], sizeof(node->reasons[0]), "%s of %llu KiB failed: %s", what,
                    (unsigned long long)(bytes >> 10), strerror(number));
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
@@ -84,9 +84,9 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
         note_reason(node, "reserving addresses", ENOMEM, size);
         return WEIR_ERR_NO_MEMORY;
     }
-    reservation *r = malloc(sizeof *r);
+    reservation *r = malloc(sizeof(*r));
     void *start = NULL;
-    const weir_status status = r != NULL ? weir__place_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
+    const weir_status status = r != NULL ? weir__numa_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
         /* The process may use mlockall(MCL_FUTURE): these addresses must not get pages at once. */
         (void)syscall(SYS_munlock, start, size);
@@ -123,7 +123,7 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
         return WEIR_ERR_INVALID;
     }
     free(r);
-    weir__place_unmap((void *)(uintptr_t)address, size, false);
+    weir__numa_unmap((void *)(uintptr_t)address, size, false);
     return WEIR_OK;
 }
 
@@ -169,7 +169,8 @@ static void count(weir__host_node *node, uint64_t bytes)
 static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
 {
     void *memory = (void *)(uintptr_t)address;
-    if (madvise(memory, (size_t)size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL || errno == ENOSYS || errno == EPERM) {
+    if (madvise(memory, (size_t)size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL || errno == ENOSYS ||
+        errno == EPERM) {
         return true;
     }
     note_reason(node, "making pages", errno, size);
@@ -235,8 +236,8 @@ static bool drop_pages(uint64_t address, uint64_t size)
 {
     void *memory = (void *)(uintptr_t)address;
     return madvise(memory, (size_t)size, MADV_DONTNEED) == 0 ||
-           mmap(memory, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
-               MAP_FAILED;
+           mmap(memory, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                -1, 0) != MAP_FAILED;
 }
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
@@ -250,7 +251,7 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 }
 
 static const weir_device_ops ops = {
-    .struct_size = sizeof ops,
+    .struct_size = sizeof(ops),
     .get_info = get_info,
     .region_alloc = no_region,
     .region_free = no_region_free,
@@ -273,7 +274,7 @@ void weir__host_pageable_fini(weir__host_node *node)
     while (node->reservations != NULL) {
         reservation *r = node->reservations;
         node->reservations = r->next;
-        weir__place_unmap((void *)(uintptr_t)r->address, r->size, false);
+        weir__numa_unmap((void *)(uintptr_t)r->address, r->size, false);
         free(r);
     }
 }

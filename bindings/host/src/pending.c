@@ -33,7 +33,7 @@ struct weir__host_pending {
 
 weir_status weir__host_pending_create(weir__host_pending **out)
 {
-    weir__host_pending *pending = calloc(1, sizeof *pending);
+    weir__host_pending *pending = calloc(1, sizeof(*pending));
     if (pending == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -77,7 +77,7 @@ static queue *queue_of(weir__host_pending *pending, weir__host_node *node, const
         unused = q->is_unused ? q : unused;
     }
     queue *q = unused;
-    if (q == NULL && (q = calloc(1, sizeof *q)) != NULL) {
+    if (q == NULL && (q = calloc(1, sizeof(*q))) != NULL) {
         q->next = pending->queues;
         pending->queues = q;
     }
@@ -94,7 +94,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
 {
     weir__host_pending *pending = node->pool->pending;
     weir_stream *stream = NULL;
-    waiting *w = calloc(1, sizeof *w);
+    waiting *w = calloc(1, sizeof(*w));
     weir_status status = w != NULL ? weir_pool_stream(ordering_pool(node), native_stream, &stream) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         free(w);
@@ -157,7 +157,8 @@ static weir_status collect(weir__host_pending *pending)
 weir_status weir__host_pending_collect(weir_host_pool *pool)
 {
     weir__host_pending *pending = pool->pending;
-    if (atomic_load_explicit(&pending->count, memory_order_relaxed) == 0 || pthread_mutex_trylock(&pending->lock) != 0) {
+    if (atomic_load_explicit(&pending->count, memory_order_relaxed) == 0 ||
+        pthread_mutex_trylock(&pending->lock) != 0) {
         return WEIR_OK;
     }
     const weir_status status = collect(pending);

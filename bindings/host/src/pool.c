@@ -5,16 +5,24 @@
  * A free learns from the address alone which block it is (registry.h).
  */
 #include "host_internal.h"
+#include "numa_pages.h"
 #include "shared/hold.h"
-#include "place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PAD = 32, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
-       DEFAULT_PAGEABLE = 64 << 10, PAGEABLE_SMALL = 16 << 10, DEFAULT_CHUNK = 4 << 20, DEFAULT_CACHE = 8 << 20 };
+enum {
+    PAD = 32,
+    BATCH = 16,
+    LEAST_CHUNK = 2 << 20,
+    LEAST_PAGEABLE = 16 << 10,
+    DEFAULT_PAGEABLE = 64 << 10,
+    PAGEABLE_SMALL = 16 << 10,
+    DEFAULT_CHUNK = 4 << 20,
+    DEFAULT_CACHE = 8 << 20
+};
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 #define OUT_OF_LINE __attribute__((noinline))
 
@@ -23,7 +31,7 @@ enum { PAD = 32, BATCH = 16, LEAST_CHUNK = 2 << 20, LEAST_PAGEABLE = 16 << 10,
 const char *weir_host_kind_name(weir_host_kind kind)
 {
     static const char *const names[] = {"runtime", "registered", "huge", "transparent", "locked", "unpinned"};
-    _Static_assert(sizeof names / sizeof names[0] == WEIR_HOST_KIND_COUNT, "a name for each kind");
+    _Static_assert(sizeof(names) / sizeof(names[0]) == WEIR_HOST_KIND_COUNT, "a name for each kind");
     return (unsigned)kind < WEIR_HOST_KIND_COUNT ? names[kind] : "unknown";
 }
 
@@ -69,15 +77,16 @@ static weir_status check_pageable(const weir_host_pool_config *config)
         return REFUSE_CREATE("flags has WEIR_HOST_STRICT, which WEIR_HOST_PAGEABLE excludes");
     }
     if (config->kinds != 0 && config->kinds != 1u << WEIR_HOST_UNPINNED) {
-        return REFUSE_CREATE("kinds is 0x%x; with WEIR_HOST_PAGEABLE only WEIR_HOST_UNPINNED may be used", config->kinds);
+        return REFUSE_CREATE("kinds is 0x%x; with WEIR_HOST_PAGEABLE only WEIR_HOST_UNPINNED may be used",
+                             config->kinds);
     }
     return WEIR_OK;
 }
 
 static weir_status check_config(const weir_host_pool_config *config)
 {
-    const uint32_t flags = WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE |
-                           WEIR_HOST_PAGEABLE;
+    const uint32_t flags =
+        WEIR_HOST_NO_PAD | WEIR_HOST_STRICT | WEIR_HOST_ALLOW_UNPINNED | WEIR_HOST_NO_THREAD_CACHE | WEIR_HOST_PAGEABLE;
     const uint32_t kinds = (1u << WEIR_HOST_KIND_COUNT) - 1;
     const bool unpinned = (config->kinds & 1u << WEIR_HOST_UNPINNED) != 0;
     const uint64_t chunk = config->chunk_bytes;
@@ -122,7 +131,7 @@ static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_hos
  * least a page of the system: advice for a part of a page applies to the whole page. */
 static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
-    const uint64_t page = weir__place_page_bytes();
+    const uint64_t page = weir__numa_page_bytes();
     const uint64_t least = least_chunk(config) > page ? least_chunk(config) : page;
     const uint64_t usual = weir__host_is_pageable(config) ? DEFAULT_PAGEABLE : DEFAULT_CHUNK;
     uint64_t chunk = config->chunk_bytes != 0 ? config->chunk_bytes : usual;
@@ -139,15 +148,15 @@ static uint64_t chunk_that_fits(const weir_host_pool_config *config, const weir_
 static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *config)
 {
     static const weir_host_pool_config defaults = WEIR_HOST_POOL_CONFIG_INIT;
-    weir_status status = weir_struct_adopt(&pool->config, sizeof pool->config, config != NULL ? config : &defaults,
-                                            "weir_host_pool_create: config");
+    weir_status status = weir_struct_adopt(&pool->config, sizeof(pool->config), config != NULL ? config : &defaults,
+                                           "weir_host_pool_create: config");
     if (status == WEIR_OK && pool->config.runtime != NULL) {
-        status = weir_struct_adopt(&pool->runtime, sizeof pool->runtime, pool->config.runtime,
-                                    "weir_host_pool_create: config.runtime");
+        status = weir_struct_adopt(&pool->runtime, sizeof(pool->runtime), pool->config.runtime,
+                                   "weir_host_pool_create: config.runtime");
     }
     if (status == WEIR_OK && pool->runtime.ops != NULL) {
-        status = weir_struct_adopt(&pool->runtime_ops, sizeof pool->runtime_ops, pool->runtime.ops,
-                                    "weir_host_pool_create: config.runtime.ops");
+        status = weir_struct_adopt(&pool->runtime_ops, sizeof(pool->runtime_ops), pool->runtime.ops,
+                                   "weir_host_pool_create: config.runtime.ops");
         pool->runtime.ops = &pool->runtime_ops;
     }
     if (status != WEIR_OK) {
@@ -169,7 +178,8 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
     pool->small_bytes = weir__host_is_pageable(own) ? PAGEABLE_SMALL : WEIR__HOST_SMALL_BYTES;
     pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
-    return own->kinds != 0 ? WEIR_OK : REFUSE_CREATE("kinds 0x%x needs a runtime whose functions config.runtime lacks", asked);
+    return own->kinds != 0 ? WEIR_OK
+                           : REFUSE_CREATE("kinds 0x%x needs a runtime whose functions config.runtime lacks", asked);
 }
 
 static weir_status look_at_machine(weir_host_pool *pool)
@@ -184,13 +194,15 @@ static weir_status look_at_machine(weir_host_pool *pool)
         pool->own_topology = (weir_topology *)(uintptr_t)pool->topology; /* this pool's share of it */
     }
     return status == WEIR_ERR_UNSUPPORTED
-               ? weir_refuse(status, "weir_host_pool_create: the system tells nothing of its memory, and config.topology is NULL")
+               ? weir_refuse(
+                     status,
+                     "weir_host_pool_create: the system tells nothing of its memory, and config.topology is NULL")
                : status;
 }
 
 static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *info)
 {
-    info->struct_size = sizeof *info;
+    info->struct_size = sizeof(*info);
     return weir_topology_node(topology, i, info) == WEIR_OK && info->is_allowed && info->is_host_memory;
 }
 
@@ -220,7 +232,7 @@ static weir_status make_nodes(weir_host_pool *pool)
     const bool is_pageable = weir__host_is_pageable(&pool->config);
     const size_t count = is_pageable ? 0 : weir_topology_node_count(pool->topology);
     weir_node_info info = WEIR_NODE_INFO_INIT;
-    pool->nodes = calloc(count != 0 ? count : 1, sizeof *pool->nodes);
+    pool->nodes = calloc(count != 0 ? count : 1, sizeof(*pool->nodes));
     weir_status status = pool->nodes != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK && is_pageable) {
         status = weir__host_node_init(&pool->nodes[pool->node_count++], pool, WEIR_NODE_NONE);
@@ -231,8 +243,9 @@ static weir_status make_nodes(weir_host_pool *pool)
         }
     }
     if (status == WEIR_OK && pool->node_count == 0) {
-        status = weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_host_pool_create: config.topology has no node with host memory that this "
-                                                   "process may use");
+        status = weir_refuse(WEIR_ERR_UNSUPPORTED,
+                             "weir_host_pool_create: config.topology has no node with host memory that this "
+                             "process may use");
     }
     if (status == WEIR_OK) {
         list_bins(pool);
@@ -271,13 +284,14 @@ weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host
     return weir__host_pool_create_in(config, NULL, out);
 }
 
-weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger, weir_host_pool **out)
+weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger,
+                                      weir_host_pool **out)
 {
     static _Atomic uint64_t last_serial;
     if (out == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_host_pool_create: pool is NULL");
     }
-    weir_host_pool *pool = calloc(1, sizeof *pool);
+    weir_host_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -324,7 +338,8 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
     }
     const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
     if (holds != 0) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_host_pool_destroy: the pool is held %u times, by heaps or by weir_host_pool_hold",
+        return weir_refuse(WEIR_ERR_BUSY,
+                           "weir_host_pool_destroy: the pool is held %u times, by heaps or by weir_host_pool_hold",
                            holds);
     }
     weir__host_cache_orphan_all(pool);
@@ -357,7 +372,7 @@ weir_status weir_host_pool_release(weir_host_pool *pool)
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
 {
     return size <= pool->small_most && align <= WEIR__HOST_ALIGNMENT ? pool->bins[pool->bin_of[(size - 1) / 32]].bytes
-                                                                      : whole_pages(padded(pool, size));
+                                                                     : whole_pages(padded(pool, size));
 }
 
 /* --- nodes --- */
@@ -418,9 +433,9 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
         weir__host_cache *cache = weir__host_cache_of(node);
         pool->config.engine->trim(node->engine, cache != NULL ? cache->engine_thread : NULL);
         for (size_t j = 0; j < 2; j++) {
-            weir_stats stats = WEIR_STATS_INIT;
+            weir_pool_stats stats = WEIR_POOL_STATS_INIT;
             const uint64_t held = atomic_load(&pool->ledger->held_bytes);
-            if (pages[j] == NULL || held <= keep_bytes || weir_pool_stats(pages[j], &stats) != WEIR_OK) {
+            if (pages[j] == NULL || held <= keep_bytes || weir_pool_get_stats(pages[j], &stats) != WEIR_OK) {
                 continue;
             }
             const uint64_t surplus = held - keep_bytes;
@@ -514,7 +529,8 @@ static void unclaim(weir__host_run *run)
     run->state = WEIR__HOST_RUN_LIVE;
 }
 
-static OUT_OF_LINE const weir__host_leaf *other_leaf(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
+static OUT_OF_LINE const weir__host_leaf *other_leaf(weir__host_cache *cache, const weir_host_pool *pool,
+                                                     uint64_t address)
 {
     weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
     if (leaf != NULL) {
@@ -587,7 +603,8 @@ static void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint
 }
 
 /* Tail of weir_host_alloc for a block in another leaf than the thread's last one. */
-static OUT_OF_LINE weir_status hand_out_elsewhere(weir__host_cache *cache, const weir_host_pool *pool, void *block, void **ptr)
+static OUT_OF_LINE weir_status hand_out_elsewhere(weir__host_cache *cache, const weir_host_pool *pool, void *block,
+                                                  void **ptr)
 {
     *ptr = hand_out(other_leaf(cache, pool, (uint64_t)(uintptr_t)block), block);
     return WEIR_OK;
@@ -740,8 +757,8 @@ static weir_status take_or_trim(weir__host_node *node, const request *r, void **
 }
 
 /* Slow path of all allocations: invalid arguments, another node than last time, an empty or missing cache. */
-static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number, void **ptr,
-                                          const char *call)
+static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number,
+                                          void **ptr, const char *call)
 {
     if (pool == NULL || ptr == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", call, pool == NULL ? "pool" : "ptr");
@@ -750,7 +767,8 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
         return weir_refuse(WEIR_ERR_INVALID, "%s: size %llu is not from 1 to 2^46 - 1", call, (unsigned long long)size);
     }
     if ((align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: align %llu is not a power of two below 2^46", call, (unsigned long long)align);
+        return weir_refuse(WEIR_ERR_INVALID, "%s: align %llu is not a power of two below 2^46", call,
+                           (unsigned long long)align);
     }
     weir__host_node *node = node_for(pool, number);
     if (node == NULL) {
@@ -788,7 +806,8 @@ weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, v
     weir__host_cache *cache = weir__host_mine;
     if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
         const bool is_small = size <= pool->small_most;
-        void *kept = is_small ? pop_small(cache, bin_for(pool, size)) : take_kept_large(cache, whole_pages(padded(pool, size)));
+        void *kept =
+            is_small ? pop_small(cache, bin_for(pool, size)) : take_kept_large(cache, whole_pages(padded(pool, size)));
         if (WEIR__HOST_LIKELY(kept != NULL)) {
             if (is_small && !is_in_last_leaf(cache, (uint64_t)(uintptr_t)kept)) {
                 return hand_out_elsewhere(cache, pool, kept, ptr);
@@ -847,7 +866,8 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
 static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
 {
     const weir__host_slab *slab = run->slab;
-    return slab != NULL && weir__host_is_live(&pool->registry, (uint64_t)(uintptr_t)ptr) ? count_of(&slab->bin) : UINT32_MAX;
+    return slab != NULL && weir__host_is_live(&pool->registry, (uint64_t)(uintptr_t)ptr) ? count_of(&slab->bin)
+                                                                                         : UINT32_MAX;
 }
 
 /* `size`: as requested; 0: unknown. *bytes receives the block's size. */
@@ -952,9 +972,10 @@ static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
         return pool->bins[tag - 1].bytes;
     }
     const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
-    const bool kept = WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
-                                        atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
-                      keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run, size);
+    const bool kept =
+        WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                          atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
+        keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run, size);
     return kept ? size : 0;
 }
 
@@ -1038,7 +1059,8 @@ static bool has_streams(const weir_host_pool *pool, const char *call, weir_statu
         return false;
     }
     if (pool->runtime.device == NULL) {
-        *status = weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: pool has no streams: it was created without config.runtime.device", call);
+        *status = weir_refuse(WEIR_ERR_UNSUPPORTED,
+                              "%s: pool has no streams: it was created without config.runtime.device", call);
         return false;
     }
     return true;
@@ -1055,7 +1077,8 @@ weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_s
     if (state == WEIR__HOST_RUN_SLAB) {
         return free_small_after(run, ptr, native_stream);
     }
-    return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream) : refuse_free("weir_host_free_after", ptr);
+    return state == WEIR__HOST_RUN_LIVE ? free_large_after(run, ptr, native_stream)
+                                        : refuse_free("weir_host_free_after", ptr);
 }
 
 weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
@@ -1135,12 +1158,15 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
 {
     weir_host_info found;
     if (pool == NULL || ptr == NULL || info == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: %s is NULL", pool == NULL ? "pool" : ptr == NULL ? "ptr" : "info");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: %s is NULL",
+                           pool == NULL  ? "pool"
+                           : ptr == NULL ? "ptr"
+                                         : "info");
     }
     if (!weir__host_find(pool, ptr, &found)) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_host_query: ptr %p is in no live block of the pool", ptr);
     }
-    return weir_struct_report(info, &found, sizeof found, "weir_host_query: info");
+    return weir_struct_report(info, &found, sizeof(found), "weir_host_query: info");
 }
 
 /* Adds bytes freed in the order of a stream, if the host has not seen its work complete. */
@@ -1201,7 +1227,7 @@ weir_status weir_host_get_stats(weir_host_pool *pool, int32_t number, weir_host_
         }
     }
     weir__host_cache_counts(pool, only, &found);
-    return weir_struct_report(stats, &found, sizeof found, "weir_host_get_stats: stats");
+    return weir_struct_report(stats, &found, sizeof(found), "weir_host_get_stats: stats");
 }
 
 /* --- upkeep --- */
@@ -1234,8 +1260,8 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
     (void)pthread_mutex_lock(&node->chunk_lock);
     for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
         if (node->reasons[kind][0] != '\0') {
-            const int added = snprintf(length < size ? text + length : NULL, length < size ? size - length : 0, "%s: %s\n",
-                                       weir_host_kind_name((weir_host_kind)kind), node->reasons[kind]);
+            const int added = snprintf(length < size ? text + length : NULL, length < size ? size - length : 0,
+                                       "%s: %s\n", weir_host_kind_name((weir_host_kind)kind), node->reasons[kind]);
             length += added > 0 ? (size_t)added : 0;
         }
     }

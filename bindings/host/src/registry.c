@@ -7,7 +7,7 @@ enum { FIRST_SLOTS = 64 };
 
 static weir__host_table *table_new(size_t slots)
 {
-    weir__host_table *table = calloc(1, sizeof *table + slots * sizeof(weir__host_entry));
+    weir__host_table *table = calloc(1, sizeof(*table) + slots * sizeof(weir__host_entry));
     if (table != NULL) {
         table->mask = slots - 1;
     }
@@ -86,7 +86,7 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
             continue;
         }
         weir__host_table *table = roomy(registry);
-        weir__host_leaf *leaf = table != NULL ? calloc(1, sizeof *leaf) : NULL;
+        weir__host_leaf *leaf = table != NULL ? calloc(1, sizeof(*leaf)) : NULL;
         if (leaf == NULL) {
             status = WEIR_ERR_NO_MEMORY;
             break;
@@ -106,7 +106,7 @@ weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t sta
         if (atomic_load_explicit(&leaf->marks, memory_order_relaxed) != NULL) {
             continue;
         }
-        weir__host_marks *marks = calloc(1, sizeof *marks);
+        weir__host_marks *marks = calloc(1, sizeof(*marks));
         if (marks == NULL) {
             status = WEIR_ERR_NO_MEMORY;
             break;
@@ -131,7 +131,8 @@ void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint
     }
 }
 
-void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_chunk *chunk)
+void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
+                                   weir__host_chunk *chunk)
 {
     const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
     for (uint64_t at = start; at < start + size; at = (at & ~(step - 1)) + step) {

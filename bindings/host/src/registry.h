@@ -100,7 +100,8 @@ void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint
                              uint32_t tag);
 /* Creates the marks of a range, which a slab needs. WEIR_ERR_NO_MEMORY: no host memory. */
 weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size);
-void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_chunk *chunk);
+void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
+                                   weir__host_chunk *chunk);
 
 static inline weir__host_leaf *weir__host_leaf_at(const weir__host_registry *registry, uint64_t address)
 {

@@ -113,7 +113,8 @@ static void add(_Atomic uint64_t *counter, uint64_t value)
 
 static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
 {
-    const uint64_t sum = atomic_load_explicit(to, memory_order_relaxed) + atomic_load_explicit(from, memory_order_relaxed);
+    const uint64_t sum =
+        atomic_load_explicit(to, memory_order_relaxed) + atomic_load_explicit(from, memory_order_relaxed);
     atomic_store_explicit(to, sum, memory_order_relaxed);
     atomic_store_explicit(from, 0, memory_order_relaxed);
 }
@@ -126,7 +127,8 @@ static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
     cache->large_most_bytes -= slot->most * size;
     slot->most = 0;
     add(&cache->large_live_bytes, (atomic_load_explicit(&slot->allocs, memory_order_relaxed) -
-                                          atomic_load_explicit(&slot->frees, memory_order_relaxed)) * size);
+                                   atomic_load_explicit(&slot->frees, memory_order_relaxed)) *
+                                      size);
     move(&slot->allocs, &cache->large_allocs);
     move(&slot->frees, &cache->large_frees);
     atomic_store_explicit(&slot->size, 0, memory_order_relaxed);
@@ -135,7 +137,7 @@ static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
 static void give_way(weir__host_cache *cache)
 {
     for (uint32_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
-        weir__host_large_slot *slot = &cache->large[cache->hand++ % WEIR__HOST_LARGE_SLOTS];
+        weir__host_large_slot *slot = &cache->large[cache->next_slot++ % WEIR__HOST_LARGE_SLOTS];
         if (slot->most > 0) {
             vacate(cache, slot);
             return;
@@ -180,8 +182,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
         give_way(cache); /* one slot at a time: a slot in use refills soon */
     }
-    if (cache->bin_most_bytes + cache->large_most_bytes + size > most ||
-        size_of(slot) != size) {
+    if (cache->bin_most_bytes + cache->large_most_bytes + size > most || size_of(slot) != size) {
         return false;
     }
     slot->most++;
@@ -274,8 +275,8 @@ static void unlock_lists(void)
 
 static void make_key(void)
 {
-    end_key_known = pthread_atfork(lock_lists, unlock_lists, unlock_lists) == 0 &&
-                    pthread_key_create(&end_key, end_of_thread) == 0;
+    end_key_known =
+        pthread_atfork(lock_lists, unlock_lists, unlock_lists) == 0 && pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
 /* The library may be unloaded while threads go on: their end must not call into it. */
@@ -302,7 +303,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     if (!end_key_known || pthread_setspecific(end_key, &weir__host_no_cache) != 0) {
         return NULL; /* without the key the end of the thread would go unnoticed */
     }
-    weir__host_cache *cache = calloc(1, sizeof *cache);
+    weir__host_cache *cache = calloc(1, sizeof(*cache));
     if (cache == NULL) {
         return NULL;
     }

@@ -24,7 +24,7 @@ enum { LOCAL_DISTANCE = 10 };
 
 weir_topology *weir__topology_begin(bool is_this_machine)
 {
-    weir_topology *t = calloc(1, sizeof *t);
+    weir_topology *t = calloc(1, sizeof(*t));
     if (t != NULL) {
         atomic_init(&t->owners, 1);
         t->is_this_machine = is_this_machine;
@@ -48,11 +48,10 @@ static bool make_room(void **table, size_t *room, size_t count, size_t entry)
     return true;
 }
 
-bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes,
-                             bool is_special)
+bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes, bool is_special)
 {
     void *table = t->nodes;
-    const bool fits = make_room(&table, &t->node_room, t->node_count, sizeof *t->nodes);
+    const bool fits = make_room(&table, &t->node_room, t->node_count, sizeof(*t->nodes));
     t->nodes = table;
     if (fits) {
         t->nodes[t->node_count++] = (struct topology_node){
@@ -76,10 +75,10 @@ static int compare_nodes(const void *left, const void *right)
 bool weir__topology_seal_nodes(weir_topology *t)
 {
     if (t->node_count > 0) {
-        qsort(t->nodes, t->node_count, sizeof *t->nodes, compare_nodes);
+        qsort(t->nodes, t->node_count, sizeof(*t->nodes), compare_nodes);
     }
     t->near_words = (t->node_count + 63) / 64;
-    t->distances = calloc(t->node_count * t->node_count + 1, sizeof *t->distances);
+    t->distances = calloc(t->node_count * t->node_count + 1, sizeof(*t->distances));
     for (size_t i = 0; t->distances != NULL && i < t->node_count; i++) {
         t->distances[i * t->node_count + i] = LOCAL_DISTANCE;
     }
@@ -92,7 +91,7 @@ struct topology_node *weir__topology_find(const weir_topology *t, int32_t number
     if (t->node_count == 0) {
         return NULL;
     }
-    return bsearch(&key, t->nodes, t->node_count, sizeof *t->nodes, compare_nodes);
+    return bsearch(&key, t->nodes, t->node_count, sizeof(*t->nodes), compare_nodes);
 }
 
 static size_t place_of(const weir_topology *t, const struct topology_node *node)
@@ -114,7 +113,7 @@ bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node)
 {
     while (cpu >= t->cpu_count) {
         void *table = t->cpu_node;
-        const bool fits = make_room(&table, &t->cpu_room, t->cpu_count, sizeof *t->cpu_node);
+        const bool fits = make_room(&table, &t->cpu_room, t->cpu_count, sizeof(*t->cpu_node));
         t->cpu_node = table;
         if (!fits) {
             return false;
@@ -138,20 +137,20 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
 {
     const size_t old_room = t->pci_room;
     void *table = t->pci;
-    const bool fits = make_room(&table, &t->pci_room, t->pci_count, sizeof *t->pci);
+    const bool fits = make_room(&table, &t->pci_room, t->pci_count, sizeof(*t->pci));
     t->pci = table;
     if (!fits) {
         return false;
     }
     if (t->pci_room != old_room || t->near == NULL) {
-        uint64_t *grown = realloc(t->near, (t->pci_room * t->near_words + 1) * sizeof *grown);
+        uint64_t *grown = realloc(t->near, (t->pci_room * t->near_words + 1) * sizeof(*grown));
         if (grown == NULL) {
             t->pci_room = old_room; /* so that the next call grows both tables again */
             return false;
         }
         t->near = grown;
     }
-    memset(t->near + t->pci_count * t->near_words, 0, t->near_words * sizeof *t->near);
+    memset(t->near + t->pci_count * t->near_words, 0, t->near_words * sizeof(*t->near));
     t->pci[t->pci_count++] = *pci;
     return true;
 }
@@ -186,8 +185,7 @@ static const char *status_line(const char *status, const char *name)
 
 static bool allow_node(void *ctx, uint32_t number)
 {
-    struct topology_node *node =
-        number <= INT32_MAX ? weir__topology_find(ctx, (int32_t)number) : NULL;
+    struct topology_node *node = number <= INT32_MAX ? weir__topology_find(ctx, (int32_t)number) : NULL;
     if (node != NULL) {
         node->is_allowed = true;
     }
@@ -197,8 +195,7 @@ static bool allow_node(void *ctx, uint32_t number)
 static bool allow_cpu(void *ctx, uint32_t cpu)
 {
     const weir_topology *t = ctx;
-    struct topology_node *node =
-        cpu < t->cpu_count ? weir__topology_find(t, t->cpu_node[cpu]) : NULL;
+    struct topology_node *node = cpu < t->cpu_count ? weir__topology_find(t, t->cpu_node[cpu]) : NULL;
     if (node != NULL) {
         node->allowed_cpus++;
     }
@@ -212,7 +209,7 @@ static void apply_process(weir_topology *t, const char *root)
     char status[16384];
     const char *nodes = NULL;
     const char *cpus = NULL;
-    if (root != NULL && weir__sysfs_text(root, "/proc/self/status", status, sizeof status)) {
+    if (root != NULL && weir__sysfs_text(root, "/proc/self/status", status, sizeof(status))) {
         nodes = status_line(status, "\nMems_allowed_list:");
         cpus = status_line(status, "\nCpus_allowed_list:");
     }
@@ -246,8 +243,7 @@ static bool is_plain_with_cpus(const struct topology_node *node)
 /* Applies the first rule that matches any node. */
 static void find_host_memory(weir_topology *t)
 {
-    static bool (*const rules[])(const struct topology_node *) = {is_plain_with_cpus, is_plain,
-                                                                  always};
+    static bool (*const rules[])(const struct topology_node *) = {is_plain_with_cpus, is_plain, always};
     size_t found = 0;
     for (size_t rule = 0; rule < 3 && found == 0; rule++) {
         for (size_t i = 0; i < t->node_count; i++) {
@@ -297,7 +293,7 @@ static bool find_homes(weir_topology *t)
         const size_t home = is_usable(&t->nodes[i]) ? i : nearest_usable(t, false, i);
         t->nodes[i].home = home < t->node_count ? t->nodes[home].number : WEIR_NODE_NONE;
     }
-    t->cpu_home = malloc((t->cpu_count + 1) * sizeof *t->cpu_home);
+    t->cpu_home = malloc((t->cpu_count + 1) * sizeof(*t->cpu_home));
     for (size_t cpu = 0; t->cpu_home != NULL && cpu < t->cpu_count; cpu++) {
         const struct topology_node *node = weir__topology_find(t, t->cpu_node[cpu]);
         t->cpu_home[cpu] = node != NULL ? node->home : WEIR_NODE_NONE;
@@ -319,18 +315,17 @@ static int compare_pci(const void *left, const void *right)
 
 static bool sort_pci(weir_topology *t)
 {
-    struct pci_order *order = malloc((t->pci_count + 1) * sizeof *order);
-    uint64_t *near = malloc((t->pci_count * t->near_words + 1) * sizeof *near);
+    struct pci_order *order = malloc((t->pci_count + 1) * sizeof(*order));
+    uint64_t *near = malloc((t->pci_count * t->near_words + 1) * sizeof(*near));
     const bool enough = order != NULL && near != NULL;
     if (enough) {
         for (size_t i = 0; i < t->pci_count; i++) {
             order[i] = (struct pci_order){t->pci[i], i};
         }
-        qsort(order, t->pci_count, sizeof *order, compare_pci);
+        qsort(order, t->pci_count, sizeof(*order), compare_pci);
         for (size_t i = 0; i < t->pci_count; i++) {
             t->pci[i] = order[i].pci;
-            memcpy(near + i * t->near_words, near_of(t, order[i].place),
-                   t->near_words * sizeof *near);
+            memcpy(near + i * t->near_words, near_of(t, order[i].place), t->near_words * sizeof(*near));
         }
         free(t->near);
         t->near = near;
@@ -361,9 +356,8 @@ static bool is_console(const struct topology_pci *pci)
         {0x1414, 0},      /* Hyper-V */
         {0x80ee, 0},      /* VirtualBox */
     };
-    for (size_t i = 0; i < sizeof consoles / sizeof *consoles; i++) {
-        if (pci->vendor == consoles[i].vendor &&
-            (consoles[i].device == 0 || pci->device == consoles[i].device)) {
+    for (size_t i = 0; i < sizeof(consoles) / sizeof(*consoles); i++) {
+        if (pci->vendor == consoles[i].vendor && (consoles[i].device == 0 || pci->device == consoles[i].device)) {
             return true;
         }
     }
@@ -377,7 +371,7 @@ static bool is_accelerator(const struct topology_pci *pci)
 
 static bool find_accelerators(weir_topology *t)
 {
-    t->accelerators = malloc((t->pci_count + 1) * sizeof *t->accelerators);
+    t->accelerators = malloc((t->pci_count + 1) * sizeof(*t->accelerators));
     for (size_t i = 0; t->accelerators != NULL && i < t->pci_count; i++) {
         if (is_accelerator(&t->pci[i])) {
             t->accelerators[t->accelerator_count++] = i;
@@ -386,8 +380,7 @@ static bool find_accelerators(weir_topology *t)
     return t->accelerators != NULL;
 }
 
-weir_status weir__topology_finish(weir_topology *t, const char *status_root,
-                                  weir_topology **topology)
+weir_status weir__topology_finish(weir_topology *t, const char *status_root, weir_topology **topology)
 {
     apply_process(t, status_root);
     find_host_memory(t);
@@ -409,7 +402,8 @@ static weir_status refuse_create(const weir_topology_config *config, weir_status
     const char *member = config->xml != NULL ? "xml" : "synthetic";
     const char *value = config->xml != NULL ? config->xml : config->synthetic;
     return status == WEIR_ERR_UNSUPPORTED
-               ? weir_refuse(status, "weir_topology_create: config.%s is set, and no hwloc that weir knows is there", member)
+               ? weir_refuse(status, "weir_topology_create: config.%s is set, and no hwloc that weir knows is there",
+                             member)
                : weir_refuse(status, "weir_topology_create: config.%s \"%s\" cannot be read", member, value);
 }
 
@@ -420,7 +414,7 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: topology is NULL");
     }
     if (config != NULL) {
-        const weir_status adopted = weir_struct_adopt(&c, sizeof c, config, "weir_topology_create: config");
+        const weir_status adopted = weir_struct_adopt(&c, sizeof(c), config, "weir_topology_create: config");
         if (adopted != WEIR_OK) {
             return adopted;
         }
@@ -495,12 +489,10 @@ weir_status weir_topology_node(const weir_topology *topology, size_t index, weir
         if (facts.free_bytes == 0 && topology->node_count == 1) {
             facts.free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
         }
-        facts.huge_pages =
-            weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/nr_hugepages");
-        facts.free_huge_pages =
-            weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/free_hugepages");
+        facts.huge_pages = weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/nr_hugepages");
+        facts.free_huge_pages = weir__sysfs_node_number("", node->number, "hugepages/hugepages-2048kB/free_hugepages");
     }
-    return weir_struct_report(info, &facts, sizeof facts, "weir_topology_node: info");
+    return weir_struct_report(info, &facts, sizeof(facts), "weir_topology_node: info");
 }
 
 uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int32_t to)
@@ -509,8 +501,7 @@ uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int
     const struct topology_node *b = topology != NULL ? weir__topology_find(topology, to) : NULL;
     return a == NULL || b == NULL
                ? 0
-               : topology->distances[place_of(topology, a) * topology->node_count +
-                                     place_of(topology, b)];
+               : topology->distances[place_of(topology, a) * topology->node_count + place_of(topology, b)];
 }
 
 bool weir__topology_cpu_is_on(const weir_topology *t, size_t cpu, int32_t node)
@@ -560,8 +551,8 @@ bool weir__topology_parse_bus_id(const char *text, uint64_t *address)
     if (first == NULL || (strchr(first + 1, ':') != NULL && !take_hex(&text, 8, ':', &domain))) {
         return false;
     }
-    if (!take_hex(&text, 2, ':', &bus) || !take_hex(&text, 2, '.', &device) ||
-        !take_hex(&text, 1, '\0', &function) || device > 31 || function > 7) {
+    if (!take_hex(&text, 2, ':', &bus) || !take_hex(&text, 2, '.', &device) || !take_hex(&text, 1, '\0', &function) ||
+        device > 31 || function > 7) {
         return false;
     }
     *address = domain << 16 | bus << 8 | device << 3 | function;
@@ -571,13 +562,11 @@ bool weir__topology_parse_bus_id(const char *text, uint64_t *address)
 static void format_bus_id(uint64_t address, char text[16])
 {
     (void)snprintf(text, 16, "%04x:%02x:%02x.%x", (unsigned)(address >> 16 & UINT32_MAX),
-                   (unsigned)(address >> 8 & 0xff), (unsigned)(address >> 3 & 0x1f),
-                   (unsigned)(address & 7));
+                   (unsigned)(address >> 8 & 0xff), (unsigned)(address >> 3 & 0x1f), (unsigned)(address & 7));
 }
 
 /* Returns the usable node near a device with the least distance from `from`, then the lowest number. */
-static int32_t nearest_to_device(const weir_topology *t, size_t pci,
-                                 const struct topology_node *from)
+static int32_t nearest_to_device(const weir_topology *t, size_t pci, const struct topology_node *from)
 {
     size_t usable = 0;
     size_t host = 0;
@@ -611,11 +600,11 @@ size_t weir_topology_device_count(const weir_topology *topology)
     return topology != NULL ? topology->accelerator_count : 0;
 }
 
-weir_status weir_topology_device_at(const weir_topology *topology, size_t index,
-                                    weir_topology_device *device)
+weir_status weir_topology_device_at(const weir_topology *topology, size_t index, weir_topology_device *device)
 {
     if (topology == NULL || index >= topology->accelerator_count) {
-        return refuse_index("weir_topology_device_at", topology, index, topology != NULL ? topology->accelerator_count : 0);
+        return refuse_index("weir_topology_device_at", topology, index,
+                            topology != NULL ? topology->accelerator_count : 0);
     }
     const size_t place = topology->accelerators[index];
     const struct topology_pci *pci = &topology->pci[place];
@@ -626,16 +615,17 @@ weir_status weir_topology_device_at(const weir_topology *topology, size_t index,
         .node = nearest_to_device(topology, place, NULL),
     };
     format_bus_id(pci->address, facts.bus_id);
-    return weir_struct_report(device, &facts, sizeof facts, "weir_topology_device_at: device");
+    return weir_struct_report(device, &facts, sizeof(facts), "weir_topology_device_at: device");
 }
 
-weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from,
-                                  int32_t *node)
+weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from, int32_t *node)
 {
     struct pci_order key = {.place = 0};
     if (topology == NULL || node == NULL || bus_id == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: %s is NULL",
-                           topology == NULL ? "topology" : node == NULL ? "node" : "bus_id");
+                           topology == NULL ? "topology"
+                           : node == NULL   ? "node"
+                                            : "bus_id");
     }
     if (!weir__topology_parse_bus_id(bus_id, &key.pci.address)) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: bus_id \"%s\" is no PCI bus id", bus_id);
@@ -651,7 +641,8 @@ weir_status weir_topology_nearest(const weir_topology *topology, const char *bus
         }
     }
     if (low == topology->pci_count || topology->pci[low].address != key.pci.address) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: bus_id %s names no device of the topology", bus_id);
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_nearest: bus_id %s names no device of the topology",
+                           bus_id);
     }
     const int32_t caller = from != WEIR_NODE_NONE ? from : weir_topology_thread_node(topology);
     *node = nearest_to_device(topology, low, weir__topology_find(topology, caller));

@@ -43,10 +43,10 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
 
 static bool environment_replaces_machine(void)
 {
-    static const char *const names[] = {
-        "HWLOC_XMLFILE",    "HWLOC_SYNTHETIC",  "HWLOC_FSROOT",           "HWLOC_CPUID_PATH",
-        "HWLOC_COMPONENTS", "HWLOC_THISSYSTEM", "HWLOC_DUMPED_HWDATA_DIR"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    static const char *const names[] = {"HWLOC_XMLFILE",          "HWLOC_SYNTHETIC",  "HWLOC_FSROOT",
+                                        "HWLOC_CPUID_PATH",       "HWLOC_COMPONENTS", "HWLOC_THISSYSTEM",
+                                        "HWLOC_DUMPED_HWDATA_DIR"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         if (secure_getenv(names[i]) != NULL) {
             return true;
         }
@@ -61,15 +61,13 @@ static weir_status failure(void)
 
 static weir_status load(hwloc_topology_t h, const weir_topology_config *config)
 {
-    static const char *const left_out[] = {"cuda",      "nvml", "opencl", "rsmi",
-                                           "levelzero", "gl",   "x86",    "pci"};
+    static const char *const left_out[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl", "x86", "pci"};
     unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 #if HWLOC_API_VERSION >= 0x00020500
     flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
 #endif
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
-        (void)hwloc_topology_set_components(h, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-                                            left_out[i]);
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++) {
+        (void)hwloc_topology_set_components(h, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, left_out[i]);
     }
     if (hwloc_topology_set_flags(h, flags) != 0 ||
         hwloc_topology_set_type_filter(h, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
@@ -100,8 +98,7 @@ static bool take_nodes(weir_topology *t, hwloc_topology_t h)
 {
     for (hwloc_obj_t node = next_node(h, NULL); node != NULL; node = next_node(h, node)) {
         const bool is_special = node->subtype != NULL && strcmp(node->subtype, "DRAM") != 0;
-        if (!weir__topology_add_node(t, (int32_t)node->os_index, node->attr->numanode.local_memory,
-                                     is_special)) {
+        if (!weir__topology_add_node(t, (int32_t)node->os_index, node->attr->numanode.local_memory, is_special)) {
             return false;
         }
     }
@@ -130,16 +127,14 @@ static void take_distances(weir_topology *t, hwloc_topology_t h)
 {
     struct hwloc_distances_s *matrix = NULL;
     unsigned count = 1;
-    if (hwloc_distances_get_by_name(h, "NUMALatency", &count, &matrix, 0) != 0 || count == 0 ||
-        matrix == NULL) {
+    if (hwloc_distances_get_by_name(h, "NUMALatency", &count, &matrix, 0) != 0 || count == 0 || matrix == NULL) {
         return;
     }
     for (unsigned i = 0; i < matrix->nbobjs * matrix->nbobjs; i++) {
         hwloc_obj_t from = matrix->objs[i / matrix->nbobjs];
         hwloc_obj_t to = matrix->objs[i % matrix->nbobjs];
         if (from != NULL && to != NULL) {
-            weir__topology_set_distance(t, (int32_t)from->os_index, (int32_t)to->os_index,
-                                        matrix->values[i]);
+            weir__topology_set_distance(t, (int32_t)from->os_index, (int32_t)to->os_index, matrix->values[i]);
         }
     }
     hwloc_distances_release(h, matrix);
@@ -151,8 +146,8 @@ static bool take_devices(weir_topology *t, hwloc_topology_t h)
          device = hwloc_get_next_pcidev(h, device)) {
         const struct hwloc_pcidev_attr_s *facts = &device->attr->pcidev;
         const struct topology_pci pci = {
-            .address = (uint64_t)facts->domain << 16 | (uint64_t)facts->bus << 8 |
-                       (uint64_t)facts->dev << 3 | facts->func,
+            .address =
+                (uint64_t)facts->domain << 16 | (uint64_t)facts->bus << 8 | (uint64_t)facts->dev << 3 | facts->func,
             .vendor = facts->vendor_id,
             .device = facts->device_id,
             .pci_class = facts->class_id,
@@ -161,8 +156,7 @@ static bool take_devices(weir_topology *t, hwloc_topology_t h)
         if (!weir__topology_add_pci(t, &pci)) {
             return false;
         }
-        for (size_t i = 0; ancestor != NULL && ancestor->nodeset != NULL && i < t->node_count;
-             i++) {
+        for (size_t i = 0; ancestor != NULL && ancestor->nodeset != NULL && i < t->node_count; i++) {
             if (hwloc_bitmap_isset(ancestor->nodeset, (unsigned)t->nodes[i].number) == 1) {
                 weir__topology_near_last(t, t->nodes[i].number);
             }

@@ -25,7 +25,7 @@ struct topology_node {
     uint32_t allowed_cpus; /* those of them that this process may use */
     uint64_t memory_bytes;
     uint64_t huge_pages; /* of 2 MiB */
-    int32_t home; /* the nearest usable node, usually itself; WEIR_NODE_NONE: none */
+    int32_t home;        /* the nearest usable node, usually itself; WEIR_NODE_NONE: none */
 };
 
 struct topology_pci {
@@ -44,8 +44,7 @@ struct weir_topology {
     size_t cpu_count, cpu_room;
     struct topology_pci *pci; /* sorted by address */
     size_t pci_count, pci_room;
-    uint64_t *
-        near; /* pci_count bit sets of `near_words` words: indices in `nodes` of the nodes near a device */
+    uint64_t *near; /* pci_count bit sets of `near_words` words: indices in `nodes` of the nodes near a device */
     size_t near_words;
     size_t *accelerators; /* indices in `pci` */
     size_t accelerator_count;
@@ -59,8 +58,7 @@ void weir__topology_keep(const weir_topology *topology);
 /* --- topology.c: for readers, in this order; false (NULL): no host memory --- */
 
 weir_topology *weir__topology_begin(bool is_this_machine);
-bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes,
-                             bool is_special);
+bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes, bool is_special);
 /* Called after the last node was added. */
 bool weir__topology_seal_nodes(weir_topology *t);
 /* Returns NULL if there is no such node. */
@@ -73,13 +71,12 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci);
 void weir__topology_near_last(weir_topology *t, int32_t node);
 /* Computes the derived values. `status_root`: the root of the proc/self/status that lists the allowed nodes and
  * processors ("" on the machine itself), NULL: all are allowed. Frees the topology unless it returns WEIR_OK. */
-weir_status weir__topology_finish(weir_topology *t, const char *status_root,
-                                  weir_topology **topology);
+weir_status weir__topology_finish(weir_topology *t, const char *status_root, weir_topology **topology);
 
 /* Parses a bus id. Returns false if the text is not one. */
 bool weir__topology_parse_bus_id(const char *text, uint64_t *address);
 
-/* --- topology.c: for place.c --- */
+/* --- topology.c: for numa_pages.c --- */
 
 bool weir__topology_cpu_is_on(const weir_topology *t, size_t cpu, int32_t node);
 

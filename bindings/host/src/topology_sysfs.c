@@ -25,8 +25,8 @@ enum { NODES_MOST = 1024, LINE_MOST = 8192, PATH_MOST = 512 };
 static bool read_text(const char *root, const char *path, char *text, size_t size)
 {
     char full[PATH_MOST];
-    const int length = snprintf(full, sizeof full, "%s%s", root, path);
-    if (length < 0 || (size_t)length >= sizeof full) {
+    const int length = snprintf(full, sizeof(full), "%s%s", root, path);
+    if (length < 0 || (size_t)length >= sizeof(full)) {
         return false;
     }
     const int file = open(full, O_RDONLY | O_CLOEXEC);
@@ -52,7 +52,7 @@ bool weir__sysfs_text(const char *root, const char *path, char *text, size_t siz
 static bool node_text(const char *root, int32_t node, const char *name, char *text, size_t size)
 {
     char path[PATH_MOST];
-    (void)snprintf(path, sizeof path, "/sys/devices/system/node/node%" PRId32 "/%s", node, name);
+    (void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%" PRId32 "/%s", node, name);
     return weir__sysfs_text(root, path, text, size);
 }
 
@@ -71,13 +71,13 @@ static uint64_t kilobytes(const char *text, const char *key)
 uint64_t weir__sysfs_node_memory(const char *root, int32_t node, const char *key)
 {
     char text[LINE_MOST];
-    return node_text(root, node, "meminfo", text, sizeof text) ? kilobytes(text, key) : 0;
+    return node_text(root, node, "meminfo", text, sizeof(text)) ? kilobytes(text, key) : 0;
 }
 
 uint64_t weir__sysfs_node_number(const char *root, int32_t node, const char *name)
 {
     char text[64];
-    return node_text(root, node, name, text, sizeof text) ? strtoull(text, NULL, 0) : 0;
+    return node_text(root, node, name, text, sizeof(text)) ? strtoull(text, NULL, 0) : 0;
 }
 
 static bool take_number(const char **text, uint32_t *number)
@@ -125,8 +125,7 @@ bool weir__sysfs_list(const char *text, bool (*each)(void *ctx, uint32_t number)
 struct reading {
     const char *root;
     weir_topology *t;
-    int32_t order
-        [NODES_MOST]; /* nodes as the kernel lists them, which is the order of a line of distances */
+    int32_t order[NODES_MOST]; /* nodes as the kernel lists them, which is the order of a line of distances */
     size_t count;
     int32_t node; /* the node of the processors being listed */
     bool no_memory;
@@ -139,8 +138,7 @@ static bool read_node(void *ctx, uint32_t number)
     if (number > INT32_MAX || reading->count == NODES_MOST) {
         return false;
     }
-    if (!weir__topology_add_node(reading->t, node,
-                                 weir__sysfs_node_memory(reading->root, node, "MemTotal"), false)) {
+    if (!weir__topology_add_node(reading->t, node, weir__sysfs_node_memory(reading->root, node, "MemTotal"), false)) {
         reading->no_memory = true;
         return false;
     }
@@ -162,7 +160,7 @@ static void read_distances(struct reading *reading, int32_t from)
 {
     char text[LINE_MOST];
     const char *at = text;
-    if (!node_text(reading->root, from, "distance", text, sizeof text)) {
+    if (!node_text(reading->root, from, "distance", text, sizeof(text))) {
         return;
     }
     for (size_t i = 0; i < reading->count; i++) {
@@ -181,10 +179,10 @@ static bool read_node_facts(struct reading *reading)
     char text[LINE_MOST];
     for (size_t i = 0; i < reading->count; i++) {
         reading->node = reading->order[i];
-        weir__topology_find(reading->t, reading->node)->huge_pages = weir__sysfs_node_number(
-            reading->root, reading->node, "hugepages/hugepages-2048kB/nr_hugepages");
+        weir__topology_find(reading->t, reading->node)->huge_pages =
+            weir__sysfs_node_number(reading->root, reading->node, "hugepages/hugepages-2048kB/nr_hugepages");
         read_distances(reading, reading->node);
-        if (node_text(reading->root, reading->node, "cpulist", text, sizeof text)) {
+        if (node_text(reading->root, reading->node, "cpulist", text, sizeof(text))) {
             (void)weir__sysfs_list(text, read_cpu, reading);
         }
     }
@@ -196,16 +194,15 @@ static bool read_single_node(struct reading *reading)
 {
     char text[LINE_MOST];
     uint64_t bytes = 0;
-    if (weir__sysfs_text(reading->root, "/proc/meminfo", text, sizeof text)) {
+    if (weir__sysfs_text(reading->root, "/proc/meminfo", text, sizeof(text))) {
         bytes = kilobytes(text, "MemTotal");
     }
     if (bytes == 0) {
         return false;
     }
-    reading->no_memory = !weir__topology_add_node(reading->t, 0, bytes, false) ||
-                         !weir__topology_seal_nodes(reading->t);
-    if (!reading->no_memory &&
-        weir__sysfs_text(reading->root, "/sys/devices/system/cpu/online", text, sizeof text)) {
+    reading->no_memory =
+        !weir__topology_add_node(reading->t, 0, bytes, false) || !weir__topology_seal_nodes(reading->t);
+    if (!reading->no_memory && weir__sysfs_text(reading->root, "/sys/devices/system/cpu/online", text, sizeof(text))) {
         (void)weir__sysfs_list(text, read_cpu, reading);
     } else if (!reading->no_memory && reading->root[0] == '\0') { /* a chroot without sysfs */
         const long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -222,8 +219,8 @@ static bool device_number(const char *root, const char *bus_id, const char *name
 {
     char path[PATH_MOST];
     char text[64];
-    (void)snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", bus_id, name);
-    if (!weir__sysfs_text(root, path, text, sizeof text)) {
+    (void)snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", bus_id, name);
+    if (!weir__sysfs_text(root, path, text, sizeof(text))) {
         return false;
     }
     *number = strtoll(text, NULL, 0);
@@ -249,8 +246,7 @@ static bool read_device(struct reading *reading, const char *bus_id)
     if (!weir__topology_add_pci(reading->t, &pci)) {
         return false;
     }
-    if (device_number(reading->root, bus_id, "numa_node", &node) && node >= 0 &&
-        node <= INT32_MAX) {
+    if (device_number(reading->root, bus_id, "numa_node", &node) && node >= 0 && node <= INT32_MAX) {
         weir__topology_near_last(reading->t, (int32_t)node);
     }
     return true;
@@ -259,15 +255,14 @@ static bool read_device(struct reading *reading, const char *bus_id)
 static bool read_devices(struct reading *reading)
 {
     char path[PATH_MOST];
-    (void)snprintf(path, sizeof path, "%s/sys/bus/pci/devices", reading->root);
+    (void)snprintf(path, sizeof(path), "%s/sys/bus/pci/devices", reading->root);
     errno = 0;
     DIR *folder = opendir(path);
     if (folder == NULL) {
         return errno != ENOMEM;
     }
     bool enough = true;
-    for (const struct dirent *entry = readdir(folder); enough && entry != NULL;
-         entry = readdir(folder)) {
+    for (const struct dirent *entry = readdir(folder); enough && entry != NULL; entry = readdir(folder)) {
         enough = read_device(reading, entry->d_name);
     }
     (void)closedir(folder);
@@ -284,7 +279,7 @@ weir_status weir__topology_read_sysfs(const char *root, weir_topology **topology
     if (reading.t == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (weir__sysfs_text(root, "/sys/devices/system/node/online", text, sizeof text)) {
+    if (weir__sysfs_text(root, "/sys/devices/system/node/online", text, sizeof(text))) {
         (void)weir__sysfs_list(text, read_node, &reading);
     }
     if (reading.count == 0 && !reading.no_memory) {

@@ -29,19 +29,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shared/number_map.h"
 #include "../src/domain_name.h"
 #include "../src/mstx_abi.h"
 #include "../src/range_tree.h"
+#include "shared/number_map.h"
 
 /* X(NAME, "kind"), with the meaning as a comment: README.md has the same list. */
 #define FINDING_LIST(X)                                                                                                \
     X(DOMAIN_NAME, "domain-name") /* empty, too long, or not of [A-Za-z0-9_] */                                        \
     X(DOMAIN_UNKNOWN, "domain-unknown")                                                                                \
     X(DOMAIN_IN_USE, "domain-in-use") /* destroyed with heaps or regions in it */                                      \
-    X(ARGUMENT, "argument") /* NULL where a value is required, or an invalid usage, type or flag */                    \
-    X(RANGE, "range") /* no bytes, or beyond the end of the address space */                                           \
-    X(NO_HANDLES, "no-handles") /* no array for the handles of regions */                                              \
+    X(ARGUMENT, "argument")           /* NULL where a value is required, or an invalid usage, type or flag */          \
+    X(RANGE, "range")                 /* no bytes, or beyond the end of the address space */                           \
+    X(NO_HANDLES, "no-handles")       /* no array for the handles of regions */                                        \
     X(HEAP_OVERLAP, "heap-overlap")                                                                                    \
     X(HEAP_UNKNOWN, "heap-unknown")                                                                                    \
     X(HEAP_AGAIN, "heap-withdrawn-again")                                                                              \
@@ -51,16 +51,16 @@
     X(REGION_UNKNOWN, "region-unknown")                                                                                \
     X(REGION_AGAIN, "region-withdrawn-again")                                                                          \
     X(MEMORY_MISSING, "memory-missing") /* a heap in memory that is gone or smaller */                                 \
-    X(MEMORY_LATE, "memory-late") /* memory reported after a heap in it */                                             \
-    X(MEMORY_IN_USE, "memory-in-use") /* memory given back with a heap in it */                                        \
-    X(LEFT_OVER, "left-over") /* still announced at the end of the process */                                          \
-    X(HOST_MEMORY, "host-memory") /* the checker had none: that call is not checked */
+    X(MEMORY_LATE, "memory-late")       /* memory reported after a heap in it */                                       \
+    X(MEMORY_IN_USE, "memory-in-use")   /* memory given back with a heap in it */                                      \
+    X(LEFT_OVER, "left-over")           /* still announced at the end of the process */                                \
+    X(HOST_MEMORY, "host-memory")       /* the checker had none: that call is not checked */
 
 enum finding {
 #define FINDING_ENUM(name, kind) FINDING_##name,
     FINDING_LIST(FINDING_ENUM)
 #undef FINDING_ENUM
-    FINDINGS
+        FINDINGS
 };
 
 static const char *const kinds[FINDINGS] = {
@@ -109,12 +109,12 @@ struct region {
 /* Real memory, as far as it was reported. */
 struct memory {
     struct range range; /* must be the first member */
-    bool gone; /* the runtime has it back, and has given no memory there since */
+    bool gone;          /* the runtime has it back, and has given no memory there since */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range *memories; /* those that are not gone do not overlap */
-static struct domain global = { .alive = true, .name = "(global)" };
+static struct domain global = {.alive = true, .name = "(global)"};
 static struct domain *domains = &global;
 static weir__number_map heaps;   /* by id */
 static weir__number_map regions; /* by id */
@@ -301,7 +301,7 @@ static bool note_in_heap(void *ctx, struct range *range)
 static void forget_heap(struct heap *heap)
 {
     for (struct space *space = heap->domain->spaces; space != NULL; space = space->next) {
-        struct in_heap wanted = { .heap = heap };
+        struct in_heap wanted = {.heap = heap};
         while (!weir__range_each(space->regions, 0, UINT64_MAX, note_in_heap, &wanted)) {
             forget_region(wanted.region);
         }
@@ -356,12 +356,12 @@ static bool see_memory(void *ctx, struct range *range)
 static void judge_memory(const struct heap *heap)
 {
     static const char call[] = "mstxMemHeapRegister";
-    struct memory_visit visit = { 0 };
+    struct memory_visit visit = {0};
     (void)weir__range_each(memories, heap->range.start, heap->range.end, see_memory, &visit);
     const struct memory *there = visit.there;
     if (there != NULL && (there->range.start > heap->range.start || there->range.end < heap->range.end)) {
-        find(FINDING_MEMORY_MISSING, "%s: " RANGE_FORMAT " is not all in the memory " RANGE_FORMAT, call, RANGE_OF(heap),
-             RANGE_OF(there));
+        find(FINDING_MEMORY_MISSING, "%s: " RANGE_FORMAT " is not all in the memory " RANGE_FORMAT, call,
+             RANGE_OF(heap), RANGE_OF(there));
     } else if (there == NULL && visit.gone) {
         find(FINDING_MEMORY_MISSING, "%s: the memory of " RANGE_FORMAT " has been given back", call, RANGE_OF(heap));
     }
@@ -386,13 +386,13 @@ static struct memory *memory_at(const void *address)
 
 void weir_mstx_check_given(const void *address, uint64_t size)
 {
-    const struct range given = { .start = number_of(address), .end = number_of(address) + size };
+    const struct range given = {.start = number_of(address), .end = number_of(address) + size};
     struct range *old;
     (void)pthread_mutex_lock(&lock);
     const struct heap *heap = heap_in(&given);
     if (heap != NULL) {
-        find(FINDING_MEMORY_LATE, "memory " RANGE_FORMAT " came after the heap " RANGE_FORMAT " in \"%s\"",
-             given.start, given.end, RANGE_OF(heap), heap->domain->name);
+        find(FINDING_MEMORY_LATE, "memory " RANGE_FORMAT " came after the heap " RANGE_FORMAT " in \"%s\"", given.start,
+             given.end, RANGE_OF(heap), heap->domain->name);
     }
     /* Memory known at these addresses is forgotten, even if its end was not reported. */
     while ((old = first_in(memories, given.start, given.end)) != NULL) {
@@ -526,8 +526,9 @@ static void judge_region(const struct region *region)
     const struct heap *heap = region->heap;
     if (heap != NULL && (region->space != heap->space || region->range.start < heap->range.start ||
                          region->range.end > heap->range.end)) {
-        find(FINDING_REGION_OUTSIDE, "%s: " RANGE_FORMAT " of device %u is not in its heap " RANGE_FORMAT " of device %u",
-             call, RANGE_OF(region), region->space->device, RANGE_OF(heap), heap->space->device);
+        find(FINDING_REGION_OUTSIDE,
+             "%s: " RANGE_FORMAT " of device %u is not in its heap " RANGE_FORMAT " of device %u", call,
+             RANGE_OF(region), region->space->device, RANGE_OF(heap), heap->space->device);
     }
     const struct region *other =
         (struct region *)first_in(region->space->regions, region->range.start, region->range.end);
@@ -747,7 +748,7 @@ static bool add_cover(void *ctx, struct range *range)
 bool weir_mstx_check_covers(const void *address, uint64_t size)
 {
     const uint64_t start = number_of(address);
-    struct cover cover = { .start = start, .end = start + size, .reached = start };
+    struct cover cover = {.start = start, .end = start + size, .reached = start};
     int owners = 0; /* spaces with a region in the range */
     bool whole = false;
     (void)pthread_mutex_lock(&lock);
@@ -803,7 +804,8 @@ static bool tell_heap(void *ctx, struct range *range)
 {
     const struct heap *heap = (const struct heap *)range;
     (void)ctx;
-    find(FINDING_LEFT_OVER, "the heap " RANGE_FORMAT " in \"%s\" is still announced", RANGE_OF(heap), heap->domain->name);
+    find(FINDING_LEFT_OVER, "the heap " RANGE_FORMAT " in \"%s\" is still announced", RANGE_OF(heap),
+         heap->domain->name);
     return true;
 }
 
@@ -877,7 +879,7 @@ static bool inject(mstxGetModuleFuncTableFunc get_table, mstxFuncModule module, 
     return true;
 }
 
-#define MODULE_ENTRY(slot, id, result, parameters) { (id), (mstxFuncPointer)(slot) },
+#define MODULE_ENTRY(slot, id, result, parameters) {(id), (mstxFuncPointer)(slot)},
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 int InitInjectionMstx(mstxGetModuleFuncTableFunc get_table);
@@ -885,9 +887,9 @@ int InitInjectionMstx(mstxGetModuleFuncTableFunc get_table);
 /* Called once by each announcing library of the process. */
 __attribute__((visibility("default"))) int InitInjectionMstx(mstxGetModuleFuncTableFunc get_table)
 {
-    static const struct module_entry core[] = { MSTX_CORE_LIST(MODULE_ENTRY) };
-    static const struct module_entry domain[] = { MSTX_DOMAIN_LIST(MODULE_ENTRY) };
-    static const struct module_entry mem[] = { MSTX_MEM_LIST(MODULE_ENTRY) };
+    static const struct module_entry core[] = {MSTX_CORE_LIST(MODULE_ENTRY)};
+    static const struct module_entry domain[] = {MSTX_DOMAIN_LIST(MODULE_ENTRY)};
+    static const struct module_entry mem[] = {MSTX_MEM_LIST(MODULE_ENTRY)};
     if (get_table == NULL) {
         return MSTX_FAIL;
     }

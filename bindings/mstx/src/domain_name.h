@@ -20,7 +20,7 @@ static inline bool weir__domain_name_is_good(const char *name)
  * heaps. */
 static inline bool weir__domain_wants_totals(const char *name)
 {
-    static const char *const names[] = { "ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool" };
+    static const char *const names[] = {"ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;

@@ -42,7 +42,7 @@ struct total {
 struct domain {
     struct domain *next;
     mstxDomainHandle_t handle;
-    bool deaf;
+    bool no_listener;
     atomic_bool totals; /* a NULL heap is no refusal */
     struct total *devices;
     char name[];
@@ -61,7 +61,7 @@ static struct domain *new_domain(const char *name)
         domain->totals = weir__domain_wants_totals(name);
         if (name[0] != '\0' && tool->domain_create != NULL) {
             domain->handle = UNCANCELLED(tool->domain_create(name));
-            domain->deaf = domain->handle == NULL;
+            domain->no_listener = domain->handle == NULL;
         }
         domain->next = domains;
         domains = domain;
@@ -125,14 +125,12 @@ struct weir_mstx {
     pthread_mutex_t lock;
     struct range *heaps;
     struct range *blocks;
-    weir_mstx_counters counters;
+    weir_mstx_stats counters;
 };
 
 static mstxMemVirtualRangeDesc_t describe(const weir_mstx *mstx, uint64_t start, uint64_t size)
 {
-    return (mstxMemVirtualRangeDesc_t){
-        .deviceId = mstx->device, .ptr = (const void *)(uintptr_t)start, .size = size
-    };
+    return (mstxMemVirtualRangeDesc_t){.deviceId = mstx->device, .ptr = (const void *)(uintptr_t)start, .size = size};
 }
 
 /* --- heaps: functions require the attachment's mutex --- */
@@ -294,7 +292,7 @@ static bool register_region(void *ctx, struct range *range)
 
 static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
 {
-    struct crossing crossing = { .mstx = mstx, .start = start, .end = end };
+    struct crossing crossing = {.mstx = mstx, .start = start, .end = end};
     (void)weir__range_each(mstx->heaps, start, end, count_heap, &crossing);
     mstx->counters.refused += crossing.refused;
     if (crossing.count > 0) {
@@ -320,7 +318,7 @@ static void forget_block(weir_mstx *mstx, struct told_block *block)
 
 static void withdraw_block(weir_mstx *mstx, struct told_block *block)
 {
-    const mstxMemRegionsUnregisterBatch_t batch = { .refCount = block->count, .refArray = block->regions };
+    const mstxMemRegionsUnregisterBatch_t batch = {.refCount = block->count, .refArray = block->regions};
     mstx->tool->regions_unregister(mstx->domain->handle, &batch);
     forget_block(mstx, block);
 }
@@ -373,8 +371,8 @@ static weir_status start(weir_mstx *mstx, const char *name)
     if (!find_domain(name, mstx->device, &mstx->domain, &mstx->total)) {
         return WEIR_ERR_NO_MEMORY;
     }
-    mstx->counters.deaf = mstx->domain->deaf;
-    if (mstx->domain->deaf) {
+    mstx->counters.no_listener = mstx->domain->no_listener;
+    if (mstx->domain->no_listener) {
         mstx->pool = NULL;
         return WEIR_OK;
     }
@@ -385,7 +383,8 @@ static weir_status start(weir_mstx *mstx, const char *name)
 weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment)
 {
     weir_mstx_config own = WEIR_MSTX_CONFIG_INIT;
-    weir_status status = config != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_mstx_attach: config") : WEIR_OK;
+    weir_status status =
+        config != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_mstx_attach: config") : WEIR_OK;
     const char *name = own.domain != NULL ? own.domain : "weir";
     if (status != WEIR_OK) {
         return status;
@@ -394,7 +393,8 @@ weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, we
         return weir_refuse(WEIR_ERR_INVALID, "weir_mstx_attach: %s is NULL", pool == NULL ? "pool" : "attachment");
     }
     if (!weir__domain_name_is_good(name)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_mstx_attach: config.domain is more than letters, digits and '_', or longer than %d",
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_mstx_attach: config.domain is more than letters, digits and '_', or longer than %d",
                            weir__domain_name_most);
     }
     if (!weir_mstx_has_tool()) {
@@ -444,13 +444,13 @@ weir_status weir_mstx_detach(weir_mstx *mstx)
     return lost ? WEIR_ERR_NO_MEMORY : WEIR_OK;
 }
 
-weir_status weir_mstx_stats(weir_mstx *mstx, weir_mstx_counters *counters)
+weir_status weir_mstx_get_stats(weir_mstx *mstx, weir_mstx_stats *counters)
 {
-    weir_mstx_counters own = WEIR_MSTX_COUNTERS_INIT;
+    weir_mstx_stats own = WEIR_MSTX_STATS_INIT;
     if (mstx != NULL) {
         (void)pthread_mutex_lock(&mstx->lock);
         own = mstx->counters;
         (void)pthread_mutex_unlock(&mstx->lock);
     }
-    return weir_struct_report(counters, &own, sizeof(own), "weir_mstx_stats: counters");
+    return weir_struct_report(counters, &own, sizeof(own), "weir_mstx_get_stats: counters");
 }

@@ -97,8 +97,8 @@ struct range *weir__range_at(struct range *root, uint64_t start)
     return found;
 }
 
-bool weir__range_each(struct range *root, uint64_t start, uint64_t end,
-                      bool (*visit)(void *ctx, struct range *range), void *ctx)
+bool weir__range_each(struct range *root, uint64_t start, uint64_t end, bool (*visit)(void *ctx, struct range *range),
+                      void *ctx)
 {
     if (root == NULL || root->highest <= start) {
         return true;

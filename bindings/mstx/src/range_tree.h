@@ -13,9 +13,9 @@
 struct range {
     struct range *left;
     struct range *right;
-    uint64_t start; /* set by the caller; constant while the range is in a tree */
-    uint64_t end;   /* one past the last byte, above start */
-    uint64_t highest; /* greatest `end` in the node's subtree */
+    uint64_t start;    /* set by the caller; constant while the range is in a tree */
+    uint64_t end;      /* one past the last byte, above start */
+    uint64_t highest;  /* greatest `end` in the node's subtree */
     uint64_t priority; /* not below that of any node in the subtree */
 };
 
@@ -27,7 +27,7 @@ void weir__range_remove(struct range **root, const struct range *range);
 struct range *weir__range_at(struct range *root, uint64_t start);
 /* Visits every range with a byte in [start, end) by ascending start until the visitor returns false. Returns false in
  * that case, else true. */
-bool weir__range_each(struct range *root, uint64_t start, uint64_t end,
-                      bool (*visit)(void *ctx, struct range *range), void *ctx);
+bool weir__range_each(struct range *root, uint64_t start, uint64_t end, bool (*visit)(void *ctx, struct range *range),
+                      void *ctx);
 
 #endif

@@ -88,12 +88,10 @@ static const struct OrtMemoryInfo *engine_info(const struct OrtAllocator *self)
 
 static OrtStatus *engine_status(const weir_onnxruntime *binding, weir_status status)
 {
-    return status == WEIR_OK ? NULL
-                             : binding->api.CreateStatus(CODE_FAIL, weir_status_text(status));
+    return status == WEIR_OK ? NULL : binding->api.CreateStatus(CODE_FAIL, weir_status_text(status));
 }
 
-static void add_number(const weir_onnxruntime *binding, OrtKeyValuePairs *pairs, const char *key,
-                       uint64_t number)
+static void add_number(const weir_onnxruntime *binding, OrtKeyValuePairs *pairs, const char *key, uint64_t number)
 {
     char text[24];
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
@@ -123,8 +121,7 @@ static OrtStatus *engine_get_stats(const struct OrtAllocator *self, OrtKeyValueP
     add_number(binding, pairs, "TotalAllocated", stats.held_bytes);
     add_number(binding, pairs, "MaxInUse", stats.peak_live_bytes);
     add_number(binding, pairs, "NumAllocs", stats.allocs);
-    add_number(binding, pairs, "NumReserves",
-               atomic_load_explicit(&binding->reserves, memory_order_relaxed));
+    add_number(binding, pairs, "NumReserves", atomic_load_explicit(&binding->reserves, memory_order_relaxed));
     add_number(binding, pairs, "MaxAllocSize", stats.largest_bytes);
     *out = pairs;
     return NULL;
@@ -177,15 +174,16 @@ static weir_status find_runtime(const struct OrtApiBase *base, struct runtime *a
     const char *version = base->GetVersionString();
     const uint32_t minor = minor_version(version);
     if (minor < OLDEST_VERSION) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_onnxruntime_create: runtime is of version \"%.40s\"; 1.%d is the oldest",
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_onnxruntime_create: runtime is of version \"%.40s\"; 1.%d is the oldest",
                            version != NULL ? version : "", OLDEST_VERSION);
     }
     *api = (struct runtime){.version = minor < NEWEST_VERSION ? minor : NEWEST_VERSION};
     const struct OrtApi *table = base->GetApi(api->version);
     if (table == NULL) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                           "weir_onnxruntime_create: runtime is of version \"%.40s\" and has no API of version %u", version,
-                           (unsigned)api->version);
+                           "weir_onnxruntime_create: runtime is of version \"%.40s\" and has no API of version %u",
+                           version, (unsigned)api->version);
     }
 #define FIND(name, place, result, parameters) find(table, place, &api->name);
     WEIR_ONNXRUNTIME_API(FIND)
@@ -202,8 +200,7 @@ static weir_status heard_locked(weir_onnxruntime *binding, OrtStatus *status)
     if (status == NULL) {
         return WEIR_OK;
     }
-    (void)snprintf(binding->error, sizeof(binding->error), "%s",
-                   binding->api.GetErrorMessage(status));
+    (void)snprintf(binding->error, sizeof(binding->error), "%s", binding->api.GetErrorMessage(status));
     binding->api.ReleaseStatus(status);
     return WEIR_ERR_DEVICE;
 }
@@ -222,14 +219,16 @@ weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_
 {
     weir_onnxruntime_config own;
     if (config == NULL || out == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: %s is NULL", config == NULL ? "config" : "binding");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: %s is NULL",
+                           config == NULL ? "config" : "binding");
     }
     weir_status status = weir_struct_adopt(&own, sizeof(own), config, "weir_onnxruntime_create: config");
     if (status != WEIR_OK) {
         return status;
     }
     if (own.heap == NULL || own.runtime == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config.%s is NULL", own.heap == NULL ? "heap" : "runtime");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config.%s is NULL",
+                           own.heap == NULL ? "heap" : "runtime");
     }
     struct runtime api;
     status = find_runtime(own.runtime, &api);
@@ -240,13 +239,10 @@ weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_
     if (binding == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    *binding = (weir_onnxruntime){.allocator = make_allocator(api.version),
-                                  .heap = own.heap,
-                                  .api = api,
-                                  .info = own.memory_info};
+    *binding = (weir_onnxruntime){
+        .allocator = make_allocator(api.version), .heap = own.heap, .api = api, .info = own.memory_info};
     if (binding->info == NULL) {
-        status = heard(binding, api.CreateCpuMemoryInfo(DEVICE_ALLOCATOR, MEMORY_TYPE_DEFAULT,
-                                                        &binding->own_info));
+        status = heard(binding, api.CreateCpuMemoryInfo(DEVICE_ALLOCATOR, MEMORY_TYPE_DEFAULT, &binding->own_info));
         if (status != WEIR_OK) {
             free(binding);
             return status;
@@ -300,7 +296,8 @@ static bool is_taken_locked(const weir_onnxruntime *binding, const struct OrtEnv
 weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env)
 {
     if (binding == NULL || env == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_attach: %s is NULL", binding == NULL ? "binding" : "env");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_attach: %s is NULL",
+                           binding == NULL ? "binding" : "env");
     }
     (void)pthread_mutex_lock(&lock);
     weir_status status;
@@ -342,7 +339,8 @@ weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *en
     } else if (env == binding->env) {
         status = heard_locked(binding, binding->api.UnregisterAllocator(env, binding->info));
     } else if (env != NULL) {
-        status = weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_detach: env is not the one that binding is attached to");
+        status =
+            weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_detach: env is not the one that binding is attached to");
     }
     if (status == WEIR_OK) {
         forget_locked(binding);
@@ -351,8 +349,8 @@ weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *en
     return status;
 }
 
-weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
-                                             struct OrtSessionOptions *options, uint32_t flags)
+weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding, struct OrtSessionOptions *options,
+                                             uint32_t flags)
 {
     const uint32_t known = WEIR_ONNXRUNTIME_NO_PREPACKING;
     if (binding == NULL || options == NULL) {
@@ -360,7 +358,8 @@ weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
                            binding == NULL ? "binding" : "options");
     }
     if ((flags & ~known) != 0) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_session_options: flags has unknown bits: %#x", flags & ~known);
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_session_options: flags has unknown bits: %#x",
+                           flags & ~known);
     }
     const struct {
         const char *key;
@@ -374,8 +373,7 @@ weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
         if (!entries[i].set) {
             continue;
         }
-        const weir_status status =
-            heard(binding, binding->api.AddSessionConfigEntry(options, entries[i].key, "1"));
+        const weir_status status = heard(binding, binding->api.AddSessionConfigEntry(options, entries[i].key, "1"));
         if (status != WEIR_OK) {
             return status;
         }
@@ -388,7 +386,7 @@ struct OrtAllocator *weir_onnxruntime_allocator(weir_onnxruntime *binding)
     return binding == NULL ? NULL : &binding->allocator;
 }
 
-size_t weir_onnxruntime_error(weir_onnxruntime *binding, char *text, size_t size)
+size_t weir_onnxruntime_explain(weir_onnxruntime *binding, char *text, size_t size)
 {
     if (binding == NULL) {
         return (size_t)snprintf(text, size, "%s", "");

@@ -16,9 +16,8 @@ struct OrtApi;
 struct OrtSyncStream;
 
 struct OrtApiBase {
-    const struct OrtApi *(*GetApi)(
-        uint32_t version);                 /* NULL if the runtime is older than `version` */
-    const char *(*GetVersionString)(void); /* "1.28.2" */
+    const struct OrtApi *(*GetApi)(uint32_t version); /* NULL if the runtime is older than `version` */
+    const char *(*GetVersionString)(void);            /* "1.28.2" */
 };
 
 /* Members behind Info are read by runtimes from the version in their comment on. */
@@ -27,11 +26,10 @@ struct OrtAllocator {
     void *(*Alloc)(struct OrtAllocator *self, size_t size);
     void (*Free)(struct OrtAllocator *self, void *block);
     const struct OrtMemoryInfo *(*Info)(const struct OrtAllocator *self);
-    void *(*Reserve)(struct OrtAllocator *self, size_t size);                          /* since version 18 */
-    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats); /* since version 23 */
-    void *(*AllocOnStream)(struct OrtAllocator *self, size_t size,
-                           struct OrtSyncStream *stream); /* since version 23 */
-    OrtStatus *(*Shrink)(struct OrtAllocator *self);      /* since version 25 */
+    void *(*Reserve)(struct OrtAllocator *self, size_t size);                                     /* since version 18 */
+    OrtStatus *(*GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **stats);            /* since version 23 */
+    void *(*AllocOnStream)(struct OrtAllocator *self, size_t size, struct OrtSyncStream *stream); /* since version 23 */
+    OrtStatus *(*Shrink)(struct OrtAllocator *self);                                              /* since version 25 */
 };
 
 enum {
@@ -47,24 +45,22 @@ enum {
 };
 
 /* X(name, index in OrtApi, result, parameters) */
-#define WEIR_ONNXRUNTIME_API(X)                                                                    \
-    X(CreateStatus, 0, OrtStatus *, (int code, const char *text))                                  \
-    X(GetErrorMessage, 2, const char *, (const OrtStatus *status))                                 \
-    X(CreateCpuMemoryInfo, 69, OrtStatus *,                                                        \
-      (int allocator_type, int memory_type, struct OrtMemoryInfo **info))                          \
-    X(CompareMemoryInfo, 70, OrtStatus *,                                                          \
-      (const struct OrtMemoryInfo *one, const struct OrtMemoryInfo *other, int *differ))           \
-    X(ReleaseStatus, 93, void, (OrtStatus * status))                                               \
-    X(ReleaseMemoryInfo, 94, void, (struct OrtMemoryInfo * info))                                  \
-    X(AddSessionConfigEntry, 130, OrtStatus *,                                                     \
-      (struct OrtSessionOptions * options, const char *key, const char *value))                    \
-    X(RegisterAllocator, 176, OrtStatus *, (struct OrtEnv * env, struct OrtAllocator * allocator)) \
-    X(UnregisterAllocator, 177, OrtStatus *,                                                       \
-      (struct OrtEnv * env, const struct OrtMemoryInfo *info))
+#define WEIR_ONNXRUNTIME_API(X)                                                                                        \
+    X(CreateStatus, 0, OrtStatus *, (int code, const char *text))                                                      \
+    X(GetErrorMessage, 2, const char *, (const OrtStatus *status))                                                     \
+    X(CreateCpuMemoryInfo, 69, OrtStatus *, (int allocator_type, int memory_type, struct OrtMemoryInfo **info))        \
+    X(CompareMemoryInfo, 70, OrtStatus *,                                                                              \
+      (const struct OrtMemoryInfo *one, const struct OrtMemoryInfo *other, int *differ))                               \
+    X(ReleaseStatus, 93, void, (OrtStatus * status))                                                                   \
+    X(ReleaseMemoryInfo, 94, void, (struct OrtMemoryInfo * info))                                                      \
+    X(AddSessionConfigEntry, 130, OrtStatus *,                                                                         \
+      (struct OrtSessionOptions * options, const char *key, const char *value))                                        \
+    X(RegisterAllocator, 176, OrtStatus *, (struct OrtEnv * env, struct OrtAllocator * allocator))                     \
+    X(UnregisterAllocator, 177, OrtStatus *, (struct OrtEnv * env, const struct OrtMemoryInfo *info))
 
 /* Further functions of version 23 and later. */
-#define WEIR_ONNXRUNTIME_API_STATS(X)                                                              \
-    X(CreateKeyValuePairs, 295, void, (OrtKeyValuePairs * *pairs))                                 \
+#define WEIR_ONNXRUNTIME_API_STATS(X)                                                                                  \
+    X(CreateKeyValuePairs, 295, void, (OrtKeyValuePairs * *pairs))                                                     \
     X(AddKeyValuePair, 296, void, (OrtKeyValuePairs * pairs, const char *key, const char *value))
 
 struct runtime {

@@ -13,8 +13,7 @@ class out_of_memory final : public std::bad_alloc
   public:
     explicit out_of_memory(const char *text) noexcept
     {
-        (void)std::snprintf(text_, sizeof(text_), "weir: %s",
-                            text[0] != '\0' ? text : "out of memory");
+        (void)std::snprintf(text_, sizeof(text_), "weir: %s", text[0] != '\0' ? text : "out of memory");
     }
     const char *what() const noexcept override { return text_; }
 

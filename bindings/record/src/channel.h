@@ -62,12 +62,12 @@ typedef struct channel {
     int32_t program;      /* process id */
     int32_t reader;
     uint32_t what;
-    uint32_t children;   /* 1: children of the program are recorded too */
+    uint32_t children;    /* 1: children of the program are recorded too */
     atomic_uint bypassed; /* images with a malloc of their own, which is called instead of the library's */
     atomic_uint threads;  /* thread numbers given out */
     atomic_uint images;   /* images that have joined the channel: 0 = the library was not loaded */
     _Atomic uint64_t image_first;
-    _Atomic uint64_t calls; /* observed calls of the device runtime */
+    _Atomic uint64_t calls;             /* observed calls of the device runtime */
     _Alignas(64) _Atomic uint64_t tail; /* the next free ticket */
     _Alignas(64) channel_slot slots[];
 } channel;

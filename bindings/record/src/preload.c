@@ -27,16 +27,16 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* X(NAME, RESULT, PARAMETERS, NEEDED): needed = required to run at all; an allocator may lack the other functions. */
-#define NEXT_LIST(X)                                                                                                           \
-    X(malloc, void *, (size_t), true)                                                                                          \
-    X(calloc, void *, (size_t, size_t), true)                                                                                  \
-    X(realloc, void *, (void *, size_t), true)                                                                                 \
-    X(free, void, (void *), true)                                                                                              \
-    X(posix_memalign, int, (void **, size_t, size_t), false)                                                                   \
-    X(aligned_alloc, void *, (size_t, size_t), false)                                                                          \
-    X(memalign, void *, (size_t, size_t), false)                                                                               \
-    X(valloc, void *, (size_t), false)                                                                                         \
-    X(pvalloc, void *, (size_t), false)                                                                                        \
+#define NEXT_LIST(X)                                                                                                   \
+    X(malloc, void *, (size_t), true)                                                                                  \
+    X(calloc, void *, (size_t, size_t), true)                                                                          \
+    X(realloc, void *, (void *, size_t), true)                                                                         \
+    X(free, void, (void *), true)                                                                                      \
+    X(posix_memalign, int, (void **, size_t, size_t), false)                                                           \
+    X(aligned_alloc, void *, (size_t, size_t), false)                                                                  \
+    X(memalign, void *, (size_t, size_t), false)                                                                       \
+    X(valloc, void *, (size_t), false)                                                                                 \
+    X(pvalloc, void *, (size_t), false)                                                                                \
     X(malloc_usable_size, size_t, (void *), false)
 
 static struct next_functions {
@@ -56,26 +56,26 @@ static atomic_size_t early_used;
 
 static bool is_early(const void *block)
 {
-    return (const unsigned char *)block >= early && (const unsigned char *)block < early + sizeof early;
+    return (const unsigned char *)block >= early && (const unsigned char *)block < early + sizeof(early);
 }
 
 /* Allocates zeroed memory with its size stored in front. */
 static void *early_alloc(size_t size)
 {
     const size_t room = 64 + ((size + 63) & ~(size_t)63);
-    const size_t at = size <= sizeof early ? atomic_fetch_add(&early_used, room) : sizeof early;
-    if (at >= sizeof early || room > sizeof early - at) {
+    const size_t at = size <= sizeof(early) ? atomic_fetch_add(&early_used, room) : sizeof(early);
+    if (at >= sizeof(early) || room > sizeof(early) - at) {
         errno = ENOMEM;
         return NULL;
     }
-    memcpy(&early[at], &size, sizeof size);
+    memcpy(&early[at], &size, sizeof(size));
     return &early[at + 64];
 }
 
 static size_t early_size(const void *block)
 {
     size_t size = 0;
-    memcpy(&size, (const unsigned char *)block - 64, sizeof size);
+    memcpy(&size, (const unsigned char *)block - 64, sizeof(size));
     return size;
 }
 
@@ -92,8 +92,8 @@ static void forget_foreign_sizes(void)
 {
     void *size_of = NULL;
     void *get = NULL;
-    memcpy(&size_of, &next.malloc_usable_size, sizeof size_of);
-    memcpy(&get, &next.malloc, sizeof get);
+    memcpy(&size_of, &next.malloc_usable_size, sizeof(size_of));
+    memcpy(&get, &next.malloc, sizeof(get));
     if (size_of != NULL && !are_of_one_object(size_of, get)) {
         next.malloc_usable_size = NULL;
     }
@@ -102,15 +102,15 @@ static void forget_foreign_sizes(void)
 static void look_for_next(void)
 {
     looking = true;
-#define NEXT_FIND(name, result, parameters, needed)                                                                            \
-    {                                                                                                                          \
-        void *const found = dlsym(RTLD_NEXT, #name);                                                                           \
-        memcpy(&next.name, &found, sizeof found);                                                                              \
-        if (needed && found == NULL) {                                                                                         \
-            static const char text[] = "weir record: the program has no " #name "\n";                                         \
-            (void)!write(STDERR_FILENO, text, sizeof text - 1);                                                                \
-            _exit(127);                                                                                                        \
-        }                                                                                                                      \
+#define NEXT_FIND(name, result, parameters, needed)                                                                    \
+    {                                                                                                                  \
+        void *const found = dlsym(RTLD_NEXT, #name);                                                                   \
+        memcpy(&next.name, &found, sizeof(found));                                                                     \
+        if (needed && found == NULL) {                                                                                 \
+            static const char text[] = "weir record: the program has no " #name "\n";                                  \
+            (void)!write(STDERR_FILENO, text, sizeof(text) - 1);                                                       \
+            _exit(127);                                                                                                \
+        }                                                                                                              \
     }
     NEXT_LIST(NEXT_FIND)
 #undef NEXT_FIND
@@ -151,11 +151,11 @@ static void *told_alloc(channel *to, void *block, size_t size, size_t align)
 {
     inside--;
     if (to != NULL && block != NULL && size >= to->least_bytes) {
-        tell(to, &(channel_slot){ .kind = WEIR_TRACE_ALLOC,
-                                  .device = channel_host,
-                                  .id = (uintptr_t)block,
-                                  .size = size,
-                                  .extra = align });
+        tell(to, &(channel_slot){.kind = WEIR_TRACE_ALLOC,
+                                 .device = channel_host,
+                                 .id = (uintptr_t)block,
+                                 .size = size,
+                                 .extra = align});
     }
     return block;
 }
@@ -168,18 +168,18 @@ static bool may_be_known(const channel *to, void *block)
 static void tell_free(channel *to, void *block)
 {
     if (may_be_known(to, block)) {
-        tell(to, &(channel_slot){ .kind = WEIR_TRACE_FREE, .device = channel_host, .id = (uintptr_t)block });
+        tell(to, &(channel_slot){.kind = WEIR_TRACE_FREE, .device = channel_host, .id = (uintptr_t)block});
     }
 }
 
 static void tell_realloc(channel *to, char half, void *old, void *block, size_t size)
 {
-    tell(to, &(channel_slot){ .kind = WEIR_TRACE_REALLOC,
+    tell(to, &(channel_slot){.kind = WEIR_TRACE_REALLOC,
                              .mode = half,
                              .device = channel_host,
                              .id = (uintptr_t)block,
                              .extra = (uintptr_t)old,
-                             .size = size });
+                             .size = size});
 }
 
 /* --- the functions --- */

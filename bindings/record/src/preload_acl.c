@@ -73,41 +73,41 @@ static channel *enter(void)
 static void tell_alloc(channel *to, uint16_t device, void *const *block, uint64_t size, void *stream)
 {
     if (*block != NULL) { /* some functions succeed for size 0 and return no block */
-        tell(to, &(channel_slot){ .kind = WEIR_TRACE_ALLOC,
+        tell(to, &(channel_slot){.kind = WEIR_TRACE_ALLOC,
                                  .device = device,
                                  .id = (uintptr_t)*block,
                                  .size = size,
-                                 .stream = (uintptr_t)stream });
+                                 .stream = (uintptr_t)stream});
     }
 }
 
 static void tell_free_begins(channel *to, uint16_t device, void *block)
 {
-    tell(to, &(channel_slot){ .kind = WEIR_TRACE_REALLOC, .mode = 'B', .device = device, .extra = (uintptr_t)block });
+    tell(to, &(channel_slot){.kind = WEIR_TRACE_REALLOC, .mode = 'B', .device = device, .extra = (uintptr_t)block});
 }
 
 /* Records the end of a free, in the order of a stream, or of the host (`host_order`). */
 static void tell_free_ends(channel *to, aclError result, uint16_t device, void *block, void *stream, bool host_order)
 {
     if (result != ACL_SUCCESS) { /* the block stays live */
-        tell(to, &(channel_slot){ .kind = WEIR_TRACE_REALLOC, .mode = 'E', .device = device, .extra = (uintptr_t)block });
+        tell(to, &(channel_slot){.kind = WEIR_TRACE_REALLOC, .mode = 'E', .device = device, .extra = (uintptr_t)block});
         return;
     }
-    tell(to, &(channel_slot){ .kind = WEIR_TRACE_FREE,
+    tell(to, &(channel_slot){.kind = WEIR_TRACE_FREE,
                              .mode = 'E',
                              .device = device,
                              .id = (uintptr_t)block,
                              .stream = (uintptr_t)stream,
-                             .extra = host_order });
+                             .extra = host_order});
 }
 
 static void tell_order(channel *to, weir_trace_kind kind, char mode, void *event, void *stream)
 {
-    tell(to, &(channel_slot){ .kind = (uint8_t)kind,
+    tell(to, &(channel_slot){.kind = (uint8_t)kind,
                              .mode = mode,
                              .device = current_device(),
                              .id = (uintptr_t)event,
-                             .stream = (uintptr_t)stream });
+                             .stream = (uintptr_t)stream});
 }
 
 /* --- memory --- */

@@ -34,7 +34,7 @@ typedef struct process_page {
 
 static _Atomic(process_page *) page;
 static _Atomic(channel *) inherited; /* the channel, for children to join */
-static atomic_int asked; /* 1 once the environment has been read */
+static atomic_int asked;             /* 1 once the environment has been read */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* number of the thread, from 1 */
 static _Thread_local __attribute__((tls_model("initial-exec"))) bool telling;
@@ -78,7 +78,7 @@ static void join(process_page *own, channel *to)
     own->image = atomic_fetch_add(&to->images, 1);
     own_number = 0; /* a child inherits the parent's number */
     atomic_store_explicit(&own->channel, to, memory_order_release);
-    tell(to, &(channel_slot){ .kind = channel_image, .id = (uint64_t)getpid() });
+    tell(to, &(channel_slot){.kind = channel_image, .id = (uint64_t)getpid()});
 }
 
 /* Joins a child of fork to the channel. Only one thread joins; calls of other threads meanwhile are not recorded. */
@@ -126,7 +126,7 @@ static void attach(const char *path)
 
 static const char *channel_path_in(char *const *environment)
 {
-    const size_t length = sizeof CHANNEL_ENV - 1;
+    const size_t length = sizeof(CHANNEL_ENV) - 1;
     for (; environment != NULL && *environment != NULL; environment++) {
         if (strncmp(*environment, CHANNEL_ENV, length) == 0 && (*environment)[length] == '=') {
             return *environment + length + 1;
@@ -187,7 +187,7 @@ static uint64_t clock_ns(void)
 static bool wait_for_reader(const channel *to, unsigned *naps)
 {
     int cancels = 0;
-    const struct timespec nap = { .tv_nsec = nap_ns };
+    const struct timespec nap = {.tv_nsec = nap_ns};
     if (++*naps % naps_between_looks == 0 && getppid() != (pid_t)to->reader &&
         (to->children == 0 || kill((pid_t)to->reader, 0) != 0)) {
         forget_channel();

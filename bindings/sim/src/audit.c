@@ -92,11 +92,10 @@ struct weir__sim_audit {
     given *last_given; /* the entry that held the last block; NULL after a change */
     block *covered;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
-    block *direct; /* owner of memory touched directly; NULL: direct access is off */
+    block *direct;             /* owner of memory touched directly; NULL: direct access is off */
     weir__sim_slab ops, blocks, reads, segment_slab, given_slab;
     weir__sim_report report;
-    segment
-        *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
+    segment *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
 };
 
 /* --- clocks --- */
@@ -104,7 +103,7 @@ struct weir__sim_audit {
 void weir__sim_clock_fini(weir__sim_clock *clock)
 {
     free(clock->ticks);
-    memset(clock, 0, sizeof *clock);
+    memset(clock, 0, sizeof(*clock));
 }
 
 /* Extends `clock` to `count` entries. Returns false when out of memory. */
@@ -118,14 +117,14 @@ static bool clock_reach(weir__sim_clock *clock, uint32_t count)
         while (capacity < count) {
             capacity *= 2;
         }
-        uint64_t *ticks = realloc(clock->ticks, capacity * sizeof *ticks);
+        uint64_t *ticks = realloc(clock->ticks, capacity * sizeof(*ticks));
         if (ticks == NULL) {
             return false;
         }
         clock->ticks = ticks;
         clock->capacity = capacity;
     }
-    memset(clock->ticks + clock->count, 0, (count - clock->count) * sizeof *clock->ticks);
+    memset(clock->ticks + clock->count, 0, (count - clock->count) * sizeof(*clock->ticks));
     clock->count = count;
     return true;
 }
@@ -174,8 +173,7 @@ static audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
     audit_stream *stream = &audit->streams[number];
     if (stream->host_version != audit->host_version) {
         bool changed = false;
-        if (!clock_reach(&stream->clock, number + 1) ||
-            !clock_join(&stream->clock, &audit->host, &changed)) {
+        if (!clock_reach(&stream->clock, number + 1) || !clock_join(&stream->clock, &audit->host, &changed)) {
             go_blind(audit);
             return NULL;
         }
@@ -215,8 +213,8 @@ static weir__sim_op *op_new(weir__sim_audit *audit, uint32_t stream, const weir_
     op->end_ns = info->end_ns;
     op->what = info->what;
     op->tag[0] = '\0';
-    if (info->tag != NULL && memccpy(op->tag, info->tag, '\0', sizeof op->tag - 1) == NULL) {
-        op->tag[sizeof op->tag - 1] = '\0';
+    if (info->tag != NULL && memccpy(op->tag, info->tag, '\0', sizeof(op->tag) - 1) == NULL) {
+        op->tag[sizeof(op->tag) - 1] = '\0';
     }
     return op;
 }
@@ -300,8 +298,7 @@ static void segment_remove(weir__sim_audit *audit, segment *s)
 }
 
 /* Creates a segment for memory that has none. NULL: out of memory. */
-static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, block *owner,
-                            weir__sim_op *write)
+static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, block *owner, weir__sim_op *write)
 {
     segment *s = weir__sim_slab_get(&audit->segment_slab);
     if (s == NULL) {
@@ -387,8 +384,7 @@ static segment *segment_cut(weir__sim_audit *audit, segment *s, uint64_t start, 
 
 /* Returns the access of a segment that is not ordered before `clock`, or NULL. Of several accesses it prefers the one
  * that ends last, which makes the clearest message. `reads` and `freed` say whether reads and the free count, too. */
-static weir__sim_op *conflict(const segment *s, const weir__sim_clock *clock, bool reads,
-                              bool freed)
+static weir__sim_op *conflict(const segment *s, const weir__sim_clock *clock, bool reads, bool freed)
 {
     weir__sim_op *found = is_ordered(s->write, clock) ? NULL : s->write;
     if (reads) {
@@ -422,7 +418,7 @@ static block *direct_owner(weir__sim_audit *audit)
 {
     block *b = weir__sim_slab_get(&audit->blocks);
     if (b != NULL) {
-        memset(b, 0, sizeof *b);
+        memset(b, 0, sizeof(*b));
         b->start = UINT64_MAX;
         b->end = UINT64_MAX;
         b->segments = 1; /* one more than its segments, so that it is never released */
@@ -432,7 +428,7 @@ static block *direct_owner(weir__sim_audit *audit)
 
 weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access)
 {
-    weir__sim_audit *audit = calloc(1, sizeof *audit);
+    weir__sim_audit *audit = calloc(1, sizeof(*audit));
     if (audit == NULL) {
         return NULL;
     }
@@ -497,7 +493,7 @@ void weir__sim_audit_stream_created(weir__sim_audit *audit)
     }
     if (audit->stream_count == audit->stream_capacity) {
         uint32_t capacity = audit->stream_capacity == 0 ? 8 : audit->stream_capacity * 2;
-        audit_stream *streams = realloc(audit->streams, capacity * sizeof *streams);
+        audit_stream *streams = realloc(audit->streams, capacity * sizeof(*streams));
         if (streams == NULL) {
             go_blind(audit);
             return;
@@ -505,7 +501,7 @@ void weir__sim_audit_stream_created(weir__sim_audit *audit)
         audit->streams = streams;
         audit->stream_capacity = capacity;
     }
-    memset(&audit->streams[audit->stream_count++], 0, sizeof *audit->streams);
+    memset(&audit->streams[audit->stream_count++], 0, sizeof(*audit->streams));
 }
 
 void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t number)
@@ -529,7 +525,7 @@ void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t number, weir__sim
         go_blind(audit);
         return;
     }
-    memcpy(event->ticks, stream->clock.ticks, event->count * sizeof *event->ticks);
+    memcpy(event->ticks, stream->clock.ticks, event->count * sizeof(*event->ticks));
 }
 
 void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir__sim_clock *event)
@@ -596,8 +592,8 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 
 /* Judges and records that `op` writes the piece `s`, which belongs to `owner` from now on. `last` is the piece that
  * `op` wrote before, or NULL; adjacent pieces with equal records are merged. Returns the piece written. */
-static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                            segment *s, block *owner, segment *last)
+static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
+                            block *owner, segment *last)
 {
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL) {
@@ -616,8 +612,8 @@ static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock
 
 /* Judges and records, piece by piece, that `op` writes the part of `owner` in [start, end). `s` is the piece that
  * contains `start`. */
-static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                           segment *s, block *owner, uint64_t start, uint64_t end)
+static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
+                           block *owner, uint64_t start, uint64_t end)
 {
     segment *last = NULL;
     while (s != NULL && s->range.start < end) {
@@ -636,8 +632,7 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
 }
 
 /* Judges a read of `s` by `op` and adds `op` to the readers, in place of the readers that it is ordered after. */
-static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                          segment *s)
+static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s)
 {
     weir__sim_op *earlier = conflict(s, clock, false, true);
     if (earlier != NULL) {
@@ -720,15 +715,14 @@ static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, 
 
 /* Judges an access to [start, end), which begins in no live block, piece by piece as far as the device gave memory.
  * Parts in live blocks are judged as well, and reported as outside a block unless `reported` is true. */
-static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                         uint64_t start, uint64_t end, bool write, bool reported)
+static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
+                         uint64_t end, bool write, bool reported)
 {
     const given *first = NULL;
     uint64_t limit = given_to(audit, start, end, &first);
     if (limit < end && !reported) {
         char detail[80];
-        (void)snprintf(detail, sizeof detail,
-                       "%" PRIu64 " bytes run past the end of the memory that the device gave",
+        (void)snprintf(detail, sizeof(detail), "%" PRIu64 " bytes run past the end of the memory that the device gave",
                        end - limit);
         report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, NULL, op, detail);
         reported = true;
@@ -742,8 +736,7 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
         at = s->range.end;
         if (s->owner->live && !reported) {
             reported = true;
-            report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, s->owner->alloc, op,
-                   "which it runs into");
+            report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, s->owner->alloc, op, "which it runs into");
         }
         if (write) {
             block *owner = s->owner->live ? s->owner : audit->direct;
@@ -756,15 +749,14 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
 
 /* Judges an access to [start, end), which begins in the live block of `s`, up to the block's end, and with direct
  * access beyond it. */
-static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                        segment *s, uint64_t start, uint64_t end, bool write)
+static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
+                        uint64_t start, uint64_t end, bool write)
 {
     block *owner = s->owner;
     uint64_t inside = end;
     if (end > owner->end) {
         char detail[64];
-        (void)snprintf(detail, sizeof detail, "%" PRIu64 " bytes run past its end",
-                       end - owner->end);
+        (void)snprintf(detail, sizeof(detail), "%" PRIu64 " bytes run past its end", end - owner->end);
         report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, owner->alloc, op, detail);
         inside = owner->end;
     }
@@ -788,8 +780,7 @@ static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, we
 }
 
 /* Reports an access that begins where no memory may be touched. `s` is the segment there, or NULL. */
-static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segment *s,
-                          uint64_t start, uint64_t end)
+static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segment *s, uint64_t start, uint64_t end)
 {
     if (s != NULL) {
         report(audit, WEIR_SIM_USE_AFTER_FREE, start, end, s->owner->freed, op, "");
@@ -799,14 +790,12 @@ static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segmen
     const char *detail = audit->direct != NULL ? "no memory is there"
                          : below != NULL       ? "which ends just below"
                                                : "no block was ever there";
-    report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, below != NULL ? below->owner->alloc : NULL,
-           op, detail);
+    report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, below != NULL ? below->owner->alloc : NULL, op, detail);
 }
 
 /* Judges one range of one piece of work: that the memory may be touched, and that the access is ordered with the
  * earlier ones. */
-static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                  const weir_sim_access *access)
+static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, const weir_sim_access *access)
 {
     uint64_t start = access->address;
     uint64_t end = end_of(start, access->size);
@@ -829,9 +818,9 @@ static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const we
 {
     char detail[96] = "";
     for (size_t i = 0; i < count; i++) {
-        if (accesses[i].size > 0 && !audit->reaches(&accesses[i], detail, sizeof detail)) {
-            report(audit, WEIR_SIM_FOREIGN_MEMORY, accesses[i].address, end_of(accesses[i].address, accesses[i].size), NULL,
-                   op, detail);
+        if (accesses[i].size > 0 && !audit->reaches(&accesses[i], detail, sizeof(detail))) {
+            report(audit, WEIR_SIM_FOREIGN_MEMORY, accesses[i].address, end_of(accesses[i].address, accesses[i].size),
+                   NULL, op, detail);
             return;
         }
     }
@@ -880,8 +869,8 @@ static block *uncover(weir__sim_audit *audit, uint64_t address)
 
 /* Judges the hand-out of one segment's bytes to the owner of `clock`. Returns true if the host had seen all work on
  * them complete. */
-static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                           segment *s, const block **reported)
+static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
+                           const block **reported)
 {
     block *owner = s->owner;
     if (owner->live) {
@@ -904,8 +893,8 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
 
 /* Clears [start, end) for a new owner and judges each earlier owner. *reuse becomes a segment object to use again,
  * still in the set but covering none of the old content, or NULL. Returns false when out of memory. */
-static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
-                     uint64_t start, uint64_t end, segment **reuse)
+static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
+                     uint64_t end, segment **reuse)
 {
     const block *reported = NULL;
     bool idle = true;
@@ -930,8 +919,8 @@ static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir_
     return true;
 }
 
-void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size,
-                                 uint32_t number, const weir__sim_op_info *info)
+void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t number,
+                                 const weir__sim_op_info *info)
 {
     if (is_blind(audit)) {
         return;
@@ -981,8 +970,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
 static void judge_host_free(weir__sim_audit *audit, const block *b, weir__sim_op *op)
 {
     bool said = false;
-    for (segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end;
-         s = segment_next(s)) {
+    for (segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end; s = segment_next(s)) {
         weir__sim_op *earlier = s->owner == b ? conflict(s, &audit->host, true, false) : NULL;
         if (earlier == NULL) {
             continue;
@@ -1049,8 +1037,7 @@ void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32
         report(audit, WEIR_SIM_DOUBLE_FREE, address, s->owner->end, s->owner->freed, op, "");
     } else {
         bool inside = s != NULL && s->owner->live;
-        report(audit, WEIR_SIM_FOREIGN_FREE, address, address, inside ? s->owner->alloc : NULL, op,
-               "");
+        report(audit, WEIR_SIM_FOREIGN_FREE, address, address, inside ? s->owner->alloc : NULL, op, "");
     }
     op_release(audit, op);
 }
@@ -1105,8 +1092,7 @@ static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, we
     }
 }
 
-void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size,
-                           const weir__sim_op_info *info)
+void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info)
 {
     if (is_blind(audit)) {
         return;
@@ -1128,8 +1114,7 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
 
 /* --- leaks --- */
 
-void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size,
-                            const weir__sim_op_info *info)
+void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info)
 {
     if (is_blind(audit)) {
         return;
@@ -1146,8 +1131,7 @@ void weir__sim_audit_leaks(weir__sim_audit *audit)
     if (is_blind(audit)) {
         return;
     }
-    for (weir__sim_range *r = weir__sim_ranges_first(&audit->segments); r != NULL;
-         r = weir__sim_ranges_next(r)) {
+    for (weir__sim_range *r = weir__sim_ranges_first(&audit->segments); r != NULL; r = weir__sim_ranges_next(r)) {
         const block *b = ((segment *)(void *)r)->owner;
         if (b->live && b->freed == NULL && b->start == r->start) {
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
@@ -1158,8 +1142,7 @@ void weir__sim_audit_leaks(weir__sim_audit *audit)
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
         }
     }
-    for (weir__sim_range *r = weir__sim_ranges_first(&audit->givens); r != NULL;
-         r = weir__sim_ranges_next(r)) {
+    for (weir__sim_range *r = weir__sim_ranges_first(&audit->givens); r != NULL; r = weir__sim_ranges_next(r)) {
         report(audit, WEIR_SIM_LEAK, r->start, r->end, ((given *)(void *)r)->op, NULL, "");
     }
 }

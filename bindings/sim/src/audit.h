@@ -68,8 +68,8 @@ void weir__sim_audit_saw_all(weir__sim_audit *audit);
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
 
 /* `stream` may be WEIR__SIM_HOST. */
-void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size,
-                                 uint32_t stream, const weir__sim_op_info *info);
+void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t stream,
+                                 const weir__sim_op_info *info);
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,
                                 const weir__sim_op_info *info);
 
@@ -77,13 +77,11 @@ void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32
 void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t size, bool mapped,
                            const weir__sim_op_info *info);
 /* The device got the same range back. */
-void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size,
-                           const weir__sim_op_info *info);
+void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
 
 /* Reports live blocks and ranges still given as leaks. */
 void weir__sim_audit_leaks(weir__sim_audit *audit);
 /* Reports anything else that was never given back as a leak. */
-void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size,
-                            const weir__sim_op_info *info);
+void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
 
 #endif

@@ -69,8 +69,7 @@ weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, ui
                                    uint64_t physical_size, uint64_t *base)
 {
     backing->size = (size_t)(size + alignment);
-    backing->base =
-        mmap(NULL, backing->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    backing->base = mmap(NULL, backing->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (backing->base == MAP_FAILED) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -97,7 +96,7 @@ void weir__sim_backing_fini(weir__sim_backing *backing)
     if (backing->physical_file >= 0) {
         (void)close(backing->physical_file);
     }
-    memset(backing, 0, sizeof *backing);
+    memset(backing, 0, sizeof(*backing));
 }
 
 weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t address, uint64_t size)
@@ -118,12 +117,10 @@ weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t addres
     return WEIR_OK;
 }
 
-weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size,
-                                  uint64_t offset)
+weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset)
 {
-    if (backing->on &&
-        mmap(pointer(address), (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-             backing->physical_file, (off_t)offset) == MAP_FAILED) {
+    if (backing->on && mmap(pointer(address), (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                            backing->physical_file, (off_t)offset) == MAP_FAILED) {
         return WEIR_ERR_NO_MEMORY;
     }
     return WEIR_OK;
@@ -131,9 +128,8 @@ weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, 
 
 weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size)
 {
-    if (backing->on &&
-        mmap(pointer(address), (size_t)size, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
+    if (backing->on && mmap(pointer(address), (size_t)size, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
         return WEIR_ERR_DEVICE;
     }
     return WEIR_OK;
@@ -143,7 +139,6 @@ void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint
 {
     if (backing->on) {
         /* The contents of fresh physical memory are unspecified: a host that cannot punch holes keeps the old ones. */
-        (void)fallocate(backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        (off_t)offset, (off_t)size);
+        (void)fallocate(backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
     }
 }

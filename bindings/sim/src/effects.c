@@ -28,8 +28,7 @@ static void sift_down(weir__sim_effects *effects, size_t i, const weir__sim_effe
         if (child >= effects->count) {
             break;
         }
-        if (child + 1 < effects->count &&
-            is_before(&effects->heap[child + 1], &effects->heap[child])) {
+        if (child + 1 < effects->count && is_before(&effects->heap[child + 1], &effects->heap[child])) {
             child++;
         }
         if (is_before(effect, &effects->heap[child])) {
@@ -47,7 +46,7 @@ weir_status weir__sim_effects_reserve(weir__sim_effects *effects)
         return WEIR_OK;
     }
     size_t capacity = effects->capacity == 0 ? 64 : effects->capacity * 2;
-    weir__sim_effect *heap = realloc(effects->heap, capacity * sizeof *heap);
+    weir__sim_effect *heap = realloc(effects->heap, capacity * sizeof(*heap));
     if (heap == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

@@ -10,12 +10,11 @@
 
 static bool takes_memory(weir_device_call call)
 {
-    return call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE ||
-           call == WEIR_CALL_VM_CREATE || call == WEIR_CALL_VM_MAP;
+    return call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE || call == WEIR_CALL_VM_CREATE ||
+           call == WEIR_CALL_VM_MAP;
 }
 
-weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call,
-                                   uint64_t *extra_ns)
+weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call, uint64_t *extra_ns)
 {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < faults->count; i++) {
@@ -45,7 +44,7 @@ weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault)
     if (sim == NULL) {
         return weir__sim_null("weir_sim_fault_arm", "sim");
     }
-    const weir_status status = weir_struct_adopt(&armed.fault, sizeof armed.fault, fault, "weir_sim_fault_arm: fault");
+    const weir_status status = weir_struct_adopt(&armed.fault, sizeof(armed.fault), fault, "weir_sim_fault_arm: fault");
     if (status != WEIR_OK) {
         return status;
     }
@@ -57,7 +56,7 @@ weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault)
     weir__sim_faults *faults = &sim->faults;
     if (faults->count == faults->capacity) {
         size_t capacity = faults->capacity == 0 ? 4 : faults->capacity * 2;
-        weir__sim_armed *grown = realloc(faults->armed, capacity * sizeof *grown);
+        weir__sim_armed *grown = realloc(faults->armed, capacity * sizeof(*grown));
         if (grown == NULL) {
             weir__sim_unlock(sim);
             return WEIR_ERR_NO_MEMORY;

@@ -31,8 +31,7 @@ enum {
 
 /* --- ranges of addresses --- */
 
-static extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start,
-                          uint64_t end)
+static extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start, uint64_t end)
 {
     extent *e = weir__sim_slab_get(&memory->extents);
     if (e != NULL) {
@@ -58,8 +57,7 @@ static extent *floor_of(const weir__sim_ranges *set, uint64_t address)
 static extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t size)
 {
     extent *e = floor_of(set, address);
-    return e != NULL && e->range.start == address && e->range.end - e->range.start == size ? e
-                                                                                           : NULL;
+    return e != NULL && e->range.start == address && e->range.end - e->range.start == size ? e : NULL;
 }
 
 /* True if [start, end) has a byte in common with a member of `set`. */
@@ -70,8 +68,8 @@ static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
 }
 
 /* Takes `size` bytes from the lowest free range that holds them and adds them to `used` as a member of its own. */
-static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set,
-                        weir__sim_ranges *used, uint64_t size, uint64_t *start)
+static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set, weir__sim_ranges *used, uint64_t size,
+                        uint64_t *start)
 {
     extent *from = (extent *)(void *)weir__sim_ranges_first_fit(free_set, size);
     if (from == NULL) {
@@ -92,8 +90,7 @@ static weir_status take(weir__sim_memory *memory, weir__sim_ranges *free_set,
 }
 
 /* Moves a member of `used` back to the free ranges and coalesces it with its neighbours. Cannot fail. */
-static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set,
-                      extent *e)
+static void give_back(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, extent *e)
 {
     weir__sim_ranges_remove(used, &e->range);
     extent *below = floor_of(free_set, e->range.start);
@@ -119,9 +116,8 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     const weir_sim_config *config = &sim->config;
     memory->capacity = config->capacity_bytes;
     weir__sim_slab_init(&memory->extents, sizeof(extent), 64);
-    uint64_t alignment = config->region_granularity_bytes > config->page_bytes
-                             ? config->region_granularity_bytes
-                             : config->page_bytes;
+    uint64_t alignment =
+        config->region_granularity_bytes > config->page_bytes ? config->region_granularity_bytes : config->page_bytes;
     uint64_t base_alignment = alignment > BACKED_BASE_ALIGNMENT ? alignment : BACKED_BASE_ALIGNMENT;
     uint64_t base = config->address_base;
     uint64_t regions = (uint64_t)1 << ACCOUNTING_WINDOW_BITS;
@@ -132,15 +128,14 @@ weir_status weir__sim_memory_init(weir_sim *sim)
         regions = capacity * BACKED_REGION_FACTOR;
         reservations = config->no_virtual_memory ? alignment : capacity * BACKED_VIRTUAL_FACTOR;
         offsets = capacity * BACKED_PHYSICAL_FACTOR;
-        weir_status status = weir__sim_backing_init(&memory->backing, regions + reservations,
-                                                    base_alignment, offsets, &base);
+        weir_status status =
+            weir__sim_backing_init(&memory->backing, regions + reservations, base_alignment, offsets, &base);
         if (status != WEIR_OK) {
             return status;
         }
     }
     if (extent_add(memory, &memory->free_addresses, base, base + regions) == NULL ||
-        extent_add(memory, &memory->free_virtual, base + regions, base + regions + reservations) ==
-            NULL ||
+        extent_add(memory, &memory->free_virtual, base + regions, base + regions + reservations) == NULL ||
         (offsets > 0 && extent_add(memory, &memory->free_offsets, 0, offsets) == NULL)) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -201,8 +196,7 @@ weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *addre
     }
     status = weir__sim_backing_commit(&memory->backing, start, size);
     if (status != WEIR_OK) {
-        give_back(memory, &memory->regions, &memory->free_addresses,
-                  exactly(&memory->regions, start, size));
+        give_back(memory, &memory->regions, &memory->free_addresses, exactly(&memory->regions, start, size));
         return status;
     }
     hold(memory, size);
@@ -233,8 +227,7 @@ weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size
 
 /* Returns the descriptor of a handle, or NULL. A handle is (generation << 32) + index + 1, so a stale handle differs
  * from the one that reuses its slot. */
-static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle handle,
-                                       uint32_t *index)
+static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle handle, uint32_t *index)
 {
     uint64_t i = (handle & UINT32_MAX) - 1;
     if ((handle & UINT32_MAX) == 0 || i >= memory->physical_count) {
@@ -255,7 +248,7 @@ static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
     }
     if (memory->physical_count == memory->physical_capacity) {
         uint32_t capacity = memory->physical_capacity == 0 ? 64 : memory->physical_capacity * 2;
-        weir__sim_physical *grown = realloc(memory->physical, capacity * sizeof *grown);
+        weir__sim_physical *grown = realloc(memory->physical, capacity * sizeof(*grown));
         if (grown == NULL) {
             return WEIR_ERR_NO_MEMORY;
         }
@@ -300,8 +293,7 @@ weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
 }
 
 /* Finds an offset in the physical file. Accounting mode has no file, and the offset stays 0. */
-static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *physical,
-                                  uint64_t size)
+static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *physical, uint64_t size)
 {
     if (!memory->backing.on) {
         return WEIR_OK;
@@ -309,8 +301,7 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
     weir__sim_ranges placed = {.root = NULL};
     weir_status status = take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
-        weir__sim_slab_put(&memory->extents,
-                           placed.root); /* the descriptor keeps offset and size */
+        weir__sim_slab_put(&memory->extents, placed.root); /* the descriptor keeps offset and size */
     }
     return status;
 }
@@ -388,7 +379,8 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
         return no_physical(mapping_call, handle);
     }
     if (physical->size != size || (physical->mappings > 0 && !sim->config.direct_access)) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: the memory of handle %#llx %s", mapping_call, (unsigned long long)handle,
+        return weir_refuse(WEIR_ERR_INVALID, "%s: the memory of handle %#llx %s", mapping_call,
+                           (unsigned long long)handle,
                            physical->size != size ? "has another size" : "is mapped already");
     }
     if (reservation == NULL || address % sim->config.page_bytes != 0 || reservation->range.end <= address ||

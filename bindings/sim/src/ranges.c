@@ -177,8 +177,7 @@ void weir__sim_ranges_insert(weir__sim_ranges *ranges, weir__sim_range *range)
 void weir__sim_ranges_remove(weir__sim_ranges *ranges, weir__sim_range *range)
 {
     while (range->left != NULL && range->right != NULL) {
-        rotate_up(ranges,
-                  range->left->priority > range->right->priority ? range->left : range->right);
+        rotate_up(ranges, range->left->priority > range->right->priority ? range->left : range->right);
     }
     weir__sim_range *child = range->left != NULL ? range->left : range->right;
     weir__sim_range *parent = range->parent;

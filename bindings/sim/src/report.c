@@ -128,8 +128,7 @@ static void say_operation(sentence *s, const weir__sim_op *op)
 static void say_all(sentence *s, const weir_sim_finding *finding, const weir__sim_op *earlier,
                     const weir__sim_op *later, const char *detail)
 {
-    say(s, "%s: 0x%" PRIx64 ", %" PRIu64 " bytes", kind_text(finding->kind), finding->address,
-        finding->size);
+    say(s, "%s: 0x%" PRIx64 ", %" PRIu64 " bytes", kind_text(finding->kind), finding->address, finding->size);
     if (later != NULL) {
         say(s, ": ");
         say_operation(s, later);
@@ -142,12 +141,10 @@ static void say_all(sentence *s, const weir_sim_finding *finding, const weir__si
         say(s, ", %s", detail);
     }
     if (finding->in_flight) {
-        say(s, "; the earlier one had still %" PRIu64 " ns to run",
-            earlier->end_ns - later->start_ns);
+        say(s, "; the earlier one had still %" PRIu64 " ns to run", earlier->end_ns - later->start_ns);
     } else if (finding->kind == WEIR_SIM_UNORDERED || finding->kind == WEIR_SIM_EARLY_REUSE ||
                finding->kind == WEIR_SIM_FREE_PENDING || finding->kind == WEIR_SIM_REGION_PENDING) {
-        say(s, "; the earlier one had ended %" PRIu64 " ns before, by luck",
-            later->start_ns - earlier->end_ns);
+        say(s, "; the earlier one had ended %" PRIu64 " ns before, by luck", later->start_ns - earlier->end_ns);
     }
 }
 
@@ -156,7 +153,7 @@ static weir_sim_operation describe(const weir__sim_op *op)
     weir_sim_operation operation = {.what = "", .stream = WEIR__SIM_HOST};
     if (op != NULL) {
         operation.what = op->what;
-        memcpy(operation.tag, op->tag, sizeof operation.tag);
+        memcpy(operation.tag, op->tag, sizeof(operation.tag));
         operation.stream = op->stream;
         operation.tick = op->tick;
         operation.start_ns = op->start_ns;
@@ -169,7 +166,7 @@ static weir_sim_operation describe(const weir__sim_op *op)
 void weir__sim_report_fini(weir__sim_report *report)
 {
     free(report->kept);
-    memset(report, 0, sizeof *report);
+    memset(report, 0, sizeof(*report));
 }
 
 /* Returns room for one more finding. NULL when enough are kept or memory is short; the finding is then only counted. */
@@ -180,7 +177,7 @@ static weir_sim_finding *keep(weir__sim_report *report)
     }
     if (report->kept_count == report->kept_capacity) {
         size_t capacity = report->kept_capacity == 0 ? 16 : report->kept_capacity * 2;
-        weir_sim_finding *kept = realloc(report->kept, capacity * sizeof *kept);
+        weir_sim_finding *kept = realloc(report->kept, capacity * sizeof(*kept));
         if (kept == NULL) {
             return NULL;
         }
@@ -190,9 +187,8 @@ static weir_sim_finding *keep(weir__sim_report *report)
     return &report->kept[report->kept_count++];
 }
 
-void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address,
-                          uint64_t size, const weir__sim_op *earlier, const weir__sim_op *later,
-                          const char *detail)
+void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address, uint64_t size,
+                          const weir__sim_op *earlier, const weir__sim_op *later, const char *detail)
 {
     if (earlier != NULL && later != NULL) {
         uint64_t *pair = report->last_pair[kind];
@@ -208,13 +204,13 @@ void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, 
     if (finding == NULL) {
         return;
     }
-    memset(finding, 0, sizeof *finding);
+    memset(finding, 0, sizeof(*finding));
     finding->kind = kind;
     finding->address = address;
     finding->size = size;
     finding->earlier = describe(earlier);
     finding->later = describe(later);
     finding->in_flight = earlier != NULL && later != NULL && earlier->end_ns > later->start_ns;
-    sentence s = {.text = finding->text, .size = sizeof finding->text};
+    sentence s = {.text = finding->text, .size = sizeof(finding->text)};
     say_all(&s, finding, earlier, later, detail);
 }

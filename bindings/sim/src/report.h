@@ -15,7 +15,7 @@ typedef struct weir__sim_op {
     /* The operation is ordered before the owner of a clock once the entry for `stream` reaches this tick; 0: before
      * everything. */
     uint64_t bound;
-    uint32_t stream; /* WEIR__SIM_HOST: an operation of the host, which is before everything announced later */
+    uint32_t stream;     /* WEIR__SIM_HOST: an operation of the host, which is before everything announced later */
     uint32_t references; /* number of segments, reads, blocks and regions that refer to it */
     uint64_t tick;       /* as weir_sim_operation.tick */
     uint64_t number;
@@ -28,8 +28,7 @@ typedef struct weir__sim_op {
 typedef struct weir__sim_report {
     uint64_t counts[WEIR_SIM_FINDING_KINDS];
     uint64_t total;
-    uint64_t last_pair[WEIR_SIM_FINDING_KINDS]
-                      [2]; /* operation numbers of the kind's latest finding */
+    uint64_t last_pair[WEIR_SIM_FINDING_KINDS][2]; /* operation numbers of the kind's latest finding */
     weir_sim_finding *kept;
     size_t kept_count;
     size_t kept_capacity;
@@ -40,8 +39,7 @@ void weir__sim_report_fini(weir__sim_report *report);
 
 /* Adds a finding about [address, address + size). `earlier` and `later` may be NULL. `detail` is a phrase for the end
  * of the sentence, "" for none. A finding with the same pair and kind as the kind's latest one is dropped. */
-void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address,
-                          uint64_t size, const weir__sim_op *earlier, const weir__sim_op *later,
-                          const char *detail);
+void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address, uint64_t size,
+                          const weir__sim_op *earlier, const weir__sim_op *later, const char *detail);
 
 #endif

@@ -54,15 +54,12 @@ static void fill_costs(weir_sim_costs *costs)
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         costs->call_ns[i] = cost_or(costs->call_ns[i], usual->call_ns[i]);
     }
-    costs->region_alloc_ns_per_mib =
-        cost_or(costs->region_alloc_ns_per_mib, usual->region_alloc_ns_per_mib);
-    costs->region_free_ns_per_mib =
-        cost_or(costs->region_free_ns_per_mib, usual->region_free_ns_per_mib);
+    costs->region_alloc_ns_per_mib = cost_or(costs->region_alloc_ns_per_mib, usual->region_alloc_ns_per_mib);
+    costs->region_free_ns_per_mib = cost_or(costs->region_free_ns_per_mib, usual->region_free_ns_per_mib);
     costs->vm_create_ns_per_mib = cost_or(costs->vm_create_ns_per_mib, usual->vm_create_ns_per_mib);
     costs->launch_ns = cost_or(costs->launch_ns, usual->launch_ns);
     costs->transfer_ns = cost_or(costs->transfer_ns, usual->transfer_ns);
-    costs->device_copy_ns_per_mib =
-        cost_or(costs->device_copy_ns_per_mib, usual->device_copy_ns_per_mib);
+    costs->device_copy_ns_per_mib = cost_or(costs->device_copy_ns_per_mib, usual->device_copy_ns_per_mib);
     costs->host_copy_ns_per_mib = cost_or(costs->host_copy_ns_per_mib, usual->host_copy_ns_per_mib);
     costs->fill_ns_per_mib = cost_or(costs->fill_ns_per_mib, usual->fill_ns_per_mib);
 }
@@ -91,8 +88,7 @@ static void fill_config(weir_sim_config *config)
 static bool is_granularity(uint64_t bytes, const weir_sim_config *config)
 {
     bool is_power_of_two = bytes != 0 && (bytes & (bytes - 1)) == 0;
-    bool is_whole_page =
-        config->mode != WEIR_SIM_BACKED || bytes % (uint64_t)sysconf(_SC_PAGESIZE) == 0;
+    bool is_whole_page = config->mode != WEIR_SIM_BACKED || bytes % (uint64_t)sysconf(_SC_PAGESIZE) == 0;
     return is_power_of_two && is_whole_page && bytes <= (uint64_t)1 << 40;
 }
 
@@ -112,10 +108,12 @@ static weir_status check(const weir_sim_config *config)
         return bad("mode", config->mode, "is no weir_sim_mode");
     }
     if (!is_granularity(region, config)) {
-        return bad("region_granularity_bytes", region, "is no power of two up to 1 TiB, or in backed mode less than a page");
+        return bad("region_granularity_bytes", region,
+                   "is no power of two up to 1 TiB, or in backed mode less than a page");
     }
     if (!is_granularity(config->page_bytes, config)) {
-        return bad("page_bytes", config->page_bytes, "is no power of two up to 1 TiB, or in backed mode less than a page");
+        return bad("page_bytes", config->page_bytes,
+                   "is no power of two up to 1 TiB, or in backed mode less than a page");
     }
     if (capacity < region || capacity > (uint64_t)1 << 44) {
         return bad("capacity_bytes", capacity, "is less than region_granularity_bytes or more than 16 TiB");
@@ -168,7 +166,7 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
     }
     weir_sim_config filled;
     weir_status status =
-        weir_struct_adopt(&filled, sizeof filled, config != NULL ? config : &defaults, "weir_sim_create: config");
+        weir_struct_adopt(&filled, sizeof(filled), config != NULL ? config : &defaults, "weir_sim_create: config");
     if (status != WEIR_OK) {
         return status;
     }
@@ -177,7 +175,7 @@ weir_status weir_sim_create(const weir_sim_config *config, weir_sim **sim)
     if (status != WEIR_OK) {
         return status;
     }
-    weir_sim *created = calloc(1, sizeof *created);
+    weir_sim *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -242,8 +240,7 @@ static uint32_t announcer(weir_sim *sim, weir_sim_stream *stream, weir__sim_op_i
     return found != NULL ? found->number : WEIR__SIM_HOST;
 }
 
-void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
-                          const char *tag)
+void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream, const char *tag)
 {
     if (sim->audit == NULL) {
         return;
@@ -321,11 +318,11 @@ weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
     }
     weir__sim_lock(sim);
     weir_sim_stats now = sim->stats;
-    now.struct_size = sizeof now;
+    now.struct_size = sizeof(now);
     now.held_bytes = sim->memory.held;
     now.peak_held_bytes = sim->memory.peak;
     now.operations = sim->operations;
     now.audit_lost = sim->audit != NULL ? weir__sim_audit_lost(sim->audit) : 0;
     weir__sim_unlock(sim);
-    return weir_struct_report(stats, &now, sizeof now, "weir_sim_get_stats: stats");
+    return weir_struct_report(stats, &now, sizeof(now), "weir_sim_get_stats: stats");
 }

@@ -26,16 +26,14 @@ static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
     *began = sim->now;
     sim->stats.calls[call]++;
     uint64_t ns = price(sim, call, 0);
-    weir_status status =
-        sim->faults.count == 0 ? WEIR_OK : weir__sim_fault_strike(&sim->faults, call, &ns);
+    weir_status status = sim->faults.count == 0 ? WEIR_OK : weir__sim_fault_strike(&sim->faults, call, &ns);
     weir__sim_reach(sim, weir__sim_plus(sim->now, ns));
     return status;
 }
 
 /* Ends a slot's call and releases the lock. A successful call pays the price per MiB; a refused one pays the fixed part
  * only. */
-static weir_status leave_with(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began,
-                              weir_status status)
+static weir_status leave_with(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began, weir_status status)
 {
     if (status == WEIR_OK) {
         uint64_t ns = price(sim, call, bytes) - price(sim, call, 0);
@@ -62,7 +60,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
                       (sim->config.no_virtual_memory ? 0 : (uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY);
     info->host_numa_node = -1;
     static const char name[] = "weir simulator";
-    memcpy(info->name, name, sizeof name);
+    memcpy(info->name, name, sizeof(name));
     return WEIR_OK;
 }
 
@@ -228,7 +226,7 @@ static weir_status stream_check(void *ctx, void *native_stream)
 void weir__sim_device_ops(weir_sim *sim)
 {
     weir_device_ops *ops = &sim->ops;
-    ops->struct_size = sizeof *ops;
+    ops->struct_size = sizeof(*ops);
     ops->get_info = get_info;
     ops->region_alloc = region_alloc;
     ops->region_free = region_free;

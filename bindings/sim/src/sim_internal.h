@@ -35,8 +35,7 @@ void weir__sim_backing_fini(weir__sim_backing *backing);
 /* Gives a range fresh, poisoned, accessible memory. */
 weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t address, uint64_t size);
 /* Maps physical memory at a range. */
-weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size,
-                                  uint64_t offset);
+weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset);
 /* Makes a range inaccessible. Committed contents are lost; mapped physical memory keeps its contents. */
 weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size);
 /* Discards the contents of physical memory. */
@@ -111,8 +110,7 @@ typedef struct weir__sim_effect {
 } weir__sim_effect;
 
 typedef struct weir__sim_effects {
-    weir__sim_effect
-        *heap; /* a binary heap: each is before its children (2i + 1, 2i + 2) in (at, number) */
+    weir__sim_effect *heap; /* a binary heap: each is before its children (2i + 1, 2i + 2) in (at, number) */
     size_t count;
     size_t capacity;
     bool running;
@@ -148,8 +146,7 @@ typedef struct weir__sim_faults {
 } weir__sim_faults;
 
 /* Decides whether a call fails: returns WEIR_OK or the status to fail with. Adds to *extra_ns. */
-weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call,
-                                   uint64_t *extra_ns);
+weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call, uint64_t *extra_ns);
 
 /* --- the simulator --- */
 
@@ -169,9 +166,8 @@ typedef struct weir__sim_event {
     void *link;                   /* used by the slab */
     struct weir__sim_event *next; /* list of all events ever created, for cleanup */
     weir__sim_clock clock;
-    weir_sim_stream
-        *stream;   /* stream of the last record; valid only while its number equals `number` */
-    uint64_t time; /* virtual time at which the captured work is complete */
+    weir_sim_stream *stream; /* stream of the last record; valid only while its number equals `number` */
+    uint64_t time;           /* virtual time at which the captured work is complete */
     uint32_t number;
     bool live;
     bool recorded;

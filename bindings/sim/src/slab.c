@@ -7,7 +7,7 @@
 
 void weir__sim_slab_init(weir__sim_slab *slab, size_t object_size, size_t first_count)
 {
-    memset(slab, 0, sizeof *slab);
+    memset(slab, 0, sizeof(*slab));
     slab->object_size = (object_size + 15) & ~(size_t)15;
     slab->first_count = first_count;
 }
@@ -17,7 +17,7 @@ void weir__sim_slab_fini(weir__sim_slab *slab)
     for (size_t i = 0; i < slab->chunk_count; i++) {
         free(slab->chunk[i]);
     }
-    memset(slab, 0, sizeof *slab);
+    memset(slab, 0, sizeof(*slab));
 }
 
 bool weir__sim_slab_grow(weir__sim_slab *slab)

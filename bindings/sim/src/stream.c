@@ -19,12 +19,14 @@ weir_status weir__sim_null(const char *function, const char *argument)
 
 static weir_status no_stream(const char *function, const void *handle)
 {
-    return weir_refuse(WEIR_ERR_INVALID, "%s: stream %p is not one of this simulator's, or was destroyed", function, handle);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: stream %p is not one of this simulator's, or was destroyed", function,
+                       handle);
 }
 
 static weir_status no_event(const char *function, const void *handle)
 {
-    return weir_refuse(WEIR_ERR_INVALID, "%s: event %p is not one of this simulator's, or was destroyed", function, handle);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: event %p is not one of this simulator's, or was destroyed", function,
+                       handle);
 }
 
 /* --- time --- */
@@ -103,7 +105,7 @@ static weir_sim_stream *stream_new(weir_sim *sim)
     if (stream == NULL) {
         return NULL;
     }
-    memset(stream, 0, sizeof *stream);
+    memset(stream, 0, sizeof(*stream));
     stream->sim = sim;
     stream->number = sim->stream_count++;
     stream->live = true;
@@ -225,8 +227,8 @@ weir_status weir_sim_stream_destroy(weir_sim *sim, weir_sim_stream *stream)
     if (found == NULL || found == sim->default_stream) {
         weir__sim_unlock(sim);
         return found == NULL ? no_stream(function, stream)
-                             : weir_refuse(WEIR_ERR_INVALID, "%s: stream is the default stream, which ends with the simulator",
-                                           function);
+                             : weir_refuse(WEIR_ERR_INVALID,
+                                           "%s: stream is the default stream, which ends with the simulator", function);
     }
     sim->ended_tail = weir__sim_later(sim->ended_tail, found->tail);
     if (sim->audit != NULL) {
@@ -334,15 +336,16 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
         return weir__sim_null(function, sim == NULL ? "sim" : "work");
     }
     weir_sim_work adopted;
-    if (work->struct_size != sizeof *work) {
-        weir_status status = weir_struct_adopt(&adopted, sizeof adopted, work, "weir_sim_launch: work");
+    if (work->struct_size != sizeof(*work)) {
+        weir_status status = weir_struct_adopt(&adopted, sizeof(adopted), work, "weir_sim_launch: work");
         if (status != WEIR_OK) {
             return status;
         }
         work = &adopted;
     }
     if (work->access_count > 0 && work->accesses == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: accesses is NULL and access_count is %zu", function, work->access_count);
+        return weir_refuse(WEIR_ERR_INVALID, "%s: accesses is NULL and access_count is %zu", function,
+                           work->access_count);
     }
     if (work->dropped != NULL && work->host_function == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: dropped is set and host_function is NULL", function);
@@ -357,10 +360,8 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
     p.access_count = work->access_count;
     p.has_effect = work->host_function != NULL;
     if (p.has_effect) {
-        p.effect = (weir__sim_effect){.kind = WEIR__SIM_CALL,
-                                      .function = work->host_function,
-                                      .dropped = work->dropped,
-                                      .ctx = work->host_ctx};
+        p.effect = (weir__sim_effect){
+            .kind = WEIR__SIM_CALL, .function = work->host_function, .dropped = work->dropped, .ctx = work->host_ctx};
     }
     weir__sim_lock(sim);
     weir_status status = queue(sim, stream, &p);
@@ -370,14 +371,12 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
 
 /* Queues a fill or copy. A range of size 0 in `accesses` is ignored. */
 static weir_status transfer(const char *function, weir_sim *sim, weir_sim_stream *stream, const char *tag,
-                            uint64_t ns_per_mib, const weir_sim_access accesses[2],
-                            const weir__sim_effect *effect)
+                            uint64_t ns_per_mib, const weir_sim_access accesses[2], const weir__sim_effect *effect)
 {
     piece p = {.function = function,
                .what = effect->kind == WEIR__SIM_FILL ? "fill" : "copy",
                .tag = tag,
-               .duration_ns =
-                   weir__sim_price(sim->config.costs.transfer_ns, ns_per_mib, effect->size),
+               .duration_ns = weir__sim_price(sim->config.costs.transfer_ns, ns_per_mib, effect->size),
                .cost_ns = sim->config.costs.launch_ns,
                .accesses = accesses,
                .access_count = 2,
@@ -394,32 +393,30 @@ static weir_status transfer(const char *function, weir_sim *sim, weir_sim_stream
     return status;
 }
 
-weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
-                          uint8_t value, const char *tag)
+weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size, uint8_t value,
+                          const char *tag)
 {
     if (sim == NULL) {
         return weir__sim_null("weir_sim_fill", "sim");
     }
     const weir_sim_access accesses[2] = {{.address = address, .size = size, .write = true}};
-    const weir__sim_effect effect = {
-        .kind = WEIR__SIM_FILL, .to = address, .size = size, .value = value};
+    const weir__sim_effect effect = {.kind = WEIR__SIM_FILL, .to = address, .size = size, .value = value};
     return transfer("weir_sim_fill", sim, stream, tag, sim->config.costs.fill_ns_per_mib, accesses, &effect);
 }
 
-weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from,
-                          uint64_t size, const char *tag)
+weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from, uint64_t size,
+                          const char *tag)
 {
     if (sim == NULL) {
         return weir__sim_null("weir_sim_copy", "sim");
     }
-    const weir_sim_access accesses[2] = {{.address = from, .size = size},
-                                         {.address = to, .size = size, .write = true}};
+    const weir_sim_access accesses[2] = {{.address = from, .size = size}, {.address = to, .size = size, .write = true}};
     const weir__sim_effect effect = {.kind = WEIR__SIM_COPY, .to = to, .from = from, .size = size};
     return transfer("weir_sim_copy", sim, stream, tag, sim->config.costs.device_copy_ns_per_mib, accesses, &effect);
 }
 
-weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint64_t to,
-                                    const void *from, uint64_t size, const char *tag)
+weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint64_t to, const void *from,
+                                    uint64_t size, const char *tag)
 {
     if (sim == NULL || (from == NULL && size > 0)) {
         return weir__sim_null("weir_sim_copy_from_host", sim == NULL ? "sim" : "from");
@@ -427,19 +424,20 @@ weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint
     const weir_sim_access accesses[2] = {{.address = to, .size = size, .write = true}};
     const weir__sim_effect effect = {
         .kind = WEIR__SIM_COPY_FROM_HOST, .to = to, .size = size, .host = (void *)(uintptr_t)from};
-    return transfer("weir_sim_copy_from_host", sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
+    return transfer("weir_sim_copy_from_host", sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses,
+                    &effect);
 }
 
-weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to, uint64_t from,
-                                  uint64_t size, const char *tag)
+weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to, uint64_t from, uint64_t size,
+                                  const char *tag)
 {
     if (sim == NULL || (to == NULL && size > 0)) {
         return weir__sim_null("weir_sim_copy_to_host", sim == NULL ? "sim" : "to");
     }
     const weir_sim_access accesses[2] = {{.address = from, .size = size}};
-    const weir__sim_effect effect = {
-        .kind = WEIR__SIM_COPY_TO_HOST, .from = from, .size = size, .host = to};
-    return transfer("weir_sim_copy_to_host", sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses, &effect);
+    const weir__sim_effect effect = {.kind = WEIR__SIM_COPY_TO_HOST, .from = from, .size = size, .host = to};
+    return transfer("weir_sim_copy_to_host", sim, stream, tag, sim->config.costs.host_copy_ns_per_mib, accesses,
+                    &effect);
 }
 
 /* --- events --- */
@@ -581,6 +579,5 @@ weir_status weir__sim_stream_sync(weir_sim *sim, void *native)
     }
     wait_until(sim, stream->tail);
     /* During the wait the stream may have broken, or another thread may have destroyed it. */
-    return stream->live && stream->number == number && stream->broken ? broken(sim, number)
-                                                                      : WEIR_OK;
+    return stream->live && stream->number == number && stream->broken ? broken(sim, number) : WEIR_OK;
 }

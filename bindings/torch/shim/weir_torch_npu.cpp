@@ -23,7 +23,8 @@
 
 #define WEIR_SHIM extern "C" __attribute__((visibility("default")))
 
-namespace {
+namespace
+{
 
 using Stats = c10_npu::NPUCachingAllocator::DeviceStats;
 using Filter = std::function<bool(aclrtStream)>;
@@ -64,14 +65,15 @@ template <typename Array> void copy_counter(Array &to, const weir_torch_counter 
 }
 
 // Members that not every version has.
-template <typename T> auto copy_newer(T &to, const weir_torch_counters &from, int) -> decltype((void)to.num_device_free)
+template <typename T>
+auto copy_newer(T &to, const weir_torch_device_stats &from, int) -> decltype((void)to.num_device_free)
 {
     to.num_sync_all_streams = from.num_sync_all_streams;
     to.num_device_alloc = from.num_device_alloc;
     to.num_device_free = from.num_device_free;
 }
 
-template <typename T> void copy_newer(T &, const weir_torch_counters &, long) {}
+template <typename T> void copy_newer(T &, const weir_torch_device_stats &, long) {}
 
 // --- filters ---
 
@@ -106,8 +108,8 @@ WEIR_SHIM void weir_torch_npu_erase_stream(void *ptr, c10_npu::NPUStream stream)
 WEIR_SHIM Stats weir_torch_npu_device_stats(c10::DeviceIndex device)
 {
     Stats stats{};
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
-    if (weir_torch_device_stats(device, &counters) == WEIR_OK) {
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
+    if (weir_torch_get_device_stats(device, &counters) == WEIR_OK) {
 #define WEIR_COPY(name) copy_counter(stats.name, counters.name);
         WEIR_TORCH_COUNTER_LIST(WEIR_COPY)
 #undef WEIR_COPY
@@ -122,7 +124,8 @@ WEIR_SHIM Stats weir_torch_npu_device_stats(c10::DeviceIndex device)
 WEIR_SHIM void weir_torch_npu_pool_begin(int device, c10_npu::MempoolId_t id, std::function<bool(aclrtStream)> filter)
 {
     Filter *own = new (std::nothrow) Filter(std::move(filter));
-    if (own != nullptr && weir_torch_pool_begin(device, {id.first, id.second}, ask_filter, own, drop_filter) != WEIR_OK) {
+    if (own != nullptr &&
+        weir_torch_pool_begin(device, {id.first, id.second}, ask_filter, own, drop_filter) != WEIR_OK) {
         delete own; // weir_torch_report has the reason, or it has begun already
     }
 }

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_pool(const struct torch_pool *pool, weir_torch_counters *counters)
+static void add_pool(const struct torch_pool *pool, weir_torch_device_stats *counters)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    if (atomic_load(&pool->lost) || weir_pool_stats(pool->pool, &stats) != WEIR_OK) {
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    if (atomic_load(&pool->lost) || weir_pool_get_stats(pool->pool, &stats) != WEIR_OK) {
         return;
     }
     counters->allocation.current += (int64_t)(stats.allocs - stats.frees);
@@ -23,13 +23,13 @@ static void add_pool(const struct torch_pool *pool, weir_torch_counters *counter
     counters->segment.allocated += (int64_t)stats.region_allocs;
     counters->active_bytes.current += (int64_t)stats.pending_bytes;
     counters->num_ooms += (int64_t)stats.failures;
-    counters->num_alloc_retries += (int64_t)(stats.failures + stats.served[WEIR_RUNG_EXCHANGED] +
-                                             stats.served[WEIR_RUNG_FLUSHED_ALL] + stats.served[WEIR_RUNG_SYNCED] +
-                                             stats.served[WEIR_RUNG_CALLBACK]);
+    counters->num_alloc_retries +=
+        (int64_t)(stats.failures + stats.served[WEIR_RUNG_EXCHANGED] + stats.served[WEIR_RUNG_FLUSHED_ALL] +
+                  stats.served[WEIR_RUNG_SYNCED] + stats.served[WEIR_RUNG_CALLBACK]);
     counters->num_sync_all_streams += (int64_t)stats.syncs;
 }
 
-static void add_pools(struct torch_device *at, weir_torch_counters *counters)
+static void add_pools(struct torch_device *at, weir_torch_device_stats *counters)
 {
     const struct torch_pool *own = atomic_load(&at->own);
     if (own != NULL) {
@@ -42,7 +42,7 @@ static void add_pools(struct torch_device *at, weir_torch_counters *counters)
 
 void weir__torch_count_lost(struct torch_device *at)
 {
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     add_pools(at, &counters);
     (void)atomic_fetch_add(&at->past_blocks, counters.allocation.allocated);
     atomic_store(&at->freed, atomic_load(&at->allocated));
@@ -67,9 +67,9 @@ static void complete(weir_torch_counter *counter)
     counter->freed = counter->allocated - counter->current;
 }
 
-static weir_torch_counters read_all(struct torch_device *at)
+static weir_torch_device_stats read_all(struct torch_device *at)
 {
-    weir_torch_counters counters = WEIR_TORCH_COUNTERS_INIT;
+    weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     counters.allocated_bytes = read_bytes(at);
     counters.active_bytes = counters.allocated_bytes;
     weir__torch_source_read(at, &counters);
@@ -86,14 +86,14 @@ static weir_torch_counters read_all(struct torch_device *at)
     return counters;
 }
 
-weir_status weir_torch_device_stats(int device, weir_torch_counters *counters)
+weir_status weir_torch_get_device_stats(int device, weir_torch_device_stats *counters)
 {
     struct torch_device *at = weir__torch_device(device);
     if (at == NULL) {
-        return weir__torch_no_device("weir_torch_device_stats", device);
+        return weir__torch_no_device("weir_torch_get_device_stats", device);
     }
-    const weir_torch_counters now = read_all(at);
-    return weir_struct_report(counters, &now, sizeof(now), "weir_torch_device_stats: counters");
+    const weir_torch_device_stats now = read_all(at);
+    return weir_struct_report(counters, &now, sizeof(now), "weir_torch_get_device_stats: counters");
 }
 
 void weir_torch_reset_peaks(int8_t device)
@@ -128,15 +128,15 @@ size_t weir_torch_stats_json(int device, char *text, size_t size)
     if (at == NULL) {
         return 0;
     }
-    const weir_torch_counters now = read_all(at);
+    const weir_torch_device_stats now = read_all(at);
     if (size > 0) {
         (void)snprintf(text, size, "{");
     }
     size_t used = 1;
-#define ADD_COUNTER(name)                                                                          \
-    used = add(text, size, used, #name, "current", now.name.current);                              \
-    used = add(text, size, used, #name, "peak", now.name.peak);                                    \
-    used = add(text, size, used, #name, "allocated", now.name.allocated);                          \
+#define ADD_COUNTER(name)                                                                                              \
+    used = add(text, size, used, #name, "current", now.name.current);                                                  \
+    used = add(text, size, used, #name, "peak", now.name.peak);                                                        \
+    used = add(text, size, used, #name, "allocated", now.name.allocated);                                              \
     used = add(text, size, used, #name, "freed", now.name.freed);
     WEIR_TORCH_COUNTER_LIST(ADD_COUNTER)
 #undef ADD_COUNTER

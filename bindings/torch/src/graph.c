@@ -66,9 +66,9 @@ static bool is_routed(const struct torch_pool *pool)
 /* Released, with nothing live and nothing reserved. */
 static bool is_vacant(struct torch_pool *pool)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     return pool->of_graphs && pool->uses == 0 && !atomic_load(&pool->lost) && !is_routed(pool) &&
-           weir_pool_trim(pool->pool, 0, 0, NULL) == WEIR_OK && weir_pool_stats(pool->pool, &stats) == WEIR_OK &&
+           weir_pool_trim(pool->pool, 0, 0, NULL) == WEIR_OK && weir_pool_get_stats(pool->pool, &stats) == WEIR_OK &&
            stats.reserved_bytes == 0 && stats.allocs == stats.frees &&
            weir__torch_source_sweep(&pool->source) == WEIR_OK;
 }
@@ -163,7 +163,7 @@ weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_
     if (route == NULL) {
         return own != NULL ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE;
     }
-    *route = (struct torch_route){ .id = id, .filter = filter, .ctx = ctx, .drop = drop };
+    *route = (struct torch_route){.id = id, .filter = filter, .ctx = ctx, .drop = drop};
     (void)pthread_mutex_lock(&weir__torch_lock);
     weir_status status = name_pool(own, id, &route->pool);
     if (status == WEIR_OK && !put_route(own->at, route)) {

@@ -245,7 +245,8 @@ static weir_status open_all(const char *wanted)
 weir_status weir__torch_record_locked(const char *wanted)
 {
     if (wanted != NULL && (wanted[0] == '\0' || strlen(wanted) >= PATH_BYTES)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_record: path %s", wanted[0] == '\0' ? "is empty" : "is too long");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_torch_record: path %s",
+                           wanted[0] == '\0' ? "is empty" : "is too long");
     }
     weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&lock);

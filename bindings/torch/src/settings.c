@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/routing.h>
 #include <weir/size_class.h>
@@ -32,10 +32,10 @@ static bool read_strategy(const char *text, struct torch_settings *settings)
         const char *name;
         const weir_strategy_ops *(*strategy)(void);
     } known[] = {
-        { "caching", weir_caching_strategy },
-        { "size_class", weir_size_class_strategy },
-        { "routing", weir_routing_strategy },
-        { "arena", weir_arena_strategy },
+        {"caching", weir_caching_strategy},
+        {"size_class", weir_size_class_strategy},
+        {"routing", weir_routing_strategy},
+        {"arena", weir_bump_strategy},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(known[i].name, text) == 0) {
@@ -48,8 +48,8 @@ static bool read_strategy(const char *text, struct torch_settings *settings)
 
 static bool read_bytes(const char *text, uint64_t *bytes)
 {
-    static const struct word units[] = { { "", 0 },     { "B", 0 },    { "KiB", 10 }, { "MiB", 20 },
-                                         { "GiB", 30 }, { "TiB", 40 }, { NULL, 0 } };
+    static const struct word units[] = {{"", 0},     {"B", 0},    {"KiB", 10}, {"MiB", 20},
+                                        {"GiB", 30}, {"TiB", 40}, {NULL, 0}};
     char *end = NULL;
     int shift = 0;
     if (text[0] < '0' || text[0] > '9') {
@@ -66,7 +66,7 @@ static bool read_bytes(const char *text, uint64_t *bytes)
 
 static bool read_flag(const char *text, bool *flag)
 {
-    static const struct word flags[] = { { "0", 0 }, { "1", 1 }, { NULL, 0 } };
+    static const struct word flags[] = {{"0", 0}, {"1", 1}, {NULL, 0}};
     int value = 0;
     const bool good = find_word(flags, text, &value);
     *flag = good ? value != 0 : *flag;
@@ -75,10 +75,10 @@ static bool read_flag(const char *text, bool *flag)
 
 static bool read_growth(const char *text, struct torch_settings *settings)
 {
-    static const struct word ways[] = { { "balanced", WEIR_GROWTH_BALANCED },
-                                        { "grow_first", WEIR_GROWTH_GROW_FIRST },
-                                        { "wait_first", WEIR_GROWTH_WAIT_FIRST },
-                                        { NULL, 0 } };
+    static const struct word ways[] = {{"balanced", WEIR_GROWTH_BALANCED},
+                                       {"grow_first", WEIR_GROWTH_GROW_FIRST},
+                                       {"wait_first", WEIR_GROWTH_WAIT_FIRST},
+                                       {NULL, 0}};
     int value = 0;
     const bool good = find_word(ways, text, &value);
     settings->growth = good ? (weir_growth)value : settings->growth;
@@ -87,10 +87,10 @@ static bool read_growth(const char *text, struct torch_settings *settings)
 
 static bool read_pages(const char *text, struct torch_settings *settings)
 {
-    static const struct word pages[] = { { "huge_first", WEIR_ACL_PAGES_HUGE_FIRST },
-                                         { "huge", WEIR_ACL_PAGES_HUGE },
-                                         { "small", WEIR_ACL_PAGES_SMALL },
-                                         { NULL, 0 } };
+    static const struct word pages[] = {{"huge_first", WEIR_ACL_PAGES_HUGE_FIRST},
+                                        {"huge", WEIR_ACL_PAGES_HUGE},
+                                        {"small", WEIR_ACL_PAGES_SMALL},
+                                        {NULL, 0}};
     int value = 0;
     const bool good = find_word(pages, text, &value);
     settings->pages = good ? (weir_acl_pages)value : settings->pages;
@@ -155,7 +155,8 @@ static bool read_all(char *text, struct torch_settings *settings, char *why, siz
         *value++ = '\0';
         bool known = false;
         if (!read_one(part, value, settings, &known)) {
-            (void)snprintf(why, size, known ? "\"%s\" cannot be \"%s\"" : "there is no \"%s\" (of \"%s\")", part, value);
+            (void)snprintf(why, size, known ? "\"%s\" cannot be \"%s\"" : "there is no \"%s\" (of \"%s\")", part,
+                           value);
             return false;
         }
     }
@@ -168,7 +169,7 @@ static bool read_all(char *text, struct torch_settings *settings, char *why, siz
 
 bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size)
 {
-    struct torch_settings own = { .strategy = weir_caching_strategy(), .report = true };
+    struct torch_settings own = {.strategy = weir_caching_strategy(), .report = true};
     char *copy = strdup(text != NULL ? text : "");
     if (copy == NULL) {
         (void)snprintf(why, size, "no host memory");

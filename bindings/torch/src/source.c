@@ -332,20 +332,20 @@ static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event
 
 /* --- the device --- */
 
-#define COMMON_SLOTS                                                                               \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
+#define COMMON_SLOTS                                                                                                   \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
     .region_free = region_free, .native_error = native_error, .stream_check = stream_check
-#define ORDER_SLOTS                                                                                \
-    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,    \
-    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,  \
+#define ORDER_SLOTS                                                                                                    \
+    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
+    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \
     .stream_sync = stream_sync
-#define QUEUED_SLOTS                                                                               \
-    .event_create = queued_create, .event_destroy = queued_destroy, .event_record = queued_record, \
-    .event_query = queued_query, .event_sync = queued_sync, .stream_wait_event = queued_wait,      \
+#define QUEUED_SLOTS                                                                                                   \
+    .event_create = queued_create, .event_destroy = queued_destroy, .event_record = queued_record,                     \
+    .event_query = queued_query, .event_sync = queued_sync, .stream_wait_event = queued_wait,                          \
     .stream_sync = queued_stream_sync
-#define VIRTUAL_SLOTS                                                                              \
-    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create,                    \
-    .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
+#define VIRTUAL_SLOTS                                                                                                  \
+    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create, .vm_destroy = vm_destroy,              \
+    .vm_map = vm_map, .vm_unmap = vm_unmap
 
 /* By whether there is a queue, and whether the device has virtual memory. */
 static const weir_device_ops tables[2][2] = {
@@ -411,7 +411,7 @@ void weir__torch_source_limit(struct torch_device *at, uint64_t limit)
     (void)pthread_mutex_unlock(&lock);
 }
 
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters)
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters)
 {
     (void)pthread_mutex_lock(&lock);
     counters->reserved_bytes = (weir_torch_counter){

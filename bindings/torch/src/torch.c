@@ -136,7 +136,8 @@ struct torch_device *weir__torch_device(int device)
 
 weir_status weir__torch_no_device(const char *function, int device)
 {
-    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device, WEIR__TORCH_DEVICES - 1);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: device %d is not between 0 and %d", function, device,
+                       WEIR__TORCH_DEVICES - 1);
 }
 
 const char *weir_torch_last_error(void)
@@ -424,7 +425,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
     struct torch_device *at = pool->at;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
-                         weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
+                         weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
     if (!ran_out) { /* a size beyond all bounds, a stream that is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
         weir__torch_fail_with_status_locked("a block", status);

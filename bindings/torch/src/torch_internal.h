@@ -44,11 +44,11 @@ struct torch_source {
     struct torch_device *at;
     weir_torch_drain drain; /* NULL: what is queued is queued with ACL */
     void *drain_ctx;
-    uint64_t held; /* bytes */
+    uint64_t held;          /* bytes */
     uint64_t granule_bytes; /* of every physical page: a pool takes one size */
     struct torch_region *regions;
-    bool pinned;   /* what is idle stays: a graph replays in it */
-    bool lost;     /* no longer in the device's figures */
+    bool pinned; /* what is idle stays: a graph replays in it */
+    bool lost;   /* no longer in the device's figures */
 };
 
 /* A device's own pool, or one of its graphs', or either from before a reset: those live on for frees that come late. */
@@ -150,7 +150,7 @@ weir_status weir__torch_source_sweep(struct torch_source *source);
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
 /* Figures of the moment. */
-void weir__torch_source_read(struct torch_device *at, weir_torch_counters *counters);
+void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
 /* --- graph.c --- */

@@ -68,7 +68,8 @@ weir_status weir_torch_memory_fraction(double fraction, int device)
     }
     struct torch_pool *pool = weir__torch_pool_of(device);
     if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function, device);
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function,
+                           device);
     }
     uint64_t limit = (uint64_t)(fraction * (double)atomic_load(&pool->at->capacity_bytes));
     limit = fraction > 0 && limit == 0 ? 1 : limit;
@@ -79,11 +80,11 @@ weir_status weir_torch_memory_fraction(double fraction, int device)
     return status;
 }
 
-weir_status weir_torch_stats(int device, weir_stats *stats)
+weir_status weir_torch_get_stats(int device, weir_pool_stats *stats)
 {
     struct torch_pool *pool = weir__torch_existing(device);
-    return pool != NULL ? weir_pool_stats(pool->pool, stats)
-                        : weir_refuse(WEIR_ERR_INVALID, "weir_torch_stats: device %d has no pool", device);
+    return pool != NULL ? weir_pool_get_stats(pool->pool, stats)
+                        : weir_refuse(WEIR_ERR_INVALID, "weir_torch_get_stats: device %d has no pool", device);
 }
 
 size_t weir_torch_report(int device, char *text, size_t size)
@@ -91,8 +92,8 @@ size_t weir_torch_report(int device, char *text, size_t size)
     struct torch_device *at = weir__torch_device(device);
     struct torch_pool *pool = at != NULL ? atomic_load(&at->blamed) : NULL;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    if (pool != NULL && weir_pool_oom(pool->pool, &record) == WEIR_OK && record.failure != 0) {
-        return weir_oom_format(&record, text, size);
+    if (pool != NULL && weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0) {
+        return weir_oom_explain(&record, text, size);
     }
     return weir__torch_failure(text, size);
 }
@@ -116,7 +117,7 @@ static weir_status end_pool(struct torch_pool *pool)
     weir_status status = weir_pool_destroy(pool->pool);
     const weir_status swept = weir__torch_source_sweep(&pool->source);
     status = status == WEIR_OK ? swept : status;
-    weir__torch_source_lose(&pool->source); /* what the device did not take back */
+    weir__torch_source_lose(&pool->source);   /* what the device did not take back */
     (void)!weir_device_destroy(pool->device); /* its pool is gone */
     return status;
 }

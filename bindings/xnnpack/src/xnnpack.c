@@ -92,9 +92,7 @@ static void deallocate(void *context, void *block)
     if (is_lent(lender, block)) {
         take_back(lender);
     } else {
-        (void)weir_heap_free(
-            lender->heap,
-            block); /* a foreign block is refused and counted in the heap's statistics */
+        (void)weir_heap_free(lender->heap, block); /* a foreign block is refused and counted in the heap's statistics */
     }
 }
 
@@ -128,7 +126,8 @@ static void *aligned_allocate(void *context, size_t align, size_t size)
 weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *allocator)
 {
     if (heap == NULL || allocator == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_xnnpack_allocator_init: %s is NULL", heap == NULL ? "heap" : "allocator");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_xnnpack_allocator_init: %s is NULL",
+                           heap == NULL ? "heap" : "allocator");
     }
     struct lender *lender = calloc(1, sizeof(*lender));
     void *reserve = weir_heap_alloc_long_lived(heap, RESERVE_BYTES, PIECE_ALIGN);
@@ -159,15 +158,17 @@ weir_status weir_xnnpack_allocator_fini(struct xnn_allocator *allocator)
     }
     memcpy(&table, allocator, sizeof(table));
     if (table.allocate != allocate || table.context == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_xnnpack_allocator_fini: allocator was not filled by weir_xnnpack_allocator_init, or has ended");
+        return weir_refuse(
+            WEIR_ERR_INVALID,
+            "weir_xnnpack_allocator_fini: allocator was not filled by weir_xnnpack_allocator_init, or has ended");
     }
     struct lender *lender = table.context;
     (void)pthread_mutex_lock(&lender->lock);
     const size_t pieces = lender->pieces;
     (void)pthread_mutex_unlock(&lender->lock);
     if (pieces != 0) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_xnnpack_allocator_fini: %zu blocks in the reserve of allocator are live", pieces);
+        return weir_refuse(WEIR_ERR_BUSY,
+                           "weir_xnnpack_allocator_fini: %zu blocks in the reserve of allocator are live", pieces);
     }
     const weir_status status = weir_heap_free(lender->heap, lender->reserve);
     (void)pthread_mutex_destroy(&lender->lock);

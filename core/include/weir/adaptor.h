@@ -15,28 +15,28 @@ extern "C" {
 #endif
 
 /* X(NAME, slot): the calls of a device that the adaptors fault and count distinguish. */
-#define WEIR_DEVICE_CALL_LIST(X)                                                                   \
-    X(REGION_ALLOC, region_alloc)                                                                  \
-    X(REGION_FREE, region_free)                                                                    \
-    X(VM_RESERVE, vm_reserve)                                                                      \
-    X(VM_RELEASE, vm_release)                                                                      \
-    X(VM_CREATE, vm_create)                                                                        \
-    X(VM_DESTROY, vm_destroy)                                                                      \
-    X(VM_MAP, vm_map)                                                                              \
-    X(VM_UNMAP, vm_unmap)                                                                          \
-    X(EVENT_CREATE, event_create)                                                                  \
-    X(EVENT_DESTROY, event_destroy)                                                                \
-    X(EVENT_RECORD, event_record)                                                                  \
-    X(EVENT_QUERY, event_query)                                                                    \
-    X(EVENT_SYNC, event_sync)                                                                      \
-    X(STREAM_WAIT_EVENT, stream_wait_event)                                                        \
+#define WEIR_DEVICE_CALL_LIST(X)                                                                                       \
+    X(REGION_ALLOC, region_alloc)                                                                                      \
+    X(REGION_FREE, region_free)                                                                                        \
+    X(VM_RESERVE, vm_reserve)                                                                                          \
+    X(VM_RELEASE, vm_release)                                                                                          \
+    X(VM_CREATE, vm_create)                                                                                            \
+    X(VM_DESTROY, vm_destroy)                                                                                          \
+    X(VM_MAP, vm_map)                                                                                                  \
+    X(VM_UNMAP, vm_unmap)                                                                                              \
+    X(EVENT_CREATE, event_create)                                                                                      \
+    X(EVENT_DESTROY, event_destroy)                                                                                    \
+    X(EVENT_RECORD, event_record)                                                                                      \
+    X(EVENT_QUERY, event_query)                                                                                        \
+    X(EVENT_SYNC, event_sync)                                                                                          \
+    X(STREAM_WAIT_EVENT, stream_wait_event)                                                                            \
     X(STREAM_SYNC, stream_sync)
 
 typedef enum weir_device_call {
 #define WEIR_DEVICE_CALL_ENUM(name, slot) WEIR_CALL_##name,
     WEIR_DEVICE_CALL_LIST(WEIR_DEVICE_CALL_ENUM)
 #undef WEIR_DEVICE_CALL_ENUM
-    WEIR_CALL_COUNT, /* the number of kinds */
+        WEIR_CALL_COUNT, /* the number of kinds */
     WEIR_CALL_ANY = WEIR_CALL_COUNT
 } weir_device_call;
 

@@ -40,19 +40,17 @@ extern "C" {
 typedef struct weir_arena weir_arena;
 
 enum {
-    WEIR_ARENA_KEEP_NONE =
-        1u << 0, /* a reset returns every chunk to the pool; keep_chunks is ignored */
+    WEIR_ARENA_KEEP_NONE = 1u << 0, /* a reset returns every chunk to the pool; keep_chunks is ignored */
 };
 
-typedef struct weir_arena_config {
+typedef struct weir_bump_config {
     size_t struct_size;
-    uint64_t
-        chunk_bytes; /* bytes requested from the pool at a time; a larger request gets its own block; 0 = 2 MiB */
+    uint64_t chunk_bytes; /* bytes requested from the pool at a time; a larger request gets its own block; 0 = 2 MiB */
     uint32_t keep_chunks; /* the most empty chunks that the arena keeps; 0 = 4 */
     uint32_t flags;       /* WEIR_ARENA_... */
-} weir_arena_config;
+} weir_bump_config;
 
-#define WEIR_ARENA_CONFIG_INIT WEIR_STRUCT_INIT(weir_arena_config)
+#define WEIR_BUMP_CONFIG_INIT WEIR_STRUCT_INIT(weir_bump_config)
 
 /* A position in an arena. All memory allocated after the mark was made lies above it. A mark is a plain value; its
  * members are private. A mark that is all zero is never valid. */
@@ -65,8 +63,8 @@ typedef struct weir_mark {
 /* Creates an empty arena for work of `stream`. `config` may be NULL. Takes no memory from the pool yet. Returns
  * WEIR_ERR_INVALID if a handle is NULL, the stream belongs to another pool, a flag is unknown, or chunk_bytes is too
  * large to round; WEIR_ERR_NO_MEMORY if there is no host memory. */
-WEIR_API weir_status weir_arena_create(weir_pool *pool, weir_stream *stream,
-                                       const weir_arena_config *config, weir_arena **arena);
+WEIR_API weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_bump_config *config,
+                                       weir_arena **arena);
 
 /* Destroys the arena and returns its memory to the pool in the order of its stream, as weir_arena_reset does. Never
  * waits. NULL is allowed, and so is an arena of a destroyed pool. */
@@ -79,8 +77,7 @@ WEIR_API void weir_arena_destroy(weir_arena *arena);
  * destroyed; WEIR_ERR_NO_MEMORY if the pool has neither a chunk nor a block of exactly this size, even after the arena
  * has returned its kept chunks, or if there is no host memory; WEIR_ERR_DEVICE as weir_pool_alloc. A failed call leaves
  * all earlier allocations valid, and the arena can still be used. */
-WEIR_API weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align,
-                                      uint64_t *address);
+WEIR_API weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address);
 
 /* Marks the current position of the arena. A mark costs some host memory until the arena is rewound below it or reset;
  * several marks at one position cost as much as one. Returns WEIR_ERR_INVALID if a pointer is NULL or the pool is
@@ -114,7 +111,7 @@ WEIR_API weir_status weir_arena_use(weir_arena *arena, weir_stream *stream);
  * effect if the stream has no use of the arena. Returns WEIR_ERR_INVALID as weir_arena_use. */
 WEIR_API weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream);
 
-typedef struct weir_arena_usage {
+typedef struct weir_arena_stats {
     size_t struct_size;
     uint64_t used_bytes; /* handed out and not released, including bytes skipped for alignment */
     uint64_t peak_used_bytes;
@@ -125,12 +122,12 @@ typedef struct weir_arena_usage {
     uint64_t own_blocks;  /* blocks for single requests */
     uint64_t allocs;      /* ever */
     uint64_t resets;      /* ever */
-} weir_arena_usage;
+} weir_arena_stats;
 
-#define WEIR_ARENA_USAGE_INIT WEIR_STRUCT_INIT(weir_arena_usage)
+#define WEIR_ARENA_STATS_INIT WEIR_STRUCT_INIT(weir_arena_stats)
 
 /* Copies the counters into *usage. Returns WEIR_ERR_INVALID if a pointer is NULL or the struct has no size. */
-WEIR_API weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage);
+WEIR_API weir_status weir_arena_get_stats(const weir_arena *arena, weir_arena_stats *usage);
 
 #ifdef __cplusplus
 }

@@ -53,20 +53,28 @@ extern "C" {
 /* Initialises a size-first struct: struct_size is set and every other member is zero. (In C++ it is a call, because
  * C++17 has no designated initialisers.) */
 #if defined(__cplusplus)
-#define WEIR_STRUCT_INIT(type) ([] { type init = type(); init.struct_size = sizeof(type); return init; }())
+#define WEIR_STRUCT_INIT(type)                                                                                         \
+    ([] {                                                                                                              \
+        type init = type();                                                                                            \
+        init.struct_size = sizeof(type);                                                                               \
+        return init;                                                                                                   \
+    }())
 #else
-#define WEIR_STRUCT_INIT(type) { .struct_size = sizeof(type) }
+#define WEIR_STRUCT_INIT(type)                                                                                         \
+    {                                                                                                                  \
+        .struct_size = sizeof(type)                                                                                    \
+    }
 #endif
 
 /* X(name, value, text): the list from which the enum, weir_status_name and weir_status_text are made. */
-#define WEIR_STATUS_LIST(X)                                                                        \
-    X(OK, 0, "success")                                                                            \
-    X(ERR_NO_MEMORY, -1, "out of memory")                                                          \
-    X(ERR_INVALID, -2, "invalid argument or handle")                                               \
-    X(ERR_UNSUPPORTED, -3, "not supported here")                                                   \
-    X(ERR_LIMIT, -4, "a configured limit forbids it")                                              \
-    X(ERR_BUSY, -5, "still in use")                                                                \
-    X(ERR_DEVICE, -6, "the device reported an error")                                              \
+#define WEIR_STATUS_LIST(X)                                                                                            \
+    X(OK, 0, "success")                                                                                                \
+    X(ERR_NO_MEMORY, -1, "out of memory")                                                                              \
+    X(ERR_INVALID, -2, "invalid argument or handle")                                                                   \
+    X(ERR_UNSUPPORTED, -3, "not supported here")                                                                       \
+    X(ERR_LIMIT, -4, "a configured limit forbids it")                                                                  \
+    X(ERR_BUSY, -5, "still in use")                                                                                    \
+    X(ERR_DEVICE, -6, "the device reported an error")                                                                  \
     X(ERR_INTERNAL, -7, "an internal invariant is broken")
 
 WEIR_EXTENSION typedef enum WEIR_NODISCARD weir_status {
@@ -85,7 +93,7 @@ WEIR_API const char *weir_status_text(weir_status status);
 /* Returns the sentence that explains the calling thread's last refusal. A refusal is a call that returned
  * WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED. The sentence names the function and the refused argument or
  * state, without a full stop: "weir_pool_alloc: align 24 is not a power of two". Successful calls and other failures do
- * not change it, so read it right after the refused call. (weir_pool_oom explains WEIR_ERR_NO_MEMORY and
+ * not change it, so read it right after the refused call. (weir_pool_get_oom explains WEIR_ERR_NO_MEMORY and
  * WEIR_ERR_LIMIT; weir_device_error explains WEIR_ERR_DEVICE. A device may also store its runtime's text for a failed
  * call here, as weir/acl.h does: "aclrtMallocAlign32: 207001 ...".) The string stays valid until the thread's next
  * refusal or the thread's end. Returns "" if no call of this thread was refused, never NULL. Thread-safe: each thread

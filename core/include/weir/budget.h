@@ -5,7 +5,7 @@
  *     weir_pool_set_limits(pool, 24 * GIB, 28 * GIB);               soft and hard, at any time
  *     weir_pool_would_fit(pool, stream, sizes, n, &fits, NULL);     before a request is admitted
  *     weir_pool_alloc_many(pool, stream, sizes, n, tag, blocks);    all of them or none
- *     weir_oom_format(&record, text, sizeof(text));                 a report that names the remedies
+ *     weir_oom_explain(&record, text, sizeof(text));                 a report that names the remedies
  *
  * Before a pool exceeds the soft limit, it tries every way that keeps reserved memory below it: waiting for other
  * streams, returning idle regions, and, once, the pressure callback. A pool never exceeds the hard limit.
@@ -60,7 +60,7 @@ typedef struct weir_tag_stats {
 
 /* Copies the counters of one tag into *stats. Tag 0 is that of all blocks without a tag. Takes the stream locks one
  * after the other. Returns WEIR_ERR_INVALID for a tag that the pool does not have. */
-WEIR_API weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *stats);
+WEIR_API weir_status weir_pool_get_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *stats);
 
 /* --- limits --- */
 
@@ -74,8 +74,8 @@ WEIR_API weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_b
 
 /* Allocates n blocks of sizes[0..n-1], in this order and with the strategy's own alignment: all of them or none.
  * blocks[i] are set on success only. `tag` is as in weir_pool_alloc_tagged. n = 0 succeeds. If one block fails, the
- * call frees the earlier ones on the stream. The pool may have taken memory from the device for them, and weir_pool_oom
- * then describes the first block that failed, with the blocks before it still live. Returns errors as
+ * call frees the earlier ones on the stream. The pool may have taken memory from the device for them, and
+ * weir_pool_get_oom then describes the first block that failed, with the blocks before it still live. Returns errors as
  * weir_pool_alloc_tagged. */
 WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n,
                                           weir_tag tag, weir_block **blocks);
@@ -103,7 +103,7 @@ WEIR_API weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, c
 
 /* Formats the record as lines of text, each with its newline, and a NUL. Works like snprintf: returns the length of the
  * whole text, which is at least `size` if the text did not fit. */
-WEIR_API size_t weir_oom_format(const weir_oom_record *record, char *text, size_t size);
+WEIR_API size_t weir_oom_explain(const weir_oom_record *record, char *text, size_t size);
 
 #ifdef __cplusplus
 }

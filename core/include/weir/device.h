@@ -141,8 +141,7 @@ WEIR_API weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, 
 WEIR_API weir_status weir_device_vm_release(weir_device *device, uint64_t address, uint64_t size);
 WEIR_API weir_status weir_device_vm_create(weir_device *device, uint64_t size, weir_vm_handle *handle);
 WEIR_API weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle);
-WEIR_API weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size,
-                                        weir_vm_handle handle);
+WEIR_API weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size, weir_vm_handle handle);
 WEIR_API weir_status weir_device_vm_unmap(weir_device *device, uint64_t address, uint64_t size);
 WEIR_API weir_status weir_device_event_create(weir_device *device, weir_event **event);
 WEIR_API weir_status weir_device_event_destroy(weir_device *device, weir_event *event);

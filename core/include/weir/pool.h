@@ -184,15 +184,16 @@ WEIR_API weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir
  * stream only; if `wait` is true, it waits for completion. *reached is also true for a stream that was retired since,
  * and on a device without streams. Returns WEIR_ERR_DEVICE if the wait failed. Without `wait`, *reached is false if the
  * device cannot be queried. */
-WEIR_API weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait, bool *reached);
+WEIR_API weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait,
+                                         bool *reached);
 
 /* --- blocks --- */
 
 /* Allocates a block of at least `size` bytes at a multiple of `align` (0 or a power of two; 0 = the strategy's
  * granule), for work that will be queued on `stream`. The caller owns the block until weir_pool_free. Returns
  * WEIR_ERR_INVALID if a handle is NULL, the stream belongs to another pool, size is 0 or too large to round, or align
- * is not a power of two; WEIR_ERR_NO_MEMORY if the pool has no memory (weir_pool_oom explains why); WEIR_ERR_DEVICE if
- * the device failed in another way. */
+ * is not a power of two; WEIR_ERR_NO_MEMORY if the pool has no memory (weir_pool_get_oom explains why); WEIR_ERR_DEVICE
+ * if the device failed in another way. */
 WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                      weir_block **block);
 
@@ -241,10 +242,10 @@ enum {
 WEIR_API weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 
 typedef enum weir_walk_state {
-    WEIR_WALK_FREE,    /* free, in a lane of the strategy */
-    WEIR_WALK_LIVE,    /* a live block */
-    WEIR_WALK_CACHED,  /* in a stream's front cache */
-    WEIR_WALK_PENDING, /* freed, waiting for several streams */
+    WEIR_WALK_FREE,     /* free, in a lane of the strategy */
+    WEIR_WALK_LIVE,     /* a live block */
+    WEIR_WALK_CACHED,   /* in a stream's front cache */
+    WEIR_WALK_PENDING,  /* freed, waiting for several streams */
     WEIR_WALK_UNMAPPED, /* addresses without memory, or with memory that is being moved */
 } weir_walk_state;
 
@@ -256,9 +257,9 @@ typedef struct weir_walk_entry {
     uint64_t address;
     uint64_t size;
     weir_walk_state state;
-    uint64_t requested;  /* bytes requested, for a live block */
-    uint32_t stream;     /* stream of the lane, cache or pending list; 0 = open */
-    weir_block *block;   /* the live block, if any; do not free it during the walk */
+    uint64_t requested; /* bytes requested, for a live block */
+    uint32_t stream;    /* stream of the lane, cache or pending list; 0 = open */
+    weir_block *block;  /* the live block, if any; do not free it during the walk */
 } weir_walk_entry;
 
 /* Visits every range. The visitor returns false to end the walk. It must not call the pool, which is locked during the
@@ -272,80 +273,80 @@ WEIR_API weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, vo
 WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
 
 /* X(NAME, text): the rungs of the ladder that can serve a request, cheapest first. */
-#define WEIR_RUNG_LIST(X)                                                                          \
-    X(FRONT, "front cache")                                                                        \
-    X(LANE, "own lane")                                                                            \
-    X(OPEN, "open lane")                                                                           \
-    X(ORDERED, "lane of a stream already ordered before")                                          \
-    X(POLLED, "after polling for completed work")                                                  \
-    X(FLUSHED, "after flushing the stream's front cache")                                          \
-    X(GATHERED, "neighbouring ranges joined")                                                      \
-    X(WAITED, "after making the stream wait for another")                                          \
-    X(GROWN, "new region")                                                                         \
-    X(EXCHANGED, "new region after returning idle ones")                                           \
-    X(MAPPED, "memory mapped")                                                                     \
-    X(REMAPPED, "idle memory moved")                                                               \
-    X(FLUSHED_ALL, "after flushing every front cache")                                             \
-    X(SYNCED, "after synchronising a stream")                                                      \
+#define WEIR_RUNG_LIST(X)                                                                                              \
+    X(FRONT, "front cache")                                                                                            \
+    X(LANE, "own lane")                                                                                                \
+    X(OPEN, "open lane")                                                                                               \
+    X(ORDERED, "lane of a stream already ordered before")                                                              \
+    X(POLLED, "after polling for completed work")                                                                      \
+    X(FLUSHED, "after flushing the stream's front cache")                                                              \
+    X(GATHERED, "neighbouring ranges joined")                                                                          \
+    X(WAITED, "after making the stream wait for another")                                                              \
+    X(GROWN, "new region")                                                                                             \
+    X(EXCHANGED, "new region after returning idle ones")                                                               \
+    X(MAPPED, "memory mapped")                                                                                         \
+    X(REMAPPED, "idle memory moved")                                                                                   \
+    X(FLUSHED_ALL, "after flushing every front cache")                                                                 \
+    X(SYNCED, "after synchronising a stream")                                                                          \
     X(CALLBACK, "after the out-of-memory callback")
 
 typedef enum weir_rung {
 #define WEIR_RUNG_ENUM(name, text) WEIR_RUNG_##name,
     WEIR_RUNG_LIST(WEIR_RUNG_ENUM)
 #undef WEIR_RUNG_ENUM
-    WEIR_RUNG_COUNT
+        WEIR_RUNG_COUNT
 } weir_rung;
 
 WEIR_API const char *weir_rung_name(weir_rung rung); /* returns "own lane"; never NULL */
 
 #define WEIR_SIZE_BUCKETS 48 /* bucket i counts requests of [2^i, 2^(i+1)) bytes */
 
-typedef struct weir_stats {
+typedef struct weir_pool_stats {
     size_t struct_size;
     uint64_t allocs; /* successful allocs */
     uint64_t frees;
-    uint64_t failures;              /* allocs that returned WEIR_ERR_NO_MEMORY or WEIR_ERR_DEVICE */
-    uint64_t requested_bytes;       /* live blocks, as requested */
-    uint64_t live_bytes;            /* live blocks, as handed out */
-    uint64_t cached_bytes;          /* in front caches */
-    uint64_t pending_bytes;         /* freed, waiting for several streams */
-    uint64_t free_bytes;            /* free in the strategy, all lanes */
-    uint64_t reserved_bytes;        /* live + cached + pending + free, plus memory on its way from or to the device */
-    uint64_t peak_requested_bytes;  /* exact with one stream and one thread; with several streams, the highest value
+    uint64_t failures;             /* allocs that returned WEIR_ERR_NO_MEMORY or WEIR_ERR_DEVICE */
+    uint64_t requested_bytes;      /* live blocks, as requested */
+    uint64_t live_bytes;           /* live blocks, as handed out */
+    uint64_t cached_bytes;         /* in front caches */
+    uint64_t pending_bytes;        /* freed, waiting for several streams */
+    uint64_t free_bytes;           /* free in the strategy, all lanes */
+    uint64_t reserved_bytes;       /* live + cached + pending + free, plus memory on its way from or to the device */
+    uint64_t peak_requested_bytes; /* exact with one stream and one thread; with several streams, the highest value
                                        at a slow-path call; a block that another thread frees on a stream counts
                                        until the stream's own thread takes up the free */
-    uint64_t peak_live_bytes;       /* likewise */
-    uint64_t peak_reserved_bytes;   /* exact */
+    uint64_t peak_live_bytes;      /* likewise */
+    uint64_t peak_reserved_bytes;  /* exact */
     uint64_t largest_free_bytes;
-    double external_fragmentation;  /* 1 - largest free / free; 0 when nothing is free */
-    uint64_t regions;               /* with virtual memory: reserved ranges of addresses */
+    double external_fragmentation; /* 1 - largest free / free; 0 when nothing is free */
+    uint64_t regions;              /* with virtual memory: reserved ranges of addresses */
     uint64_t streams;
     uint64_t served[WEIR_RUNG_COUNT]; /* requests by the rung that served them */
-    uint64_t waits;                 /* stream waits that weir inserted */
-    uint64_t syncs;                 /* host waits that weir made */
+    uint64_t waits;                   /* stream waits that weir inserted */
+    uint64_t syncs;                   /* host waits that weir made */
     uint64_t events_recorded;
-    uint64_t region_allocs;         /* device calls that succeeded */
+    uint64_t region_allocs; /* device calls that succeeded */
     uint64_t region_frees;
-    uint64_t device_failures;       /* device calls that failed */
-    uint64_t device_ns;             /* wall time inside blocking device calls */
+    uint64_t device_failures;          /* device calls that failed */
+    uint64_t device_ns;                /* wall time inside blocking device calls */
     uint64_t sizes[WEIR_SIZE_BUCKETS]; /* requests by size */
-    uint64_t vm_creates;            /* with virtual memory: device calls that succeeded */
+    uint64_t vm_creates;               /* with virtual memory: device calls that succeeded */
     uint64_t vm_destroys;
     uint64_t vm_maps;
     uint64_t vm_unmaps;
-    uint64_t vm_moved_bytes;        /* idle memory that was mapped elsewhere */
-    uint64_t limit_bytes;           /* as set now; 0 = no limit */
+    uint64_t vm_moved_bytes; /* idle memory that was mapped elsewhere */
+    uint64_t limit_bytes;    /* as set now; 0 = no limit */
     uint64_t soft_limit_bytes;
-    uint64_t soft_limit_growths;    /* regions taken above the soft limit */
-    uint64_t pressure_calls;        /* calls of the pressure callback */
-    uint64_t tags;                  /* tags that have a name */
-} weir_stats;
+    uint64_t soft_limit_growths; /* regions taken above the soft limit */
+    uint64_t pressure_calls;     /* calls of the pressure callback */
+    uint64_t tags;               /* tags that have a name */
+} weir_pool_stats;
 
-#define WEIR_STATS_INIT WEIR_STRUCT_INIT(weir_stats)
+#define WEIR_POOL_STATS_INIT WEIR_STRUCT_INIT(weir_pool_stats)
 
 /* Copies the counters into *stats. Takes the stream locks one after the other, never all at once: if other threads use
  * the pool, the counters belong to slightly different moments. */
-WEIR_API weir_status weir_pool_stats(weir_pool *pool, weir_stats *stats);
+WEIR_API weir_status weir_pool_get_stats(weir_pool *pool, weir_pool_stats *stats);
 
 /* A tag names the user of a block in reports: a small integer with a name, see weir/budget.h. 0 = untagged. */
 typedef uint32_t weir_tag;
@@ -382,19 +383,19 @@ typedef struct weir_oom_region {
 /* X(NAME): a change that would have made the request succeed. Each is sufficient by itself, as of the record, if no
  * other thread uses the pool and the device gives all memory that its capacity leaves: apply the change, repeat the
  * call, and it succeeds. */
-#define WEIR_ADVICE_LIST(X)                                                                        \
-    X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                             \
-    X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                             \
-    X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */ \
+#define WEIR_ADVICE_LIST(X)                                                                                            \
+    X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                                                 \
+    X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                                                 \
+    X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */     \
     X(WAIT)        /* synchronise `stream` (0: every stream), where weir failed to, and call               \
-                      weir_stream_synced for it, or retire it */                                   \
+                      weir_stream_synced for it, or retire it */           \
     X(ASK_LESS)    /* ask for at most `bytes` at the strategy's alignment */
 
 typedef enum weir_advice_kind {
 #define WEIR_ADVICE_ENUM(name) WEIR_ADVICE_##name,
     WEIR_ADVICE_LIST(WEIR_ADVICE_ENUM)
 #undef WEIR_ADVICE_ENUM
-    WEIR_ADVICE_COUNT
+        WEIR_ADVICE_COUNT
 } weir_advice_kind;
 
 typedef struct weir_oom_advice {
@@ -408,9 +409,9 @@ typedef struct weir_oom_advice {
 } weir_oom_advice;
 
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in the record */
-#define WEIR_OOM_ADVICE 4 /* at most one of the first two kinds, and one of each other kind */
+#define WEIR_OOM_ADVICE 4  /* at most one of the first two kinds, and one of each other kind */
 
-/* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_format (weir/budget.h)
+/* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */
 struct weir_oom_record {
     size_t struct_size;
@@ -432,10 +433,10 @@ struct weir_oom_record {
     weir_status device_status;   /* the status that the device returned */
     char text[512];              /* the cause in one sentence, for a log */
     uint64_t regions;
-    uint64_t usable_bytes;       /* the largest run of free neighbours that the stream may have */
-    weir_tag tag;                /* tag of the request */
+    uint64_t usable_bytes; /* the largest run of free neighbours that the stream may have */
+    weir_tag tag;          /* tag of the request */
     char tag_name[WEIR_TAG_NAME_BYTES];
-    uint32_t holder_count;       /* number of entries set in holders */
+    uint32_t holder_count; /* number of entries set in holders */
     uint32_t lane_count;
     uint32_t region_count;
     uint32_t advice_count;
@@ -448,7 +449,7 @@ struct weir_oom_record {
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)
 
 /* Copies the record of the last failure into *record. */
-WEIR_API weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *record);
+WEIR_API weir_status weir_pool_get_oom(weir_pool *pool, weir_oom_record *record);
 
 #ifdef __cplusplus
 }

@@ -142,7 +142,7 @@ typedef struct weir_strategy_stats {
     uint64_t free_ranges;
     uint64_t free_bytes;
     uint64_t largest_free_bytes; /* the largest free range of all lanes */
-} weir_strategy_stats; /* free_ranges, free_bytes and largest_free_bytes do not count the unmapped lane */
+} weir_strategy_stats;           /* free_ranges, free_bytes and largest_free_bytes do not count the unmapped lane */
 
 #define WEIR_STRATEGY_STATS_INIT WEIR_STRUCT_INIT(weir_strategy_stats)
 
@@ -182,8 +182,7 @@ typedef struct weir_strategy_ops {
      * what alloc needs for `size` and `align` in an empty region. `reserved` is the number of bytes that the pool holds
      * already, `granularity` is the device's. If the device refuses this size, the pool falls back to the least size
      * that serves the request. */
-    uint64_t (*region_size)(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
-                            uint64_t granularity);
+    uint64_t (*region_size)(const void *state, uint64_t size, uint64_t align, uint64_t reserved, uint64_t granularity);
 
     /* Adds a new region, which is one free range in `lane` at `tick`. The tick may be below other ticks of the lane.
      * The region was taken for a request of `size_hint` bytes. *region names it. A hint of 0 means that the pool takes
@@ -219,8 +218,8 @@ typedef struct weir_strategy_ops {
      * kind, and memory that alloc would find, because alloc may not have been called. The cost may grow with the number
      * of ranges: the pool calls gather where the alternative is a device call. The slot is NULL with
      * WEIR_STRATEGY_PRIVATE_LANES. */
-    bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
-                   uint64_t size, uint64_t align, bool last_resort);
+    bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes, uint64_t size,
+                   uint64_t align, bool last_resort);
 
     /* Visits every range, region by region, in address order inside a region. Regions come in the order in which they
      * were added. A strategy over strategies visits all regions of one before those of the other. */

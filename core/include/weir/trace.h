@@ -15,23 +15,23 @@ extern "C" {
 #endif
 
 /* X(NAME, letter): the kinds of event lines. */
-#define WEIR_TRACE_KIND_LIST(X)                                                                    \
-    X(PRIOR, 'p')    /* a block that was live before the window */                                 \
-    X(ALLOC, 'a')                                                                                  \
-    X(FREE, 'f')                                                                                   \
-    X(REALLOC, 'r')                                                                                \
-    X(USE, 'u')      /* a block is used on another stream */                                       \
-    X(WORK, 'w')     /* device work of a duration */                                               \
-    X(RECORD, 'e')   /* event recorded on a stream */                                              \
-    X(WAIT, 'x')     /* stream waits for an event */                                               \
-    X(SYNC, 'y')     /* host waits */                                                              \
-    X(TRIM, 'c')     /* cached memory released */                                                  \
-    X(CAPACITY, 'l') /* capacity or budget change */                                               \
-    X(MARK, 'm')     /* phase begin, end, instant */                                               \
-    X(POOL, 'q')     /* enter or leave a private pool */                                           \
-    X(SEGMENT, 's')  /* recorded truth: driver segment */                                          \
-    X(MAPPING, 'z')  /* recorded truth: physical memory mapped or unmapped */                      \
-    X(OOM, 'o')      /* recorded truth: out of memory */                                           \
+#define WEIR_TRACE_KIND_LIST(X)                                                                                        \
+    X(PRIOR, 'p') /* a block that was live before the window */                                                        \
+    X(ALLOC, 'a')                                                                                                      \
+    X(FREE, 'f')                                                                                                       \
+    X(REALLOC, 'r')                                                                                                    \
+    X(USE, 'u')      /* a block is used on another stream */                                                           \
+    X(WORK, 'w')     /* device work of a duration */                                                                   \
+    X(RECORD, 'e')   /* event recorded on a stream */                                                                  \
+    X(WAIT, 'x')     /* stream waits for an event */                                                                   \
+    X(SYNC, 'y')     /* host waits */                                                                                  \
+    X(TRIM, 'c')     /* cached memory released */                                                                      \
+    X(CAPACITY, 'l') /* capacity or budget change */                                                                   \
+    X(MARK, 'm')     /* phase begin, end, instant */                                                                   \
+    X(POOL, 'q')     /* enter or leave a private pool */                                                               \
+    X(SEGMENT, 's')  /* recorded truth: driver segment */                                                              \
+    X(MAPPING, 'z')  /* recorded truth: physical memory mapped or unmapped */                                          \
+    X(OOM, 'o')      /* recorded truth: out of memory */                                                               \
     X(COUNTERS, 'v') /* recorded truth: counters */
 
 typedef enum weir_trace_kind {
@@ -45,20 +45,20 @@ typedef enum weir_trace_kind {
 /* One event. Members that a kind does not use are zero (`stream`, `tag`, `pool`: WEIR_TRACE_NONE). */
 typedef struct weir_trace_event {
     weir_trace_kind kind;
-    char mode;         /* USE: 'r', 'w' or 0; SYNC: '*', 's' (stream) or 'e' (event); MARK: 'B', 'E', 'I';
+    char mode;        /* USE: 'r', 'w' or 0; SYNC: '*', 's' (stream) or 'e' (event); MARK: 'B', 'E', 'I';
                           POOL, SEGMENT, MAPPING: '+' or '-'; ALLOC: advice 's', 't' (step), 'l', 'p' or 0 */
-    uint32_t device;   /* PRIOR, ALLOC */
-    uint32_t stream;   /* FREE with WEIR_TRACE_NONE: host order, written '-' */
-    uint32_t thread;   /* host thread */
-    uint32_t tag;      /* index into the tag dictionary: call site, operator, layer */
-    uint32_t pool;     /* private pool */
-    uint64_t time_ns;  /* since the start; all kinds but PRIOR */
-    uint64_t id;       /* block; RECORD, WAIT and SYNC 'e': event. REALLOC: the new block */
-    uint64_t old_id;   /* REALLOC: the block that it replaces */
-    uint64_t size;     /* bytes requested. WORK: duration in ns. CAPACITY: bytes. COUNTERS: reserved. OOM: request */
-    uint64_t extra;    /* ALLOC: alignment or 0. OOM: free bytes. COUNTERS: allocated bytes */
-    uint64_t address;  /* PRIOR, ALLOC, SEGMENT, MAPPING; 0 = not known */
-    const char *name;  /* MARK: its text, owned by the creator of the event */
+    uint32_t device;  /* PRIOR, ALLOC */
+    uint32_t stream;  /* FREE with WEIR_TRACE_NONE: host order, written '-' */
+    uint32_t thread;  /* host thread */
+    uint32_t tag;     /* index into the tag dictionary: call site, operator, layer */
+    uint32_t pool;    /* private pool */
+    uint64_t time_ns; /* since the start; all kinds but PRIOR */
+    uint64_t id;      /* block; RECORD, WAIT and SYNC 'e': event. REALLOC: the new block */
+    uint64_t old_id;  /* REALLOC: the block that it replaces */
+    uint64_t size;    /* bytes requested. WORK: duration in ns. CAPACITY: bytes. COUNTERS: reserved. OOM: request */
+    uint64_t extra;   /* ALLOC: alignment or 0. OOM: free bytes. COUNTERS: allocated bytes */
+    uint64_t address; /* PRIOR, ALLOC, SEGMENT, MAPPING; 0 = not known */
+    const char *name; /* MARK: its text, owned by the creator of the event */
 } weir_trace_event;
 
 /* Formats the event as one line with its newline and a NUL. Works like snprintf: returns the length of the whole line,
@@ -92,8 +92,7 @@ typedef struct weir_recorder_config {
  * events drained after that have no tags. A call that another thread makes at the same moment may or may not be
  * recorded. Returns WEIR_ERR_BUSY if the pool has a recorder, WEIR_ERR_INVALID if an argument is NULL or there is no
  * sink, WEIR_ERR_NO_MEMORY if there is no host memory. Thread-safe. */
-WEIR_API weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config,
-                                         weir_recorder **recorder);
+WEIR_API weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config, weir_recorder **recorder);
 
 /* Writes the events of the ring buffers to the sink, in the order in which they happened. Call it often enough that the
  * ring buffers do not fill. The pool may be in use. If another thread is writing an event, that event and all later

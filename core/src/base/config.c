@@ -20,9 +20,9 @@ static size_t claimed_size(const void *object)
 {
     size_t size = 0;
     if (object != NULL) {
-        memcpy(&size, object, sizeof size);
+        memcpy(&size, object, sizeof(size));
     }
-    return size < sizeof size ? 0 : size;
+    return size < sizeof(size) ? 0 : size;
 }
 
 static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
@@ -37,8 +37,8 @@ static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
 
 static weir_status refuse_size(const void *object, const char *name)
 {
-    return weir_refuse(WEIR_ERR_INVALID, object == NULL ? "%s is NULL" : "%s has no struct_size: its ..._INIT macro sets it",
-                       name);
+    return weir_refuse(WEIR_ERR_INVALID,
+                       object == NULL ? "%s is NULL" : "%s has no struct_size: its ..._INIT macro sets it", name);
 }
 
 weir_status weir_struct_adopt(void *own, size_t own_size, const void *given, const char *name)
@@ -48,12 +48,12 @@ weir_status weir_struct_adopt(void *own, size_t own_size, const void *given, con
         return refuse_size(given, name);
     }
     if (!is_zero(given, own_size, given_size)) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s sets members beyond the %zu bytes that this library, %s, knows", name,
-                           own_size, weir_version());
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s sets members beyond the %zu bytes that this library, %s, knows",
+                           name, own_size, weir_version());
     }
     memset(own, 0, own_size);
     memcpy(own, given, smaller(given_size, own_size));
-    memcpy(own, &own_size, sizeof own_size);
+    memcpy(own, &own_size, sizeof(own_size));
     return WEIR_OK;
 }
 
@@ -67,6 +67,6 @@ weir_status weir_struct_report(void *wanted, const void *own, size_t own_size, c
     }
     memset(wanted, 0, wanted_size);
     memcpy(wanted, own, smaller(own_size, wanted_size));
-    memcpy(wanted, &wanted_size, sizeof wanted_size);
+    memcpy(wanted, &wanted_size, sizeof(wanted_size));
     return WEIR_OK;
 }

@@ -11,8 +11,8 @@
 const char *weir_status_name(weir_status status)
 {
     switch (status) {
-#define STATUS_NAME(name, value, text)                                                             \
-    case WEIR_##name:                                                                              \
+#define STATUS_NAME(name, value, text)                                                                                 \
+    case WEIR_##name:                                                                                                  \
         return "WEIR_" #name;
         WEIR_STATUS_LIST(STATUS_NAME)
 #undef STATUS_NAME
@@ -23,8 +23,8 @@ const char *weir_status_name(weir_status status)
 const char *weir_status_text(weir_status status)
 {
     switch (status) {
-#define STATUS_TEXT(name, value, text)                                                             \
-    case WEIR_##name:                                                                              \
+#define STATUS_TEXT(name, value, text)                                                                                 \
+    case WEIR_##name:                                                                                                  \
         return text;
         WEIR_STATUS_LIST(STATUS_TEXT)
 #undef STATUS_TEXT

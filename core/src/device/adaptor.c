@@ -22,7 +22,7 @@ const char *weir_device_call_name(weir_device_call call)
             [WEIR_CALL_ANY] = "any",
     };
     const size_t index = (size_t)call;
-    return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
+    return index < sizeof(names) / sizeof(names[0]) ? names[index] : "unknown";
 }
 
 /* Makes the call on the wrapped device. */
@@ -111,11 +111,11 @@ static void destroy(void *ctx)
 
 /* Defines a slot for a call that returns only a status: its parameters after ctx, and the members of the call that they
  * set. */
-#define SLOT(slot, name, parameters, ...)                                                          \
-    static weir_status slot parameters                                                             \
-    {                                                                                              \
-        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                         \
-        return run(ctx, &call);                                                                    \
+#define SLOT(slot, name, parameters, ...)                                                                              \
+    static weir_status slot parameters                                                                                 \
+    {                                                                                                                  \
+        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                                             \
+        return run(ctx, &call);                                                                                        \
     }
 
 SLOT(region_free, REGION_FREE, (void *ctx, uint64_t address, uint64_t size), .address = address, .size = size)
@@ -132,13 +132,13 @@ SLOT(stream_wait_event, STREAM_WAIT_EVENT, (void *ctx, void *stream, weir_event 
 SLOT(stream_sync, STREAM_SYNC, (void *ctx, void *stream), .native_stream = stream)
 
 /* Defines a slot for a call that also returns `member`, which is valid after success only. */
-#define GIVING_SLOT(slot, name, parameters, result, member, ...)                                   \
-    static weir_status slot parameters                                                             \
-    {                                                                                              \
-        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                         \
-        const weir_status status = run(ctx, &call);                                                \
-        *result = call.member;                                                                     \
-        return status;                                                                             \
+#define GIVING_SLOT(slot, name, parameters, result, member, ...)                                                       \
+    static weir_status slot parameters                                                                                 \
+    {                                                                                                                  \
+        weir__adaptor_call call = {.kind = WEIR_CALL_##name, __VA_ARGS__};                                             \
+        const weir_status status = run(ctx, &call);                                                                    \
+        *result = call.member;                                                                                         \
+        return status;                                                                                                 \
     }
 
 GIVING_SLOT(region_alloc, REGION_ALLOC, (void *ctx, uint64_t size, uint64_t *address), address, address, .size = size)
@@ -150,18 +150,17 @@ GIVING_SLOT(event_query, EVENT_QUERY, (void *ctx, weir_event *event, bool *compl
 
 /* --- the tables --- */
 
-#define BASE_SLOTS                                                                                 \
-    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,    \
-    .region_free = region_free, .native_error = native_error, .destroy = destroy,     \
-    .stream_check = stream_check
+#define BASE_SLOTS                                                                                                     \
+    .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
+    .region_free = region_free, .native_error = native_error, .destroy = destroy, .stream_check = stream_check
 
-#define VM_SLOTS                                                                                   \
-    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create,                    \
-    .vm_destroy = vm_destroy, .vm_map = vm_map, .vm_unmap = vm_unmap
+#define VM_SLOTS                                                                                                       \
+    .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create, .vm_destroy = vm_destroy,              \
+    .vm_map = vm_map, .vm_unmap = vm_unmap
 
-#define ORDERING_SLOTS                                                                             \
-    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,    \
-    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,  \
+#define ORDERING_SLOTS                                                                                                 \
+    .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
+    .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \
     .stream_sync = stream_sync
 
 /* Indexed by the abilities of the wrapped device. */

@@ -37,7 +37,7 @@ weir_status weir_count_create(weir_device *device, weir_device **counting)
     if (device == NULL || counting == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_count_create: %s is NULL", device == NULL ? "device" : "counting");
     }
-    counter *const self = calloc(1, sizeof *self);
+    counter *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

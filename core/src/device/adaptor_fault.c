@@ -56,7 +56,7 @@ weir_status weir_fault_create(weir_device *device, weir_device **faulty)
     if (device == NULL || faulty == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_fault_create: %s is NULL", device == NULL ? "device" : "faulty");
     }
-    faulty_device *const self = calloc(1, sizeof *self);
+    faulty_device *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -68,8 +68,7 @@ weir_status weir_fault_create(weir_device *device, weir_device **faulty)
     return weir__adaptor_device(&self->base, &fault_kind, device, faulty);
 }
 
-weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t n,
-                           weir_status status)
+weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t n, weir_status status)
 {
     faulty_device *const self = (faulty_device *)weir__adaptor_of(faulty, &fault_kind);
     if (self == NULL) {

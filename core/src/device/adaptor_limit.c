@@ -181,7 +181,7 @@ static const weir__adaptor_kind limit_kind = {
 
 static limiter *limiter_new(uint64_t limit_bytes)
 {
-    limiter *const self = calloc(1, sizeof *self);
+    limiter *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return NULL;
     }

@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static void append(text_line *line, const 
 {
     va_list arguments;
     va_start(arguments, format);
-    const size_t room = sizeof line->text - line->length;
+    const size_t room = sizeof(line->text) - line->length;
     const int written = vsnprintf(line->text + line->length, room, format, arguments);
     va_end(arguments);
     if (written > 0) {
@@ -75,7 +75,7 @@ static const char *const inputs[WEIR_CALL_COUNT] = {
 };
 
 static const char *const outputs[WEIR_CALL_COUNT] = {
-    [WEIR_CALL_REGION_ALLOC] = "a", [WEIR_CALL_VM_RESERVE] = "a",   [WEIR_CALL_VM_CREATE] = "h",
+    [WEIR_CALL_REGION_ALLOC] = "a", [WEIR_CALL_VM_RESERVE] = "a",  [WEIR_CALL_VM_CREATE] = "h",
     [WEIR_CALL_EVENT_CREATE] = "e", [WEIR_CALL_EVENT_QUERY] = "c",
 };
 
@@ -103,14 +103,15 @@ static void destroy(weir__adaptor *adaptor)
 
 static const weir__adaptor_kind log_kind = {.after = tell, .destroy = destroy};
 
-weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx,
-                            weir_device **logging)
+weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx, weir_device **logging)
 {
     if (device == NULL || sink == NULL || logging == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_log_create: %s is NULL",
-                           device == NULL ? "device" : sink == NULL ? "sink" : "logging");
+                           device == NULL ? "device"
+                           : sink == NULL ? "sink"
+                                          : "logging");
     }
-    logger *const self = calloc(1, sizeof *self);
+    logger *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

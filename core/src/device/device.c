@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 struct weir_device {
-    weir_device_ops ops;             /* a group may be missing as a whole; no other slot is NULL */
-    const weir_device_ops *made_of;  /* the backend's own table; identifies the kind of device */
+    weir_device_ops ops;            /* a group may be missing as a whole; no other slot is NULL */
+    const weir_device_ops *made_of; /* the backend's own table; identifies the kind of device */
     void *ctx;
     weir_device_info info;
     atomic_uint holds; /* pools and adaptors that use the device, and explicit holds */
@@ -67,9 +67,9 @@ static int vm_slots_set(const weir_device_ops *ops)
 
 static int ordering_slots_set(const weir_device_ops *ops)
 {
-    return (ops->event_create != NULL) + (ops->event_destroy != NULL) +
-           (ops->event_record != NULL) + (ops->event_query != NULL) + (ops->event_sync != NULL) +
-           (ops->stream_wait_event != NULL) + (ops->stream_sync != NULL);
+    return (ops->event_create != NULL) + (ops->event_destroy != NULL) + (ops->event_record != NULL) +
+           (ops->event_query != NULL) + (ops->event_sync != NULL) + (ops->stream_wait_event != NULL) +
+           (ops->stream_sync != NULL);
 }
 
 static bool has_required_slots(const weir_device_ops *ops)
@@ -140,8 +140,8 @@ static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device
         return status;
     }
     const uint32_t abilities = abilities_of(ops);
-    facts.struct_size = sizeof facts;
-    facts.name[sizeof facts.name - 1] = '\0';
+    facts.struct_size = sizeof(facts);
+    facts.name[sizeof(facts.name) - 1] = '\0';
     if ((abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0) {
         facts.page_bytes = 0;
     }
@@ -155,7 +155,7 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_create: %s is NULL", ops == NULL ? "ops" : "device");
     }
     weir_device made = {.made_of = ops, .ctx = ctx, .process = getpid()};
-    weir_status status = weir_struct_adopt(&made.ops, sizeof made.ops, ops, "weir_device_create: ops");
+    weir_status status = weir_struct_adopt(&made.ops, sizeof(made.ops), ops, "weir_device_create: ops");
     if (status != WEIR_OK) {
         return status;
     }
@@ -173,7 +173,7 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
         return status;
     }
     fill_missing(&made.ops);
-    weir_device *const copy = malloc(sizeof *copy);
+    weir_device *const copy = malloc(sizeof(*copy));
     if (copy == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -237,14 +237,16 @@ weir_status weir_device_get_info(const weir_device *device, weir_device_info *in
     if (device == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_get_info: device is NULL");
     }
-    return weir_struct_report(info, &device->info, sizeof device->info, "weir_device_get_info: info");
+    return weir_struct_report(info, &device->info, sizeof(device->info), "weir_device_get_info: info");
 }
 
 weir_status weir_device_error(weir_device *device, int64_t *code, const char **text)
 {
     if (device == NULL || code == NULL || text == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_error: %s is NULL",
-                           device == NULL ? "device" : code == NULL ? "code" : "text");
+                           device == NULL ? "device"
+                           : code == NULL ? "code"
+                                          : "text");
     }
     int64_t found_code = 0;
     const char *found_text = "";
@@ -346,8 +348,7 @@ weir_status weir_device_vm_destroy(weir_device *device, weir_vm_handle handle)
     return status == WEIR_OK ? UNCANCELLED(device->ops.vm_destroy(device->ctx, handle)) : status;
 }
 
-weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size,
-                               weir_vm_handle handle)
+weir_status weir_device_vm_map(weir_device *device, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     const weir_status status = check_vm("weir_device_vm_map", device, handle == 0 ? "handle is 0" : NULL, size);
     return status == WEIR_OK ? UNCANCELLED(device->ops.vm_map(device->ctx, address, size, handle)) : status;
@@ -411,8 +412,7 @@ weir_status weir_device_event_sync(weir_device *device, weir_event *event)
     return status == WEIR_OK ? UNCANCELLED(device->ops.event_sync(device->ctx, event)) : status;
 }
 
-weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream,
-                                          weir_event *event)
+weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream, weir_event *event)
 {
     const weir_status status = check_ordering("weir_device_stream_wait_event", device, event == NULL ? "event" : NULL);
     return status == WEIR_OK ? UNCANCELLED(device->ops.stream_wait_event(device->ctx, native_stream, event)) : status;

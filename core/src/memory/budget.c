@@ -13,7 +13,7 @@
  * The callback is never called with a lock held, never by two threads at once, and never again for a crossing of the
  * soft limit at which it had nothing to free.
  *
- * Counters that show it: soft_limit_growths and pressure_calls of weir_stats.
+ * Counters that show it: soft_limit_growths and pressure_calls of weir_pool_stats.
  */
 #include "order/order.h"
 #include "shared/cancel.h"

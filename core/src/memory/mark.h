@@ -26,10 +26,10 @@
 
 /* All counted since the last trim: */
 struct high_mark {
-    uint64_t reserved; /* the most bytes reserved */
-    uint64_t live;     /* the most bytes live, with the request, when the pool grew */
+    uint64_t reserved;    /* the most bytes reserved */
+    uint64_t live;        /* the most bytes live, with the request, when the pool grew */
     uint64_t whole_calls; /* regions taken or returned so that a request would break no idle region */
-    uint64_t debt;     /* regions returned to keep the mark, not yet paid for by a rise of the mark */
+    uint64_t debt;        /* regions returned to keep the mark, not yet paid for by a rise of the mark */
 };
 
 /* Returns the bytes by which `reserved` would exceed the mark, or 129/128 of the live bytes if that is more. */
@@ -43,8 +43,8 @@ static inline bool weir__mark_keeps_whole(uint64_t idle_bytes, uint64_t size)
 {
     return idle_bytes / WEIR__WHOLE_RATIO >= size;
 }
-/* True if regions may still be kept whole. `near_limit`: the pool is so near its limit that memory matters more than device
- * calls. */
+/* True if regions may still be kept whole. `near_limit`: the pool is so near its limit that memory matters more than
+ * device calls. */
 bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit);
 /* Reduces the debt, because the mark is going to rise by `gain` bytes that an exchange could have saved. */
 void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions);

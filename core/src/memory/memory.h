@@ -3,7 +3,7 @@
  *     region.c   whole regions of the device
  *     mark.c     when idle regions are returned before the pool grows, and whether that pays (pure)
  *     vm.c       virtual memory: granules that are created, mapped, moved and unmapped
- *     vm_place.c where a request needs the least new memory (pure)
+ *     vm_window.c where a request needs the least new memory (pure)
  *     budget.c   how much a pool may take, and the pressure callback
  *     trim.c     returns memory because a caller asks for it or lowers a limit
  *
@@ -81,7 +81,7 @@ void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx,
 /* Returns a description of the first broken invariant of the books of granules, or NULL. The sums come from the
  * strategy's walk: bytes taken by blocks or free, bytes without memory, and bytes being moved. Pool lock held. */
 const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
-void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats);
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats);
 
 /* --- budget.c --- */
 

@@ -135,8 +135,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
  * Returns NULL without host memory. Pool lock held. */
 static struct pool_region *prepare_region(struct request *request)
 {
-    struct pool_region *region =
-        weir__table_reserve(&request->pool->region_table) ? calloc(1, sizeof(*region)) : NULL;
+    struct pool_region *region = weir__table_reserve(&request->pool->region_table) ? calloc(1, sizeof(*region)) : NULL;
     if (region == NULL) {
         request->broken = WEIR_ERR_NO_MEMORY;
     }
@@ -281,7 +280,7 @@ static struct pool_region *take_one_idle(weir_pool *pool)
  * from the device. */
 static struct idle take_idle(weir_pool *pool, uint64_t bytes)
 {
-    struct idle idle = { .first = NULL };
+    struct idle idle = {.first = NULL};
     struct pool_region *region = NULL;
     while (idle.bytes < bytes && (region = take_one_idle(pool)) != NULL) {
         add_idle(&idle, region);
@@ -364,7 +363,7 @@ static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_sta
 /* Returns all regions that were set aside; see return_idle. */
 static uint64_t return_aside(weir_pool *pool, weir_status *failed)
 {
-    struct idle aside = { .first = NULL };
+    struct idle aside = {.first = NULL};
     struct pool_region *region = NULL;
     while ((region = take_aside(pool)) != NULL) {
         add_idle(&aside, region);
@@ -518,7 +517,7 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
     if (all.count == 0 || weir__mark_affords(&pool->held.mark, gain, all.count, regions)) {
         return all;
     }
-    struct idle enough = { .first = NULL };
+    struct idle enough = {.first = NULL};
     while (enough.bytes < gain) {
         struct pool_region *region = all.first;
         all.first = region->going;
@@ -530,7 +529,7 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
     }
     weir__mark_buy(&pool->held.mark, gain, regions);
     put_all_back(pool, enough.first);
-    return (struct idle){ .first = NULL };
+    return (struct idle){.first = NULL};
 }
 
 /* Where many regions of large requests were returned, one region takes their place, so that a pool of many small
@@ -538,8 +537,7 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 static uint64_t size_in_place_of(const struct request *request, const struct idle *returned)
 {
     const weir_pool *pool = request->pool;
-    const uint64_t room =
-        pool->held.mark.reserved > pool->held.bytes ? pool->held.mark.reserved - pool->held.bytes : 0;
+    const uint64_t room = pool->held.mark.reserved > pool->held.bytes ? pool->held.mark.reserved - pool->held.bytes : 0;
     const uint64_t size = returned->large_bytes < room ? returned->large_bytes : room;
     const bool many = request->size > large_bytes && returned->large_count >= many_regions;
     return many ? size & ~(weir__region_granularity(pool) - 1) : 0;
@@ -558,7 +556,7 @@ static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *l
         return true;
     }
     const uint64_t over = over_mark(request);
-    const struct idle idle = over != 0 ? take_worthwhile(pool, over) : (struct idle){ .first = NULL };
+    const struct idle idle = over != 0 ? take_worthwhile(pool, over) : (struct idle){.first = NULL};
     if (return_idle(pool, idle.first, &ignored) != 0) {
         *rung = WEIR_RUNG_EXCHANGED;
         *least = size_in_place_of(request, &idle);

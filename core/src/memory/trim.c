@@ -22,7 +22,7 @@ static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, ui
         bytes += pool->memory->give_back(pool, keep_bytes, &status);
     }
     pool_lock(pool);
-    pool->held.mark = (struct high_mark){ .reserved = pool->held.bytes };
+    pool->held.mark = (struct high_mark){.reserved = pool->held.bytes};
     pool_unlock(pool);
     if (released != NULL) {
         *released = bytes;
@@ -50,8 +50,8 @@ weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uin
     }
     if (limit_bytes != 0 && soft_limit_bytes > limit_bytes) {
         return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_pool_set_limits: soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64, soft_limit_bytes,
-                           limit_bytes);
+                           "weir_pool_set_limits: soft_limit_bytes %" PRIu64 " is above limit_bytes %" PRIu64,
+                           soft_limit_bytes, limit_bytes);
     }
     pool_lock(pool);
     /* Memory on its way from the device was admitted under the old limit and must be counted first. */

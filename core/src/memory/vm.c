@@ -3,12 +3,12 @@
  * Idea: the pool reserves a range of addresses several times as large as the memory that it may hold, a *span*, and
  * maps memory into it in granules. One handle of the device has memory for one granule or several adjacent ones. To the
  * strategy a span is one region, and the addresses without memory are its unmapped lane. A request that no free range
- * holds gets the window that lacks the fewest granules (vm_place.c). Those granules are created while the pool holds
+ * holds gets the window that lacks the fewest granules (vm_window.c). Those granules are created while the pool holds
  * little more than was ever live at once. Beyond that, idle granules are unmapped elsewhere and mapped in the window.
  * All handles of one size are alike, so any of them will do.
  *
  * Guarantee: if all free memory is also idle, a request fails only if the granules that hold taken memory, plus the
- * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_place.h: the frugal window
+ * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_window.h: the frugal window
  * has no more granules of its own than that; all other granules may be moved into it; the rest is created.) The
  * guarantee needs addresses: if no span has a window left, another span is reserved.
  *
@@ -26,7 +26,7 @@
  * per handle. One thread at a time.
  */
 #include "order/order.h"
-#include "vm_place.h"
+#include "vm_window.h"
 
 #include <inttypes.h>
 
@@ -68,7 +68,7 @@ struct vm_span {
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
-    uint64_t used;                 /* no granule from this index on has ever had memory */
+    uint64_t used;                /* no granule from this index on has ever had memory */
     struct vm_granule granules[]; /* not written from `used` on, so that the unused part does not become resident */
 };
 
@@ -86,8 +86,8 @@ struct vm_step {
     uint64_t granules;
     weir_vm_handle handle;
     weir_lane lane; /* lane of the memory if it is mapped when the move is settled */
-    bool create; /* a hole for which memory is created */
-    bool wanted; /* a victim that gives its memory to a hole */
+    bool create;    /* a hole for which memory is created */
+    bool wanted;    /* a victim that gives its memory to a hole */
 };
 
 struct vm_counts {
@@ -109,10 +109,10 @@ struct vm_move {
     size_t victims;
     struct vm_memory *memory;
     size_t in_hand;
-    uint64_t least;    /* the fewest granules of a new handle that has more than one */
+    uint64_t least; /* the fewest granules of a new handle that has more than one */
     uint64_t largest;
-    uint64_t creates;  /* granules to be created */
-    uint64_t destroys; /* granules to be destroyed before creating, so that no more is reserved than planned */
+    uint64_t creates;   /* granules to be created */
+    uint64_t destroys;  /* granules to be destroyed before creating, so that no more is reserved than planned */
     uint64_t made_room; /* granules destroyed before any was created */
     struct vm_counts counts;
 };
@@ -136,10 +136,10 @@ struct pool_vm {
     bool walks_free;       /* the strategy has walk_free */
     struct vm_span *spans; /* in the order of their reservation */
     struct vm_refused *refused;
-    size_t spares;         /* the first handles of move.memory, while no thread moves memory */
+    size_t spares;           /* the first handles of move.memory, while no thread moves memory */
     uint64_t spare_granules; /* granules of the spare handles */
-    uint64_t moving;       /* claimed granules that had memory */
-    void **tokens;         /* scratch for one claim */
+    uint64_t moving;         /* claimed granules that had memory */
+    void **tokens;           /* scratch for one claim */
     size_t hole_capacity;
     size_t victim_capacity;
     size_t token_capacity;
@@ -155,8 +155,8 @@ weir_status weir__vm_init(weir_pool *pool)
 {
     const weir_device_info *info = weir__device_info(pool->device);
     const weir_strategy_ops *strategy = pool->strategy;
-    const bool claims =
-        strategy->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(strategy->claim) && strategy->claim != NULL;
+    const bool claims = strategy->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(strategy->claim) &&
+                        strategy->claim != NULL;
     const uint64_t granule = info->page_bytes;
     if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || granule == 0) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
@@ -167,7 +167,8 @@ weir_status weir__vm_init(weir_pool *pool)
     }
     if (granule < strategy->granule_bytes) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                           "weir_pool_create: the device's page of %" PRIu64 " bytes is smaller than the granule of strategy %s, %" PRIu64,
+                           "weir_pool_create: the device's page of %" PRIu64
+                           " bytes is smaller than the granule of strategy %s, %" PRIu64,
                            granule, strategy->name, (uint64_t)strategy->granule_bytes);
     }
     if (strategy->lane_add != NULL && strategy->lane_add(pool->state, WEIR_LANE_UNMAPPED) != WEIR_OK) {
@@ -185,7 +186,8 @@ weir_status weir__vm_init(weir_pool *pool)
     pool->vm->walks_holes =
         strategy->struct_size >= offsetof(weir_strategy_ops, walk_holes) + sizeof(strategy->walk_holes);
     pool->vm->walks_free =
-        strategy->struct_size >= offsetof(weir_strategy_ops, walk_free) + sizeof(strategy->walk_free) && strategy->walk_free != NULL;
+        strategy->struct_size >= offsetof(weir_strategy_ops, walk_free) + sizeof(strategy->walk_free) &&
+        strategy->walk_free != NULL;
     return WEIR_OK;
 }
 
@@ -236,7 +238,7 @@ static struct vm_granule *use_granule(const struct pool_vm *vm, struct vm_span *
 {
     const uint64_t number = (address - span->address) >> vm->granule_shift;
     for (; span->used <= number; span->used++) {
-        span->granules[span->used] = (struct vm_granule){ 0 };
+        span->granules[span->used] = (struct vm_granule){0};
     }
     return &span->granules[number];
 }
@@ -245,7 +247,8 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
 {
     struct vm_span *span = span_of(pool->vm, range->address);
     const struct vm_granule *granule = span != NULL ? granule_at(pool->vm, span, range->address) : NULL;
-    return granule != NULL && range->size == pool->vm->granule && range->token != NULL && granule->token == range->token;
+    return granule != NULL && range->size == pool->vm->granule && range->token != NULL &&
+           granule->token == range->token;
 }
 
 /* Returns the granules [*start, *end) of the handle that has memory for the granule at `address`. */
@@ -296,7 +299,8 @@ void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx,
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         for (uint64_t i = 0; i < span->used; i++) {
             if (span->granules[i].handle != 0 && span->granules[i].at == 0) {
-                visit(ctx, span->address + (i << vm->granule_shift), (uint64_t)span->granules[i].of << vm->granule_shift);
+                visit(ctx, span->address + (i << vm->granule_shift),
+                      (uint64_t)span->granules[i].of << vm->granule_shift);
             }
         }
     }
@@ -311,8 +315,8 @@ static bool handles_are_whole(const struct vm_span *span)
             continue;
         }
         const struct vm_granule *first = granule - (granule->at <= i ? granule->at : i);
-        if (granule->at > i || granule->at >= granule->of || first->of != granule->of || first->handle != granule->handle ||
-            granule->of > span->used - (i - granule->at)) {
+        if (granule->at > i || granule->at >= granule->of || first->of != granule->of ||
+            first->handle != granule->handle || granule->of > span->used - (i - granule->at)) {
             return false;
         }
     }
@@ -370,14 +374,14 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     if ((mapped + vm->moving + vm->spare_granules) << vm->granule_shift != pool->held.bytes) {
         return "reserved bytes and granules differ";
     }
-    struct hole_check check = { .pool = pool, .vm = vm };
+    struct hole_check check = {.pool = pool, .vm = vm};
     pool->strategy->walk(pool->state, see_hole, &check);
     return check.broken   ? "a range without memory lies where memory is mapped"
            : check.shared ? "a block has a part of a handle that is larger than a granule"
                           : NULL;
 }
 
-void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
+void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats)
 {
     const struct vm_counts *counts = &pool->vm->counts;
     stats->vm_creates = counts->creates;
@@ -390,7 +394,8 @@ void weir__vm_add_stats_locked(const weir_pool *pool, weir_stats *stats)
 /* Returns the fewest granules for which one handle is made. */
 static uint64_t least_of_handle(const weir_pool *pool)
 {
-    return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small : least_granules;
+    return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small
+                                                                                    : least_granules;
 }
 
 static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
@@ -424,7 +429,7 @@ static weir_status create_one(weir_pool *pool, struct vm_move *move, uint64_t gr
     const weir_status status = count(
         move, weir_device_vm_create(pool->device, granules << pool->vm->granule_shift, &handle), &move->counts.creates);
     if (status == WEIR_OK) {
-        move->memory[move->in_hand++] = (struct vm_memory){ handle, granules, true };
+        move->memory[move->in_hand++] = (struct vm_memory){handle, granules, true};
         move->counts.created += granules;
     }
     return status;
@@ -481,7 +486,7 @@ static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_st
     const weir_status status =
         count(move, weir_device_vm_unmap(pool->device, step->address, size), &move->counts.unmaps);
     if (status == WEIR_OK) {
-        move->memory[move->in_hand++] = (struct vm_memory){ step->handle, step->granules, step->wanted };
+        move->memory[move->in_hand++] = (struct vm_memory){step->handle, step->granules, step->wanted};
         step->handle = 0;
     } else {
         weir__watch_given(pool, step->address, size);
@@ -626,7 +631,7 @@ static void settle_step(weir_pool *pool, const struct vm_step *step)
     for (uint64_t i = 0; i < step->granules; i++) {
         struct vm_granule *granule = &step->granule[i];
         void *token = granule->token;
-        *granule = (struct vm_granule){ .handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules };
+        *granule = (struct vm_granule){.handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules};
         const weir_lane lane = step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED;
         pool->strategy->free(pool->state, token, lane, 0);
         weir__lane_note_early_locked(pool, lane, 0);
@@ -660,7 +665,7 @@ static void settle_move(weir_pool *pool, struct vm_move *move)
     /* One call for both: above a limit that was lowered, memory that replaces other memory is no growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
                               move->counts.destroyed << vm->granule_shift);
-    move->counts = (struct vm_counts){ 0 };
+    move->counts = (struct vm_counts){0};
     move->made_room = 0;
 }
 
@@ -788,7 +793,8 @@ static weir_status claim_holes(weir_pool *pool, const struct vm_window *window, 
 
 /* Returns the whole handles at one end of an idle run that have memory for `granules`, or for as few more as
  * possible. */
-static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from, uint64_t *to)
+static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from,
+                       uint64_t *to)
 {
     uint64_t start = 0;
     uint64_t end = 0;
@@ -826,10 +832,14 @@ static weir_status claim_idle(weir_pool *pool, uint64_t granules)
             status = WEIR_OK;
             continue;
         }
-        for (uint64_t at = from; at < to && status == WEIR_OK; at += move->victim[move->victims++].granules << vm->granule_shift) {
+        for (uint64_t at = from; at < to && status == WEIR_OK;
+             at += move->victim[move->victims++].granules << vm->granule_shift) {
             struct vm_granule *granule = granule_at(vm, span_of(vm, at), at);
-            move->victim[move->victims] = (struct vm_step){
-                .granule = granule, .address = at, .granules = granule->of, .handle = granule->handle, .lane = run->lane };
+            move->victim[move->victims] = (struct vm_step){.granule = granule,
+                                                           .address = at,
+                                                           .granules = granule->of,
+                                                           .handle = granule->handle,
+                                                           .lane = run->lane};
             vm->moving += granule->of;
             granules -= granules < granule->of ? granules : granule->of;
         }
@@ -849,14 +859,15 @@ static bool prepare_move(struct pool_vm *vm, uint64_t holes, uint64_t victims)
     move->destroys = 0;
     move->in_hand = vm->spares;
     move->made_room = 0;
-    move->counts = (struct vm_counts){ 0 };
+    move->counts = (struct vm_counts){0};
     for (size_t i = 0; i < vm->spares; i++) {
         move->memory[i].wanted = false;
     }
     return reserve_array((void **)&move->hole, holes, &vm->hole_capacity, sizeof(*move->hole)) &&
            reserve_array((void **)&move->victim, victims, &vm->victim_capacity, sizeof(*move->victim)) &&
            reserve_array((void **)&vm->tokens, most, &vm->token_capacity, sizeof(*vm->tokens)) &&
-           reserve_array((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity, sizeof(*move->memory));
+           reserve_array((void **)&move->memory, vm->spares + holes + victims, &vm->memory_capacity,
+                         sizeof(*move->memory));
 }
 
 /* --- returning memory --- */
@@ -940,9 +951,10 @@ static bool add_span(struct request *request)
     const weir_device_info *info = weir__device_info(pool->device);
     const uint64_t limit = pool->config.limit_bytes;
     const uint64_t most_bytes = (uint64_t)span_most_granules << vm->granule_shift;
-    uint64_t most = info->capacity_bytes != 0 && (limit == 0 || info->capacity_bytes < limit) ? info->capacity_bytes : limit;
+    uint64_t most =
+        info->capacity_bytes != 0 && (limit == 0 || info->capacity_bytes < limit) ? info->capacity_bytes : limit;
     const uint64_t least = round_up(request->size, vm->granule) + (request->align > vm->granule ? request->align : 0);
-    uint64_t size = most == 0                          ? (uint64_t)span_unknown_granules << vm->granule_shift
+    uint64_t size = most == 0                         ? (uint64_t)span_unknown_granules << vm->granule_shift
                     : most > most_bytes / span_factor ? most_bytes
                                                       : round_up(most * span_factor, vm->granule);
     size = size < least ? least : size;
@@ -979,17 +991,18 @@ static bool add_span(struct request *request)
     }
     void *handle = NULL;
     const uint64_t start = round_up(address, vm->granule);
-    if (span == NULL || pool->strategy->region_add(pool->state, start, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
+    if (span == NULL ||
+        pool->strategy->region_add(pool->state, start, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
         free(span);
-        *refused = (struct vm_refused){ .next = vm->refused, .address = address, .size = size + extra };
+        *refused = (struct vm_refused){.next = vm->refused, .address = address, .size = size + extra};
         vm->refused = refused;
         release_refused(pool);
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
     free(refused);
-    *span = (struct vm_span){
-        .address = start, .size = size, .reserved_address = address, .reserved_size = size + extra };
+    *span =
+        (struct vm_span){.address = start, .size = size, .reserved_address = address, .reserved_size = size + extra};
     struct vm_span **link = &vm->spans;
     while (*link != NULL) {
         link = &(*link)->next;
@@ -1016,9 +1029,9 @@ static weir_status find_window(struct request *request, enum window_kind kind, s
 /* Returns the number of granules that may be added before `bytes` are reserved. 0 bytes: no bound. */
 static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
 {
-    return bytes == 0                       ? UINT64_MAX
+    return bytes == 0                 ? UINT64_MAX
            : bytes > pool->held.bytes ? (bytes - pool->held.bytes) >> pool->vm->granule_shift
-                                            : 0;
+                                      : 0;
 }
 
 /* Returns the bytes that may be reserved before idle memory is moved. */
@@ -1097,13 +1110,14 @@ static bool make_plan(struct request *request, uint64_t live, struct vm_plan *pl
         return false;
     }
     if (plan->creates > room.cheap) {
-        struct vm_plan frugal = { .creates = 0 };
+        struct vm_plan frugal = {.creates = 0};
         if (find_window(request, WINDOW_FRUGAL, &frugal.window) != WEIR_OK || !weigh(request, &room, &frugal)) {
             return false;
         }
         plan->has_runs = false;
         *plan = frugal.creates < plan->creates ? frugal : *plan;
-        plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> request->pool->vm->granule_shift;
+        plan->cramped =
+            frugal.window.own > round_up(request->size, request->pool->vm->granule) >> request->pool->vm->granule_shift;
     }
     request->region_asked = plan->window.need << request->pool->vm->granule_shift;
     request->limited = plan->creates > room.by_limit && room.by_limit <= room.by_device;
@@ -1118,7 +1132,8 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     struct pool_vm *vm = pool->vm;
     const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
     uint64_t idle = 0;
-    weir_status status = plan->victims == 0 || plan->has_runs ? WEIR_OK : weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle);
+    weir_status status =
+        plan->victims == 0 || plan->has_runs ? WEIR_OK : weir__vm_find_idle(&vm->scratch, &view, &plan->window, &idle);
     if (!prepare_move(vm, plan->window.need, plan->victims)) {
         status = WEIR_ERR_NO_MEMORY;
     }
@@ -1147,7 +1162,8 @@ static bool carry_out(struct request *request)
     pool->counts.device_ns += took;
     if (status != WEIR_OK) {
         const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
-        const uint64_t reached = pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
+        const uint64_t reached =
+            pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
         request->ceiling = refused ? reached : request->ceiling; /* otherwise the call that failed was not a create */
         move->counts.moved = 0;
     }
@@ -1160,7 +1176,7 @@ static bool carry_out(struct request *request)
 static bool take_window(struct request *request, const struct vm_window *window)
 {
     weir_pool *pool = request->pool;
-    weir_range range = { .address = window->address, .size = window->size };
+    weir_range range = {.address = window->address, .size = window->size};
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     const weir_status status =
         pool->strategy->claim(pool->state, range.address, range.size, 1, limits, pool->lanes, &range.token);
@@ -1264,7 +1280,7 @@ static bool map_and_serve(struct request *request, uint64_t live)
         if (serve(request, rung)) {
             return true;
         }
-        struct vm_plan plan = { .creates = 0 };
+        struct vm_plan plan = {.creates = 0};
         const weir_status found = find_window(request, WINDOW_CHEAP, &plan.window);
         if (found == WEIR_ERR_LIMIT ? !add_span(request) : found != WEIR_OK) {
             return false;
@@ -1281,8 +1297,8 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         const uint64_t before = request->ceiling;
         if (!make_plan(request, live, &plan)) {
-            const bool more_room = request->broken == WEIR_OK &&
-                                   ((plan.cramped && add_span(request)) || break_handles(request));
+            const bool more_room =
+                request->broken == WEIR_OK && ((plan.cramped && add_span(request)) || break_handles(request));
             if (!more_room) {
                 return false;
             }

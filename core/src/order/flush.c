@@ -1,4 +1,5 @@
-/* core/src/order/flush.c: empties front caches and inboxes. Blocks in them cannot coalesce with their neighbours.
+/* core/src/order/flush.c: empties front caches and remote free lists. Blocks in them cannot coalesce with their
+ * neighbours.
  *
  * Cost: linear in the blocks moved; a flush of all streams visits every stream.
  */
@@ -45,7 +46,7 @@ void weir__order_flush_large_locked(weir_stream *stream)
 
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream)
 {
-    bool any = weir__inbox_clear(pool, stream);
+    bool any = weir__remote_frees_clear(pool, stream);
     if (stream->front.last_key != FRONT_EMPTY) {
         front_unload(stream);
         any = true;

@@ -11,10 +11,10 @@
  *
  * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
-#include "shared/cancel.h"
 #include "order/order.h"
+#include "shared/cancel.h"
 
-enum { most_climbs = 4 };
+enum { most_attempts = 4 };
 
 typedef enum reason {
     FIRST,
@@ -28,14 +28,14 @@ typedef enum reason {
 struct attempt {
     struct request *request;
     reason reason;
-    int climbs;     /* counts attempts because other threads freed memory; reset by the callback */
+    int tries;      /* counts attempts because other threads freed memory; reset by the callback */
     uint64_t round; /* wait round; 0: not begun */
 
     /* Copies of the pool's values, from when this thread last held the pool's lock: */
     uint64_t reserved;
-    uint64_t most;         /* 0: unknown */
+    uint64_t most; /* 0: unknown */
     uint64_t region_frees;
-    uint64_t slow_frees;   /* copied at the beginning of the attempt */
+    uint64_t slow_frees; /* copied at the beginning of the attempt */
 };
 
 struct rung {
@@ -143,20 +143,20 @@ static bool ask_anew(struct attempt *attempt)
 /* --- the table --- */
 
 static const struct rung ladder[] = {
-    { WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL },
-    { WEIR_RUNG_LANE, always, as_it_is, LOOK_FREE },
-    { WEIR_RUNG_POLLED, always, poll, LOOK_FREE },
-    { WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE },
-    { WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL },
-    { WEIR_RUNG_WAITED, prefers_waiting, wait_on_device, LOOK_ALL },
-    { WEIR_RUNG_GROWN, always, as_it_is, GROW },
-    { WEIR_RUNG_LANE, always, as_last_resort, LOOK_ALL },
-    { WEIR_RUNG_WAITED, always, wait_on_device, LOOK_ALL },
-    { WEIR_RUNG_FLUSHED_ALL, always, flush_all, LOOK_ALL },
-    { WEIR_RUNG_EXCHANGED, always, as_it_is, EXCHANGE },
-    { WEIR_RUNG_SYNCED, always, sync_next, LOOK_ALL | EXCHANGE | REPEAT },
-    { WEIR_RUNG_POLLED, always, ask_anew, LOOK_ALL | EXCHANGE },
-    { WEIR_RUNG_GROWN, others_gave_back, as_it_is, GROW },
+    {WEIR_RUNG_CALLBACK, was_called_back, as_it_is, LOOK_ALL},
+    {WEIR_RUNG_LANE, always, as_it_is, LOOK_FREE},
+    {WEIR_RUNG_POLLED, always, poll, LOOK_FREE},
+    {WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE},
+    {WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL},
+    {WEIR_RUNG_WAITED, prefers_waiting, wait_on_device, LOOK_ALL},
+    {WEIR_RUNG_GROWN, always, as_it_is, GROW},
+    {WEIR_RUNG_LANE, always, as_last_resort, LOOK_ALL},
+    {WEIR_RUNG_WAITED, always, wait_on_device, LOOK_ALL},
+    {WEIR_RUNG_FLUSHED_ALL, always, flush_all, LOOK_ALL},
+    {WEIR_RUNG_EXCHANGED, always, as_it_is, EXCHANGE},
+    {WEIR_RUNG_SYNCED, always, sync_next, LOOK_ALL | EXCHANGE | REPEAT},
+    {WEIR_RUNG_POLLED, always, ask_anew, LOOK_ALL | EXCHANGE},
+    {WEIR_RUNG_GROWN, others_gave_back, as_it_is, GROW},
 };
 
 enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
@@ -213,7 +213,7 @@ static void begin(struct attempt *attempt)
     request->ceiling = 0;
 }
 
-static bool climb(struct attempt *attempt)
+static bool try_rungs(struct attempt *attempt)
 {
     begin(attempt);
     for (const struct rung *rung = ladder; rung < ladder + rungs; rung++) {
@@ -254,7 +254,7 @@ static bool call_back(const struct request *request)
 {
     weir_pool *pool = request->pool;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
-    const bool helped = weir_pool_oom(pool, &record) == WEIR_OK &&
+    const bool helped = weir_pool_get_oom(pool, &record) == WEIR_OK &&
                         UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
     if (helped) {
         /* The request may still succeed, and only the last record of a request counts: undo the failure count. */
@@ -276,22 +276,22 @@ static bool try_again(struct attempt *attempt)
         attempt->reason = press(request) ? PRESSED : RAISED;
         return true;
     }
-    if (can_go_on && ++attempt->climbs < most_climbs && others_freed(attempt)) {
+    if (can_go_on && ++attempt->tries < most_attempts && others_freed(attempt)) {
         attempt->reason = OTHERS_FREED;
         return true;
     }
     weir__oom_explain(request);
-    attempt->climbs = 0;
+    attempt->tries = 0;
     attempt->reason = CALLED_BACK;
     return can_go_on && request->pool->config.oom_callback != NULL && call_back(request);
 }
 
 weir_status weir__order_alloc(struct request *request)
 {
-    struct attempt attempt = { .request = request, .reason = FIRST };
+    struct attempt attempt = {.request = request, .reason = FIRST};
     bool served;
     do {
-        served = climb(&attempt);
+        served = try_rungs(&attempt);
     } while (!served && try_again(&attempt));
     if (served) {
         return WEIR_OK;

@@ -3,7 +3,7 @@
  *     take.h     takes a range from a lane; the slow path's first step
  *     ladder.c   every way to serve a request, cheapest first: a table and the loop over it
  *     reuse.c    decides which freed memory a stream may use
- *     flush.c    empties front caches and inboxes
+ *     flush.c    empties front caches and remote free lists
  *     wait.c     learns which work has completed: polling, waiting, marks, the pool's own events
  *
  * ladder.c calls the memory of the pool (memory/memory.h), which calls reuse.c, flush.c and wait.c. reuse.c calls none
@@ -23,16 +23,16 @@ struct request {
     weir_block *block;         /* result */
     weir_status device_status; /* the device's last answer to a request for memory */
     weir_tag tag;
-    uint64_t region_asked;     /* the smallest region asked for */
-    uint64_t region_frees;     /* the pool's count of region_frees when this request last tried to take a region */
-    bool soft;                 /* the soft limit serves as the limit for now */
-    bool limited;              /* the pool's own limit forbade growing */
-    bool parted;               /* virtual memory: the strategy chose a part of a handle */
-    bool keeps_whole;          /* breaks no idle region that is much larger: region.c takes a region of its own */
-    bool kept_whole;           /* there was such an idle region */
-    bool last_resort;          /* the device has refused: memory set apart for other kinds of requests may be used */
-    uint64_t ceiling;          /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
-    weir_status broken;        /* not WEIR_OK: the request cannot continue (no host memory) */
+    uint64_t region_asked; /* the smallest region asked for */
+    uint64_t region_frees; /* the pool's count of region_frees when this request last tried to take a region */
+    bool soft;             /* the soft limit serves as the limit for now */
+    bool limited;          /* the pool's own limit forbade growing */
+    bool parted;           /* virtual memory: the strategy chose a part of a handle */
+    bool keeps_whole;      /* breaks no idle region that is much larger: region.c takes a region of its own */
+    bool kept_whole;       /* there was such an idle region */
+    bool last_resort;      /* the device has refused: memory set apart for other kinds of requests may be used */
+    uint64_t ceiling;      /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
+    weir_status broken;    /* not WEIR_OK: the request cannot continue (no host memory) */
 };
 
 /* Fills the pool's record of a failed request. No lock held. */
@@ -95,7 +95,8 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
  * the stream's tick. Called before an event is recorded that covers them. Returns true if there was a block. Stream
  * lock held. */
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
-/* Moves the stream's front cache and inbox to the strategy. Returns true if there was a block. Stream lock held. */
+/* Moves the stream's front cache and remote free list to the strategy. Returns true if there was a block. Stream lock
+ * held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);

@@ -120,8 +120,8 @@ bool weir__order_gather_locked(struct request *request)
     weir_pool *pool = request->pool;
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
-    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes,
-                                           request->size, request->align, request->last_resort);
+    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes, request->size,
+                                           request->align, request->last_resort);
     if (gathered) {
         weir__order_freed_locked(request->stream, tick);
     }
@@ -309,7 +309,7 @@ static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick ti
         link = &use->next;
     }
     weir__order_freed_locked(stream, tick);
-    uses->freed = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial, .tick = tick };
+    uses->freed = (struct weir_use){.next = uses->first, .stream = stream, .serial = stream->serial, .tick = tick};
     uses->first = &uses->freed;
 }
 

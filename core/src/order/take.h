@@ -8,10 +8,10 @@
 
 typedef enum take_result {
     TAKE_SERVED,
-    TAKE_NONE,   /* the strategy has no such range in the lane */
+    TAKE_NONE,       /* the strategy has no such range in the lane */
     TAKE_KEPT_WHOLE, /* the strategy chose a part of a much larger idle region; the range was given back */
-    TAKE_PARTED, /* virtual memory: the strategy chose a part of a handle; the range was given back */
-    TAKE_BROKEN, /* no host memory */
+    TAKE_PARTED,     /* virtual memory: the strategy chose a part of a handle; the range was given back */
+    TAKE_BROKEN,     /* no host memory */
 } take_result;
 
 static inline bool private_lanes(const weir_pool *pool)
@@ -19,8 +19,8 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-/* Takes a range from the lane. `keep_whole`: idle regions that are much larger than the request stay whole, if the pool's
- * memory agrees. Pool lock held. */
+/* Takes a range from the lane. `keep_whole`: idle regions that are much larger than the request stay whole, if the
+ * pool's memory agrees. Pool lock held. */
 static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
                                          uint64_t align, bool keep_whole, weir_block **out)
 {

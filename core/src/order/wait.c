@@ -195,7 +195,7 @@ static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfin
     while (found == NULL && (*lane = next_lane(pool, *lane + 1, lanes_to_poll)) != 0) {
         weir_stream *stream = pool->streams[*lane];
         *unfinished = unfinished_tick(stream);
-        const bool any = *unfinished != 0 || !inbox_is_empty(stream) || front_defers(pool, &stream->front);
+        const bool any = *unfinished != 0 || !remote_frees_are_empty(stream) || front_defers(pool, &stream->front);
         found = any ? stream : NULL;
     }
     pool_unlock(pool);
@@ -250,7 +250,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
         /* While this thread waits, the event belongs to it: no other thread may record the event again or destroy
          * it. */
         event = stream->probe.event;
-        stream->probe = (struct probe){ 0 };
+        stream->probe = (struct probe){0};
     }
     stream_unlock(stream);
     if (recorded) {
@@ -344,8 +344,8 @@ static weir_stream *worth_waiting_for(const struct request *request)
 
 /* Makes the asking stream wait for an event that covers the tick `wanted`. The donor's lock is held, and the donor is
  * not retired. */
-static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted, weir_tick *covered,
-                                  bool *recorded, uint64_t *failed)
+static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted,
+                                  weir_tick *covered, bool *recorded, uint64_t *failed)
 {
     weir_status status = WEIR_OK;
     if (donor->probe.in_flight && donor->probe.tick >= wanted) {
@@ -379,8 +379,7 @@ bool weir__order_wait_on_device(struct request *request)
     uint64_t failed = 0;
     stream_visit(donor);
     const bool retired = donor->pool == NULL; /* retired meanwhile: its memory is in the open lane */
-    const weir_status status =
-        retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
+    const weir_status status = retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
     stream_unlock(donor);
     pool_lock(pool);
     pool->counts.events += recorded;
@@ -450,4 +449,3 @@ weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick 
     }
     return status;
 }
-

@@ -191,7 +191,7 @@ static bool make_index(weir_pool *pool)
     while (chains <= pool->blocks.count) {
         chains *= 2;
     }
-    struct entering entering = { .pool = pool, .index = new_index(chains, NULL), .complete = true };
+    struct entering entering = {.pool = pool, .index = new_index(chains, NULL), .complete = true};
     if (entering.index == NULL) {
         return false;
     }
@@ -230,8 +230,8 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
         }
         bool ended = false;
         *found = search_chain(index, address, index->mask, &ended);
-        const bool quiet = version % 2 == 0 &&
-                           atomic_load_explicit(&pool->blocks.version, memory_order_relaxed) == version;
+        const bool quiet =
+            version % 2 == 0 && atomic_load_explicit(&pool->blocks.version, memory_order_relaxed) == version;
         if (quiet && (*found != NULL || ended)) {
             return WEIR_OK;
         }
@@ -304,7 +304,7 @@ static bool visit_block(void *ctx, const weir_range_info *range)
 
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx)
 {
-    struct block_visit blocks = { visit, ctx };
+    struct block_visit blocks = {visit, ctx};
     pool->strategy->walk(pool->state, visit_block, &blocks);
 }
 

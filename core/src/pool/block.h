@@ -4,7 +4,8 @@
  *
  *     requested   bytes that the caller asked for
  *     stream      the stream that the block was allocated on
- *     link        struct block_uses if other streams use the block (BLOCK_USED); otherwise the next block in an inbox
+ *     link        struct block_uses if other streams use the block (BLOCK_USED); otherwise the next block in a remote
+ *                 free list
  *
  * While the range is free, the strategy owns all three words. Then only the state may be read, and it is BLOCK_UNUSED.
  */
@@ -19,7 +20,8 @@ typedef enum weir_block_state {
     BLOCK_TAKEN,    /* between strategy and caller: taken in the strategy's books, not yet counted by the stream */
     BLOCK_LIVE,     /* held by the caller */
     BLOCK_CACHED,   /* in a front cache */
-    BLOCK_RETURNED, /* in the stream's inbox, freed by a thread that does not feed the stream; counted as live */
+    BLOCK_RETURNED, /* in the stream's remote free list, freed by a thread that does not feed the stream; counted as
+                       live */
     BLOCK_PENDING,  /* freed, waiting for several streams */
 } weir_block_state;
 
@@ -120,7 +122,7 @@ static inline struct block_uses *block_uses(const weir_block *block)
     return (state_word(block) & BLOCK_USED) != 0 ? (struct block_uses *)block->record.as.pool.link : NULL;
 }
 
-/* Returns the next block in the inbox. The block is in an inbox. */
+/* Returns the next block in the remote free list. The block is in a remote free list. */
 static inline weir_block *block_next(const weir_block *block)
 {
     return (weir_block *)block->record.as.pool.link;

@@ -43,9 +43,9 @@ static void put_in_set(uint64_t *set, weir_lane lane, bool in)
     *set = in ? *set | bit : *set & ~bit;
 }
 
-/* A thread that puts a block into the inbox stores the block and then reads the set. This function writes the set and
- * then reads the inbox. All four accesses are sequentially consistent, so at least one of the two threads sees the
- * other's write. */
+/* A thread that puts a block into the remote free list stores the block and then reads the set. This function writes
+ * the set and then reads the remote free list. All four accesses are sequentially consistent, so at least one of the
+ * two threads sees the other's write. */
 void weir__lane_rest(weir_stream *stream)
 {
     if (!is_waiting(stream)) {
@@ -53,7 +53,7 @@ void weir__lane_rest(weir_stream *stream)
     }
     (void)atomic_fetch_and_explicit(&stream->group->waiting, ~lane_bit(stream), memory_order_seq_cst);
     weir__stream_set_front(stream, front_block_bytes(stream));
-    if (atomic_load_explicit(&stream->inbox, memory_order_seq_cst) != NULL ||
+    if (atomic_load_explicit(&stream->remote_frees, memory_order_seq_cst) != NULL ||
         atomic_load_explicit(&stream->returned, memory_order_relaxed) != NULL) {
         mark_waiting(stream);
     }

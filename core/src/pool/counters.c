@@ -1,7 +1,7 @@
 /* core/src/pool/counters.c: live bytes and their peaks, by stream and by tag.
  *
  * Idea: each stream has its own counters, under the stream's lock. The functions here add them up, locking one stream
- * after the other. A block in an inbox counts as live.
+ * after the other. A block in a remote free list counts as live.
  */
 #include "pool/front_cache.h"
 
@@ -126,8 +126,8 @@ void weir__peaks_raise_locked(weir_pool *pool, const struct live_sums *sums)
 
 uint64_t weir__inspect_sample(weir_pool *pool)
 {
-    struct live_sums sums = { 0, 0 };
-    struct live_sums peaks = { 0, 0 };
+    struct live_sums sums = {0, 0};
+    struct live_sums peaks = {0, 0};
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);
@@ -148,13 +148,13 @@ uint64_t weir__inspect_sample(weir_pool *pool)
 
 /* --- the last failure --- */
 
-weir_status weir_pool_oom(weir_pool *pool, weir_oom_record *out)
+weir_status weir_pool_get_oom(weir_pool *pool, weir_oom_record *out)
 {
     if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_oom: pool is NULL");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_get_oom: pool is NULL");
     }
     pool_lock(pool);
     weir_oom_record record = pool->oom;
     pool_unlock(pool);
-    return weir_struct_report(out, &record, sizeof(record), "weir_pool_oom: record");
+    return weir_struct_report(out, &record, sizeof(record), "weir_pool_get_oom: record");
 }

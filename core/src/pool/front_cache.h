@@ -96,7 +96,8 @@ static inline void front_learn(const weir_pool *pool, struct front_slot *slot, u
     slot->epoch = epoch;
 }
 
-static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block, uint64_t capacity)
+static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block,
+                                    uint64_t capacity)
 {
     const unsigned bin = front_bin(capacity);
     struct front_slot *slot = &front->slots[bin];
@@ -170,7 +171,8 @@ static inline const weir_block *front_freed(const struct front_cache *front)
 static inline bool front_defers(const weir_pool *pool, const struct front_cache *front)
 {
     const uint64_t key = __atomic_load_n(&front->last_key, __ATOMIC_RELAXED);
-    return (key != FRONT_EMPTY && key >= front_small(pool)) || __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
+    return (key != FRONT_EMPTY && key >= front_small(pool)) ||
+           __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
 }
 
 /* Pops a block for a request. Returns NULL if there is none. */

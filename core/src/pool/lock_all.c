@@ -10,7 +10,7 @@ void weir__pool_lock_all(weir_pool *pool)
         weir_stream *stream = pool->streams[locked];
         pool_unlock(pool);
         stream_visit(stream);
-        (void)weir__inbox_clear(pool, stream);
+        (void)weir__remote_frees_clear(pool, stream);
         front_unload(stream);
         locked++;
         pool_lock(pool);

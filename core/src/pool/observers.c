@@ -12,8 +12,8 @@
  * list, so it either has not seen the observer or is waited for. Threads that begin to report meanwhile do not delay
  * the end.
  */
-#include "shared/cancel.h"
 #include "pool_internal.h"
+#include "shared/cancel.h"
 
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static const struct pool_observer *after(const _Atomic(struct pool_observer *) *
     return atomic_load(link);
 }
 
-#define EACH_OBSERVER(observer, first) \
+#define EACH_OBSERVER(observer, first)                                                                                 \
     (const struct pool_observer *observer = (first); observer != NULL; observer = after(&observer->next))
 
 /* Counts the calling thread, and returns the counter that end_telling decrements. */
@@ -76,7 +76,8 @@ static weir_observed_block observed(const weir_block *block, const weir_stream *
     };
 }
 
-/* True if the block is live for observers. A block in the inbox counts as live: its free has not been reported yet. */
+/* True if the block is live for observers. A block in the remote free list counts as live: its free has not been
+ * reported yet. */
 static bool is_told(const weir_block *block)
 {
     const weir_block_state state = state_of(block);
@@ -102,32 +103,40 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
     _Atomic uint32_t *telling = begin_telling(pool);
     const struct pool_observer *first = after(&pool->watch.observers);
     stream_unlock(stream);
-    for EACH_OBSERVER(observer, first) {
-        tell_of_block(observer, observer->ops.block_alloc, &known);
-    }
+    for
+        EACH_OBSERVER(observer, first)
+        {
+            tell_of_block(observer, observer->ops.block_alloc, &known);
+        }
     end_telling(telling);
 }
 
 void weir__watch_free(const weir_block *block, const weir_stream *stream)
 {
     const weir_observed_block known = observed(block, stream);
-    for EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers)) {
-        tell_of_block(observer, observer->ops.block_free, &known);
-    }
+    for
+        EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
+        {
+            tell_of_block(observer, observer->ops.block_free, &known);
+        }
 }
 
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
 {
-    for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
-        weir__observer_tell_memory(observer, true, address, size);
-    }
+    for
+        EACH_OBSERVER(observer, after(&pool->watch.observers))
+        {
+            weir__observer_tell_memory(observer, true, address, size);
+        }
 }
 
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 {
-    for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
-        weir__observer_tell_memory(observer, false, address, size);
-    }
+    for
+        EACH_OBSERVER(observer, after(&pool->watch.observers))
+        {
+            weir__observer_tell_memory(observer, false, address, size);
+        }
 }
 
 /* --- no lock held: a call that overlaps the start of an observation may be reported or not --- */
@@ -137,9 +146,11 @@ void weir__watch_use(const weir_block *block, const weir_stream *stream)
     if (is_watched(block_pool(block))) {
         _Atomic uint32_t *telling = begin_telling(block_pool(block));
         const weir_observed_block known = observed(block, stream);
-        for EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers)) {
-            tell_of_block(observer, observer->ops.block_use, &known);
-        }
+        for
+            EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
+            {
+                tell_of_block(observer, observer->ops.block_use, &known);
+            }
         end_telling(telling);
     }
 }
@@ -156,11 +167,13 @@ void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *eve
             .stream = stream != NULL ? stream->lane : 0,
         };
         const int cancel_state = cancel_disable();
-        for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
-            if (observer->ops.event != NULL) {
-                observer->ops.event(observer->ctx, &known);
+        for
+            EACH_OBSERVER(observer, after(&pool->watch.observers))
+            {
+                if (observer->ops.event != NULL) {
+                    observer->ops.event(observer->ctx, &known);
+                }
             }
-        }
         cancel_restore(cancel_state);
         end_telling(telling);
     }
@@ -171,11 +184,13 @@ void weir__watch_trim(weir_pool *pool)
     if (is_watched(pool)) {
         _Atomic uint32_t *telling = begin_telling(pool);
         const int cancel_state = cancel_disable();
-        for EACH_OBSERVER(observer, after(&pool->watch.observers)) {
-            if (observer->ops.trim != NULL) {
-                observer->ops.trim(observer->ctx);
+        for
+            EACH_OBSERVER(observer, after(&pool->watch.observers))
+            {
+                if (observer->ops.trim != NULL) {
+                    observer->ops.trim(observer->ctx);
+                }
             }
-        }
         cancel_restore(cancel_state);
         end_telling(telling);
     }

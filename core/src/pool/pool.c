@@ -73,7 +73,8 @@ static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *poo
     if (!is_handle(pool, block) || (state_of(block) != BLOCK_UNUSED && !is_block(pool, block))) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not a block of this pool", function, (const void *)block);
     }
-    return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function, (const void *)block);
+    return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function,
+                       (const void *)block);
 }
 
 /* Checked builds: aborts if an invariant is broken. No lock held. */
@@ -83,8 +84,7 @@ static inline void prove(weir_pool *pool)
     weir_status status = WEIR_OK;
     if (WEIR_CHECKS >= 3) {
         status = weir_pool_check(pool, &why);
-    } else if (WEIR_CHECKS == 2 &&
-               atomic_fetch_add_explicit(&pool->slow_calls, 1, memory_order_relaxed) % 256 == 0) {
+    } else if (WEIR_CHECKS == 2 && atomic_fetch_add_explicit(&pool->slow_calls, 1, memory_order_relaxed) % 256 == 0) {
         pool_lock(pool);
         status = pool->strategy->check(pool->state, &why);
         pool_unlock(pool);
@@ -115,12 +115,12 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Slow path: takes a freed block for the request out of the inbox, after the front cache has missed. Returns NULL if
- * there is none. Stream lock held. */
-static OUT_OF_LINE weir_block *take_from_inbox(weir_stream *stream, uint64_t key)
+/* Slow path: takes a freed block for the request out of the remote free list, after the front cache has missed. Returns
+ * NULL if there is none. Stream lock held. */
+static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t key)
 {
     weir_pool *pool = stream->owner;
-    weir_block *block = weir__inbox_take(pool, stream, key);
+    weir_block *block = weir__remote_frees_take(pool, stream, key);
     return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key);
 }
 
@@ -152,10 +152,10 @@ static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint6
 
 /* Gets a block from the ladder. Stream lock held on entry and released meanwhile. On success it is held on return; on
  * failure it is not held. */
-static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
-                                            weir_block **out)
+static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
+                                               weir_block **out)
 {
-    struct request request = { .pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag };
+    struct request request = {.pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag};
     stream_unlock(stream);
     const weir_status status = weir__order_alloc(&request);
     if (status == WEIR_OK) {
@@ -169,12 +169,12 @@ static OUT_OF_LINE weir_status climb_ladder(weir_stream *stream, uint64_t size, 
 /* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
  * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
 static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
-                                       weir_block **out, weir_tag wanted)
+                                        weir_block **out, weir_tag wanted)
 {
     const uint64_t multiple = align != 0 ? align : stream->owner->granule_mask + 1;
     weir_block *block = take_from_own_lane(stream, rounded, multiple);
     if (UNLIKELY(block == NULL)) {
-        const weir_status status = climb_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
+        const weir_status status = alloc_by_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
         if (status != WEIR_OK) {
             return status;
         }
@@ -219,7 +219,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     if (size <= pool->front.largest && align <= pool->granule_mask + 1) {
         const uint64_t key = front_key(pool, size);
         weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
-        block = block != NULL || inbox_is_empty(stream) ? block : take_from_inbox(stream, key);
+        block = block != NULL || remote_frees_are_empty(stream) ? block : take_remote_free(stream, key);
         if (block != NULL) {
             return finish_alloc(stream, size, align, block, out, wanted);
         }
@@ -240,7 +240,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
     front_unload(stream);
     const uint64_t key = front_key(pool, size);
     weir_block *block = front_pop(pool, stream, key);
-    if (block == NULL && (inbox_is_empty(stream) || (block = take_from_inbox(stream, key)) == NULL)) {
+    if (block == NULL && (remote_frees_are_empty(stream) || (block = take_remote_free(stream, key)) == NULL)) {
         return alloc_missed(stream, size, 0, key << pool->granule_shift, out, 0);
     }
     hand_out(stream, block, size);
@@ -415,7 +415,7 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         close_uses(uses);
     }
     if (!weir__stream_lock_try_shared(&stream->lock)) {
-        if (weir__inbox_put(pool, block, stream)) {
+        if (weir__remote_frees_put(pool, block, stream)) {
             return WEIR_OK;
         }
         stream_lock(stream);
@@ -494,7 +494,7 @@ static struct weir_use *add_use(weir_block *block, weir_stream *stream)
     struct block_uses *uses = weir__block_add_uses(block);
     struct weir_use *use = uses != NULL ? malloc(sizeof(*use)) : NULL;
     if (use != NULL) {
-        *use = (struct weir_use){ .next = uses->first, .stream = stream, .serial = stream->serial };
+        *use = (struct weir_use){.next = uses->first, .stream = stream, .serial = stream->serial};
         uses->first = use;
     }
     return use;

@@ -50,7 +50,7 @@
 /* Blocks of one bin of capacities, last in first out. One cache line. */
 struct front_slot {
     uint16_t count;
-    uint16_t room;  /* how many blocks the slot may keep; computed at the pool's front.epoch `epoch` */
+    uint16_t room; /* how many blocks the slot may keep; computed at the pool's front.epoch `epoch` */
     uint32_t epoch;
     weir_block *blocks[FRONT_DEPTH];
 };
@@ -59,9 +59,9 @@ struct front_slot {
  * nothing else. All other blocks are in slots or in `large`. Bit b of `held` is set if slots[b] holds a block. */
 struct front_cache {
     weir_block *last;
-    uint64_t last_key;  /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
-    uint64_t last_most; /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_full; /* upper bound of last_most; 0 with a tag or on the slow path */
+    uint64_t last_key;    /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
+    uint64_t last_most;   /* bytes of the largest request that may put its block into `last` now */
+    uint64_t last_full;   /* upper bound of last_most; 0 with a tag or on the slow path */
     uint64_t bytes;       /* in slots */
     uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
@@ -72,7 +72,7 @@ struct front_cache {
 };
 
 #define FRONT_EMPTY UINT64_MAX
-#define FRONT_SMALL_LEAST 128u /* blocks up to this many granules are small in every pool */
+#define FRONT_SMALL_LEAST 128u               /* blocks up to this many granules are small in every pool */
 #define FRONT_MOST_LEAST (UINT64_C(1) << 20) /* bytes of a block that is kept in every pool */
 
 /* --- streams --- */
@@ -81,8 +81,8 @@ struct front_cache {
  * differences and can be negative, because a block may be freed on another stream than the one it was allocated on. */
 struct stream_counters {
     uint64_t frees;
-    uint64_t misses; /* allocs that no front cache served; the number of all allocs is the sum of `sizes` */
-    int64_t requested; /* each sum lies beside its own peak: compilers would move two adjacent sums */
+    uint64_t misses;        /* allocs that no front cache served; the number of all allocs is the sum of `sizes` */
+    int64_t requested;      /* each sum lies beside its own peak: compilers would move two adjacent sums */
     int64_t peak_requested; /* as one vector, which stalls on the single values stored just before */
     int64_t live;
     int64_t peak_live;
@@ -99,7 +99,7 @@ struct tag_counters {
 
 /* The tags of a pool. Allocated when the first tag gets a name. */
 struct pool_tags {
-    char *names[WEIR_TAGS];    /* by tag; written once, before the pool's tag_count covers them */
+    char *names[WEIR_TAGS];   /* by tag; written once, before the pool's tag_count covers them */
     int64_t peaks[WEIR_TAGS]; /* under the pool's lock: sampled; for tag 0 (untagged) always sampled */
 };
 
@@ -111,13 +111,13 @@ struct probe {
     bool in_flight;
 };
 
-/* A thread that frees into the inbox reads only fields that are rarely written. They lie in cache lines of their
- * own. */
+/* A thread that frees into the remote free list reads only fields that are rarely written. They lie in cache lines of
+ * their own. */
 struct weir_stream {
     weir_pool *pool; /* callers' arguments are checked against it; NULL once retired */
     weir_pool *owner;
     void *native;
-    uint64_t serial; /* never used twice in a pool */
+    uint64_t serial;                    /* never used twice in a pool */
     _Atomic uint64_t front_block_bytes; /* largest block that takes the fast path; 0 while the pool has an observer */
     struct lane_group *group;
     weir_lane lane; /* the stream's number, from 1 */
@@ -129,7 +129,8 @@ struct weir_stream {
     struct stream_counters counters;
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
-    _Atomic(weir_block *) returned; /* taken out of the inbox, not yet examined; other threads only test for NULL */
+    _Atomic(weir_block *)
+        returned; /* taken out of the remote free list, not yet examined; other threads only test for NULL */
     struct front_cache front;
 
     /* Under the pool's lock: */
@@ -141,16 +142,17 @@ struct weir_stream {
     size_t clock_lanes;
 
     /* Without a lock: */
-    _Alignas(128) _Atomic(weir_block *) inbox; /* blocks that other threads have freed on this stream: see inbox.c */
-    _Atomic uint64_t inbox_bytes;
+    _Alignas(128) _Atomic(weir_block *)
+        remote_frees; /* blocks that other threads have freed on this stream: see remote_frees.c */
+    _Atomic uint64_t remote_frees_bytes;
 };
 
 /* Sets of streams: 64 streams with a bit each, so that a request that leaves its own lane need not ask every stream.
  * One cache line, so that a thousand streams need sixteen.
  *
- * A stream enters `waiting` before it can hold a freed block without a tick: a block in its inbox, or a large block in
- * its front cache. It leaves, under the stream's lock, when a poll finds no such block. The fast path does not read the
- * set: while the stream is outside the set, `last_most` keeps large blocks out of `last`.
+ * A stream enters `waiting` before it can hold a freed block without a tick: a block in its remote free list, or a
+ * large block in its front cache. It leaves, under the stream's lock, when a poll finds no such block. The fast path
+ * does not read the set: while the stream is outside the set, `last_most` keeps large blocks out of `last`.
  */
 struct lane_group {
     _Atomic uint64_t waiting; /* without a lock */
@@ -167,10 +169,10 @@ struct lane_group {
 struct pool_region {
     uint64_t address; /* first: the address table's key */
     uint64_t size;
-    uint64_t hint;  /* the size of the request that the region was taken for */
-    weir_lane lane; /* lane of the stream that the region was taken for */
+    uint64_t hint;             /* the size of the request that the region was taken for */
+    weir_lane lane;            /* lane of the stream that the region was taken for */
     struct pool_region *going; /* the next region in a list of regions taken out of the strategy */
-    void *handle;   /* the strategy's handle; NULL while the region is on its way back to the device or set aside */
+    void *handle; /* the strategy's handle; NULL while the region is on its way back to the device or set aside */
     struct pool_region *prev;
     struct pool_region *next;
 };
@@ -240,7 +242,7 @@ struct pool_held {
     bool pressing; /* the pressure callback is running */
 };
 
-/* Counters that weir_pool_stats reports. */
+/* Counters that weir_pool_get_stats reports. */
 struct pool_counts {
     uint64_t served[WEIR_RUNG_COUNT];
     uint64_t waits;
@@ -257,7 +259,7 @@ struct pool_counts {
 struct weir_pool {
     weir_device *device;
     const weir_strategy_ops *strategy;
-    void *state; /* the strategy's */
+    void *state;                     /* the strategy's */
     const struct memory_ops *memory; /* the source of memory: regions or virtual memory */
     weir_pool_config config;
     uint64_t granule_mask;
@@ -274,11 +276,11 @@ struct weir_pool {
     struct stream_lock lock;
     struct pool_growth growth;
 
-    weir_stream **streams; /* by lane; streams[0] is NULL */
-    size_t lanes;          /* one more than the highest lane */
-    size_t lane_room;      /* of the arrays by lane */
-    weir_tick *done;       /* by lane: the host knows that ticks up to this one are complete */
-    weir_tick *limits;     /* scratch, by lane */
+    weir_stream **streams;       /* by lane; streams[0] is NULL */
+    size_t lanes;                /* one more than the highest lane */
+    size_t lane_room;            /* of the arrays by lane */
+    weir_tick *done;             /* by lane: the host knows that ticks up to this one are complete */
+    weir_tick *limits;           /* scratch, by lane */
     struct lane_group **groups;  /* by lane / 64; a group never moves */
     weir__number_map natives;    /* the lane of each stream that is not retired, by native handle */
     struct address_table events; /* struct known_event, by the caller's pointer */
@@ -301,11 +303,11 @@ struct weir_pool {
 
     struct pool_counts counts;
     uint64_t wait_rounds; /* how many wait rounds have begun: see weir__order_sync_next */
-    uint64_t slow_frees; /* frees by callers to the strategy; shows a failing request that memory was freed */
-    weir_oom_record oom; /* describes the last request that failed */
+    uint64_t slow_frees;  /* frees by callers to the strategy; shows a failing request that memory was freed */
+    weir_oom_record oom;  /* describes the last request that failed */
     void (*explain)(const struct request *request); /* fills `oom`; set by life.c, so that order/ does not call
                                                      * report/ */
-    _Atomic unsigned slow_calls; /* checked builds only */
+    _Atomic unsigned slow_calls;                    /* checked builds only */
 };
 
 /* --- locks (inline: the fast path takes the first two) --- */
@@ -438,8 +440,8 @@ static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
 
-/* Counts the block in `last` as freed, and passes it to a slot, the large list or the strategy (inbox.c). Stream lock
- * held. */
+/* Counts the block in `last` as freed, and passes it to a slot, the large list or the strategy (remote_frees.c). Stream
+ * lock held. */
 void weir__front_unload(weir_pool *pool, weir_stream *stream);
 static inline void front_unload(weir_stream *stream)
 {
@@ -448,21 +450,21 @@ static inline void front_unload(weir_stream *stream)
     }
 }
 
-/* --- inbox.c --- */
+/* --- remote_frees.c --- */
 
 /* Frees a live block that no other stream uses, without the stream's lock. For a thread that does not feed the stream.
  * Returns false if the block is not live or must be freed under the stream's lock. */
-bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream);
-/* Takes a block with that front-cache key out of the inbox. Returns NULL if there is none. Blocks that do not match go
- * to the front cache or the strategy. Stream lock held, pool lock not held. */
-weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key);
-/* Empties the inbox into the front cache and the strategy. Returns true if there was a block. Stream lock held, pool
- * lock not held. */
-bool weir__inbox_clear(weir_pool *pool, weir_stream *stream);
+bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Takes a block with that front-cache key out of the remote free list. Returns NULL if there is none. Blocks that do
+ * not match go to the front cache or the strategy. Stream lock held, pool lock not held. */
+weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key);
+/* Empties the remote free list into the front cache and the strategy. Returns true if there was a block. Stream lock
+ * held, pool lock not held. */
+bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream);
 
-static inline bool inbox_is_empty(const weir_stream *stream)
+static inline bool remote_frees_are_empty(const weir_stream *stream)
 {
-    return atomic_load_explicit(&stream->inbox, memory_order_relaxed) == NULL &&
+    return atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) == NULL &&
            atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
 }
 
@@ -525,8 +527,8 @@ static inline bool is_waiting(const weir_stream *stream)
     return (atomic_load_explicit(&stream->group->waiting, memory_order_seq_cst) & lane_bit(stream)) != 0;
 }
 
-/* Adds the stream to `waiting`. Called by the thread that has put a block into the inbox, or under the stream's
- * lock. */
+/* Adds the stream to `waiting`. Called by the thread that has put a block into the remote free list, or under the
+ * stream's lock. */
 static inline void mark_waiting(weir_stream *stream)
 {
     if (!is_waiting(stream)) {
@@ -661,38 +663,38 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 const char *weir__tag_broken_locked(weir_pool *pool);
 void weir__tag_fini(weir_pool *pool);
 
-/* --- survey.c --- */
+/* --- snapshot.c --- */
 
-typedef enum survey_state {
-    SURVEY_FREE,  /* free in the strategy */
-    SURVEY_LOOSE, /* a freed block that is still a block: cached, in an inbox or pending */
-    SURVEY_TAKEN,
-    SURVEY_HOLE, /* addresses without memory */
-} survey_state;
+typedef enum snapshot_state {
+    SNAPSHOT_FREE,  /* free in the strategy */
+    SNAPSHOT_LOOSE, /* a freed block that is still a block: cached, in a remote free list or pending */
+    SNAPSHOT_TAKEN,
+    SNAPSHOT_HOLE, /* addresses without memory */
+} snapshot_state;
 
-#define SURVEY_SEVERAL UINT32_MAX
+#define SNAPSHOT_SEVERAL UINT32_MAX
 
-struct survey_piece {
+struct snapshot_piece {
     uint64_t address;
     uint64_t size;
     uint64_t region;
     uint64_t region_size;
     uint32_t stuck; /* not taken: the stream with the unfinished work that keeps the asking stream from using it;
-                     * SURVEY_SEVERAL: more than one stream, or unknown; 0: none */
-    survey_state state;
+                     * SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
+    snapshot_state state;
 };
 
 /* All ranges at one moment, sorted by address. Regions do not overlap, so the pieces of a region are adjacent. */
-struct survey {
-    struct survey_piece *pieces;
+struct snapshot {
+    struct snapshot_piece *pieces;
     size_t count;
 };
 
 /* Copies all ranges; `stuck` is as seen by `stream`. Returns false without host memory. No lock held. */
-bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey);
+bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
 /* Virtual memory: returns the bytes of granules that consist of free ranges only, of any stream. */
-uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule);
-void weir__survey_fini(struct survey *survey);
+uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule);
+void weir__snapshot_fini(struct snapshot *snapshot);
 
 /* --- observers.c --- */
 

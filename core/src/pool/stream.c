@@ -209,7 +209,7 @@ static void retire(weir_pool *pool, weir_stream *stream)
     stream_visit(stream);
     (void)weir__order_flush_locked(pool, stream); /* frees by other threads meanwhile */
     weir_event *event = stream->probe.event;
-    stream->probe = (struct probe){ 0 };
+    stream->probe = (struct probe){0};
     pool_lock(pool);
     retire_locked(pool, stream);
     pool_unlock(pool);

@@ -45,9 +45,7 @@ static bool barrier_everywhere(void)
     return syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 #else
-static void register_barrier(void)
-{
-}
+static void register_barrier(void) {}
 
 static bool barrier_everywhere(void)
 {
@@ -62,7 +60,7 @@ static void barrier_or_patience(void)
 {
     if (!barrier_everywhere()) {
         atomic_store(&barrier_works, false);
-        const struct timespec patience = { .tv_nsec = 10000000 };
+        const struct timespec patience = {.tv_nsec = 10000000};
         (void)UNCANCELLED(nanosleep(&patience, NULL));
     }
 }

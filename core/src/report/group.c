@@ -1,9 +1,9 @@
 /* core/src/report/group.c: several blocks at once, all or none; and weir_pool_would_fit.
  *
- * weir_pool_would_fit answers without trying. Known are the free ranges (survey.c), how much more may be taken, and how
- * large a region the strategy asks for. Unknown is which piece each request will get, since work completes meanwhile,
- * and when the pool will grow. So each request counts as one of the largest size, a, and the answer rests on counts
- * that hold for every placement. Suppose request i fails although every other request was served before. Then
+ * weir_pool_would_fit answers without trying. Known are the free ranges (snapshot.c), how much more may be taken, and
+ * how large a region the strategy asks for. Unknown is which piece each request will get, since work completes
+ * meanwhile, and when the pool will grow. So each request counts as one of the largest size, a, and the answer rests on
+ * counts that hold for every placement. Suppose request i fails although every other request was served before. Then
  *
  *     each free piece has a rest below a(i)        a piece of L bytes has served at least L / a requests (one, if the
  *                                                  strategy does not cut ends and a run of neighbours holds a)
@@ -137,9 +137,9 @@ struct question {
     uint64_t idle_bytes; /* bytes of wholly free regions */
     uint64_t held;       /* requests that the pieces serve in the worst case */
     uint64_t reserved;
-    uint64_t soft_limit; /* 0: no soft limit */
-    uint64_t room;       /* bytes that may still be taken */
-    uint64_t over; /* bytes by which the pool is above its limit; `room` is then 0 */
+    uint64_t soft_limit;     /* 0: no soft limit */
+    uint64_t room;           /* bytes that may still be taken */
+    uint64_t over;           /* bytes by which the pool is above its limit; `room` is then 0 */
     uint64_t largest_region; /* the largest region that room may exist for, if the strategy prefers large ones */
 };
 
@@ -167,7 +167,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < n; i++) {
-        q->kinds[i] = (struct kind){ .size = most_taken(q, sizes[i], n), .count = 1 };
+        q->kinds[i] = (struct kind){.size = most_taken(q, sizes[i], n), .count = 1};
     }
     qsort(q->kinds, n, sizeof(*q->kinds), by_size);
     q->count = n;
@@ -196,10 +196,10 @@ static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64
 }
 
 /* Reads the limits. With virtual memory idle granules move, so only granules that live blocks touch count as reserved.
- * Another thread may have returned idle granules since the survey, so the difference is kept from going below 0. */
-static void look_at_limits(struct question *q, const struct survey *survey)
+ * Another thread may have returned idle granules since the snapshot, so the difference is kept from going below 0. */
+static void look_at_limits(struct question *q, const struct snapshot *snapshot)
 {
-    const uint64_t idle = q->pool->vm != NULL ? weir__survey_free_granules(survey, q->granularity) : 0;
+    const uint64_t idle = q->pool->vm != NULL ? weir__snapshot_free_granules(snapshot, q->granularity) : 0;
     pool_lock(q->pool);
     const uint64_t most = weir__budget_most_locked(q->pool, false);
     const uint64_t reserved = q->pool->held.bytes;
@@ -311,12 +311,12 @@ static void end_region(struct question *q, const struct region_sums *sums, uint6
 
 /* Looks at all pieces. Neighbours are gathered when all else fails, so a single request may have a whole run; several
  * requests count on single ranges only. */
-static void look_at_pieces(struct question *q, const struct survey *survey)
+static void look_at_pieces(struct question *q, const struct snapshot *snapshot)
 {
-    struct region_sums sums = { 0 };
-    for (size_t i = 0; i < survey->count; i++) {
-        const struct survey_piece *piece = &survey->pieces[i];
-        if (piece->state == SURVEY_TAKEN || piece->state == SURVEY_HOLE) {
+    struct region_sums sums = {0};
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct snapshot_piece *piece = &snapshot->pieces[i];
+        if (piece->state == SNAPSHOT_TAKEN || piece->state == SNAPSHOT_HOLE) {
             sums.run = 0;
         } else {
             const bool first_to_hold = sums.run < q->size && sums.run + piece->size >= q->size;
@@ -325,24 +325,24 @@ static void look_at_pieces(struct question *q, const struct survey *survey)
             sums.held += cuts_ends(q) ? piece->size / q->size : (uint64_t)first_to_hold;
             q->largest_run = sums.run > q->largest_run ? sums.run : q->largest_run;
         }
-        if (i + 1 == survey->count || survey->pieces[i + 1].region != piece->region) {
+        if (i + 1 == snapshot->count || snapshot->pieces[i + 1].region != piece->region) {
             end_region(q, &sums, piece->region_size);
-            sums = (struct region_sums){ 0 };
+            sums = (struct region_sums){0};
         }
     }
 }
 
 static weir_status look(struct question *q, const weir_stream *stream)
 {
-    struct survey survey;
+    struct snapshot snapshot;
     (void)weir__order_poll(q->pool);
-    if (!weir__survey_take(q->pool, stream, &survey)) {
+    if (!weir__snapshot_take(q->pool, stream, &snapshot)) {
         return WEIR_ERR_NO_MEMORY;
     }
-    look_at_limits(q, &survey);
+    look_at_limits(q, &snapshot);
     look_at_regions(q);
-    look_at_pieces(q, &survey);
-    weir__survey_fini(&survey);
+    look_at_pieces(q, &snapshot);
+    weir__snapshot_fini(&snapshot);
     return WEIR_OK;
 }
 
@@ -455,9 +455,9 @@ weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint
         return weir_refuse(WEIR_ERR_INVALID, "%s: fits is NULL", function);
     }
     uint64_t missing = 0;
-    struct question q = { .pool = pool,
-                          .granule = pool->granule_mask + 1,
-                          .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool) };
+    struct question q = {.pool = pool,
+                         .granule = pool->granule_mask + 1,
+                         .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool)};
     status = n > 0 ? sort_kinds(&q, sizes, n) : WEIR_OK;
     if (status == WEIR_OK && n > 0) {
         status = look(&q, stream);

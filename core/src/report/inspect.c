@@ -62,7 +62,7 @@ weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
     if (pool == NULL || visit == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_walk: %s is NULL", pool == NULL ? "pool" : "visit");
     }
-    struct walker walker = { pool, visit, ctx };
+    struct walker walker = {pool, visit, ctx};
     weir__pool_lock_all(pool);
     pool->strategy->walk(pool->state, show_range, &walker);
     weir__pool_unlock_all(pool);
@@ -101,7 +101,8 @@ static bool tally_range(void *ctx, const weir_range_info *range)
     const weir_block *block = range->token;
     tally->taken_ranges++;
     tally->taken_bytes += range->size;
-    if (state_of(block) == BLOCK_UNUSED || block_address(block) != range->address || block_capacity(block) != range->size) {
+    if (state_of(block) == BLOCK_UNUSED || block_address(block) != range->address ||
+        block_capacity(block) != range->size) {
         tally->broken = "a taken range has no block that describes it";
     }
     return tally->broken == NULL;
@@ -167,7 +168,7 @@ static const char *check_front(const weir_stream *stream)
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
 {
-    struct live_sums sums = { 0, 0 };
+    struct live_sums sums = {0, 0};
     uint64_t cached = 0;
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         const weir_stream *stream = pool->streams[lane];
@@ -215,7 +216,7 @@ static const char *first_broken_rule(weir_pool *pool)
     if (pool->strategy->check(pool->state, &why) != WEIR_OK) {
         return why;
     }
-    struct tally tally = { .pool = pool };
+    struct tally tally = {.pool = pool};
     pool->strategy->walk(pool->state, tally_range, &tally);
     weir__block_each_locked(pool, tally_block, &tally);
     if (tally.broken != NULL) {
@@ -227,8 +228,7 @@ static const char *first_broken_rule(weir_pool *pool)
     if (tally.pending != pool->pending_bytes) {
         return "pending bytes and pending blocks differ";
     }
-    if (pool->held.bytes > weir__budget_limit_locked(pool, false) &&
-        pool->held.bytes > pool->held.over_limit) {
+    if (pool->held.bytes > weir__budget_limit_locked(pool, false) && pool->held.bytes > pool->held.over_limit) {
         return "more is reserved than the limit allows";
     }
     const char *broken = check_streams(pool, &tally);
@@ -252,10 +252,10 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
 
 /* --- statistics --- */
 
-static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream *stream)
+static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_stream *stream)
 {
     stream_visit(stream);
-    (void)weir__inbox_clear(stream->owner, stream);
+    (void)weir__remote_frees_clear(stream->owner, stream);
     front_unload(stream);
     const struct stream_counters *counters = &stream->counters;
     uint64_t allocs = 0;
@@ -278,7 +278,7 @@ static void add_counters(weir_stats *stats, struct live_sums *sums, weir_stream 
 
 /* Adds the peaks. With one stream its own peaks are exact; with several streams the sampled peaks count, this sample
  * included. Pool lock held. */
-static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums *sums)
+static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live_sums *sums)
 {
     if (pool->lanes > 2) {
         weir__peaks_raise_locked(pool, sums);
@@ -287,7 +287,7 @@ static void add_peaks(weir_pool *pool, weir_stats *stats, const struct live_sums
     }
 }
 
-static void add_pool(weir_pool *pool, weir_stats *stats)
+static void add_pool(weir_pool *pool, weir_pool_stats *stats)
 {
     weir_strategy_stats strategy = WEIR_STRATEGY_STATS_INIT;
     pool->strategy->stats(pool->state, &strategy);
@@ -320,13 +320,13 @@ static void add_pool(weir_pool *pool, weir_stats *stats)
     }
 }
 
-weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
+weir_status weir_pool_get_stats(weir_pool *pool, weir_pool_stats *out)
 {
     if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_stats: pool is NULL");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_get_stats: pool is NULL");
     }
-    weir_stats stats = WEIR_STATS_INIT;
-    struct live_sums sums = { 0, 0 };
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    struct live_sums sums = {0, 0};
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);
@@ -344,7 +344,7 @@ weir_status weir_pool_stats(weir_pool *pool, weir_stats *out)
     add_pool(pool, &stats);
     add_peaks(pool, &stats, &sums);
     pool_unlock(pool);
-    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_get_stats: stats");
 }
 
 const char *weir_rung_name(weir_rung rung)

@@ -1,6 +1,6 @@
 /* core/src/report/oom.c: explains why a request failed, and which change would have made it succeed.
  *
- * Idea: after the last rung the ranges are copied (survey.c). Each piece of advice follows from them:
+ * Idea: after the last rung the ranges are copied (snapshot.c). Each piece of advice follows from them:
  *
  *     RAISE_LIMIT   the limit forbade a region, and the device has room for the least one that serves
  *     DEVICE_ROOM   the device refused a region that the limit allows
@@ -27,7 +27,7 @@
 
 /* --- runs of neighbours --- */
 
-/* The free memory that is searched. Pieces stuck on the stream `waived` count as usable; SURVEY_SEVERAL: all pieces
+/* The free memory that is searched. Pieces stuck on the stream `waived` count as usable; SNAPSHOT_SEVERAL: all pieces
  * do. */
 struct need {
     uint64_t size;
@@ -43,28 +43,28 @@ struct window {
     uint64_t blocks;
 };
 
-static bool passable(const struct survey_piece *piece, uint32_t waived)
+static bool passable(const struct snapshot_piece *piece, uint32_t waived)
 {
-    if (piece->state == SURVEY_HOLE) {
+    if (piece->state == SNAPSHOT_HOLE) {
         return false;
     }
-    return piece->state == SURVEY_TAKEN || piece->stuck == 0 || waived == SURVEY_SEVERAL || piece->stuck == waived;
+    return piece->state == SNAPSHOT_TAKEN || piece->stuck == 0 || waived == SNAPSHOT_SEVERAL || piece->stuck == waived;
 }
 
-static bool holds(const struct survey *survey, const struct window *window, const struct need *need)
+static bool holds(const struct snapshot *snapshot, const struct window *window, const struct need *need)
 {
     if (window->first == window->end) {
         return false;
     }
-    const struct survey_piece *last = &survey->pieces[window->end - 1];
-    const uint64_t start = (survey->pieces[window->first].address + need->align - 1) & ~(need->align - 1);
+    const struct snapshot_piece *last = &snapshot->pieces[window->end - 1];
+    const uint64_t start = (snapshot->pieces[window->first].address + need->align - 1) & ~(need->align - 1);
     const uint64_t end = last->address + last->size;
     return end > start && end - start >= need->size;
 }
 
-static void count_piece(struct window *window, const struct survey_piece *piece, bool in)
+static void count_piece(struct window *window, const struct snapshot_piece *piece, bool in)
 {
-    if (piece->state == SURVEY_TAKEN) {
+    if (piece->state == SNAPSHOT_TAKEN) {
         window->bytes += in ? piece->size : -piece->size;
         window->blocks += in ? 1 : -(uint64_t)1;
     }
@@ -72,28 +72,28 @@ static void count_piece(struct window *window, const struct survey_piece *piece,
 
 /* Finds the window with the fewest bytes to be freed. As the first piece of the window moves up, so does the last: both
  * pass every piece once. */
-static bool cheapest_window(const struct survey *survey, const struct need *need, struct window *best)
+static bool cheapest_window(const struct snapshot *snapshot, const struct need *need, struct window *best)
 {
-    struct window window = { 0 };
+    struct window window = {0};
     bool found = false;
-    while (window.first < survey->count) {
-        const uint64_t region = survey->pieces[window.first].region;
-        while (window.end < survey->count && survey->pieces[window.end].region == region &&
-               passable(&survey->pieces[window.end], need->waived) && !holds(survey, &window, need)) {
-            count_piece(&window, &survey->pieces[window.end++], true);
+    while (window.first < snapshot->count) {
+        const uint64_t region = snapshot->pieces[window.first].region;
+        while (window.end < snapshot->count && snapshot->pieces[window.end].region == region &&
+               passable(&snapshot->pieces[window.end], need->waived) && !holds(snapshot, &window, need)) {
+            count_piece(&window, &snapshot->pieces[window.end++], true);
         }
-        if (holds(survey, &window, need)) {
+        if (holds(snapshot, &window, need)) {
             if (!found || window.bytes < best->bytes) {
                 *best = window;
                 found = true;
             }
-            count_piece(&window, &survey->pieces[window.first++], false);
+            count_piece(&window, &snapshot->pieces[window.first++], false);
             continue;
         }
         /* No window from here to the end of the run serves. The piece that ended it begins a run, or ends this one. */
-        const bool barrier = window.end < survey->count && !passable(&survey->pieces[window.end], need->waived);
+        const bool barrier = window.end < snapshot->count && !passable(&snapshot->pieces[window.end], need->waived);
         const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
-        window = (struct window){ .first = next, .end = next };
+        window = (struct window){.first = next, .end = next};
     }
     return found;
 }
@@ -119,23 +119,24 @@ struct growth {
 static void advise_growth(weir_oom_record *record, const struct request *request, const struct growth *growth)
 {
     if (!request->limited) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = growth->least });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = growth->least});
     } else if (!growth->known || growth->least <= growth->free) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT,
-                                          .bytes = record->reserved_bytes + growth->least });
+        advise(record,
+               (weir_oom_advice){.kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = record->reserved_bytes + growth->least});
     }
 }
 
 /* Finds the region with the fewest live bytes, of the regions that are at least `missing` bytes large. */
-static bool cheapest_region(const struct survey *survey, uint64_t missing, struct window *best)
+static bool cheapest_region(const struct snapshot *snapshot, uint64_t missing, struct window *best)
 {
     bool found = false;
-    for (size_t first = 0, end = 0; first < survey->count; first = end) {
-        struct window window = { .first = first };
-        bool usable = survey->pieces[first].region_size >= missing;
-        for (end = first; end < survey->count && survey->pieces[end].region == survey->pieces[first].region; end++) {
-            usable = usable && passable(&survey->pieces[end], 0);
-            count_piece(&window, &survey->pieces[end], true);
+    for (size_t first = 0, end = 0; first < snapshot->count; first = end) {
+        struct window window = {.first = first};
+        bool usable = snapshot->pieces[first].region_size >= missing;
+        for (end = first; end < snapshot->count && snapshot->pieces[end].region == snapshot->pieces[first].region;
+             end++) {
+            usable = usable && passable(&snapshot->pieces[end], 0);
+            count_piece(&window, &snapshot->pieces[end], true);
         }
         window.end = end;
         if (usable && (!found || window.bytes < best->bytes)) {
@@ -146,18 +147,18 @@ static bool cheapest_region(const struct survey *survey, uint64_t missing, struc
     return found;
 }
 
-static weir_oom_advice free_window(const struct survey *survey, const struct window *window)
+static weir_oom_advice free_window(const struct snapshot *snapshot, const struct window *window)
 {
-    const struct survey_piece *last = &survey->pieces[window->end - 1];
-    const uint64_t address = survey->pieces[window->first].address;
-    return (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
-                              .bytes = window->bytes,
-                              .blocks = window->blocks,
-                              .address = address,
-                              .size = last->address + last->size - address };
+    const struct snapshot_piece *last = &snapshot->pieces[window->end - 1];
+    const uint64_t address = snapshot->pieces[window->first].address;
+    return (weir_oom_advice){.kind = WEIR_ADVICE_FREE_BLOCKS,
+                             .bytes = window->bytes,
+                             .blocks = window->blocks,
+                             .address = address,
+                             .size = last->address + last->size - address};
 }
 
-static void advise_freeing(weir_oom_record *record, const struct survey *survey, const struct need *need,
+static void advise_freeing(weir_oom_record *record, const struct snapshot *snapshot, const struct need *need,
                            const struct growth *growth)
 {
     struct window window;
@@ -167,37 +168,37 @@ static void advise_freeing(weir_oom_record *record, const struct survey *survey,
         return; /* another thread has made room meanwhile */
     }
     const uint64_t missing = wanted - growth->most;
-    bool found = cheapest_window(survey, need, &window);
-    if (cheapest_region(survey, missing, &region) && (!found || region.bytes < window.bytes)) {
+    bool found = cheapest_window(snapshot, need, &window);
+    if (cheapest_region(snapshot, missing, &region) && (!found || region.bytes < window.bytes)) {
         window = region;
         found = true;
     }
     if (found && window.blocks > 0) {
-        advise(record, free_window(survey, &window));
+        advise(record, free_window(snapshot, &window));
     }
 }
 
 /* Advises to wait. A piece is stuck on a stream only if a wait has failed. */
-static void advise_waiting(weir_oom_record *record, const struct survey *survey, struct need need)
+static void advise_waiting(weir_oom_record *record, const struct snapshot *snapshot, struct need need)
 {
     struct window window;
     uint32_t most = 0;
     bool any = false;
-    for (size_t i = 0; i < survey->count; i++) {
-        const uint32_t stuck = survey->pieces[i].stuck;
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const uint32_t stuck = snapshot->pieces[i].stuck;
         any |= stuck != 0;
-        most = stuck != SURVEY_SEVERAL && stuck > most ? stuck : most;
+        most = stuck != SNAPSHOT_SEVERAL && stuck > most ? stuck : most;
     }
     for (uint32_t stream = 1; any && stream <= most; stream++) {
         need.waived = stream;
-        if (cheapest_window(survey, &need, &window) && window.blocks == 0) {
-            advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_WAIT, .stream = stream });
+        if (cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
+            advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_WAIT, .stream = stream});
             return;
         }
     }
-    need.waived = SURVEY_SEVERAL;
-    if (any && cheapest_window(survey, &need, &window) && window.blocks == 0) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_WAIT });
+    need.waived = SNAPSHOT_SEVERAL;
+    if (any && cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_WAIT});
     }
 }
 
@@ -209,7 +210,7 @@ static void advise_less(weir_oom_record *record, const struct request *request, 
     const uint64_t region = room & ~(granularity - 1);
     const uint64_t most = region > record->usable_bytes ? region : record->usable_bytes;
     if (most > 0 && most < request->size) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = most });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_ASK_LESS, .bytes = most});
     }
 }
 
@@ -224,10 +225,10 @@ struct mapping {
     uint64_t most; /* the most that may be reserved, by the limit or the device; 0: unknown */
 };
 
-static bool any_stuck(const struct survey *survey)
+static bool any_stuck(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < survey->count; i++) {
-        if (survey->pieces[i].stuck != 0) {
+    for (size_t i = 0; i < snapshot->count; i++) {
+        if (snapshot->pieces[i].stuck != 0) {
             return true;
         }
     }
@@ -236,12 +237,12 @@ static bool any_stuck(const struct survey *survey)
 
 /* Computes the mapping. Pool lock held. */
 static struct mapping mapping_locked(weir_oom_record *record, const struct request *request,
-                                     const struct survey *survey)
+                                     const struct snapshot *snapshot)
 {
     weir_pool *pool = request->pool;
     const uint64_t granule = weir__vm_granule(pool);
-    const uint64_t idle = any_stuck(survey) ? 0 : weir__survey_free_granules(survey, granule);
-    /* Another thread may have given granules back since the survey. */
+    const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_free_granules(snapshot, granule);
+    /* Another thread may have given granules back since the snapshot. */
     record->idle_region_bytes = idle < record->reserved_bytes ? idle : record->reserved_bytes;
     return (struct mapping){
         .granule = granule,
@@ -260,14 +261,14 @@ static uint64_t missing_granules(const struct mapping *mapping)
 }
 
 /* Returns the smallest block that covers at least `bytes` of whole granules. */
-static const struct survey_piece *smallest_pin(const struct survey *survey, uint64_t bytes, uint64_t granule)
+static const struct snapshot_piece *smallest_pin(const struct snapshot *snapshot, uint64_t bytes, uint64_t granule)
 {
-    const struct survey_piece *best = NULL;
-    for (size_t i = 0; i < survey->count; i++) {
-        const struct survey_piece *piece = &survey->pieces[i];
+    const struct snapshot_piece *best = NULL;
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct snapshot_piece *piece = &snapshot->pieces[i];
         const uint64_t first = (piece->address + granule - 1) & ~(granule - 1);
         const uint64_t end = (piece->address + piece->size) & ~(granule - 1);
-        if (piece->state == SURVEY_TAKEN && end > first && end - first >= bytes &&
+        if (piece->state == SNAPSHOT_TAKEN && end > first && end - first >= bytes &&
             (best == NULL || piece->size < best->size)) {
             best = piece;
         }
@@ -275,38 +276,38 @@ static const struct survey_piece *smallest_pin(const struct survey *survey, uint
     return best;
 }
 
-static void advise_mapping(weir_oom_record *record, const struct request *request, const struct survey *survey,
+static void advise_mapping(weir_oom_record *record, const struct request *request, const struct snapshot *snapshot,
                            const struct mapping *mapping)
 {
     const weir_pool *pool = request->pool;
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t wanted = mapping->pinned + mapping->wish;
-    const struct need need = { .size = (request->size + pool->granule_mask) & ~pool->granule_mask,
-                               .align = request->align };
+    const struct need need = {.size = (request->size + pool->granule_mask) & ~pool->granule_mask,
+                              .align = request->align};
     if (capacity != 0 && mapping->wish > capacity) {
         /* The request is larger than the whole device: no advice. */
     } else if (!request->limited) {
         const uint64_t idle = record->idle_region_bytes;
         const uint64_t bytes = mapping->wish > idle ? mapping->wish - idle : mapping->wish;
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = bytes });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = bytes});
     } else if (capacity == 0 || wanted <= capacity) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted});
     }
-    advise_waiting(record, survey, need);
+    advise_waiting(record, snapshot, need);
     const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 if either is unknown */
     const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
     const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
     if (less > 0 && less < request->size) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_ASK_LESS, .bytes = less });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_ASK_LESS, .bytes = less});
     }
-    const struct survey_piece *pin =
-        most != 0 && wanted > most ? smallest_pin(survey, wanted - most, mapping->granule) : NULL;
+    const struct snapshot_piece *pin =
+        most != 0 && wanted > most ? smallest_pin(snapshot, wanted - most, mapping->granule) : NULL;
     if (pin != NULL) {
-        advise(record, (weir_oom_advice){ .kind = WEIR_ADVICE_FREE_BLOCKS,
-                                          .bytes = pin->size,
-                                          .blocks = 1,
-                                          .address = pin->address,
-                                          .size = pin->size });
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_FREE_BLOCKS,
+                                         .bytes = pin->size,
+                                         .blocks = 1,
+                                         .address = pin->address,
+                                         .size = pin->size});
     }
 }
 
@@ -329,22 +330,22 @@ static void keep_region(weir_oom_record *record, const weir_oom_region *region)
 }
 
 /* Sums up the regions. The usable bytes are the largest run of free neighbours that the asking stream may use. */
-static void look_at_regions(weir_oom_record *record, const struct survey *survey)
+static void look_at_regions(weir_oom_record *record, const struct snapshot *snapshot)
 {
-    weir_oom_region region = { 0 };
+    weir_oom_region region = {0};
     uint64_t run = 0;
     uint64_t usable = 0;
-    for (size_t i = 0; i < survey->count; i++) {
-        const struct survey_piece *piece = &survey->pieces[i];
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct snapshot_piece *piece = &snapshot->pieces[i];
         if (i == 0 || piece->region != region.address) {
             keep_region(record, &region);
             record->regions++;
-            region = (weir_oom_region){ .address = piece->region, .size = piece->region_size };
+            region = (weir_oom_region){.address = piece->region, .size = piece->region_size};
             run = 0;
             usable = 0;
         }
-        const bool is_free = piece->state == SURVEY_FREE || piece->state == SURVEY_LOOSE;
-        region.blocks += piece->state == SURVEY_TAKEN;
+        const bool is_free = piece->state == SNAPSHOT_FREE || piece->state == SNAPSHOT_LOOSE;
+        region.blocks += piece->state == SNAPSHOT_TAKEN;
         region.free_bytes += is_free ? piece->size : 0;
         run = is_free ? run + piece->size : 0;
         usable = is_free && piece->stuck == 0 ? usable + piece->size : 0;
@@ -375,10 +376,10 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
         const uint32_t kept = record->lane_count < WEIR_OOM_ENTRIES ? record->lane_count : WEIR_OOM_ENTRIES - 1;
         memmove(&record->lanes[place + 1], &record->lanes[place], (kept - place) * sizeof(record->lanes[0]));
         const weir_tick last = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
-        record->lanes[place] = (weir_oom_lane){ .stream = (uint32_t)lane,
-                                                .free_bytes = stats.bytes,
-                                                .largest_bytes = stats.largest_bytes,
-                                                .waits_for = last > limits[lane] ? last : 0 };
+        record->lanes[place] = (weir_oom_lane){.stream = (uint32_t)lane,
+                                               .free_bytes = stats.bytes,
+                                               .largest_bytes = stats.largest_bytes,
+                                               .waits_for = last > limits[lane] ? last : 0};
         record->lane_count = kept + 1;
     }
 }
@@ -410,7 +411,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 
 static const char *plain_size(uint64_t bytes, char *buffer)
 {
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
     while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
@@ -437,7 +438,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
     const bool maps = request->pool->vm != NULL;
     char a[SIZE_TEXT];
     char b[SIZE_TEXT];
-    struct text text = { record->text, sizeof(record->text), 0 };
+    struct text text = {record->text, sizeof(record->text), 0};
     say(&text, "%s asked on stream %u", plain_size(record->size, a), record->stream);
     say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a), plain_size(record->live_bytes, b));
     if (record->free_bytes > 0) {
@@ -489,8 +490,7 @@ struct tag_search {
 static void add_to_tag(void *ctx, weir_block *block)
 {
     struct tag_search *search = ctx;
-    if (block_address(block) - search->advice->address < search->advice->size &&
-        state_of(block) == BLOCK_LIVE) {
+    if (block_address(block) - search->advice->address < search->advice->size && state_of(block) == BLOCK_LIVE) {
         search->bytes[tag_of(block)] += block_capacity(block);
     }
 }
@@ -500,7 +500,7 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
     for (uint32_t i = 0; i < record->advice_count; i++) {
         weir_oom_advice *advice = &record->advice[i];
         if (advice->kind == WEIR_ADVICE_FREE_BLOCKS && pool->tags != NULL) {
-            struct tag_search search = { .advice = advice };
+            struct tag_search search = {.advice = advice};
             weir__block_each_locked(pool, add_to_tag, &search);
             for (uint32_t tag = 1; tag < WEIR_TAGS; tag++) {
                 advice->tag = search.bytes[tag] > search.bytes[advice->tag] ? tag : advice->tag;
@@ -517,7 +517,7 @@ static struct growth growth_locked(const struct request *request)
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t reserved = pool->held.bytes;
     uint64_t liked = 0;
-    struct growth growth = { .known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0 };
+    struct growth growth = {.known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0};
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &liked, &growth.least);
     const bool others = !request->limited && (!growth.known || growth.free >= growth.least);
     const uint64_t device = others ? reserved : growth.known ? capacity : UINT64_MAX;
@@ -525,27 +525,27 @@ static struct growth growth_locked(const struct request *request)
     return growth;
 }
 
-static void add_advice(weir_oom_record *record, const struct request *request, const struct survey *survey,
+static void add_advice(weir_oom_record *record, const struct request *request, const struct snapshot *snapshot,
                        const struct growth *growth)
 {
     const weir_pool *pool = request->pool;
     const uint64_t granule = pool->granule_mask;
-    const struct need need = { .size = (request->size + granule) & ~granule, .align = request->align };
+    const struct need need = {.size = (request->size + granule) & ~granule, .align = request->align};
     advise_growth(record, request, growth);
-    if (survey->pieces == NULL || pool->strategy->gather == NULL) {
+    if (snapshot->pieces == NULL || pool->strategy->gather == NULL) {
         return;
     }
-    advise_waiting(record, survey, need);
+    advise_waiting(record, snapshot, need);
     advise_less(record, request, growth);
-    advise_freeing(record, survey, &need, growth);
+    advise_freeing(record, snapshot, &need, growth);
 }
 
 void weir__oom_explain_now(const struct request *request)
 {
     weir_pool *pool = request->pool;
-    weir_stats stats = WEIR_STATS_INIT;
-    struct survey survey = { NULL, 0 };
-    if (weir_pool_stats(pool, &stats) != WEIR_OK) {
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    struct snapshot snapshot = {NULL, 0};
+    if (weir_pool_get_stats(pool, &stats) != WEIR_OK) {
         return;
     }
     weir_oom_record record = {
@@ -564,8 +564,8 @@ void weir__oom_explain_now(const struct request *request)
     };
     (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir_pool_tag_name(pool, request->tag));
     weir__tag_holders(pool, &record);
-    if (weir__survey_take(pool, request->stream, &survey)) {
-        look_at_regions(&record, &survey);
+    if (weir__snapshot_take(pool, request->stream, &snapshot)) {
+        look_at_regions(&record, &snapshot);
     }
     pool_lock(pool);
     record.limit_bytes = pool->config.limit_bytes;
@@ -574,16 +574,16 @@ void weir__oom_explain_now(const struct request *request)
     look_at_lanes_locked(&record, request);
     uint64_t more = 0;
     if (pool->vm != NULL) {
-        const struct mapping mapping = mapping_locked(&record, request, &survey);
+        const struct mapping mapping = mapping_locked(&record, request, &snapshot);
         more = missing_granules(&mapping);
-        if (request->broken == WEIR_OK && survey.pieces != NULL) {
-            advise_mapping(&record, request, &survey, &mapping);
+        if (request->broken == WEIR_OK && snapshot.pieces != NULL) {
+            advise_mapping(&record, request, &snapshot, &mapping);
         }
     } else {
         const struct growth growth = growth_locked(request);
         more = request->limited ? record.reserved_bytes + growth.least - record.limit_bytes : record.region_asked_bytes;
         if (request->broken == WEIR_OK) {
-            add_advice(&record, request, &survey, &growth);
+            add_advice(&record, request, &snapshot, &growth);
         }
     }
     name_tag(pool, &record);
@@ -591,7 +591,7 @@ void weir__oom_explain_now(const struct request *request)
     record.failure = pool->oom.failure + 1;
     pool->oom = record;
     pool_unlock(pool);
-    weir__survey_fini(&survey);
+    weir__snapshot_fini(&snapshot);
 }
 
 /* --- the report --- */
@@ -716,12 +716,13 @@ static void say_advice(struct text *text, const weir_oom_record *record, const w
     say(text, "\n");
 }
 
-size_t weir_oom_format(const weir_oom_record *source, char *buffer, size_t size)
+size_t weir_oom_explain(const weir_oom_record *source, char *buffer, size_t size)
 {
     weir_oom_record record;
     char a[SIZE_TEXT];
-    struct text text = { buffer, size, 0 };
-    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_format: record") != WEIR_OK || record.failure == 0) {
+    struct text text = {buffer, size, 0};
+    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_explain: record") != WEIR_OK ||
+        record.failure == 0) {
         say(&text, "no request has failed\n");
         return text.length;
     }

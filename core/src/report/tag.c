@@ -78,11 +78,13 @@ weir_status weir_pool_tag(weir_pool *pool, const char *name, weir_tag *tag)
 {
     if (pool == NULL || name == NULL || tag == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: %s is NULL",
-                           pool == NULL ? "pool" : name == NULL ? "name" : "tag");
+                           pool == NULL   ? "pool"
+                           : name == NULL ? "name"
+                                          : "tag");
     }
     if (!is_name(name)) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_tag: name \"%.64s\" is empty, too long or has a control character",
-                           name);
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_tag: name \"%.64s\" is empty, too long or has a control character", name);
     }
     weir_status status = WEIR_OK;
     weir__pool_lock_all(pool);
@@ -134,7 +136,7 @@ weir_tag weir_block_tag(const weir_block *block)
 
 /* --- sums --- */
 
-/* Sums up all tags, after it has taken in the frees that lie in inboxes. */
+/* Sums up all tags, after it has taken in the frees that lie in remote free lists. */
 static void sum_up(weir_pool *pool, struct tag_sums *sums)
 {
     size_t lanes = 2;
@@ -143,9 +145,9 @@ static void sum_up(weir_pool *pool, struct tag_sums *sums)
         lanes = pool->lanes;
         weir_stream *stream = lane < lanes ? pool->streams[lane] : NULL;
         pool_unlock(pool);
-        if (stream != NULL && !inbox_is_empty(stream)) {
+        if (stream != NULL && !remote_frees_are_empty(stream)) {
             stream_visit(stream);
-            (void)weir__inbox_clear(pool, stream);
+            (void)weir__remote_frees_clear(pool, stream);
             stream_unlock(stream);
         }
     }
@@ -163,10 +165,10 @@ static uint64_t live_blocks(const struct tag_sums *sums, uint32_t tag)
     return positive((int64_t)(sums->allocs[tag] - sums->frees[tag]));
 }
 
-weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *out)
+weir_status weir_pool_get_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *out)
 {
     if (pool == NULL || tag >= tags_of(pool)) {
-        return weir__refuse_tag("weir_pool_tag_stats", pool, tag);
+        return weir__refuse_tag("weir_pool_get_tag_stats", pool, tag);
     }
     struct tag_sums sums;
     sum_up(pool, &sums);
@@ -184,7 +186,7 @@ weir_status weir_pool_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *o
         stats.peak_requested_bytes = positive(pool->tags->peaks[tag]);
     }
     pool_unlock(pool);
-    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_tag_stats: stats");
+    return weir_struct_report(out, &stats, sizeof(stats), "weir_pool_get_tag_stats: stats");
 }
 
 /* --- for the out-of-memory record --- */
@@ -209,7 +211,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
         memmove(&record->holders[place + 1], &record->holders[place], (kept - place) * sizeof(record->holders[0]));
         record->holder_count = kept + 1;
         weir_oom_holder *holder = &record->holders[place];
-        *holder = (weir_oom_holder){ .tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag) };
+        *holder = (weir_oom_holder){.tag = tag, .requested_bytes = bytes, .blocks = live_blocks(&sums, tag)};
         (void)snprintf(holder->name, sizeof(holder->name), "%s", weir_pool_tag_name(pool, tag));
     }
 }
@@ -235,7 +237,7 @@ static void take_off(void *ctx, weir_block *block)
 
 const char *weir__tag_broken_locked(weir_pool *pool)
 {
-    struct tag_tally tally = { .sums = { .tags = tags_of(pool) } };
+    struct tag_tally tally = {.sums = {.tags = tags_of(pool)}};
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir__tag_add_stream(&tally.sums, pool->streams[lane]);
     }

@@ -15,7 +15,7 @@
  * exactly if the stack still holds its serial at its depth. The check needs no search.
  *
  * Cost: alloc, mark and rewind are constant; release visits the chunks that it empties and the kept ones. Host memory:
- * 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_stats.
+ * 48 bytes per chunk, 40 per mark that could still be rewound to. Counters: weir_arena_get_stats.
  */
 #include <weir/arena.h>
 
@@ -76,7 +76,7 @@ struct weir_arena {
     size_t user_count;
     size_t user_room;
 
-    weir_arena_usage usage;
+    weir_arena_stats usage;
     weir_arena *prev; /* list of the pool's arenas, under the pool's lock */
     weir_arena *next;
 };
@@ -85,7 +85,7 @@ struct weir_arena {
 
 static const char *broken_rule(const weir_arena *arena)
 {
-    const weir_arena_usage *usage = &arena->usage;
+    const weir_arena_stats *usage = &arena->usage;
     uint64_t used = 0;
     uint64_t held = 0;
     uint64_t chunks = 0;
@@ -213,10 +213,9 @@ static weir_status take_block(weir_arena *arena, uint64_t size, uint64_t align, 
 
 static void count_held(weir_arena *arena, const struct chunk *chunk)
 {
-    weir_arena_usage *usage = &arena->usage;
+    weir_arena_stats *usage = &arena->usage;
     usage->held_bytes += weir_block_capacity(chunk->block);
-    usage->peak_held_bytes =
-        usage->held_bytes > usage->peak_held_bytes ? usage->held_bytes : usage->peak_held_bytes;
+    usage->peak_held_bytes = usage->held_bytes > usage->peak_held_bytes ? usage->held_bytes : usage->peak_held_bytes;
 }
 
 static void drop(weir_arena *arena, struct chunk *chunk)
@@ -248,17 +247,17 @@ static void trim_kept(weir_arena *arena, uint64_t most)
 
 /* --- life --- */
 
-weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_arena_config *config,
-                              weir_arena **out)
+weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_bump_config *config, weir_arena **out)
 {
-    weir_arena_config own = WEIR_ARENA_CONFIG_INIT;
+    weir_bump_config own = WEIR_BUMP_CONFIG_INIT;
     if (pool == NULL || out == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_arena_create: %s is NULL", pool == NULL ? "pool" : "arena");
     }
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_arena_create", pool, stream);
     }
-    weir_status status = config != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_arena_create: config") : WEIR_OK;
+    weir_status status =
+        config != NULL ? weir_struct_adopt(&own, sizeof(own), config, "weir_arena_create: config") : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }
@@ -280,7 +279,7 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     arena->chunk_bytes = own.chunk_bytes != 0 ? own.chunk_bytes : DEFAULT_CHUNK;
     arena->keep_chunks = own.keep_chunks != 0 ? own.keep_chunks : DEFAULT_KEEP;
     arena->keep_chunks = (own.flags & WEIR_ARENA_KEEP_NONE) != 0 ? 0 : arena->keep_chunks;
-    arena->usage = (weir_arena_usage)WEIR_ARENA_USAGE_INIT;
+    arena->usage = (weir_arena_stats)WEIR_ARENA_STATS_INIT;
     pool_lock(pool);
     arena->next_serial = (++pool->arenas_made << 32) + 1;
     arena->next = pool->arenas;
@@ -368,15 +367,13 @@ static weir_status refuse_arena(const char *function, const weir_arena *arena)
 
 static inline void count_taken(weir_arena *arena, uint64_t bytes)
 {
-    weir_arena_usage *usage = &arena->usage;
+    weir_arena_stats *usage = &arena->usage;
     usage->allocs++;
     usage->used_bytes += bytes;
-    usage->peak_used_bytes =
-        usage->used_bytes > usage->peak_used_bytes ? usage->used_bytes : usage->peak_used_bytes;
+    usage->peak_used_bytes = usage->used_bytes > usage->peak_used_bytes ? usage->used_bytes : usage->peak_used_bytes;
 }
 
-static inline bool bump(weir_arena *arena, struct chunk *chunk, uint64_t size, uint64_t align,
-                        uint64_t *address)
+static inline bool bump(weir_arena *arena, struct chunk *chunk, uint64_t size, uint64_t align, uint64_t *address)
 {
     const uint64_t start = (chunk->address + chunk->top + align - 1) & ~(align - 1);
     const uint64_t below = start - chunk->address;
@@ -471,8 +468,8 @@ static __attribute__((noinline)) weir_status refuse_alloc(const weir_arena *aren
 
 weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
-    if (arena == NULL || address == NULL || arena->pool == NULL || !has_stream(arena) ||
-        size == 0 || size >= SIZE_LIMIT || (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
+    if (arena == NULL || address == NULL || arena->pool == NULL || !has_stream(arena) || size == 0 ||
+        size >= SIZE_LIMIT || (align & (align - 1)) != 0 || align >= SIZE_LIMIT) {
         return refuse_alloc(arena, size, align, address);
     }
     align = align != 0 ? align : arena->granule;
@@ -556,8 +553,7 @@ weir_status weir_arena_reset(weir_arena *arena)
 
 static bool is_here(const weir_arena *arena, const struct mark *mark)
 {
-    return mark->chunk == arena->current &&
-           (mark->chunk == NULL || mark->top == mark->chunk->top) &&
+    return mark->chunk == arena->current && (mark->chunk == NULL || mark->top == mark->chunk->top) &&
            mark->own_blocks == arena->usage.own_blocks;
 }
 
@@ -608,7 +604,8 @@ weir_status weir_arena_rewind(weir_arena *arena, weir_mark mark)
     }
     if (mark.arena != arena || mark.depth >= arena->mark_count || arena->marks[mark.depth].serial != mark.serial) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_arena_rewind: mark is %s",
-                           mark.arena != arena ? "of another arena" : "no longer valid: the arena was reset or rewound below it");
+                           mark.arena != arena ? "of another arena"
+                                               : "no longer valid: the arena was reset or rewound below it");
     }
     release(arena, &arena->marks[mark.depth]);
     arena->mark_count = (size_t)mark.depth + 1;
@@ -634,15 +631,13 @@ static struct user *reserve_user(weir_arena *arena)
 
 /* Calls the pool for each chunk in use and each own block. */
 static weir_status for_each(weir_arena *arena, weir_stream *stream, bool shares,
-                            weir_status (*call)(weir_pool *pool, weir_block *block,
-                                                weir_stream *stream))
+                            weir_status (*call)(weir_pool *pool, weir_block *block, weir_stream *stream))
 {
     weir_status status = WEIR_OK;
     struct chunk *const end = *behind_current(arena);
     struct chunk *const lists[] = {arena->first, arena->own};
     for (size_t i = 0; i < 2; i++) {
-        for (struct chunk *chunk = lists[i]; chunk != (i == 0 ? end : NULL) && status == WEIR_OK;
-             chunk = chunk->next) {
+        for (struct chunk *chunk = lists[i]; chunk != (i == 0 ? end : NULL) && status == WEIR_OK; chunk = chunk->next) {
             status = call(arena->pool, chunk->block, stream);
             chunk->shared |= shares && status == WEIR_OK;
         }
@@ -697,8 +692,8 @@ weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream)
 
 /* --- statistics --- */
 
-weir_status weir_arena_stats(const weir_arena *arena, weir_arena_usage *usage)
+weir_status weir_arena_get_stats(const weir_arena *arena, weir_arena_stats *usage)
 {
-    return arena != NULL ? weir_struct_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_stats: usage")
-                         : weir_refuse(WEIR_ERR_INVALID, "weir_arena_stats: arena is NULL");
+    return arena != NULL ? weir_struct_report(usage, &arena->usage, sizeof(arena->usage), "weir_arena_get_stats: usage")
+                         : weir_refuse(WEIR_ERR_INVALID, "weir_arena_get_stats: arena is NULL");
 }

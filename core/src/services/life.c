@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ALL_POOL_FLAGS                                                                             \
+#define ALL_POOL_FLAGS                                                                                                 \
     (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
 
 /* --- creation --- */
@@ -62,7 +62,8 @@ static weir_status check_config(const weir_pool_config *config)
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.flags has unknown bits 0x%x", (unsigned)unknown);
     }
     if ((unsigned)config->growth > WEIR_GROWTH_WAIT_FIRST) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.growth %d is no weir_growth", (int)config->growth);
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_create: config.growth %d is no weir_growth",
+                           (int)config->growth);
     }
     if (config->limit_bytes != 0 && config->soft_limit_bytes > config->limit_bytes) {
         return weir_refuse(WEIR_ERR_INVALID,
@@ -73,8 +74,9 @@ static weir_status check_config(const weir_pool_config *config)
     const bool regions = (config->flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
     if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin inside a granule */
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                           "weir_pool_create: the device aligns regions to %" PRIu64 " bytes, strategy %s needs %" PRIu64, alignment,
-                           config->strategy->name, (uint64_t)config->strategy->granule_bytes);
+                           "weir_pool_create: the device aligns regions to %" PRIu64
+                           " bytes, strategy %s needs %" PRIu64,
+                           alignment, config->strategy->name, (uint64_t)config->strategy->granule_bytes);
     }
     return WEIR_OK;
 }
@@ -191,7 +193,8 @@ weir_status weir_pool_destroy(weir_pool *pool)
     }
     const unsigned holds = atomic_load_explicit(&pool->holds, memory_order_acquire);
     if (holds != 0) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_pool_destroy: the pool is held %u times, by heaps or attachments that stand on it",
+        return weir_refuse(WEIR_ERR_BUSY,
+                           "weir_pool_destroy: the pool is held %u times, by heaps or attachments that stand on it",
                            holds);
     }
     weir__arena_orphan_all(pool);

@@ -49,7 +49,7 @@ static void write_beginning(weir_recorder *recorder)
     weir__record_text_begin(&recorder->text, recorder->source,
                             recorder->device.struct_size != 0 ? &recorder->device : NULL);
     if (recorder->prior_count != 0) {
-        qsort(recorder->priors, recorder->prior_count, sizeof *recorder->priors, by_address);
+        qsort(recorder->priors, recorder->prior_count, sizeof(*recorder->priors), by_address);
     }
     for (size_t i = 0; i < recorder->prior_count; i++) {
         const weir__prior *const block = &recorder->priors[i];
@@ -90,7 +90,8 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
         return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_drain: recorder is NULL");
     }
     if (weir__rings_in_child(&recorder->rings)) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_recorder_drain: this process is a child of fork, recorder is its parent's");
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_recorder_drain: this process is a child of fork, recorder is its parent's");
     }
     pthread_mutex_lock(&recorder->lock);
     const weir_status status = drain_locked(recorder, false);
@@ -119,7 +120,7 @@ static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
 {
     if (recorder->prior_count == recorder->prior_room) {
         const size_t room = recorder->prior_room != 0 ? recorder->prior_room * 2 : 64;
-        weir__prior *const larger = realloc(recorder->priors, room * sizeof *larger);
+        weir__prior *const larger = realloc(recorder->priors, room * sizeof(*larger));
         if (larger == NULL) {
             return false;
         }
@@ -215,8 +216,7 @@ static void block_alloc(void *ctx, const weir_observed_block *block)
 {
     if (block->listed) {
         const weir__prior prior = {
-            .id = block->address, .size = block->size, .address = block->address, .stream = block->stream
-        };
+            .id = block->address, .size = block->size, .address = block->address, .stream = block->stream};
         if (!add_prior(ctx, &prior)) {
             count_lost(ctx, 1);
         }
@@ -233,8 +233,8 @@ static void block_alloc(void *ctx, const weir_observed_block *block)
 
 static void block_free(void *ctx, const weir_observed_block *block)
 {
-    record(ctx, (weir__record_entry){
-                    .kind = WEIR_TRACE_FREE, .id = block->address, .stream = stream_number(block->stream)});
+    record(ctx,
+           (weir__record_entry){.kind = WEIR_TRACE_FREE, .id = block->address, .stream = stream_number(block->stream)});
 }
 
 static void block_use(void *ctx, const weir_observed_block *block)
@@ -273,7 +273,7 @@ static void pool_gone(void *ctx)
 }
 
 static const weir_observer_ops recording = {
-    .struct_size = sizeof recording,
+    .struct_size = sizeof(recording),
     .block_alloc = block_alloc,
     .block_free = block_free,
     .block_use = block_use,
@@ -318,14 +318,14 @@ void weir__recorder_free(weir_recorder *recorder)
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config)
 {
     const char *const source = pool != NULL ? "weir pool" : "weir recorder";
-    weir_recorder *const recorder = aligned_alloc(_Alignof(weir_recorder), sizeof *recorder);
+    weir_recorder *const recorder = aligned_alloc(_Alignof(weir_recorder), sizeof(*recorder));
     char *const source_copy = copy_text(config->source != NULL ? config->source : source);
     if (recorder == NULL || source_copy == NULL) {
         free(recorder);
         free(source_copy);
         return NULL;
     }
-    memset(recorder, 0, sizeof *recorder);
+    memset(recorder, 0, sizeof(*recorder));
     if (pthread_mutex_init(&recorder->lock, NULL) != 0) {
         free(recorder);
         free(source_copy);
@@ -339,7 +339,7 @@ weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *c
     if (pool != NULL) {
         recorder->text.pool = pool;
         recorder->text.tag_name = weir_pool_tag_name;
-        recorder->device.struct_size = sizeof recorder->device;
+        recorder->device.struct_size = sizeof(recorder->device);
         (void)!weir_device_get_info(weir_pool_device(pool), &recorder->device);
         make_one_line(recorder->device.name);
     }
@@ -355,8 +355,9 @@ weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
 /* Copies the caller's config. `config_name`: "FUNCTION: config", for error messages. */
 static weir_status adopt(weir_recorder_config *known, const weir_recorder_config *config, const char *config_name)
 {
-    const weir_status status = weir_struct_adopt(known, sizeof *known, config, config_name);
-    return status == WEIR_OK && known->sink == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s.sink is NULL", config_name) : status;
+    const weir_status status = weir_struct_adopt(known, sizeof(*known), config, config_name);
+    return status == WEIR_OK && known->sink == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s.sink is NULL", config_name)
+                                                    : status;
 }
 
 weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config, weir_recorder **recorder)
@@ -444,7 +445,8 @@ weir_status weir_recorder_stop(weir_recorder *recorder, uint64_t *lost)
     }
     const unsigned holds = atomic_load_explicit(&recorder->holds, memory_order_acquire);
     if (holds != 0) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_recorder_stop: %u heaps still note in the recorder: weir_heap_record(heap, NULL)",
+        return weir_refuse(WEIR_ERR_BUSY,
+                           "weir_recorder_stop: %u heaps still note in the recorder: weir_heap_record(heap, NULL)",
                            holds);
     }
     weir_status status = WEIR_OK;

@@ -13,8 +13,8 @@
 #define _GNU_SOURCE /* secure_getenv */
 #endif
 
-#include "shared/cancel.h"
 #include "record_internal.h"
+#include "shared/cancel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,13 +62,13 @@ struct held_signals {
 
 static struct held_signals hold_signals(void)
 {
-    static const int numbers[] = { SIGXFSZ, SIGPIPE };
+    static const int numbers[] = {SIGXFSZ, SIGPIPE};
     struct held_signals held;
     sigset_t pending;
     (void)sigemptyset(&held.ours);
     (void)sigemptyset(&pending);
     (void)sigpending(&pending);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         if (sigismember(&pending, numbers[i]) == 0) {
             (void)sigaddset(&held.ours, numbers[i]);
         }
@@ -80,7 +80,7 @@ static struct held_signals hold_signals(void)
 /* Removes the signal that the write raised (0: none) from the thread, then restores the program's signal mask. */
 static void release_signals(const struct held_signals *held, int raised)
 {
-    const struct timespec at_once = { 0 };
+    const struct timespec at_once = {0};
     const int why = errno;
     sigset_t one;
     (void)sigemptyset(&one);
@@ -220,7 +220,7 @@ void weir__record_file_leave(const struct weir__record_file *file)
 
 static weir_status recorder_with_file(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
 {
-    struct weir__record_file *const file = calloc(1, sizeof *file);
+    struct weir__record_file *const file = calloc(1, sizeof(*file));
     if (file == NULL || !file_init(file)) {
         free(file);
         return WEIR_ERR_NO_MEMORY;
@@ -284,7 +284,8 @@ static int open_file(const char *path, int flags)
 weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder)
 {
     if (path == NULL || recorder == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create_file: %s is NULL", path == NULL ? "path" : "recorder");
+        return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_create_file: %s is NULL",
+                           path == NULL ? "path" : "recorder");
     }
     const int fd = open_file(path, 0);
     return fd >= 0 ? start(NULL, fd, source, recorder) : WEIR_ERR_DEVICE;
@@ -294,7 +295,9 @@ weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const ch
 {
     if (pool == NULL || path == NULL || recorder == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_recorder_start_file: %s is NULL",
-                           pool == NULL ? "pool" : path == NULL ? "path" : "recorder");
+                           pool == NULL   ? "pool"
+                           : path == NULL ? "path"
+                                          : "recorder");
     }
     const int fd = open_file(path, 0);
     return fd >= 0 ? start(pool, fd, source, recorder) : WEIR_ERR_DEVICE;
@@ -307,9 +310,9 @@ static int open_numbered(const char *path)
 {
     char name[PATH_MAX];
     for (int number = 1; number <= most_numbered_files; number++) {
-        const int length = number == 1 ? snprintf(name, sizeof name, "%s", path)
-                                       : snprintf(name, sizeof name, "%s.%d", path, number);
-        if (length < 0 || (size_t)length >= sizeof name) {
+        const int length = number == 1 ? snprintf(name, sizeof(name), "%s", path)
+                                       : snprintf(name, sizeof(name), "%s.%d", path, number);
+        if (length < 0 || (size_t)length >= sizeof(name)) {
             errno = ENAMETOOLONG;
             return -1;
         }

@@ -33,7 +33,7 @@ struct weir_recorder {
     weir__prior *priors;
     size_t prior_count;
     size_t prior_room;
-    bool begun; /* the header has been written */
+    bool begun;        /* the header has been written */
     atomic_uint holds; /* heaps that note events in the recorder */
     weir__record_text text;
 };

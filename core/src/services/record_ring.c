@@ -64,14 +64,14 @@ __attribute__((destructor)) static void forget_threads(void)
 
 static weir__ring *ring_new(const weir__rings *rings)
 {
-    weir__ring *const ring = aligned_alloc(_Alignof(weir__ring), sizeof *ring);
-    weir__record_entry *const entries = malloc(rings->capacity * sizeof *entries);
+    weir__ring *const ring = aligned_alloc(_Alignof(weir__ring), sizeof(*ring));
+    weir__record_entry *const entries = malloc(rings->capacity * sizeof(*entries));
     if (ring == NULL || entries == NULL) {
         free(ring);
         free(entries);
         return NULL;
     }
-    memset(ring, 0, sizeof *ring);
+    memset(ring, 0, sizeof(*ring));
     ring->serial = rings->serial;
     ring->mask = rings->capacity - 1;
     ring->entries = entries;
@@ -263,7 +263,7 @@ static size_t power_of_two_at_least(uint32_t count)
 void weir__rings_init(weir__rings *rings, uint32_t ring_events)
 {
     (void)pthread_once(&once, watch_process);
-    memset(rings, 0, sizeof *rings);
+    memset(rings, 0, sizeof(*rings));
     rings->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
     rings->forks = atomic_load_explicit(&forks, memory_order_relaxed);
     rings->capacity = power_of_two_at_least(ring_events != 0 ? ring_events : DEFAULT_RING_EVENTS);

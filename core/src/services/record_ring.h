@@ -55,7 +55,7 @@ typedef struct weir__rings {
     uint64_t forks;  /* the process's count of forks when the recorder was created */
     size_t capacity; /* of one ring: a power of two */
     _Atomic(weir__ring *) first;
-    atomic_uint threads; /* number of threads that have had a ring */
+    atomic_uint threads;                    /* number of threads that have had a ring */
     _Alignas(64) _Atomic uint64_t sequence; /* the next number to take */
     _Alignas(64) uint64_t next;             /* used by the merge: every number below has been taken out or skipped */
 } weir__rings;

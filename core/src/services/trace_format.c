@@ -43,12 +43,12 @@ static void put_text(struct line *line, const char *text)
 static void put_number(struct line *line, uint64_t number)
 {
     char digits[20];
-    size_t first = sizeof digits;
+    size_t first = sizeof(digits);
     do {
         digits[--first] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    put_bytes(line, digits + first, sizeof digits - first);
+    put_bytes(line, digits + first, sizeof(digits) - first);
 }
 
 static void put_field(struct line *line, uint64_t number)
@@ -118,23 +118,12 @@ static void put_mark(struct line *line, const weir_trace_event *event)
 
 /* The fields after the time, by kind of event and by letter. An upper-case field is omitted if it has no value. */
 static const char *const members[128] = {
-    [WEIR_TRACE_PRIOR] = "izsAD",
-    [WEIR_TRACE_ALLOC] = "izshLPVDRG",
-    [WEIR_TRACE_FREE] = "ish",
-    [WEIR_TRACE_REALLOC] = "oizh",
-    [WEIR_TRACE_USE] = "isU",
-    [WEIR_TRACE_WORK] = "szG",
-    [WEIR_TRACE_RECORD] = "is",
-    [WEIR_TRACE_WAIT] = "is",
-    [WEIR_TRACE_SYNC] = "y",
-    [WEIR_TRACE_TRIM] = "S",
-    [WEIR_TRACE_CAPACITY] = "z",
-    [WEIR_TRACE_MARK] = "m",
-    [WEIR_TRACE_POOL] = "+p",
-    [WEIR_TRACE_SEGMENT] = "+azSD",
-    [WEIR_TRACE_MAPPING] = "+azSD",
-    [WEIR_TRACE_OOM] = "zxD",
-    [WEIR_TRACE_COUNTERS] = "zx",
+    [WEIR_TRACE_PRIOR] = "izsAD",  [WEIR_TRACE_ALLOC] = "izshLPVDRG", [WEIR_TRACE_FREE] = "ish",
+    [WEIR_TRACE_REALLOC] = "oizh", [WEIR_TRACE_USE] = "isU",          [WEIR_TRACE_WORK] = "szG",
+    [WEIR_TRACE_RECORD] = "is",    [WEIR_TRACE_WAIT] = "is",          [WEIR_TRACE_SYNC] = "y",
+    [WEIR_TRACE_TRIM] = "S",       [WEIR_TRACE_CAPACITY] = "z",       [WEIR_TRACE_MARK] = "m",
+    [WEIR_TRACE_POOL] = "+p",      [WEIR_TRACE_SEGMENT] = "+azSD",    [WEIR_TRACE_MAPPING] = "+azSD",
+    [WEIR_TRACE_OOM] = "zxD",      [WEIR_TRACE_COUNTERS] = "zx",
 };
 
 static void put_required(struct line *line, const weir_trace_event *event, char letter)

@@ -117,7 +117,7 @@ static void give(int i, aclrtStream stream)
 static void pool_go(void)
 {
     aclrtMemPoolProps props;
-    memset(&props, 0, sizeof props);
+    memset(&props, 0, sizeof(props));
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     props.maxSize = 16 * MIB;
     uint32_t on = 1;
@@ -154,7 +154,7 @@ static void pool_go(void)
     give(0, streams[1]);
     if (good(aclrtMemPoolDestroy(pool))) {
         pool = NULL;
-        memset(blocks, 0, sizeof blocks);
+        memset(blocks, 0, sizeof(blocks));
     }
 }
 
@@ -166,7 +166,7 @@ static void pool_clean(void)
         acl_ok(aclrtMemPoolDestroy(pool));
     }
     pool = NULL;
-    memset(blocks, 0, sizeof blocks);
+    memset(blocks, 0, sizeof(blocks));
 }
 
 static void *host;
@@ -186,7 +186,7 @@ static void host_go(void)
     char key[65];
     void *device = NULL;
     if (good(aclrtMalloc(&device, PAGE, ACL_MEM_MALLOC_HUGE_FIRST))) {
-        if (good(aclrtIpcMemGetExportKey(device, PAGE, key, sizeof key, 0))) {
+        if (good(aclrtIpcMemGetExportKey(device, PAGE, key, sizeof(key), 0))) {
             acl_ok(aclrtIpcMemClose(key));
         }
         while (!good(aclrtFree(device))) {
@@ -249,7 +249,7 @@ static void fail_device(const trial *t, weir_status status)
 static void the_device_fails_once(void **unused)
 {
     (void)unused;
-    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
         fail_device(&trials[i], WEIR_OK); /* each call with its own status */
         fail_device(&trials[i], WEIR_ERR_DEVICE);
     }
@@ -259,11 +259,11 @@ static void the_device_fails_once(void **unused)
 static void the_device_fails_again_and_again(void **unused)
 {
     (void)unused;
-    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE, WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
-                                             WEIR_CALL_VM_UNMAP,  WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
+    static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE,  WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,
+                                             WEIR_CALL_VM_UNMAP,   WEIR_CALL_VM_RELEASE,  WEIR_CALL_EVENT_QUERY,
                                              WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
     for (size_t i = 0; i < 2; i++) {
-        for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
             const size_t before = left();
             for (uint64_t nth = 1; nth < 8; nth++) {
                 weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
@@ -290,7 +290,7 @@ static void host_memory_runs_out(void **unused)
         print_message("malloc cannot be replaced here: not tried\n");
         return;
     }
-    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
         const size_t before = left();
         uint64_t nth = 0;
         for (host_struck = true; host_struck;) {

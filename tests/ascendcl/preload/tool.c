@@ -23,7 +23,7 @@ static void next(const char *name, void *function, size_t size)
 TOOL aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     aclError (*real)(void **, size_t, aclrtMemMallocPolicy) = NULL;
-    next("aclrtMalloc", &real, sizeof real);
+    next("aclrtMalloc", &real, sizeof(real));
     tool_mallocs++;
     return real(devPtr, size, policy);
 }
@@ -31,7 +31,7 @@ TOOL aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy polic
 TOOL aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     aclError (*real)(void **, size_t, aclrtMemMallocPolicy) = NULL;
-    next("aclrtMallocAlign32", &real, sizeof real);
+    next("aclrtMallocAlign32", &real, sizeof(real));
     tool_mallocs++;
     return real(devPtr, size, policy);
 }
@@ -39,7 +39,7 @@ TOOL aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolic
 TOOL aclError aclrtFree(void *devPtr)
 {
     aclError (*real)(void *) = NULL;
-    next("aclrtFree", &real, sizeof real);
+    next("aclrtFree", &real, sizeof(real));
     tool_frees++;
     return real(devPtr);
 }

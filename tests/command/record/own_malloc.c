@@ -8,7 +8,7 @@ static size_t used;
 void *malloc(size_t size)
 {
     used += (size + 63) & ~(size_t)63;
-    return used <= sizeof memory ? memory + sizeof memory - used : NULL;
+    return used <= sizeof(memory) ? memory + sizeof(memory) - used : NULL;
 }
 
 void free(void *block)

@@ -54,22 +54,23 @@ unsigned fake_cuda_calls(bool *struck);
 
 /* Work of so many ns of virtual time on a stream of the current context (or its legacy stream), which then calls
  * `ended` if set, from any thread that moves time. It reads nothing and writes [address, address + size). */
-CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size, void (*ended)(void *), void *ctx);
+CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size, void (*ended)(void *),
+                        void *ctx);
 
 /* --- functions of the driver that weir does not call --- */
 
-#define FAKE_CUDA_MORE_LIST(X)                                                                     \
-    X(cuCtxCreate, "_v2", (CUcontext *context, unsigned flags, CUdevice device))                   \
-    X(cuCtxDestroy, "_v2", (CUcontext context))                                                    \
-    X(cuCtxSetCurrent, "", (CUcontext context))                                                    \
-    X(cuCtxSynchronize, "", (void))                                                                \
-    X(cuMemGetInfo, "_v2", (size_t *left, size_t *total))                                          \
-    X(cuMemsetD8Async, "", (CUdeviceptr address, unsigned char value, size_t size, CUstream stream)) \
-    X(cuMemcpyDtoHAsync, "_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream))        \
-    X(cuMemcpyHtoDAsync, "_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream))  \
-    X(cuStreamCreate, "", (CUstream *stream, unsigned flags))                                      \
-    X(cuStreamBeginCapture, "_v2", (CUstream stream, int mode))                                    \
-    X(cuStreamEndCapture, "", (CUstream stream, void **graph))                                     \
+#define FAKE_CUDA_MORE_LIST(X)                                                                                         \
+    X(cuCtxCreate, "_v2", (CUcontext * context, unsigned flags, CUdevice device))                                      \
+    X(cuCtxDestroy, "_v2", (CUcontext context))                                                                        \
+    X(cuCtxSetCurrent, "", (CUcontext context))                                                                        \
+    X(cuCtxSynchronize, "", (void))                                                                                    \
+    X(cuMemGetInfo, "_v2", (size_t * left, size_t * total))                                                            \
+    X(cuMemsetD8Async, "", (CUdeviceptr address, unsigned char value, size_t size, CUstream stream))                   \
+    X(cuMemcpyDtoHAsync, "_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream))                            \
+    X(cuMemcpyHtoDAsync, "_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream))                      \
+    X(cuStreamCreate, "", (CUstream * stream, unsigned flags))                                                         \
+    X(cuStreamBeginCapture, "_v2", (CUstream stream, int mode))                                                        \
+    X(cuStreamEndCapture, "", (CUstream stream, void **graph))                                                         \
     X(cuGraphDestroy, "", (void *graph))
 
 /* As a program of CUDA calls them, with the suffix in the name; prototypes are in fake_names.h. */

@@ -54,19 +54,19 @@ extern _Thread_local int fake_mode; /* the thread's capture mode */
 
 /* The call that begins fails: its code. A call that is struck does nothing else. */
 CUresult fake_struck(const char *function);
-#define FAKE_ENTRY()                                                                               \
-    do {                                                                                           \
-        const CUresult struck_ = fake_struck(__func__);                                            \
-        if (struck_ != CU_SUCCESS) {                                                               \
-            return struck_;                                                                        \
-        }                                                                                          \
+#define FAKE_ENTRY()                                                                                                   \
+    do {                                                                                                               \
+        const CUresult struck_ = fake_struck(__func__);                                                                \
+        if (struck_ != CU_SUCCESS) {                                                                                   \
+            return struck_;                                                                                            \
+        }                                                                                                              \
     } while (0)
 /* The same for a call that needs a current context, which is then `name`. */
-#define FAKE_ENTRY_IN(name)                                                                        \
-    FAKE_ENTRY();                                                                                  \
-    CUcontext name = fake_current();                                                               \
-    if (name == NULL) {                                                                            \
-        return CU_ERROR_INVALID_CONTEXT;                                                           \
+#define FAKE_ENTRY_IN(name)                                                                                            \
+    FAKE_ENTRY();                                                                                                      \
+    CUcontext name = fake_current();                                                                                   \
+    if (name == NULL) {                                                                                                \
+        return CU_ERROR_INVALID_CONTEXT;                                                                               \
     }
 
 CUcontext fake_current(void);

@@ -37,7 +37,8 @@ static entry *find_locked(kind wanted, uint64_t address)
 static entry *find_around_locked(kind wanted, uint64_t address)
 {
     entry *found = all;
-    while (found != NULL && (found->kind != wanted || address < found->address || address - found->address >= found->size)) {
+    while (found != NULL &&
+           (found->kind != wanted || address < found->address || address - found->address >= found->size)) {
         found = found->next;
     }
     return found;
@@ -49,7 +50,7 @@ static entry *add_locked(kind wanted, int device, uint64_t address, uint64_t siz
     if (made == NULL) {
         abort();
     }
-    *made = (entry){ .next = all, .kind = wanted, .device = device, .address = address, .size = size };
+    *made = (entry){.next = all, .kind = wanted, .device = device, .address = address, .size = size};
     all = made;
     return made;
 }
@@ -108,13 +109,13 @@ FAKE_EXPORT bool fake_cuda_reaches(int device, CUdeviceptr address, uint64_t siz
 
 /* --- regions --- */
 
-#define FAKE_UNSAFE_IN(name)                                                                       \
-    FAKE_ENTRY_IN(name)                                                                            \
-    do {                                                                                           \
-        const CUresult unsafe_ = fake_unsafe();                                                    \
-        if (unsafe_ != CU_SUCCESS) {                                                               \
-            return unsafe_;                                                                        \
-        }                                                                                          \
+#define FAKE_UNSAFE_IN(name)                                                                                           \
+    FAKE_ENTRY_IN(name)                                                                                                \
+    do {                                                                                                               \
+        const CUresult unsafe_ = fake_unsafe();                                                                        \
+        if (unsafe_ != CU_SUCCESS) {                                                                                   \
+            return unsafe_;                                                                                            \
+        }                                                                                                              \
     } while (0)
 
 FAKE_EXPORT CUresult cuMemAlloc(CUdeviceptr *address, size_t size)
@@ -210,10 +211,11 @@ static CUresult check_kind(const CUmemProp *prop)
     if (fabric && (fake_lacks & FAKE_CUDA_FABRIC_REFUSED) != 0) {
         return CU_ERROR_NOT_PERMITTED;
     }
-    const bool lacking = (fabric && (fake_lacks & FAKE_CUDA_NO_FABRIC) != 0) ||
-                         ((prop->handle_types & CU_HANDLE_FILE) != 0 && (fake_lacks & FAKE_CUDA_NO_FILE) != 0) ||
-                         (prop->flags.rdma_capable && (fake_lacks & (FAKE_CUDA_NO_RDMA | FAKE_CUDA_RDMA_REFUSED)) != 0) ||
-                         (fake_lacks & FAKE_CUDA_NO_VIRTUAL_MEMORY) != 0;
+    const bool lacking =
+        (fabric && (fake_lacks & FAKE_CUDA_NO_FABRIC) != 0) ||
+        ((prop->handle_types & CU_HANDLE_FILE) != 0 && (fake_lacks & FAKE_CUDA_NO_FILE) != 0) ||
+        (prop->flags.rdma_capable && (fake_lacks & (FAKE_CUDA_NO_RDMA | FAKE_CUDA_RDMA_REFUSED)) != 0) ||
+        (fake_lacks & FAKE_CUDA_NO_VIRTUAL_MEMORY) != 0;
     return lacking ? CU_ERROR_NOT_SUPPORTED : CU_SUCCESS;
 }
 
@@ -261,7 +263,8 @@ FAKE_EXPORT CUresult cuMemRelease(CUmemHandle handle)
     return code;
 }
 
-FAKE_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemHandle handle, unsigned long long flags)
+FAKE_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemHandle handle,
+                              unsigned long long flags)
 {
     FAKE_UNSAFE_IN(current);
     (void)pthread_mutex_lock(&fake_lock);
@@ -376,7 +379,8 @@ static CUresult begin_work(CUcontext current, CUstream *stream, CUdeviceptr addr
 {
     *stream = fake_stream(current, *stream);
     const CUresult code = fake_take_work(*stream, captured);
-    return code != CU_SUCCESS || fake_reachable((*stream)->context->device, address, size) ? code : CU_ERROR_ILLEGAL_ADDRESS;
+    return code != CU_SUCCESS || fake_reachable((*stream)->context->device, address, size) ? code
+                                                                                           : CU_ERROR_ILLEGAL_ADDRESS;
 }
 
 FAKE_EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t size, CUstream stream)
@@ -384,9 +388,9 @@ FAKE_EXPORT CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, s
     FAKE_ENTRY_IN(current);
     bool captured = false;
     const CUresult code = begin_work(current, &stream, address, size, &captured);
-    return code != CU_SUCCESS || captured
-               ? code
-               : fake_code(weir_sim_fill(fake_devices[stream->context->device].sim, stream->sim, address, size, value, "fill"));
+    return code != CU_SUCCESS || captured ? code
+                                          : fake_code(weir_sim_fill(fake_devices[stream->context->device].sim,
+                                                                    stream->sim, address, size, value, "fill"));
 }
 
 FAKE_EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t size, CUstream stream)
@@ -404,7 +408,8 @@ FAKE_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t 
     FAKE_ENTRY_IN(current);
     bool captured = false;
     const CUresult code = begin_work(current, &stream, to, size, &captured);
-    return code != CU_SUCCESS || captured ? code
-                                          : fake_code(weir_sim_copy_from_host(fake_devices[stream->context->device].sim,
-                                                                              stream->sim, to, from, size, "from host"));
+    return code != CU_SUCCESS || captured
+               ? code
+               : fake_code(weir_sim_copy_from_host(fake_devices[stream->context->device].sim, stream->sim, to, from,
+                                                   size, "from host"));
 }

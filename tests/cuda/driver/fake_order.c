@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static CUstream streams; /* all but legacy ones, under the lock */
-static CUevent events;    /* under the lock: an event that is never destroyed ends with the machine */
+static CUevent events;   /* under the lock: an event that is never destroyed ends with the machine */
 
 _Thread_local int fake_mode = CU_CAPTURE_MODE_GLOBAL;
 
@@ -295,7 +295,8 @@ FAKE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
         return code;
     }
     event->captured = captured ? stream->origin : NULL;
-    return captured ? CU_SUCCESS : fake_code(weir_device_event_record(device_of(event->context), event->event, stream->sim));
+    return captured ? CU_SUCCESS
+                    : fake_code(weir_device_event_record(device_of(event->context), event->event, stream->sim));
 }
 
 FAKE_EXPORT CUresult cuEventQuery(CUevent event)
@@ -304,8 +305,9 @@ FAKE_EXPORT CUresult cuEventQuery(CUevent event)
     bool complete = false;
     CUresult code = fake_unsafe();
     if (code == CU_SUCCESS) {
-        code = event->captured != NULL ? CU_ERROR_CAPTURED_EVENT
-                                       : fake_code(weir_device_event_query(device_of(event->context), event->event, &complete));
+        code = event->captured != NULL
+                   ? CU_ERROR_CAPTURED_EVENT
+                   : fake_code(weir_device_event_query(device_of(event->context), event->event, &complete));
     }
     return code == CU_SUCCESS && !complete ? CU_ERROR_NOT_READY : code;
 }
@@ -353,8 +355,8 @@ FAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned 
 
 /* --- work --- */
 
-FAKE_EXPORT CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size, void (*ended)(void *),
-                                    void *ctx)
+FAKE_EXPORT CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size,
+                                    void (*ended)(void *), void *ctx)
 {
     CUcontext current = fake_current();
     if (current == NULL && (stream == NULL || stream == (CUstream)1)) {
@@ -369,7 +371,7 @@ FAKE_EXPORT CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr ad
     if (size != 0 && !fake_reachable(stream->context->device, address, size)) {
         return CU_ERROR_ILLEGAL_ADDRESS;
     }
-    const weir_sim_access access = { .address = address, .size = size, .write = true };
+    const weir_sim_access access = {.address = address, .size = size, .write = true};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = ns;
     work.accesses = &access;

@@ -37,7 +37,7 @@ static void end_locked(void)
             abort();
         }
         free(fake_devices[i].primary);
-        fake_devices[i] = (fake_device){ 0 };
+        fake_devices[i] = (fake_device){0};
     }
     started = false;
 }
@@ -61,7 +61,8 @@ static void start_locked(uint64_t capacity, unsigned lacks)
 
 static unsigned read_lacks(void)
 {
-    static const char *const words[] = { "fabric", "permission", "file", "rdma", "nic", "virtual", "version", "gpu", "page" };
+    static const char *const words[] = {"fabric",  "permission", "file", "rdma", "nic",
+                                        "virtual", "version",    "gpu",  "page"};
     const char *text = getenv("FAKE_CUDA_LACKS");
     unsigned lacks = 0;
     for (unsigned i = 0; text != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -150,7 +151,8 @@ CUresult fake_struck(const char *function)
         fault.come |= strikes;
     }
     const CUresult code = fault.code;
-    const bool ready = initialized || strncmp(function, "cuInit", 6) == 0 || strcmp(function, "cuDriverGetVersion") == 0;
+    const bool ready =
+        initialized || strncmp(function, "cuInit", 6) == 0 || strcmp(function, "cuDriverGetVersion") == 0;
     (void)pthread_mutex_unlock(&fake_lock);
     return strikes ? code : ready ? CU_SUCCESS : CU_ERROR_NOT_INITIALIZED;
 }
@@ -179,12 +181,17 @@ FAKE_EXPORT unsigned fake_cuda_calls(bool *struck)
 CUresult fake_code(weir_status status)
 {
     switch (status) {
-    case WEIR_OK: return CU_SUCCESS;
+    case WEIR_OK:
+        return CU_SUCCESS;
     case WEIR_ERR_NO_MEMORY:
-    case WEIR_ERR_LIMIT: return CU_ERROR_OUT_OF_MEMORY;
-    case WEIR_ERR_UNSUPPORTED: return CU_ERROR_NOT_SUPPORTED;
-    case WEIR_ERR_INVALID: return CU_ERROR_INVALID_VALUE;
-    default: return 719; /* CUDA_ERROR_LAUNCH_FAILED */
+    case WEIR_ERR_LIMIT:
+        return CU_ERROR_OUT_OF_MEMORY;
+    case WEIR_ERR_UNSUPPORTED:
+        return CU_ERROR_NOT_SUPPORTED;
+    case WEIR_ERR_INVALID:
+        return CU_ERROR_INVALID_VALUE;
+    default:
+        return 719; /* CUDA_ERROR_LAUNCH_FAILED */
     }
 }
 
@@ -210,27 +217,27 @@ FAKE_EXPORT CUresult cuDriverGetVersion(int *version)
 }
 
 /* X(value, name, text) */
-#define ERRORS(X)                                                                                  \
-    X(0, "CUDA_SUCCESS", "no error")                                                               \
-    X(1, "CUDA_ERROR_INVALID_VALUE", "invalid argument")                                           \
-    X(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")                                              \
-    X(3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error")                                     \
-    X(100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected")                           \
-    X(101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal")                                  \
-    X(201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context")                                 \
-    X(400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle")                                 \
-    X(700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered")               \
-    X(800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted")                                  \
-    X(801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported")                                  \
+#define ERRORS(X)                                                                                                      \
+    X(0, "CUDA_SUCCESS", "no error")                                                                                   \
+    X(1, "CUDA_ERROR_INVALID_VALUE", "invalid argument")                                                               \
+    X(2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")                                                                  \
+    X(3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error")                                                         \
+    X(100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected")                                               \
+    X(101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal")                                                      \
+    X(201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context")                                                     \
+    X(400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle")                                                     \
+    X(700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered")                                   \
+    X(800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted")                                                      \
+    X(801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported")                                                      \
     X(900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing")
 
 /* Not struck: they are called behind failures. */
 FAKE_EXPORT CUresult cuGetErrorName(CUresult code, const char **name)
 {
-#define NAME(value, known, text)                                                                   \
-    if (code == value) {                                                                           \
-        *name = known;                                                                             \
-        return CU_SUCCESS;                                                                         \
+#define NAME(value, known, text)                                                                                       \
+    if (code == value) {                                                                                               \
+        *name = known;                                                                                                 \
+        return CU_SUCCESS;                                                                                             \
     }
     ERRORS(NAME)
     return CU_ERROR_INVALID_VALUE;
@@ -238,10 +245,10 @@ FAKE_EXPORT CUresult cuGetErrorName(CUresult code, const char **name)
 
 FAKE_EXPORT CUresult cuGetErrorString(CUresult code, const char **text)
 {
-#define TEXT(value, known, words)                                                                  \
-    if (code == value) {                                                                           \
-        *text = words;                                                                             \
-        return CU_SUCCESS;                                                                         \
+#define TEXT(value, known, words)                                                                                      \
+    if (code == value) {                                                                                               \
+        *text = words;                                                                                                 \
+        return CU_SUCCESS;                                                                                             \
     }
     ERRORS(TEXT)
     return CU_ERROR_INVALID_VALUE;
@@ -312,12 +319,23 @@ FAKE_EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice de
     FAKE_ENTRY();
     const unsigned lacks = fake_lacks;
     switch (attribute) {
-    case CU_ATTRIBUTE_VIRTUAL_MEMORY: *value = (lacks & FAKE_CUDA_NO_VIRTUAL_MEMORY) == 0; break;
-    case CU_ATTRIBUTE_FILE_HANDLES: *value = (lacks & FAKE_CUDA_NO_FILE) == 0; break;
-    case CU_ATTRIBUTE_RDMA_WITH_VIRTUAL_MEMORY: *value = (lacks & FAKE_CUDA_NO_RDMA) == 0; break;
-    case CU_ATTRIBUTE_FABRIC_HANDLES: *value = (lacks & FAKE_CUDA_NO_FABRIC) == 0; break;
-    case CU_ATTRIBUTE_HOST_NUMA_ID: *value = 0; break;
-    default: return CU_ERROR_INVALID_VALUE;
+    case CU_ATTRIBUTE_VIRTUAL_MEMORY:
+        *value = (lacks & FAKE_CUDA_NO_VIRTUAL_MEMORY) == 0;
+        break;
+    case CU_ATTRIBUTE_FILE_HANDLES:
+        *value = (lacks & FAKE_CUDA_NO_FILE) == 0;
+        break;
+    case CU_ATTRIBUTE_RDMA_WITH_VIRTUAL_MEMORY:
+        *value = (lacks & FAKE_CUDA_NO_RDMA) == 0;
+        break;
+    case CU_ATTRIBUTE_FABRIC_HANDLES:
+        *value = (lacks & FAKE_CUDA_NO_FABRIC) == 0;
+        break;
+    case CU_ATTRIBUTE_HOST_NUMA_ID:
+        *value = 0;
+        break;
+    default:
+        return CU_ERROR_INVALID_VALUE;
     }
     return is_device(device) ? CU_SUCCESS : CU_ERROR_INVALID_DEVICE;
 }

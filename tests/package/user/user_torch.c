@@ -13,5 +13,5 @@ int main(int count, char **arguments)
     }
     void *alloc = dlsym(library, "weir_torch_alloc");
     void *free = dlsym(library, "weir_torch_free");
-    return alloc == NULL || free == NULL || dlsym(library, "weir_torch_stats") == NULL || dlclose(library) != 0;
+    return alloc == NULL || free == NULL || dlsym(library, "weir_torch_get_stats") == NULL || dlclose(library) != 0;
 }

@@ -4,5 +4,5 @@
 __attribute__((constructor)) static void begin(void)
 {
     static const char text[] = "intruder\n";
-    (void)!write(STDOUT_FILENO, text, sizeof text - 1);
+    (void)!write(STDOUT_FILENO, text, sizeof(text) - 1);
 }

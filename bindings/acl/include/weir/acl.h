@@ -157,11 +157,11 @@ WEIR_API uint64_t weir_acl_epoch(void);
 typedef struct weir_acl_attachment_info {
     size_t struct_size;
     weir_pool *pool;
-    weir_stream *stream;    /* valid until detach; NULL once the ACL stream is gone */
-    void *acl_stream;       /* NULL once the ACL stream is gone */
-    bool handle_reused;     /* the ACL stream is gone and one with the same handle has been created since */
-    uint64_t live_blocks;   /* handed to ACL and not freed yet */
-    uint64_t failures;      /* allocations that ended with NULL; weir_pool_oom of the pool has the last one's reason */
+    weir_stream *stream;  /* valid until detach; NULL once the ACL stream is gone */
+    void *acl_stream;     /* NULL once the ACL stream is gone */
+    bool handle_reused;   /* the ACL stream is gone and one with the same handle has been created since */
+    uint64_t live_blocks; /* handed to ACL and not freed yet */
+    uint64_t failures; /* allocations that ended with NULL; weir_pool_get_oom of the pool has the last one's reason */
     uint64_t refused_frees; /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
 } weir_acl_attachment_info;
 
@@ -196,8 +196,8 @@ WEIR_API weir_status weir_acl_stream(weir_pool *pool, void *acl_stream, weir_str
  * record the event while a thread waits for it. Threads need no other synchronisation. */
 WEIR_API weir_status weir_acl_record_event(weir_pool *pool, void *acl_event, void *acl_stream); /* aclrtRecordEvent */
 WEIR_API weir_status weir_acl_wait_event(weir_pool *pool, void *acl_stream, void *acl_event); /* aclrtStreamWaitEvent */
-WEIR_API weir_status weir_acl_query_event(weir_pool *pool, void *acl_event, bool *complete);  /* aclrtQueryEventStatus */
-WEIR_API weir_status weir_acl_sync_event(weir_pool *pool, void *acl_event);    /* aclrtSynchronizeEvent */
+WEIR_API weir_status weir_acl_query_event(weir_pool *pool, void *acl_event, bool *complete); /* aclrtQueryEventStatus */
+WEIR_API weir_status weir_acl_sync_event(weir_pool *pool, void *acl_event);                  /* aclrtSynchronizeEvent */
 WEIR_API weir_status weir_acl_sync_stream(weir_pool *pool, void *acl_stream);  /* aclrtSynchronizeStream */
 WEIR_API weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event); /* aclrtDestroyEvent */
 

@@ -79,7 +79,7 @@ WEIR_API weir_status weir_cuda_device_create(const weir_cuda_device_config *conf
 
 typedef struct weir_cuda_device_info {
     size_t struct_size;
-    void *context;                     /* CUcontext */
+    void *context; /* CUcontext */
     int32_t ordinal;
     int32_t driver_version;            /* of CUDA that the driver supports: 12040 is 12.4 */
     weir_cuda_handle_type handle_type; /* of virtual memory: never WEIR_CUDA_HANDLE_BEST; WEIR_CUDA_HANDLE_NONE without

@@ -33,8 +33,7 @@ enum {
 
 /* Makes a buffer type. The host must be able to read and write the heap's memory; the heap must outlive the type.
  * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_NO_MEMORY: no host memory. */
-weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags,
-                                         struct ggml_backend_buffer_type **type);
+weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags, struct ggml_backend_buffer_type **type);
 /* Destroys a buffer type. NULL is allowed. WEIR_ERR_BUSY: a buffer of the type is live; nothing has changed. */
 weir_status weir_ggml_buffer_type_destroy(struct ggml_backend_buffer_type *type);
 

@@ -63,7 +63,7 @@ typedef struct weir_heap_source {
 
 typedef struct weir_heap_config {
     size_t struct_size;
-    uint32_t flags;              /* bits of WEIR_HEAP_... */
+    uint32_t flags; /* bits of WEIR_HEAP_... */
     weir_heap_source source;
     weir_heap_source long_lived; /* for weir_heap_alloc_long_lived; all zero = separate memory of the process if
                                     `source` is the process's memory, else the same as `source` */
@@ -72,7 +72,7 @@ typedef struct weir_heap_config {
     uint64_t limit_bytes;        /* memory of the process only: the most that may be held; 0 = no limit */
     weir_heap_reclaim reclaim;   /* may be NULL */
     void *reclaim_ctx;
-    const char *name;            /* for messages: copied; NULL = "heap" */
+    const char *name; /* for messages: copied; NULL = "heap" */
 } weir_heap_config;
 
 #define WEIR_HEAP_CONFIG_INIT WEIR_STRUCT_INIT(weir_heap_config)
@@ -136,21 +136,21 @@ WEIR_API weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes);
 /* Figures of this heap's blocks. The held bytes are those of its sources, which other users may share. */
 typedef struct weir_heap_stats {
     size_t struct_size;
-    uint64_t allocs;          /* successful ones, including those of realloc */
+    uint64_t allocs; /* successful ones, including those of realloc */
     uint64_t frees;
-    uint64_t reallocs;        /* calls with a block and a nonzero size */
-    uint64_t moves;           /* reallocs that copied */
-    uint64_t failures;        /* requests that returned NULL for lack of memory */
-    uint64_t reclaims;        /* calls of the reclaim callback */
-    uint64_t bad_frees;       /* frees refused with WEIR_ERR_INVALID */
+    uint64_t reallocs;  /* calls with a block and a nonzero size */
+    uint64_t moves;     /* reallocs that copied */
+    uint64_t failures;  /* requests that returned NULL for lack of memory */
+    uint64_t reclaims;  /* calls of the reclaim callback */
+    uint64_t bad_frees; /* frees refused with WEIR_ERR_INVALID */
     uint64_t live_blocks;
-    uint64_t live_bytes;      /* as handed out: slack and rounding included */
-    uint64_t peak_live_bytes; /* exact, except for calls of several threads at the same instant */
+    uint64_t live_bytes;       /* as handed out: slack and rounding included */
+    uint64_t peak_live_bytes;  /* exact, except for calls of several threads at the same instant */
     uint64_t long_lived_bytes; /* part of live_bytes */
-    uint64_t largest_bytes;   /* the largest request so far */
-    uint64_t held_bytes;      /* taken from the system or the device */
+    uint64_t largest_bytes;    /* the largest request so far */
+    uint64_t held_bytes;       /* taken from the system or the device */
     uint64_t peak_held_bytes;
-    uint64_t limit_bytes;     /* 0 = none */
+    uint64_t limit_bytes; /* 0 = none */
 } weir_heap_stats;
 
 #define WEIR_HEAP_STATS_INIT WEIR_STRUCT_INIT(weir_heap_stats)

@@ -26,10 +26,7 @@ class heap_resource final : public std::pmr::memory_resource
     explicit heap_resource(weir_heap *heap) noexcept : heap_(heap) {}
 
     /* Returns the heap that the resource allocates from. */
-    weir_heap *heap() const noexcept
-    {
-        return heap_;
-    }
+    weir_heap *heap() const noexcept { return heap_; }
 
   private:
     /* A request of size 0 gets a block of its own, as the standard requires. */

@@ -38,19 +38,19 @@ typedef struct weir_host_pool weir_host_pool;
 /* --- kinds of chunks --- */
 
 /* X(NAME, text): the steps of the ladder, best first. */
-#define WEIR_HOST_KIND_LIST(X)                                                                     \
-    X(RUNTIME, "allocated and pinned by the device's runtime")                                     \
-    X(REGISTERED, "mapped, then registered with the device's runtime")                             \
-    X(HUGE, "mapped in huge pages and locked")                                                     \
-    X(TRANSPARENT, "mapped in transparent huge pages and locked")                                  \
-    X(LOCKED, "mapped in small pages and locked")                                                  \
+#define WEIR_HOST_KIND_LIST(X)                                                                                         \
+    X(RUNTIME, "allocated and pinned by the device's runtime")                                                         \
+    X(REGISTERED, "mapped, then registered with the device's runtime")                                                 \
+    X(HUGE, "mapped in huge pages and locked")                                                                         \
+    X(TRANSPARENT, "mapped in transparent huge pages and locked")                                                      \
+    X(LOCKED, "mapped in small pages and locked")                                                                      \
     X(UNPINNED, "mapped, not pinned")
 
 typedef enum weir_host_kind {
 #define WEIR_HOST_KIND_ENUM(name, text) WEIR_HOST_##name,
     WEIR_HOST_KIND_LIST(WEIR_HOST_KIND_ENUM)
 #undef WEIR_HOST_KIND_ENUM
-    WEIR_HOST_KIND_COUNT
+        WEIR_HOST_KIND_COUNT
 } weir_host_kind;
 
 WEIR_API const char *weir_host_kind_name(weir_host_kind kind); /* a short name such as "registered"; never NULL */
@@ -121,7 +121,7 @@ typedef struct weir_host_pool_config {
      * until it fits the limit and one call of the runtime, and raises it to a page of the system if that is larger. A
      * larger block takes several chunks side by side, or a region of its size from the runtime. */
     uint64_t chunk_bytes;
-    uint64_t thread_cache_bytes;        /* most bytes that a thread keeps for a node; 0 = 8 MiB; or four large blocks,
+    uint64_t thread_cache_bytes; /* most bytes that a thread keeps for a node; 0 = 8 MiB; or four large blocks,
                                            if that is more */
 } weir_host_pool_config;
 
@@ -161,7 +161,8 @@ WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_
  * whole pages. An alignment above chunk_bytes costs addresses only where weir maps the chunks; a pool with the
  * runtime's allocation as its only step has to pin `size` and `align` bytes together. WEIR_ERR_NO_MEMORY: also if there
  * is no such range of addresses. */
-WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node, void **ptr);
+WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node,
+                                             void **ptr);
 
 /* Frees a block that neither the host nor a device uses any longer. NULL is allowed. WEIR_ERR_INVALID: not the start of
  * a live block of this pool. A double free is refused in every build, for every size and from any threads, as long as
@@ -181,13 +182,13 @@ WEIR_API weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_
 
 typedef struct weir_host_info {
     size_t struct_size;
-    void *block;       /* start of the block around the address */
-    uint64_t size;     /* usable bytes: at least the requested size */
-    int32_t node;      /* the node that its pages were made for */
-    bool is_pinned;    /* all of the block is pinned */
-    bool is_verified;  /* the kernel reported the node of all its pages */
+    void *block;              /* start of the block around the address */
+    uint64_t size;            /* usable bytes: at least the requested size */
+    int32_t node;             /* the node that its pages were made for */
+    bool is_pinned;           /* all of the block is pinned */
+    bool is_verified;         /* the kernel reported the node of all its pages */
     uint64_t misplaced_bytes; /* bytes of its chunks that lie on other nodes */
-    weir_host_kind kind; /* the lowest step of the ladder among its chunks */
+    weir_host_kind kind;      /* the lowest step of the ladder among its chunks */
 } weir_host_info;
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
@@ -207,16 +208,16 @@ WEIR_API weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, u
  * here, so `pending` may include blocks that need not wait any more. */
 typedef struct weir_host_stats {
     size_t struct_size;
-    uint64_t held_bytes;      /* in all chunks */
+    uint64_t held_bytes; /* in all chunks */
     uint64_t pinned_bytes;
     uint64_t unpinned_bytes;
-    uint64_t misplaced_bytes; /* verified to lie on another node than the one they were made for */
+    uint64_t misplaced_bytes;  /* verified to lie on another node than the one they were made for */
     uint64_t unverified_bytes; /* in chunks for which the kernel does not report the node of all pages */
-    uint64_t live_bytes;      /* as handed out, pads and rounding included */
-    uint64_t pad_bytes;       /* part of live_bytes, for the carve rule: 32 for each live block */
-    uint64_t cached_bytes;    /* in threads' caches */
-    uint64_t pending_bytes;   /* of blocks that wait for a stream */
-    uint64_t peak_held_bytes; /* of all nodes: the sum of the peaks of each */
+    uint64_t live_bytes;       /* as handed out, pads and rounding included */
+    uint64_t pad_bytes;        /* part of live_bytes, for the carve rule: 32 for each live block */
+    uint64_t cached_bytes;     /* in threads' caches */
+    uint64_t pending_bytes;    /* of blocks that wait for a stream */
+    uint64_t peak_held_bytes;  /* of all nodes: the sum of the peaks of each */
     uint64_t allocs, frees, failures;
     uint64_t chunks;
     uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by step of the ladder */

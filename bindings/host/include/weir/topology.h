@@ -50,8 +50,8 @@ typedef struct weir_node_info {
                               far memory in a node of its own, which is recognized by having no processors */
     uint32_t cpus;         /* processors of the node that this process may run on; 0 also if it may run on none */
     uint64_t memory_bytes; /* total */
-    uint64_t free_bytes;       /* at the moment of the call; 0 where it cannot be read */
-    uint64_t huge_pages;       /* of 2 MiB, total and free; 0 where it cannot be read */
+    uint64_t free_bytes;   /* at the moment of the call; 0 where it cannot be read */
+    uint64_t huge_pages;   /* of 2 MiB, total and free; 0 where it cannot be read */
     uint64_t free_huge_pages;
 } weir_node_info;
 
@@ -67,8 +67,8 @@ WEIR_API uint32_t weir_topology_distance(const weir_topology *topology, int32_t 
 
 typedef struct weir_topology_device {
     size_t struct_size;
-    char bus_id[16];   /* "0000:c1:00.0" */
-    uint32_t vendor;   /* 0x19e5: Huawei */
+    char bus_id[16]; /* "0000:c1:00.0" */
+    uint32_t vendor; /* 0x19e5: Huawei */
     uint32_t device;
     uint32_t pci_class; /* 0x1200: processing accelerator */
     int32_t node;       /* nearest node; WEIR_NODE_NONE: all are equally near */
@@ -86,7 +86,8 @@ WEIR_API weir_status weir_topology_device_at(const weir_topology *topology, size
  * nearest allowed node is chosen. *node is WEIR_NODE_NONE when the machine reports no affinity and there is more than
  * one node to choose from; weir_topology_slice then gives each device a node of its own. WEIR_ERR_INVALID: no such
  * device, or not a bus id. */
-WEIR_API weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from, int32_t *node);
+WEIR_API weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from,
+                                           int32_t *node);
 /* For devices that are equally near to all nodes: spreads `of` devices over the allowed nodes in order, so that
  * neighbouring devices share a node. `index` is the device's position among them by bus id. Returns WEIR_NODE_NONE if
  * `index` is not below `of`, or if no node is allowed. */

@@ -57,7 +57,7 @@ static extent *description(weir__host_engine *engine)
     if (e != NULL) {
         engine->unused = e->next;
     } else {
-        e = calloc(1, sizeof *e);
+        e = calloc(1, sizeof(*e));
         if (e != NULL) {
             e->next_of_all = engine->all;
             engine->all = e;
@@ -89,7 +89,7 @@ static void *extent_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size
         return NULL;
     }
     atomic_store_explicit(&e->shown.bin, asked_bin, memory_order_relaxed);
-    for (size_t i = 0; i < sizeof e->shown.taken / sizeof e->shown.taken[0]; i++) {
+    for (size_t i = 0; i < sizeof(e->shown.taken) / sizeof(e->shown.taken[0]); i++) {
         atomic_store_explicit(&e->shown.taken[i], 0, memory_order_relaxed);
     }
     void *memory = engine->from.slab_get(engine->from.ctx, size, alignment, &e->shown);
@@ -138,7 +138,7 @@ typedef struct arena_config {
 static bool is_on(const char *name, bool otherwise)
 {
     bool value = otherwise;
-    size_t size = sizeof value;
+    size_t size = sizeof(value);
     return mallctl(name, &value, &size, NULL, 0) == 0 ? value : otherwise;
 }
 
@@ -146,7 +146,7 @@ static bool is_on(const char *name, bool otherwise)
 static size_t page_of_jemalloc(void)
 {
     size_t page = 0;
-    size_t size = sizeof page;
+    size_t size = sizeof(page);
     return mallctl("arenas.page", &page, &size, NULL, 0) == 0 ? page : 0;
 }
 
@@ -154,15 +154,15 @@ static bool set_decay(unsigned arena, const char *what)
 {
     char name[64];
     ssize_t never = 0;
-    (void)snprintf(name, sizeof name, "arena.%u.%s", arena, what);
-    return mallctl(name, NULL, NULL, &never, sizeof never) == 0;
+    (void)snprintf(name, sizeof(name), "arena.%u.%s", arena, what);
+    return mallctl(name, NULL, NULL, &never, sizeof(never)) == 0;
 }
 
 static bool open_arena(weir__host_engine *engine)
 {
     arena_config config = {.extent_hooks = &engine->hooks, .metadata_use_hooks = false};
-    size_t size = sizeof engine->arena;
-    return mallctl("experimental.arenas_create_ext", &engine->arena, &size, &config, sizeof config) == 0 &&
+    size_t size = sizeof(engine->arena);
+    return mallctl("experimental.arenas_create_ext", &engine->arena, &size, &config, sizeof(config)) == 0 &&
            set_decay(engine->arena, "dirty_decay_ms") && set_decay(engine->arena, "muzzy_decay_ms");
 }
 
@@ -182,14 +182,16 @@ static bool list_bins(weir__host_engine *engine)
 static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
 {
     if (is_on("opt.retain", true)) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_host_pool_create: config.engine: jemalloc's option retain is on");
+        return weir_refuse(WEIR_ERR_UNSUPPORTED,
+                           "weir_host_pool_create: config.engine: jemalloc's option retain is on");
     }
     const size_t page = page_of_jemalloc();
     if (page == 0 || page / WEIR__HOST_ALIGNMENT > WEIR__HOST_SLAB_BLOCKS) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                           "weir_host_pool_create: config.engine: jemalloc's pages of %zu bytes hold too many small blocks", page);
+        return weir_refuse(
+            WEIR_ERR_UNSUPPORTED,
+            "weir_host_pool_create: config.engine: jemalloc's pages of %zu bytes hold too many small blocks", page);
     }
-    weir__host_engine *made = calloc(1, sizeof *made);
+    weir__host_engine *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -211,7 +213,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
 static void destroy(weir__host_engine *engine)
 {
     char name[32];
-    (void)snprintf(name, sizeof name, "arena.%u.destroy", engine->arena);
+    (void)snprintf(name, sizeof(name), "arena.%u.destroy", engine->arena);
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
     (void)failed; /* its memory belongs to the node, which ends too */
     while (engine->all != NULL) {
@@ -234,7 +236,7 @@ static void *thread_open(weir__host_engine *engine)
 {
     (void)engine;
     unsigned number = 0;
-    size_t size = sizeof number;
+    size_t size = sizeof(number);
     if (mallctl("tcache.create", &number, &size, NULL, 0) != 0) {
         return NULL;
     }
@@ -250,7 +252,7 @@ static void thread_close(weir__host_engine *engine, void *thread)
 {
     (void)engine;
     unsigned number = number_of(thread);
-    const int failed = mallctl("tcache.destroy", NULL, NULL, &number, sizeof number);
+    const int failed = mallctl("tcache.destroy", NULL, NULL, &number, sizeof(number));
     (void)failed;
 }
 
@@ -335,7 +337,7 @@ static void trim(weir__host_engine *engine, void *thread)
     (void)engine; /* the arena keeps no empty slabs */
     if (thread != NULL) {
         unsigned number = number_of(thread);
-        const int failed = mallctl("tcache.flush", NULL, NULL, &number, sizeof number);
+        const int failed = mallctl("tcache.flush", NULL, NULL, &number, sizeof(number));
         (void)failed;
     }
 }
@@ -367,7 +369,7 @@ static bool check(weir__host_engine *engine, const char **why)
 }
 
 static const weir_host_engine_ops ops = {
-    .struct_size = sizeof ops,
+    .struct_size = sizeof(ops),
     .name = "jemalloc",
     .create = create,
     .destroy = destroy,

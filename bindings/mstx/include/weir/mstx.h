@@ -59,20 +59,20 @@ WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *c
  * child of fork. */
 WEIR_API weir_status weir_mstx_detach(weir_mstx *attachment);
 
-typedef struct weir_mstx_counters {
+typedef struct weir_mstx_stats {
     size_t struct_size;
     uint64_t heaps;   /* announced now */
     uint64_t regions; /* announced now */
     uint64_t lost;    /* heaps and blocks not announced, in whole or in part, for lack of host memory; they are not
                          withdrawn either, and the blocks work as usual */
     uint64_t refused; /* heaps that the tool refused, and blocks not announced because of that */
-    bool deaf;        /* the tool does not know the domain: nothing is announced */
-} weir_mstx_counters;
+    bool no_listener; /* the tool does not know the domain: nothing is announced */
+} weir_mstx_stats;
 
-#define WEIR_MSTX_COUNTERS_INIT WEIR_STRUCT_INIT(weir_mstx_counters)
+#define WEIR_MSTX_STATS_INIT WEIR_STRUCT_INIT(weir_mstx_stats)
 
 /* Copies the counters; all zero for a NULL attachment. WEIR_ERR_INVALID: counters is NULL or has no struct_size. */
-WEIR_API weir_status weir_mstx_stats(weir_mstx *attachment, weir_mstx_counters *counters);
+WEIR_API weir_status weir_mstx_get_stats(weir_mstx *attachment, weir_mstx_stats *counters);
 
 /* Returns true if a tool that takes memory announcements is loaded. */
 WEIR_API bool weir_mstx_has_tool(void);

@@ -63,8 +63,7 @@ typedef struct weir_onnxruntime_config {
  * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or an
  * unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the
  * CPU's memory. */
-WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config,
-                                             weir_onnxruntime **binding);
+WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **binding);
 
 /* Destroys the binding, not the heap. NULL is allowed. No session or environment may use the binding any more: release
  * sessions and values, then detach, then destroy. WEIR_ERR_BUSY: it is attached, or blocks that it gave out are live;
@@ -75,7 +74,7 @@ WEIR_API weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding);
  *
  * WEIR_ERR_INVALID: NULL. WEIR_ERR_BUSY: this binding is attached already, or another binding is attached to this
  * environment for the same memory. (The runtime itself would silently replace the other allocator, and does so with
- * allocators that are no bindings.) WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error has its message. */
+ * allocators that are no bindings.) WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its message. */
 WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 /* Unregisters the allocator. Existing sessions keep using it, so release them first. `env` is the environment of the
@@ -93,10 +92,9 @@ enum {
 
 /* Makes sessions with these options use the environment's allocators, for weights too.
  *
- * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_error has its
+ * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its
  * message. */
-WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding,
-                                                      struct OrtSessionOptions *options,
+WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding, struct OrtSessionOptions *options,
                                                       uint32_t flags);
 
 /* Returns the allocator itself, for CreateTensorAsOrtValue and similar functions; valid until weir_onnxruntime_destroy.
@@ -105,7 +103,7 @@ WEIR_API struct OrtAllocator *weir_onnxruntime_allocator(weir_onnxruntime *bindi
 
 /* Writes, like snprintf, the runtime's message of the last WEIR_ERR_DEVICE of this binding. Writes an empty string if
  * there was none. */
-WEIR_API size_t weir_onnxruntime_error(weir_onnxruntime *binding, char *text, size_t size);
+WEIR_API size_t weir_onnxruntime_explain(weir_onnxruntime *binding, char *text, size_t size);
 
 #ifdef __cplusplus
 }

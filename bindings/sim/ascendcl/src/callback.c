@@ -79,7 +79,7 @@ static acl__subscription *subscription_of(callback_family family, uint64_t threa
 
 static acl__subscription *subscription_new(callback_family family, uint64_t thread)
 {
-    acl__subscription *s = calloc(1, sizeof *s);
+    acl__subscription *s = calloc(1, sizeof(*s));
     if (s != NULL) {
         s->family = family;
         s->thread = thread;
@@ -265,7 +265,7 @@ static void blocking_end(acl__task *task)
 static acl__task *blocking_clone(const acl__task *task)
 {
     const callback *c = (const callback *)(const void *)task;
-    callback *clone = calloc(1, sizeof *clone);
+    callback *clone = calloc(1, sizeof(*clone));
     if (clone == NULL) {
         return NULL;
     }
@@ -313,7 +313,7 @@ static aclError queue_non_blocking(acl__stream *stream, callback *c)
 
 static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
 {
-    callback *c = calloc(1, sizeof *c);
+    callback *c = calloc(1, sizeof(*c));
     if (c == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
     }

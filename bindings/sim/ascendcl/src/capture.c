@@ -78,7 +78,7 @@ static aclError begin_locked(aclrtStream handle, aclmdlRICaptureMode mode)
         return acl__fail(ACL_ERROR_RT_STREAM_CAPTURED, "aclmdlRICaptureBegin: stream %d is being captured already",
                          stream->id);
     }
-    acl__capture *capture = calloc(1, sizeof *capture);
+    acl__capture *capture = calloc(1, sizeof(*capture));
     if (capture == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclmdlRICaptureBegin: no host memory");
     }

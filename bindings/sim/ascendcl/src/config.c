@@ -36,7 +36,7 @@ static bool refuse(const char *name, const char *text, const char *wanted)
 static const char *variable(const char *name)
 {
     char full[64];
-    (void)snprintf(full, sizeof full, "%s%s", PREFIX, name);
+    (void)snprintf(full, sizeof(full), "%s%s", PREFIX, name);
     const char *text = secure_getenv(full);
     return text != NULL && *text != '\0' ? text : NULL;
 }
@@ -59,15 +59,15 @@ static bool parse_size(const char *text, uint64_t *bytes)
     static const struct {
         const char *name;
         unsigned shift;
-    } units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40},
-                 {"K", 10}, {"M", 20}, {"G", 30}, {"T", 40}};
+    } units[] = {{"", 0},     {"B", 0},  {"KiB", 10}, {"MiB", 20}, {"GiB", 30},
+                 {"TiB", 40}, {"K", 10}, {"M", 20},   {"G", 30},   {"T", 40}};
     const char *unit = NULL;
     uint64_t number = 0;
     if (!parse_number(text, &number, &unit)) {
         return false;
     }
     unit += strspn(unit, " ");
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcasecmp(unit, units[i].name) == 0 && number <= UINT64_MAX >> units[i].shift) {
             *bytes = number << units[i].shift;
             return true;
@@ -92,7 +92,7 @@ static bool read_number(const char *name, uint64_t least, uint64_t most, uint64_
     }
     if (!parse_number(text, &value, &end) || *end != '\0' || value < least || value > most) {
         char wanted[64];
-        (void)snprintf(wanted, sizeof wanted, "a number from %" PRIu64 " to %" PRIu64, least, most);
+        (void)snprintf(wanted, sizeof(wanted), "a number from %" PRIu64 " to %" PRIu64, least, most);
         return refuse(name, text, wanted);
     }
     *number = value;
@@ -132,7 +132,7 @@ static uint64_t *price_of(weir_sim_costs *costs, const char *name, size_t length
         {"region_free_per_mib", offsetof(weir_sim_costs, region_free_ns_per_mib)},
         {"vm_create_per_mib", offsetof(weir_sim_costs, vm_create_ns_per_mib)},
     };
-    for (size_t i = 0; i < sizeof prices / sizeof prices[0]; i++) {
+    for (size_t i = 0; i < sizeof(prices) / sizeof(prices[0]); i++) {
         if (strlen(prices[i].name) == length && memcmp(prices[i].name, name, length) == 0) {
             return (uint64_t *)(void *)((char *)costs + prices[i].offset);
         }
@@ -187,24 +187,19 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
     if (report != NULL) {
         config->report = report;
     }
-    const bool good = read_size("CAPACITY", &config->capacity_bytes) &&
-                      read_u32("DEVICES", 1, ACL__DEVICES, &config->devices) &&
-                      read_number("SEED", 0, UINT64_MAX, &config->seed) && read_switch("AUDIT", &config->audit) &&
-                      read_switch("STRICT", &config->strict) && read_switch("POOL_REUSE", &config->reuse_pools) &&
-                      read_switch("IDLE_TIME", &config->idle_time) &&
-                      read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) &&
-                      read_switch("SPAN_CACHE", &config->span_cache) &&
-                      read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&
-                      read_size("MODEL_PAGE", &config->model_page_bytes) &&
-                      read_size("HOST_CAPACITY", &config->host_bytes) &&
-                      read_size("PIN_LIMIT", &config->pin_limit_bytes) &&
-                      read_size("PIN_PAGE", &config->pin_page_bytes) &&
-                      read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&
-                      read_number("UNPIN_NS_PER_MIB", 0, UINT32_MAX, &config->unpin_ns_per_mib) &&
-                      read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
-                      read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) &&
-                      read_number("NUMA_NODES", 0, 1024, &nodes) && read_number("EXIT_CODE", 0, 255, &exit_code) &&
-                      read_costs(&sim->costs) && acl__faults_read(variable("FAULTS"));
+    const bool good =
+        read_size("CAPACITY", &config->capacity_bytes) && read_u32("DEVICES", 1, ACL__DEVICES, &config->devices) &&
+        read_number("SEED", 0, UINT64_MAX, &config->seed) && read_switch("AUDIT", &config->audit) &&
+        read_switch("STRICT", &config->strict) && read_switch("POOL_REUSE", &config->reuse_pools) &&
+        read_switch("IDLE_TIME", &config->idle_time) && read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) &&
+        read_switch("SPAN_CACHE", &config->span_cache) && read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&
+        read_size("MODEL_PAGE", &config->model_page_bytes) && read_size("HOST_CAPACITY", &config->host_bytes) &&
+        read_size("PIN_LIMIT", &config->pin_limit_bytes) && read_size("PIN_PAGE", &config->pin_page_bytes) &&
+        read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&
+        read_number("UNPIN_NS_PER_MIB", 0, UINT32_MAX, &config->unpin_ns_per_mib) &&
+        read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
+        read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) && read_number("NUMA_NODES", 0, 1024, &nodes) &&
+        read_number("EXIT_CODE", 0, 255, &exit_code) && read_costs(&sim->costs) && acl__faults_read(variable("FAULTS"));
     config->numa_nodes = (int32_t)nodes;
     config->exit_code = (int32_t)exit_code;
     if (!good) {

@@ -42,8 +42,7 @@ struct acl__wrapper {
 typedef struct entry {
     struct entry *next;
     acl__stream *stream;
-    bool
-        pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
+    bool pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
     acl__wrapper *wrapper;
 } entry;
 
@@ -69,8 +68,7 @@ static aclError lock_stream(const acl__stream *stream, int32_t id)
         return ACL_SUCCESS;
     }
     acl__unlock();
-    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT,
-                     "stream %d was destroyed while something executed on it", id);
+    return acl__fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d was destroyed while something executed on it", id);
 }
 
 /* A callback in C++ may throw. The exception passes to the caller, and the mutex must not stay locked. */
@@ -78,8 +76,8 @@ static void unlock(pthread_mutex_t *const *mutex)
 {
     (void)pthread_mutex_unlock(*mutex);
 }
-#define HOLD(wrapper)                                                                              \
-    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                   \
+#define HOLD(wrapper)                                                                                                  \
+    (void)pthread_mutex_lock(&(wrapper)->mutex);                                                                       \
     pthread_mutex_t *const held_ __attribute__((cleanup(unlock), unused)) = &(wrapper)->mutex
 
 static void hand_back(acl__wrapper *wrapper, aclrtAllocatorBlock block)
@@ -138,7 +136,7 @@ static void wrapper_release(acl__wrapper *wrapper)
 
 static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream *stream)
 {
-    acl__wrapper *wrapper = calloc(1, sizeof *wrapper);
+    acl__wrapper *wrapper = calloc(1, sizeof(*wrapper));
     pthread_mutexattr_t recursive;
     if (wrapper == NULL || pthread_mutexattr_init(&recursive) != 0) {
         free(wrapper);
@@ -161,8 +159,8 @@ static acl__wrapper *wrapper_create(const acl__allocator *allocator, acl__stream
 
 static bool same_allocator(const acl__allocator *a, const acl__allocator *b)
 {
-    return a->object == b->object && a->alloc == b->alloc && a->free == b->free &&
-           a->advise == b->advise && a->address == b->address;
+    return a->object == b->object && a->alloc == b->alloc && a->free == b->free && a->advise == b->advise &&
+           a->address == b->address;
 }
 
 /* --- the table --- */
@@ -180,7 +178,7 @@ static entry *entry_of(acl__stream *stream)
 {
     entry **link = link_of(stream);
     if (*link == NULL) {
-        *link = calloc(1, sizeof **link);
+        *link = calloc(1, sizeof(**link));
         if (*link != NULL) {
             (*link)->stream = stream;
         }
@@ -223,8 +221,7 @@ static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper
 static bool has_unfinished(const acl__stream *stream)
 {
     return stream->live &&
-           (stream->held_first != NULL ||
-            weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
+           (stream->held_first != NULL || weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
 }
 
 /* Warns when another stream with unfinished work uses the same allocator object. The vendor requires that stream to be
@@ -239,8 +236,7 @@ static void watch_sharing(const acl__supply *supply)
         }
     }
     if (overlaps) {
-        acl__report_warning(
-            "one allocator object was asked for memory for two streams whose work overlaps");
+        acl__report_warning("one allocator object was asked for memory for two streams whose work overlaps");
     }
 }
 
@@ -267,14 +263,12 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
     const entry *e = *link_of(stream);
-    if (e != NULL && e->wrapper != NULL &&
-        (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
+    if (e != NULL && e->wrapper != NULL && (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
         wrapper = e->wrapper;
         wrapper->references++;
         acl__lock();
         if (wrapper->executing > 0 || has_unfinished(e->stream)) {
-            acl__report_warning(
-                "an allocator was unregistered or replaced while its stream had unfinished work");
+            acl__report_warning("an allocator was unregistered or replaced while its stream had unfinished work");
         }
         acl__unlock();
     }
@@ -327,8 +321,8 @@ static uint64_t page_of(acl__executor executor)
 
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor)
 {
-    *supply = (acl__supply){.page_bytes = page_of(executor),
-                            .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
+    *supply =
+        (acl__supply){.page_bytes = page_of(executor), .keeps = executor == ACL__MODEL && acl__rt.config.span_cache};
     acl__lock();
     aclError error = acl__stream_of(stream, &supply->stream);
     if (error == ACL_SUCCESS) {
@@ -349,9 +343,7 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
     }
     (void)pthread_mutex_unlock(&table_lock);
     wrapper_release(old);
-    return error == ACL_SUCCESS
-               ? error
-               : acl__fail(error, "no host memory for the wrapper of an allocator");
+    return error == ACL_SUCCESS ? error : acl__fail(error, "no host memory for the wrapper of an allocator");
 }
 
 void acl__supply_end(acl__supply *supply)
@@ -397,8 +389,7 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
 {
     const acl__allocator *a = &wrapper->allocator;
     HOLD(wrapper);
-    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint)
-                                                     : a->alloc(a->object, bytes);
+    piece->block = hint != NULL && a->advise != NULL ? a->advise(a->object, bytes, hint) : a->alloc(a->object, bytes);
     if (piece->block != NULL) {
         piece->address = a->address(piece->block);
     }
@@ -429,7 +420,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 /* Keeps a piece as a span. Returns false if it cannot be kept. */
 static bool keep(const acl__supply *supply, acl__piece *piece)
 {
-    span *kept = supply->keeps ? malloc(sizeof *kept) : NULL;
+    span *kept = supply->keeps ? malloc(sizeof(*kept)) : NULL;
     if (kept == NULL) {
         return false;
     }
@@ -442,8 +433,7 @@ static bool keep(const acl__supply *supply, acl__piece *piece)
     return true;
 }
 
-static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
-                                acl__piece *piece)
+static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
 {
     acl__piece taken = {NULL, NULL, bytes};
     if (supply->keeps && hint == NULL && reuse(supply->wrapper, bytes, piece)) {
@@ -465,10 +455,9 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
     }
     if (taken.address == NULL) {
         hand_back(supply->wrapper, taken.block);
-        return acl__fail(
-            (aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
-            "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
-            (unsigned long long)bytes, tag);
+        return acl__fail((aclError)ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED,
+                         "the registered allocator gave a block of %llu bytes for \"%s\" without an address",
+                         (unsigned long long)bytes, tag);
     }
     *piece = taken;
     aclError error = acl__supply_lock(supply);
@@ -488,8 +477,7 @@ static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
 {
     aclError error = acl__supply_lock(supply);
     if (error == ACL_SUCCESS) {
-        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST,
-                            &piece->address);
+        error = acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST, &piece->address);
         acl__unlock();
         piece->bytes = bytes;
     }
@@ -527,8 +515,7 @@ uint64_t acl__consumer_peak_bytes(void)
     return atomic_load(&peak_bytes);
 }
 
-aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
-                          acl__piece *piece)
+aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
 {
     piece->address = NULL;
     const uint64_t page = supply->page_bytes;
@@ -537,8 +524,8 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
                          (unsigned long long)bytes, tag);
     }
     const uint64_t rounded = (bytes + page - 1) / page * page;
-    const aclError error = supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
-                                                   : take_own(supply, rounded, piece);
+    const aclError error =
+        supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece) : take_own(supply, rounded, piece);
     if (error == ACL_SUCCESS) {
         count_taken(piece->bytes); /* a kept span may be larger than the request */
     }

@@ -36,8 +36,7 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
 void acl__supply_end(acl__supply *supply);
 /* Takes memory. ACL_ERROR_RT_MEMORY_ALLOCATION: there is none, not even after the stream was synchronised. With a hint
  * the allocator's advise function is called, if it has one. */
-aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag,
-                          acl__piece *piece);
+aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece);
 /* Gives a piece back. Does nothing for an empty piece. */
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag);
 /* acl__launch on the supply's stream. */

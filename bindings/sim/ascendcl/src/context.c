@@ -34,9 +34,10 @@ acl__context *acl__context_current(void)
 aclError acl__context_need(acl__context **context)
 {
     *context = acl__context_current();
-    return *context != NULL ? ACL_SUCCESS
-                            : acl__fail(ACL_ERROR_RT_CONTEXT_NULL,
-                                        "this thread has no context: call aclrtSetDevice or aclrtSetCurrentContext first");
+    return *context != NULL
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_CONTEXT_NULL,
+                           "this thread has no context: call aclrtSetDevice or aclrtSetCurrentContext first");
 }
 
 bool acl__context_is(const void *handle)
@@ -65,7 +66,7 @@ static aclError context_create(int32_t device, acl__context **out)
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a context");
     }
     const uint32_t generation = context->generation + 1;
-    memset(context, 0, sizeof *context);
+    memset(context, 0, sizeof(*context));
     context->generation = generation;
     context->device = device;
     context->live = true;

@@ -62,7 +62,8 @@ ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl
         return error;
     }
     weir_ascendcl_kernel adopted;
-    if (kernel == NULL || weir_struct_adopt(&adopted, sizeof adopted, kernel, "weir_ascendcl_launch: kernel") != WEIR_OK) {
+    if (kernel == NULL ||
+        weir_struct_adopt(&adopted, sizeof(adopted), kernel, "weir_ascendcl_launch: kernel") != WEIR_OK) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "weir_ascendcl_launch: no kernel, or one of a newer header");
     }
     if (adopted.range_count > 0 && adopted.ranges == NULL) {
@@ -71,7 +72,7 @@ ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl
     weir_sim_access few[FEW_RANGES];
     weir_sim_access *many = NULL;
     if (adopted.range_count > FEW_RANGES) {
-        many = calloc(adopted.range_count, sizeof *many);
+        many = calloc(adopted.range_count, sizeof(*many));
         if (many == NULL) {
             return refuse(&adopted, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
         }
@@ -194,7 +195,7 @@ ACL_EXPORT uint64_t weir_ascendcl_memory_calls(void)
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     uint64_t calls = 0;
     if (acl__start() == ACL_SUCCESS && weir_sim_get_stats(acl__rt.sim, &stats) == WEIR_OK) {
-        for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+        for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
             calls += stats.calls[counted[i]];
         }
     }

@@ -85,7 +85,7 @@ static void end(acl__task *task)
 
 static acl__task *clone(const acl__task *task)
 {
-    copy_task *c = malloc(sizeof *c);
+    copy_task *c = malloc(sizeof(*c));
     if (c != NULL) {
         *c = *(const copy_task *)(const void *)task;
     }
@@ -96,7 +96,7 @@ static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 
 static aclError queue(acl__stream *stream, const copy_task *what)
 {
-    copy_task *task = malloc(sizeof *task);
+    copy_task *task = malloc(sizeof(*task));
     if (task == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     }
@@ -118,8 +118,12 @@ static aclError run(const copy_task *c)
 
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name)
 {
-    const copy_task c = {.to = to, .from = from, .size = size, .to_side = side_of(to, size),
-                         .from_side = side_of(from, size), .name = name};
+    const copy_task c = {.to = to,
+                         .from = from,
+                         .size = size,
+                         .to_side = side_of(to, size),
+                         .from_side = side_of(from, size),
+                         .name = name};
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
@@ -143,7 +147,8 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
         return ACL_SUCCESS;
     }
     if (c.to_side == PAGEABLE_SIDE) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is neither device memory nor pinned host memory", name, to);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is neither device memory nor pinned host memory", name,
+                         to);
     }
     if (!is_there(to, size, c.to_side)) {
         return not_there(name, to, size);
@@ -166,8 +171,12 @@ static aclError degrade(acl__stream *stream)
 
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
-    const copy_task c = {.to = to, .from = from, .size = size, .to_side = side_of(to, size),
-                         .from_side = side_of(from, size), .name = name};
+    const copy_task c = {.to = to,
+                         .from = from,
+                         .size = size,
+                         .to_side = side_of(to, size),
+                         .from_side = side_of(from, size),
+                         .name = name};
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
@@ -217,7 +226,7 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
     if (!is_there(to, size, DEVICE_SIDE)) {
         return not_there(name, to, size);
     }
-    kept *k = size <= SIZE_MAX - sizeof *k ? malloc(sizeof *k + size) : NULL;
+    kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
     if (k == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
                          (unsigned long long)size);
@@ -225,8 +234,8 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
     k->over = false;
     k->launching = true;
     memcpy(k->bytes, from, size);
-    const copy_task c = {.to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE,
-                         .name = name};
+    const copy_task c = {
+        .to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE, .name = name};
     const acl__kernel after = {.tag = "end of a copy's buffer", .end = kept_end, .ctx = k};
     aclError error = queue(stream, &c);
     if (error != ACL_SUCCESS) {
@@ -271,7 +280,8 @@ static aclError check_direction(const void *to, const void *from, uint64_t size,
         fits = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE || kind == ACL_MEMCPY_DEFAULT;
     }
     return fits ? ACL_SUCCESS
-                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name, (int)kind);
+                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: kind %d does not fit where the memory lies", name,
+                            (int)kind);
 }
 
 /* Checks the arguments. Sets *nothing if there is nothing to copy. */

@@ -193,7 +193,7 @@ static aclError check_batch(const batch *b)
                          b->count);
     }
     for (size_t i = 0; i < b->attribute_count; i++) {
-        if (!is_zero(b->attributes[i].rsv, sizeof b->attributes[i].rsv)) {
+        if (!is_zero(b->attributes[i].rsv, sizeof(b->attributes[i].rsv))) {
             return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: the reserved bytes of attribute %zu are not 0", b->name, i);
         }
     }
@@ -335,7 +335,7 @@ static aclError set_words(uint32_t *to, uint32_t value, size_t count)
 {
     enum { CHUNK = 16384 };
     const size_t chunk = count < CHUNK ? count : CHUNK;
-    uint32_t *values = malloc(chunk * sizeof *values);
+    uint32_t *values = malloc(chunk * sizeof(*values));
     if (values == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemsetD32: no host memory");
     }
@@ -345,7 +345,7 @@ static aclError set_words(uint32_t *to, uint32_t value, size_t count)
     aclError error = ACL_SUCCESS;
     for (size_t done = 0; done < count && error == ACL_SUCCESS; done += chunk) {
         const size_t now = count - done < chunk ? count - done : chunk;
-        error = acl__copy_now(to + done, values, now * sizeof *values, "aclrtMemsetD32");
+        error = acl__copy_now(to + done, values, now * sizeof(*values), "aclrtMemsetD32");
     }
     free(values);
     return error;

@@ -72,7 +72,7 @@ static bool set_texts(struct texts *texts)
 static struct texts *my_texts(void)
 {
     if (mine.texts == NULL) {
-        struct texts *texts = calloc(1, sizeof *texts);
+        struct texts *texts = calloc(1, sizeof(*texts));
         if (texts != NULL && !set_texts(texts)) {
             free(texts);
         }
@@ -87,10 +87,10 @@ static void note_text(aclError code, const char *text)
         return;
     }
     char line[320];
-    const int printed = snprintf(line, sizeof line, "%d: %s\n", code, text);
+    const int printed = snprintf(line, sizeof(line), "%d: %s\n", code, text);
     size_t length = printed < 0 ? 0 : (size_t)printed;
-    if (length >= sizeof line) {
-        length = sizeof line - 1;
+    if (length >= sizeof(line)) {
+        length = sizeof(line) - 1;
         line[length - 1] = '\n';
     }
     size_t kept = strlen(texts->pending);
@@ -143,7 +143,7 @@ ACL_EXPORT const char *aclGetRecentErrMsg(void)
     if (texts == NULL || texts->pending[0] == '\0') {
         return NULL;
     }
-    memcpy(texts->returned, texts->pending, sizeof texts->returned);
+    memcpy(texts->returned, texts->pending, sizeof(texts->returned));
     texts->pending[0] = '\0';
     return texts->returned;
 }
@@ -262,7 +262,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
     if (exceptions.callback == NULL) {
         return;
     }
-    struct rtExceptionInfo *info = calloc(1, sizeof *info);
+    struct rtExceptionInfo *info = calloc(1, sizeof(*info));
     if (info == NULL) { /* the stream has the error, and the next synchronisation returns it */
         return;
     }
@@ -359,7 +359,7 @@ ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *error
     if (deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices) {
         return acl__fail(ACL_ERROR_RT_INVALID_DEVICEID, "aclrtGetErrorVerbose: there is no device %d", deviceId);
     }
-    memset(errorInfo, 0, sizeof *errorInfo);
+    memset(errorInfo, 0, sizeof(*errorInfo));
     acl__lock();
     const bool memory = exceptions.faults[deviceId] == ACL_ERROR_RT_DEVICE_MEM_ERROR;
     acl__unlock();

@@ -135,7 +135,7 @@ static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
 
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
 {
-    record_task *task = calloc(1, sizeof *task);
+    record_task *task = calloc(1, sizeof(*task));
     if (task == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     }
@@ -226,7 +226,7 @@ static aclError create_locked(event_kind kind, uint32_t flags, acl__event **out)
     if (event == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
     }
-    memset(event, 0, sizeof *event);
+    memset(event, 0, sizeof(*event));
     event->kind = kind;
     event->flags = flags;
     event->references = 1;
@@ -267,13 +267,15 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
 ACL_EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
 {
     ACL_ENTER(aclrtCreateEvent);
-    return create(event, PLAIN, DRIVER_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, "aclrtCreateEvent");
+    return create(event, PLAIN, DRIVER_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
+                  "aclrtCreateEvent");
 }
 
 ACL_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
     ACL_ENTER(aclrtCreateEventWithFlag);
-    return create(event, (flag & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) != 0 ? FLAG : PLAIN, flag, "aclrtCreateEventWithFlag");
+    return create(event, (flag & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) != 0 ? FLAG : PLAIN, flag,
+                  "aclrtCreateEventWithFlag");
 }
 
 ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
@@ -381,7 +383,7 @@ static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end
 
 static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
 {
-    event_task *task = calloc(1, sizeof *task);
+    event_task *task = calloc(1, sizeof(*task));
     if (task == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     }
@@ -441,9 +443,9 @@ ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 
 static aclError not_for_ex(const acl__event *event, const char *name)
 {
-    return event->kind != EX ? ACL_SUCCESS
-                             : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                                         "%s: not for events of aclrtCreateEventExWithFlag", name);
+    return event->kind != EX
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: not for events of aclrtCreateEventExWithFlag", name);
 }
 
 ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle)
@@ -620,7 +622,8 @@ static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
                                                                "ACL_EVENT_TIME_LINE");
     }
     if (event->latest == NULL || !is_complete(event->latest)) {
-        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event is not %s", event->latest == NULL ? "recorded" : "complete");
+        return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "the event is not %s",
+                         event->latest == NULL ? "recorded" : "complete");
     }
     *time_ns = event->latest->time_ns;
     return ACL_SUCCESS;

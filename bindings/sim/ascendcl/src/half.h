@@ -27,7 +27,7 @@ static inline float acl__half_to_float(uint16_t half)
         bits = sign | power << 23 | (fraction & 1023u) << 13;
     }
     float value;
-    memcpy(&value, &bits, sizeof value);
+    memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
@@ -35,7 +35,7 @@ static inline float acl__half_to_float(uint16_t half)
 static inline uint16_t acl__half_from_float(float value)
 {
     uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, &value, sizeof(bits));
     const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     const uint32_t magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) { /* NaN: stays a NaN, and quiet */
@@ -44,8 +44,7 @@ static inline uint16_t acl__half_from_float(float value)
     if (magnitude >= 0x477ff000u) { /* 65520 or more */
         return (uint16_t)(sign | 0x7c00u);
     }
-    uint32_t kept, rest,
-        half; /* kept part of the fraction, part cut off, half of one step */
+    uint32_t kept, rest, half; /* kept part of the fraction, part cut off, half of one step */
     if (magnitude >= 0x38800000u) {
         kept = (magnitude - 0x38000000u) >> 13;
         rest = magnitude & 0x1fffu;
@@ -55,8 +54,7 @@ static inline uint16_t acl__half_from_float(float value)
         if (shift > 25) { /* less than half of the smallest half */
             return sign;
         }
-        const uint32_t fraction =
-            (magnitude & 0x7fffffu) | (magnitude >= 0x800000u ? 0x800000u : 0u);
+        const uint32_t fraction = (magnitude & 0x7fffffu) | (magnitude >= 0x800000u ? 0x800000u : 0u);
         kept = shift > 24 ? 0 : fraction >> shift;
         rest = fraction & ((1u << shift) - 1);
         half = 1u << (shift - 1);

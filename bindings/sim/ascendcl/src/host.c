@@ -29,7 +29,7 @@ typedef struct pinned {
     struct pinned *next; /* list of memory freed while work was under way */
     void *start;
     size_t size;
-    uint64_t over_ns;    /* end of the work that was under way at the free, once it is known */
+    uint64_t over_ns; /* end of the work that was under way at the free, once it is known */
     bool over_is_known;
 } pinned;
 
@@ -183,8 +183,8 @@ static void give_back(pinned *p)
         unmap(p);
         return;
     }
-    (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(p->start, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
     p->next = given_back;
     given_back = p;
 }
@@ -211,7 +211,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     }
     const uint64_t bytes = size <= SIZE_MAX / 2 ? (size + page - 1) / page * page : UINT64_MAX;
     const bool fits = acl__host_take(bytes);
-    pinned *p = fits ? calloc(1, sizeof *p) : NULL;
+    pinned *p = fits ? calloc(1, sizeof(*p)) : NULL;
     void *start = p != NULL ? map_pages(bytes, alignment()) : NULL;
     acl__range *range =
         start != NULL ? acl__range_add(&acl__rt.host_memory, ACL__PINNED, address_of(start), bytes) : NULL;
@@ -368,8 +368,9 @@ static aclError register_locked(void *pointer, uint64_t size, bool mapped, bool 
                          (unsigned long long)size, pointer);
     }
     if (registered_in(start, size) != NULL) {
-        return acl__fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%s: some of %llu bytes at %p are registered already",
-                         name, (unsigned long long)size, pointer);
+        return acl__fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                         "%s: some of %llu bytes at %p are registered already", name, (unsigned long long)size,
+                         pointer);
     }
     const bool is_pinned = contains(acl__range_at(&acl__rt.host_memory, pointer), start, size);
     if (is_pinned && wants_pin) {
@@ -408,7 +409,9 @@ ACL_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegiste
     ACL_ENTER(aclrtHostRegister);
     if (ptr == NULL || devPtr == NULL || size == 0) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name,
-                         ptr == NULL ? "ptr is NULL" : devPtr == NULL ? "devPtr is NULL" : "size 0");
+                         ptr == NULL      ? "ptr is NULL"
+                         : devPtr == NULL ? "devPtr is NULL"
+                                          : "size 0");
     }
     if (((uint32_t)type & ~(uint32_t)(ACL_HOST_REGISTER_IOMEMORY | ACL_HOST_REGISTER_READONLY)) != 0) {
         return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: there is no type %d", name, (int)type);
@@ -531,12 +534,13 @@ ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttribute
                          ptr == NULL ? "ptr" : "attributes");
     }
     aclrtPtrAttributes found;
-    memset(&found, 0, sizeof found);
+    memset(&found, 0, sizeof(found));
     acl__lock();
     describe_locked(ptr, &found);
     acl__unlock();
     if (acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtPointerGetAttributes: %p is no memory of the runtime's", ptr);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtPointerGetAttributes: %p is no memory of the runtime's",
+                         ptr);
     }
     *attributes = found;
     return ACL_SUCCESS;

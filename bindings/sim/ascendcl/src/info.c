@@ -278,7 +278,7 @@ ACL_EXPORT aclError aclrtResetDeviceResLimit(int32_t deviceId)
     const aclError error = check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, "aclrtResetDeviceResLimit");
     if (error == ACL_SUCCESS) {
         acl__lock();
-        memset(limits[deviceId], 0, sizeof limits[deviceId]);
+        memset(limits[deviceId], 0, sizeof(limits[deviceId]));
         acl__unlock();
     }
     return error;
@@ -321,7 +321,7 @@ ACL_EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, in
 ACL_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 {
     ACL_ENTER_OR(aclrtCreateStreamConfigHandle, NULL);
-    aclrtStreamConfigHandle *handle = calloc(1, sizeof *handle);
+    aclrtStreamConfigHandle *handle = calloc(1, sizeof(*handle));
     if (handle == NULL) {
         (void)acl__fail(ACL_ERROR_BAD_ALLOC, "aclrtCreateStreamConfigHandle: no host memory");
     }
@@ -343,16 +343,16 @@ static void *attribute(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr at
 {
     switch ((int)attr) {
     case ACL_RT_STREAM_WORK_ADDR_PTR:
-        *bytes = sizeof handle->workptr;
+        *bytes = sizeof(handle->workptr);
         return &handle->workptr;
     case ACL_RT_STREAM_WORK_SIZE:
-        *bytes = sizeof handle->workSize;
+        *bytes = sizeof(handle->workSize);
         return &handle->workSize;
     case ACL_RT_STREAM_FLAG:
-        *bytes = sizeof handle->flag;
+        *bytes = sizeof(handle->flag);
         return &handle->flag;
     case ACL_RT_STREAM_PRIORITY:
-        *bytes = sizeof handle->priority;
+        *bytes = sizeof(handle->priority);
         return &handle->priority;
     default:
         return NULL;
@@ -376,7 +376,7 @@ ACL_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
     }
     uint32_t priority = 0;
     if (attr == ACL_RT_STREAM_PRIORITY) {
-        memcpy(&priority, attrValue, sizeof priority);
+        memcpy(&priority, attrValue, sizeof(priority));
     }
     if (priority > LEAST_PRIORITY) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: priority %u is not in 0 to %d", priority,

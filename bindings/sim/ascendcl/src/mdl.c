@@ -58,8 +58,7 @@ acl__model *acl__model_get(uint32_t id)
     }
     acl__unlock();
     if (model == NULL) {
-        (void)acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "no model has the id %u",
-                        (unsigned)id);
+        (void)acl__fail((aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "no model has the id %u", (unsigned)id);
     }
     return model;
 }
@@ -82,7 +81,7 @@ static aclError parse_error(weir_status status, const char *function, const acl_
 static bool layout_weights(acl__model *model)
 {
     const acl__network *n = model->network;
-    model->weight_at = calloc((size_t)n->layer_count + 1, sizeof *model->weight_at);
+    model->weight_at = calloc((size_t)n->layer_count + 1, sizeof(*model->weight_at));
     if (model->weight_at == NULL) {
         return false;
     }
@@ -101,7 +100,7 @@ static bool derive(acl__model *model)
 {
     acl__model_error unused;
     model->plan = acl__plan_create(model->network);
-    model->shapes = calloc(model->network->blob_count, sizeof *model->shapes);
+    model->shapes = calloc(model->network->blob_count, sizeof(*model->shapes));
     if (model->plan == NULL || model->shapes == NULL || !layout_weights(model)) {
         return false;
     }
@@ -115,7 +114,7 @@ static bool derive(acl__model *model)
 /* Loads a network and takes ownership of it, also on failure. The lock is not held. */
 static aclError load(acl__network *network, const char *function, uint32_t *id)
 {
-    acl__model *model = calloc(1, sizeof *model);
+    acl__model *model = calloc(1, sizeof(*model));
     if (model == NULL) {
         acl__network_free(network);
         return acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
@@ -134,8 +133,7 @@ static aclError load(acl__network *network, const char *function, uint32_t *id)
     if (error == ACL_SUCCESS) {
         model->device = context->device;
         if (model->weight_bytes > 0) {
-            error = acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST,
-                                &model->weights);
+            error = acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights);
         }
     }
     if (error == ACL_SUCCESS) {
@@ -167,8 +165,7 @@ ACL_EXPORT aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint3
 {
     ACL_ENTER(aclmdlLoadFromMem);
     if (model == NULL || modelSize == 0 || modelId == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "aclmdlLoadFromMem: an argument is NULL, or the size is 0");
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlLoadFromMem: an argument is NULL, or the size is 0");
     }
     acl__network *network = NULL;
     acl__model_error error;
@@ -207,9 +204,7 @@ static uint64_t work_bytes(const acl__model *model)
         for (uint32_t i = 0; i < layer->top_count; i++) {
             const uint32_t blob = acl__layer_top(n, layer, i);
             const acl__storage *s = &model->plan->storages[model->plan->storage_of[blob]];
-            live += s->kind == ACL__STORAGE_INTERNAL && s->born == l
-                        ? acl__shape_bytes(&model->shapes[blob])
-                        : 0;
+            live += s->kind == ACL__STORAGE_INTERNAL && s->born == l ? acl__shape_bytes(&model->shapes[blob]) : 0;
         }
         most = live > most ? live : most;
         for (uint32_t i = model->plan->gone_first[l]; i < model->plan->gone_first[l + 1]; i++) {
@@ -217,9 +212,7 @@ static uint64_t work_bytes(const acl__model *model)
             const acl__layer *maker = &n->layers[model->plan->storages[storage].born];
             for (uint32_t k = 0; k < maker->top_count; k++) {
                 const uint32_t blob = acl__layer_top(n, maker, k);
-                live -= model->plan->storage_of[blob] == storage
-                            ? acl__shape_bytes(&model->shapes[blob])
-                            : 0;
+                live -= model->plan->storage_of[blob] == storage ? acl__shape_bytes(&model->shapes[blob]) : 0;
             }
         }
     }
@@ -233,7 +226,7 @@ ACL_EXPORT aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlQuerySize: an argument is NULL");
     }
     acl__model_error error;
-    acl__model *model = calloc(1, sizeof *model);
+    acl__model *model = calloc(1, sizeof(*model));
     if (model == NULL) {
         return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlQuerySize: no host memory");
     }
@@ -310,7 +303,7 @@ static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shap
 {
     acl__model_error unused;
     const acl__network *n = model->network;
-    acl__shape *inputs = calloc(n->input_count, sizeof *inputs);
+    acl__shape *inputs = calloc(n->input_count, sizeof(*inputs));
     bool good = inputs != NULL;
     for (uint32_t i = 0; i < n->input_count && good; i++) {
         inputs[i] = model->shapes[n->inputs[i]];
@@ -323,11 +316,10 @@ static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shap
 }
 
 /* Describes an input or output. A dimension that differs between the two input sizes is not fixed: -1. */
-static void describe(end *out, const acl__blob *blob, const acl__shape *usual,
-                     const acl__shape *other)
+static void describe(end *out, const acl__blob *blob, const acl__shape *usual, const acl__shape *other)
 {
     int64_t dims[5], changed[5];
-    (void)snprintf(out->dims.name, sizeof out->dims.name, "%s", blob->name);
+    (void)snprintf(out->dims.name, sizeof(out->dims.name), "%s", blob->name);
     out->dims.dimCount = acl__shape_dims(usual, dims);
     (void)acl__shape_dims(other, changed);
     for (size_t i = 0; i < out->dims.dimCount; i++) {
@@ -339,8 +331,8 @@ static void describe(end *out, const acl__blob *blob, const acl__shape *usual,
 static bool describe_all(aclmdlDesc *desc, const acl__model *model)
 {
     const acl__network *n = model->network;
-    acl__shape *other = calloc(n->blob_count, sizeof *other);
-    desc->ends = calloc((size_t)n->input_count + n->output_count, sizeof *desc->ends);
+    acl__shape *other = calloc(n->blob_count, sizeof(*other));
+    desc->ends = calloc((size_t)n->input_count + n->output_count, sizeof(*desc->ends));
     if (other == NULL || desc->ends == NULL) {
         free(other);
         return false;
@@ -357,8 +349,7 @@ static bool describe_all(aclmdlDesc *desc, const acl__model *model)
             describe(&desc->ends[i], &n->blobs[blob], &model->shapes[blob],
                      comparable ? &other[blob] : &model->shapes[blob]);
         } else { /* shapes are not known: no dimensions */
-            (void)snprintf(desc->ends[i].dims.name, sizeof desc->ends[i].dims.name, "%s",
-                           n->blobs[blob].name);
+            (void)snprintf(desc->ends[i].dims.name, sizeof(desc->ends[i].dims.name), "%s", n->blobs[blob].name);
         }
     }
     free(other);
@@ -420,27 +411,23 @@ ACL_EXPORT size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index
     return found != NULL ? found->bytes : 0;
 }
 
-static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims,
-                         const char *function)
+static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims, const char *function)
 {
     const end *found = end_at(desc, output, index);
     if (found == NULL || dims == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "%s: an argument is NULL, or there is no index %zu", function, index);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there is no index %zu", function, index);
     }
     *dims = found->dims;
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index,
-                                       aclmdlIODims *dims)
+ACL_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetInputDims);
     return get_dims(modelDesc, false, index, dims, "aclmdlGetInputDims");
 }
 
-ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index,
-                                        aclmdlIODims *dims)
+ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetOutputDims);
     return get_dims(modelDesc, true, index, dims, "aclmdlGetOutputDims");
@@ -460,8 +447,7 @@ ACL_EXPORT const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, s
     return found != NULL ? found->name : "";
 }
 
-ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name,
-                                              size_t *index)
+ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index)
 {
     ACL_ENTER(aclmdlGetInputIndexByName);
     if (modelDesc == NULL || name == NULL || index == NULL) {
@@ -473,8 +459,7 @@ ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const
             return ACL_SUCCESS;
         }
     }
-    return acl__fail(ACL_ERROR_INVALID_PARAM,
-                     "aclmdlGetInputIndexByName: there is no input \"%.60s\"", name);
+    return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetInputIndexByName: there is no input \"%.60s\"", name);
 }
 
 ACL_EXPORT aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index)

@@ -43,10 +43,9 @@ static uint64_t mark_count(uint64_t bytes)
 
 static void write_marks(char *memory, uint64_t bytes, uint64_t digest)
 {
-    for (uint64_t i = mark_count(bytes);
-         i-- > 0;) { /* mark 0 last: it is the digest itself */
+    for (uint64_t i = mark_count(bytes); i-- > 0;) { /* mark 0 last: it is the digest itself */
         const uint64_t mark = i == 0 ? digest : mix(digest, i);
-        memcpy(memory + mark_at(bytes, i), &mark, sizeof mark);
+        memcpy(memory + mark_at(bytes, i), &mark, sizeof(mark));
     }
 }
 
@@ -57,10 +56,10 @@ static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
     const uint64_t count = mark_count(bytes);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t mark;
-        memcpy(&mark, memory + mark_at(bytes, i), sizeof mark);
+        memcpy(&mark, memory + mark_at(bytes, i), sizeof(mark));
         first = i == 0 ? mark : first;
         /* Marks that overlap: the one written earlier is lost. */
-        const bool covered = i > 0 && mark_at(bytes, i) < mark_at(bytes, i - 1) + sizeof mark;
+        const bool covered = i > 0 && mark_at(bytes, i) < mark_at(bytes, i - 1) + sizeof(mark);
         *intact = *intact && (i == 0 || covered || mark == mix(first, i));
         all = mix(all, mark);
     }
@@ -72,8 +71,8 @@ static uint64_t read_bytes(const char *memory, uint64_t bytes)
 {
     uint64_t all = mix(0, bytes), word;
     uint64_t at = 0;
-    for (; at + sizeof word <= bytes; at += sizeof word) {
-        memcpy(&word, memory + at, sizeof word);
+    for (; at + sizeof(word) <= bytes; at += sizeof(word)) {
+        memcpy(&word, memory + at, sizeof(word));
         all = mix(all, word);
     }
     for (; at < bytes; at++) {
@@ -87,7 +86,7 @@ static void write_floats(char *memory, uint64_t bytes, uint64_t digest)
 {
     for (uint64_t i = 0; i < bytes / sizeof(float); i++) {
         const float value = (float)(mix(digest, i) >> 40) / (float)(1 << 24);
-        memcpy(memory + i * sizeof value, &value, sizeof value);
+        memcpy(memory + i * sizeof(value), &value, sizeof(value));
     }
 }
 
@@ -131,8 +130,7 @@ static aclError compute(void *ctx)
     }
     for (uint32_t i = 0; i < k->read_count; i++) {
         const span *s = &k->spans[i];
-        digest = mix(digest, s->callers ? read_bytes(s->address, s->bytes)
-                                        : read_marks(s->address, s->bytes, &intact));
+        digest = mix(digest, s->callers ? read_bytes(s->address, s->bytes) : read_marks(s->address, s->bytes, &intact));
     }
     for (uint32_t i = 0; i < k->write_count; i++) {
         const span *s = &k->spans[k->read_count + i];
@@ -190,32 +188,28 @@ static void execution_fini(execution *e)
 static aclError execution_init(execution *e)
 {
     const acl__network *n = e->model->network;
-    e->inputs = calloc(n->input_count, sizeof *e->inputs);
-    e->shapes = calloc(n->blob_count, sizeof *e->shapes);
-    e->bytes = calloc(e->model->plan->storage_count, sizeof *e->bytes);
-    e->pieces = calloc(e->model->plan->storage_count, sizeof *e->pieces);
-    return e->inputs != NULL && e->shapes != NULL && e->bytes != NULL && e->pieces != NULL
-               ? ACL_SUCCESS
-               : no_memory();
+    e->inputs = calloc(n->input_count, sizeof(*e->inputs));
+    e->shapes = calloc(n->blob_count, sizeof(*e->shapes));
+    e->bytes = calloc(e->model->plan->storage_count, sizeof(*e->bytes));
+    e->pieces = calloc(e->model->plan->storage_count, sizeof(*e->pieces));
+    return e->inputs != NULL && e->shapes != NULL && e->bytes != NULL && e->pieces != NULL ? ACL_SUCCESS : no_memory();
 }
 
 /* --- the caller's shapes and buffers --- */
 
 /* Converts a description's dimensions ([1,] then from the outermost on) to a shape. Rank 0: the description gives
  * none. */
-static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc *desc,
-                         acl__shape *shape)
+static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc *desc, acl__shape *shape)
 {
-    const acl__shape *usual =
-        e->model->shapes != NULL ? &e->model->shapes[e->model->network->inputs[input]] : NULL;
+    const acl__shape *usual = e->model->shapes != NULL ? &e->model->shapes[e->model->network->inputs[input]] : NULL;
     const char *name = e->model->network->blobs[e->model->network->inputs[input]].name;
     *shape = (acl__shape){0, 1, 1, 1, 1};
     if (desc == NULL || desc->rank == 0) {
         return ACL_SUCCESS;
     }
     if (desc->type != ACL_FLOAT && desc->type != ACL_DT_UNDEFINED) {
-        return acl__fail((aclError)ACL_ERROR_GE_DATATYPE_INVALID,
-                         "input %u (\"%.60s\"): only float32 is taken", (unsigned)input, name);
+        return acl__fail((aclError)ACL_ERROR_GE_DATATYPE_INVALID, "input %u (\"%.60s\"): only float32 is taken",
+                         (unsigned)input, name);
     }
     uint32_t first = 0, rank = desc->rank;
     /* A leading 1 is the batch, unless the rank in the file includes it. */
@@ -250,16 +244,14 @@ static aclError check_buffer(const execution *e, bool output, uint32_t index, ui
     const aclDataBuffer *buffer = buffer_of(output ? e->out : e->in, index);
     const char *which = output ? "output" : "input";
     if (buffer->data == NULL || buffer->size < needed) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "%s %u needs %" PRIu64 " bytes, its buffer has %zu", which,
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s %u needs %" PRIu64 " bytes, its buffer has %zu", which,
                          (unsigned)index, needed, buffer->data != NULL ? buffer->size : 0);
     }
     acl__lock();
     const bool there = acl__is_device_memory(buffer->data, needed);
     acl__unlock();
     return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM,
-                             "%s %u at %p is not %" PRIu64 " bytes of device memory", which,
+                 : acl__fail(ACL_ERROR_INVALID_PARAM, "%s %u at %p is not %" PRIu64 " bytes of device memory", which,
                              (unsigned)index, buffer->data, needed);
 }
 
@@ -267,9 +259,8 @@ static aclError check_sets(const execution *e)
 {
     const acl__network *n = e->model->network;
     if (e->in->count < n->input_count || e->out->count < n->output_count) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "%zu inputs and %zu outputs, where the model has %u and %u", e->in->count,
-                         e->out->count, (unsigned)n->input_count, (unsigned)n->output_count);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%zu inputs and %zu outputs, where the model has %u and %u",
+                         e->in->count, e->out->count, (unsigned)n->input_count, (unsigned)n->output_count);
     }
     return ACL_SUCCESS;
 }
@@ -280,9 +271,8 @@ static void size_storages(execution *e)
     const acl__plan *plan = e->model->plan;
     for (uint32_t b = 0; b < e->model->network->blob_count; b++) {
         const uint32_t s = plan->storage_of[b];
-        const uint64_t bytes = plan->storages[s].kind == ACL__STORAGE_INTERNAL
-                                   ? acl__shape_bytes(&e->shapes[b])
-                                   : acl__dense_bytes(&e->shapes[b]);
+        const uint64_t bytes = plan->storages[s].kind == ACL__STORAGE_INTERNAL ? acl__shape_bytes(&e->shapes[b])
+                                                                               : acl__dense_bytes(&e->shapes[b]);
         e->bytes[s] = bytes > e->bytes[s] ? bytes : e->bytes[s];
     }
 }
@@ -345,16 +335,15 @@ static span span_of(const execution *e, uint32_t storage)
 
 static weir_sim_access access_to(const void *address, uint64_t bytes, bool write)
 {
-    return (weir_sim_access){
-        .address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
+    return (weir_sim_access){.address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
 }
 
 /* Launches a kernel and takes ownership of `k`, also on failure. `weights` may be NULL. */
-static aclError launch(const execution *e, mdl_kernel *k, const char *tag, uint64_t duration_ns,
-                       const void *weights, uint64_t weight_bytes)
+static aclError launch(const execution *e, mdl_kernel *k, const char *tag, uint64_t duration_ns, const void *weights,
+                       uint64_t weight_bytes)
 {
     const uint32_t count = k->read_count + k->write_count;
-    weir_sim_access *accesses = calloc((size_t)count + 1, sizeof *accesses);
+    weir_sim_access *accesses = calloc((size_t)count + 1, sizeof(*accesses));
     if (accesses == NULL) {
         free(k);
         return no_memory();
@@ -381,7 +370,7 @@ static aclError launch(const execution *e, mdl_kernel *k, const char *tag, uint6
 
 static mdl_kernel *kernel_create(uint32_t spans, uint64_t seed)
 {
-    mdl_kernel *k = calloc(1, sizeof *k + spans * sizeof k->spans[0]);
+    mdl_kernel *k = calloc(1, sizeof(*k) + spans * sizeof(k->spans[0]));
     if (k != NULL) {
         k->seed = seed;
     }
@@ -402,16 +391,14 @@ static aclError launch_layer(const execution *e, uint32_t l)
         return no_memory();
     }
     for (uint32_t i = 0; i < layer->bottom_count; i++) {
-        k->spans[k->read_count++] =
-            span_of(e, e->model->plan->storage_of[acl__layer_bottom(n, layer, i)]);
+        k->spans[k->read_count++] = span_of(e, e->model->plan->storage_of[acl__layer_bottom(n, layer, i)]);
     }
     for (uint32_t i = 0; i < layer->top_count; i++) {
         k->spans[k->read_count + k->write_count++] =
             span_of(e, e->model->plan->storage_of[acl__layer_top(n, layer, i)]);
     }
     if (e->border.address != NULL) {
-        k->spans[k->read_count + k->write_count++] =
-            (span){e->border.address, e->border.bytes, false};
+        k->spans[k->read_count + k->write_count++] = (span){e->border.address, e->border.bytes, false};
     }
     const uint64_t at = e->model->weight_at[l];
     const char *weights = weights_of(e);
@@ -439,8 +426,8 @@ static aclError give_gone(execution *e, uint32_t l)
     const acl__plan *plan = e->model->plan;
     aclError first = ACL_SUCCESS;
     for (uint32_t i = plan->gone_first[l]; i < plan->gone_first[l + 1]; i++) {
-        const aclError error = acl__supply_give(&e->supply, &e->pieces[plan->gone[i]],
-                                                e->model->network->layers[l].name);
+        const aclError error =
+            acl__supply_give(&e->supply, &e->pieces[plan->gone[i]], e->model->network->layers[l].name);
         first = first == ACL_SUCCESS ? error : first;
     }
     return first;
@@ -453,11 +440,9 @@ static aclError run_layer(execution *e, uint32_t l)
     const acl__layer_class class = acl__layer_class_of(layer->kind);
     aclError error = ACL_SUCCESS;
     if (class == ACL__CLASS_FRESH || class == ACL__CLASS_INPLACE) {
-        const acl__shape wide =
-            acl__layer_bordered(n, layer, &e->shapes[acl__layer_bottom(n, layer, 0)]);
+        const acl__shape wide = acl__layer_bordered(n, layer, &e->shapes[acl__layer_bottom(n, layer, 0)]);
         if (wide.rank > 0) {
-            error = acl__supply_take(&e->supply, acl__shape_bytes(&wide), NULL, layer->name,
-                                     &e->border);
+            error = acl__supply_take(&e->supply, acl__shape_bytes(&wide), NULL, layer->name, &e->border);
         }
         if (error == ACL_SUCCESS) {
             error = take_outputs(e, l);
@@ -492,8 +477,8 @@ static aclError copy_shared_outputs(const execution *e)
         k->spans[0] = span_of(e, s);
         k->spans[0].bytes = acl__dense_bytes(&e->shapes[n->outputs[i]]);
         k->spans[1] = (span){buffer_of(e->out, i)->data, k->spans[0].bytes, true};
-        const aclError error = launch(e, k, n->blobs[n->outputs[i]].name,
-                                      acl__roofline_ns(0, 0, 2 * k->spans[0].bytes), NULL, 0);
+        const aclError error =
+            launch(e, k, n->blobs[n->outputs[i]].name, acl__roofline_ns(0, 0, 2 * k->spans[0].bytes), NULL, 0);
         if (error != ACL_SUCCESS) {
             return error;
         }
@@ -508,8 +493,7 @@ static aclError refresh_weights(execution *e)
     if (!acl__rt.config.refresh_weights || e->model->weights == NULL || e->supply.wrapper == NULL) {
         return ACL_SUCCESS;
     }
-    aclError error = acl__supply_take(&e->supply, e->model->weight_bytes, e->model->weights,
-                                      "weights", &e->weights);
+    aclError error = acl__supply_take(&e->supply, e->model->weight_bytes, e->model->weights, "weights", &e->weights);
     if (error != ACL_SUCCESS || e->weights.address == e->model->weights) {
         return error;
     }
@@ -553,28 +537,26 @@ static aclError execute(execution *e, aclrtStream stream, acl__executor executor
     return error == ACL_SUCCESS ? describe_outputs(e) : error;
 }
 
-static aclError execute_id(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output,
-                           aclrtStream stream, acl__executor executor, const char *function)
+static aclError execute_id(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
+                           acl__executor executor, const char *function)
 {
     execution e __attribute__((cleanup(execution_fini))) = {.in = input, .out = output};
     if (input == NULL || output == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: a data set is NULL", function);
     }
     e.model = acl__model_get(id);
-    return e.model != NULL ? execute(&e, stream, executor)
-                           : (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;
+    return e.model != NULL ? execute(&e, stream, executor) : (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;
 }
 
-ACL_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input,
-                                       aclmdlDataset *output, aclrtStream stream)
+ACL_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output,
+                                       aclrtStream stream)
 {
     ACL_ENTER(aclmdlExecuteAsync);
     return execute_id(modelId, input, output, stream, ACL__MODEL, "aclmdlExecuteAsync");
 }
 
 /* The synchronous form never asks a registered allocator. */
-ACL_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input,
-                                  aclmdlDataset *output)
+ACL_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output)
 {
     ACL_ENTER(aclmdlExecute);
     aclError error = execute_id(modelId, input, output, NULL, ACL__MODEL_ONLY, "aclmdlExecute");

@@ -28,7 +28,7 @@ acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t
     if (range == NULL) {
         return NULL;
     }
-    memset(range, 0, sizeof *range);
+    memset(range, 0, sizeof(*range));
     range->range.start = start;
     range->range.end = start + size;
     range->kind = kind;
@@ -118,7 +118,8 @@ static weir_status take(int32_t device, uint64_t size, uint64_t page, void **poi
         return WEIR_ERR_NO_MEMORY;
     }
     weir_status status = weir_device_region_alloc(acl__rt.memory, bytes, &address);
-    acl__range *range = status == WEIR_OK ? acl__range_add(&acl__rt.device_memory, ACL__ALLOCATED, address, bytes) : NULL;
+    acl__range *range =
+        status == WEIR_OK ? acl__range_add(&acl__rt.device_memory, ACL__ALLOCATED, address, bytes) : NULL;
     if (range == NULL) {
         if (status == WEIR_OK) {
             (void)weir_device_region_free(acl__rt.memory, address, bytes);
@@ -144,7 +145,8 @@ aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy,
     if (status == WEIR_OK) {
         return ACL_SUCCESS;
     }
-    return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: %llu bytes asked of device %d, which has %llu of %llu left",
+    return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                     "out of memory: %llu bytes asked of device %d, which has %llu of %llu left",
                      (unsigned long long)size, device, (unsigned long long)free_bytes(&acl__rt.devices[device]),
                      (unsigned long long)acl__rt.config.capacity_bytes);
 }
@@ -235,7 +237,8 @@ static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
 ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
     ACL_ENTER(aclrtMallocWithCfg);
-    const uint32_t types = ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY;
+    const uint32_t types =
+        ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH | ACL_MEM_ACCESS_USER_SPACE_READONLY;
     int32_t device = -1;
     aclError error = check(devPtr, size, "aclrtMallocWithCfg");
     if (error == ACL_SUCCESS && cfg != NULL && cfg->attrs == NULL) {
@@ -271,7 +274,8 @@ aclError acl__free(void *pointer)
     }
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     if (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed", pointer);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed",
+                         pointer);
     }
     return give_back(range);
 }

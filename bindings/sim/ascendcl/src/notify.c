@@ -24,7 +24,7 @@ typedef struct mark {
 
 static mark *mark_new(void)
 {
-    mark *m = calloc(1, sizeof *m);
+    mark *m = calloc(1, sizeof(*m));
     if (m != NULL) {
         m->references = 1;
     } else {
@@ -102,7 +102,7 @@ static word *word_get(uint64_t address)
     if (word_count >= sweep_at) {
         sweep_words();
     }
-    w = calloc(1, sizeof *w);
+    w = calloc(1, sizeof(*w));
     if (w != NULL) {
         w->range.start = address;
         w->range.end = address + WORD_BYTES;
@@ -139,7 +139,7 @@ static aclError write_now(void *ctx)
     if (!is_device_word(w->address)) {
         return ACL_ERROR_RT_DEVICE_MEM_ERROR;
     }
-    memcpy((void *)(uintptr_t)w->address, &w->value, sizeof w->value);
+    memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
     word *to = word_get(w->address);
     if (to != NULL) { /* without a record a waiting stream finds the value, but no order */
         mark_give(&to->last, w->mark);
@@ -158,7 +158,7 @@ static void write_end(void *ctx)
  * word too. */
 static aclError write_locked(uint64_t address, uint64_t value, acl__stream *stream)
 {
-    value_write *w = calloc(1, sizeof *w);
+    value_write *w = calloc(1, sizeof(*w));
     mark *m = mark_new();
     if (w == NULL || m == NULL) {
         free(w);
@@ -213,7 +213,7 @@ typedef struct value_wait {
 static bool is_satisfied(const value_wait *w)
 {
     uint64_t found = 0;
-    memcpy(&found, (const void *)(uintptr_t)w->address, sizeof found);
+    memcpy(&found, (const void *)(uintptr_t)w->address, sizeof(found));
     switch (w->how) {
     case ACL_STREAM_WAIT_VALUE_GEQ:
         return (int64_t)(found - w->value) >= 0;
@@ -278,7 +278,7 @@ static aclError value_wait_locked(const void *address, uint64_t value, uint32_t 
     if (error != ACL_SUCCESS) {
         return error;
     }
-    value_wait *w = calloc(1, sizeof *w);
+    value_wait *w = calloc(1, sizeof(*w));
     if (w == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
     }
@@ -467,7 +467,7 @@ static aclError notify_record_locked(aclrtNotify handle, aclrtStream stream_hand
     if (error != ACL_SUCCESS) {
         return error;
     }
-    notify_record *r = calloc(1, sizeof *r);
+    notify_record *r = calloc(1, sizeof(*r));
     mark *m = mark_new();
     if (r == NULL || m == NULL) {
         free(r);
@@ -563,7 +563,7 @@ static aclError notify_wait_locked(aclrtNotify handle, aclrtStream stream_handle
     if (error != ACL_SUCCESS) {
         return error;
     }
-    notify_wait *w = calloc(1, sizeof *w);
+    notify_wait *w = calloc(1, sizeof(*w));
     if (w == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a notify");
     }

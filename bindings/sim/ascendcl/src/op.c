@@ -75,12 +75,10 @@ static aclError no_memory(const char *function)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
 }
 
-static aclError check(const char *function, const aclopAttr *attr, const char *name, int count,
-                      const void *values)
+static aclError check(const char *function, const aclopAttr *attr, const char *name, int count, const void *values)
 {
     if (attr == NULL || name == NULL || count < 0 || (count > 0 && values == NULL)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there are %d values",
-                         function, count);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: an argument is NULL, or there are %d values", function, count);
     }
     return ACL_SUCCESS;
 }
@@ -89,7 +87,7 @@ static aclError check(const char *function, const aclopAttr *attr, const char *n
 static attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
     const size_t length = strlen(name) + 1;
-    attribute *a = calloc(1, sizeof *a + length);
+    attribute *a = calloc(1, sizeof(*a) + length);
     const size_t room = count > 0 ? (size_t)count : 1;
     if (a == NULL) {
         return NULL;
@@ -98,11 +96,11 @@ static attribute *attribute_create(const char *name, attribute_kind kind, int co
     a->count = count;
     memcpy(a->name, name, length);
     if (kind == TEXTS) {
-        a->values.texts = calloc(room, sizeof *a->values.texts);
+        a->values.texts = calloc(room, sizeof(*a->values.texts));
     } else if (kind == REALS) {
-        a->values.reals = calloc(room, sizeof *a->values.reals);
+        a->values.reals = calloc(room, sizeof(*a->values.reals));
     } else {
-        a->values.numbers = calloc(room, sizeof *a->values.numbers);
+        a->values.numbers = calloc(room, sizeof(*a->values.numbers));
     }
     if (a->values.numbers == NULL) {
         free(a);
@@ -125,8 +123,7 @@ static void put(aclopAttr *attr, attribute *a)
     *link = a;
 }
 
-static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count,
-                            const int64_t *numbers)
+static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count, const int64_t *numbers)
 {
     const aclError error = check(function, attr, name, count, numbers);
     attribute *a = error == ACL_SUCCESS ? attribute_create(name, NUMBERS, count) : NULL;
@@ -140,8 +137,7 @@ static aclError set_numbers(const char *function, aclopAttr *attr, const char *n
     return ACL_SUCCESS;
 }
 
-static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count,
-                          const float *reals)
+static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count, const float *reals)
 {
     const aclError error = check(function, attr, name, count, reals);
     attribute *a = error == ACL_SUCCESS ? attribute_create(name, REALS, count) : NULL;
@@ -155,8 +151,7 @@ static aclError set_reals(const char *function, aclopAttr *attr, const char *nam
     return ACL_SUCCESS;
 }
 
-static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count,
-                          const char *const *texts)
+static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count, const char *const *texts)
 {
     aclError error = check(function, attr, name, count, texts);
     for (int i = 0; i < count && error == ACL_SUCCESS; i++) {
@@ -204,16 +199,14 @@ ACL_EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, co
     return set_texts("aclopSetAttrString", attr, attrName, 1, &attrValue);
 }
 
-ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName,
-                                         aclDataType attrValue)
+ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
 {
     ACL_ENTER(aclopSetAttrDataType);
     const int64_t number = attrValue;
     return set_numbers("aclopSetAttrDataType", attr, attrName, 1, &number);
 }
 
-ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues,
-                                         const uint8_t *values)
+ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
 {
     ACL_ENTER(aclopSetAttrListBool);
     const aclError error = check("aclopSetAttrListBool", attr, attrName, numValues, values);
@@ -228,26 +221,22 @@ ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, 
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues,
-                                        const int64_t *values)
+ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values)
 {
     ACL_ENTER(aclopSetAttrListInt);
     return set_numbers("aclopSetAttrListInt", attr, attrName, numValues, values);
 }
 
-ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues,
-                                          const float *values)
+ACL_EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values)
 {
     ACL_ENTER(aclopSetAttrListFloat);
     return set_reals("aclopSetAttrListFloat", attr, attrName, numValues, values);
 }
 
-ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues,
-                                           const char **values)
+ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues, const char **values)
 {
     ACL_ENTER(aclopSetAttrListString);
-    return set_texts("aclopSetAttrListString", attr, attrName, numValues,
-                     (const char *const *)values);
+    return set_texts("aclopSetAttrListString", attr, attrName, numValues, (const char *const *)values);
 }
 
 /* Returns the first number of an attribute, or `fallback` if there is no attribute of that name. */
@@ -287,43 +276,38 @@ static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
         return false;
     }
     *tensor = (acl__tensor){.type = desc->type, .rank = desc->rank};
-    memcpy(tensor->dims, desc->dims, desc->rank * sizeof desc->dims[0]);
+    memcpy(tensor->dims, desc->dims, desc->rank * sizeof(desc->dims[0]));
     return true;
 }
 
-static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[],
-                             aclDataBuffer *const buffers[], const char *which)
+static aclError check_arrays(const char *name, int count, aclTensorDesc *const descs[], aclDataBuffer *const buffers[],
+                             const char *which)
 {
     if (count < 0 || (count > 0 && (descs == NULL || buffers == NULL))) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d %ss, or their array is NULL", name, count,
-                         which);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d %ss, or their array is NULL", name, count, which);
     }
     for (int i = 0; i < count; i++) {
-        if (descs[i] == NULL || buffers[i] == NULL ||
-            (buffers[i]->data == NULL && buffers[i]->size > 0)) {
-            return acl__fail(ACL_ERROR_INVALID_PARAM,
-                             "%s: %s %d has no description, no buffer or no address", name, which,
-                             i);
+        if (descs[i] == NULL || buffers[i] == NULL || (buffers[i]->data == NULL && buffers[i]->size > 0)) {
+            return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %d has no description, no buffer or no address", name,
+                             which, i);
         }
     }
     return ACL_SUCCESS;
 }
 
-static aclError check_memory(const call *c, const void *address, uint64_t needed,
-                             const aclDataBuffer *buffer, const char *which, uint32_t index)
+static aclError check_memory(const call *c, const void *address, uint64_t needed, const aclDataBuffer *buffer,
+                             const char *which, uint32_t index)
 {
     if (buffer->size < needed) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM,
-                         "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu", c->name, which,
-                         (unsigned)index, needed, buffer->size);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu", c->name,
+                         which, (unsigned)index, needed, buffer->size);
     }
     acl__lock();
     const bool there = needed == 0 || acl__is_device_memory(address, needed);
     acl__unlock();
     return there ? ACL_SUCCESS
-                 : acl__fail(ACL_ERROR_INVALID_PARAM,
-                             "%s: %s %u at %p is not %" PRIu64 " bytes of device memory", c->name,
-                             which, (unsigned)index, address, needed);
+                 : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s %u at %p is not %" PRIu64 " bytes of device memory",
+                             c->name, which, (unsigned)index, address, needed);
 }
 
 static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
@@ -332,15 +316,14 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
     return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
-                          aclDataBuffer *inputs[], aclTensorDesc *outputDesc, aclDataBuffer *output,
-                          const aclopAttr *attr)
+static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+                          aclTensorDesc *outputDesc, aclDataBuffer *output, const aclopAttr *attr)
 {
     uint32_t least = 0, most = 0;
     acl__op_inputs(c->op.kind, &least, &most);
     if (numInputs < (int)least || numInputs > (int)most) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d inputs where %u to %u are expected",
-                         c->name, numInputs, (unsigned)least, (unsigned)most);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d inputs where %u to %u are expected", c->name, numInputs,
+                         (unsigned)least, (unsigned)most);
     }
     c->op.input_count = (uint32_t)numInputs;
     bool fits = tensor_of(outputDesc, &c->op.out);
@@ -365,8 +348,7 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[],
         }
         /* An elementwise kernel may write over an input of the same shape, because each element depends on its own
          * place only. */
-        const bool in_place =
-            c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
+        const bool in_place = c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
         if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
             acl__op_use_temporary(&c->op);
         }
@@ -389,13 +371,11 @@ typedef struct op_kernel {
 static aclError compute(void *ctx)
 {
     const op_kernel *k = ctx;
-    bool there =
-        acl__is_device_memory(k->out, k->op.out_bytes) &&
-        acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
-        (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
+    bool there = acl__is_device_memory(k->out, k->op.out_bytes) &&
+                 acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
+                 (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
     for (uint32_t i = 0; i < k->op.input_count; i++) {
-        there =
-            there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
+        there = there && (k->op.in_bytes[i] == 0 || acl__is_device_memory(k->in[i], k->op.in_bytes[i]));
     }
     if (!there) {
         return ACL_ERROR_RT_AICORE_EXCEPTION;
@@ -406,14 +386,13 @@ static aclError compute(void *ctx)
 
 static weir_sim_access access_to(const void *address, uint64_t bytes, bool write)
 {
-    return (weir_sim_access){
-        .address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
+    return (weir_sim_access){.address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
 }
 
 static aclError launch(const acl__supply *supply, const call *c, const acl__piece *workspace,
                        const acl__piece *temporary)
 {
-    op_kernel *k = calloc(1, sizeof *k);
+    op_kernel *k = calloc(1, sizeof(*k));
     if (k == NULL) {
         return no_memory(c->name);
     }
@@ -483,10 +462,9 @@ static aclError execute(const call *c, aclrtStream stream)
     return error != ACL_SUCCESS ? error : first != ACL_SUCCESS ? first : second;
 }
 
-static aclError run(const char *function, const char *opType, int numInputs,
-                    aclTensorDesc *inputDesc[], aclDataBuffer *inputs[], int numOutputs,
-                    aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], const aclopAttr *attr,
-                    aclrtStream stream)
+static aclError run(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                    aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
+                    const aclopAttr *attr, aclrtStream stream)
 {
     call c = {.name = opType};
     if (opType == NULL) {
@@ -500,13 +478,11 @@ static aclError run(const char *function, const char *opType, int numInputs,
         return error;
     }
     if (!acl__op_find(opType, &c.op.kind)) {
-        return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function,
-                         opType);
+        return acl__fail(ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function, opType);
     }
     c.name = acl__op_name(c.op.kind); /* the constant name outlives the call */
     if (numOutputs != 1) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name,
-                         numOutputs);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name, numOutputs);
     }
     error = read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr);
     if (error == ACL_SUCCESS && c.op.elements > 0) { /* without elements there is nothing to compute */
@@ -514,34 +490,29 @@ static aclError run(const char *function, const char *opType, int numInputs,
     }
     if (error == ACL_SUCCESS) {
         outputDesc[0]->rank = c.op.out.rank;
-        memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof c.op.out.dims[0]);
+        memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof(c.op.out.dims[0]));
     }
     return error;
 }
 
 ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                                   aclDataBuffer *inputs[], int numOutputs,
-                                   aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
-                                   aclopAttr *attr, aclrtStream stream)
+                                   aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                                   aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream)
 {
     ACL_ENTER(aclopExecuteV2);
-    return run("aclopExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc,
-               outputs, attr, stream);
+    return run("aclopExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
 /* Nothing is compiled: every operator takes every shape. */
-ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
-                                             aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
-                                             int numOutputs, aclTensorDesc *outputDesc[],
-                                             aclDataBuffer *outputs[], aclopAttr *attr,
-                                             aclopEngineType engineType,
-                                             aclopCompileType compileFlag, const char *opPath,
-                                             aclrtStream stream)
+ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                                             aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                                             aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
+                                             aclopCompileType compileFlag, const char *opPath, aclrtStream stream)
 {
     ACL_ENTER(aclopCompileAndExecuteV2);
     (void)engineType;
     (void)compileFlag;
     (void)opPath;
-    return run("aclopCompileAndExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs,
-               outputDesc, outputs, attr, stream);
+    return run("aclopCompileAndExecuteV2", opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr,
+               stream);
 }

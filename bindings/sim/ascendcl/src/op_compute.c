@@ -78,11 +78,11 @@ static float load(aclDataType type, const void *at, int64_t i)
 {
     if (type == ACL_FLOAT16) {
         uint16_t half;
-        memcpy(&half, (const char *)at + 2 * i, sizeof half);
+        memcpy(&half, (const char *)at + 2 * i, sizeof(half));
         return acl__half_to_float(half);
     }
     float value;
-    memcpy(&value, (const char *)at + 4 * i, sizeof value);
+    memcpy(&value, (const char *)at + 4 * i, sizeof(value));
     return value;
 }
 
@@ -90,9 +90,9 @@ static void store(aclDataType type, void *at, int64_t i, float value)
 {
     if (type == ACL_FLOAT16) {
         const uint16_t half = acl__half_from_float(value);
-        memcpy((char *)at + 2 * i, &half, sizeof half);
+        memcpy((char *)at + 2 * i, &half, sizeof(half));
     } else {
-        memcpy((char *)at + 4 * i, &value, sizeof value);
+        memcpy((char *)at + 4 * i, &value, sizeof(value));
     }
 }
 
@@ -136,8 +136,7 @@ static int64_t whole(double value, double least, double most)
     if (!(value > least)) {
         return value <= least ? (int64_t)least : 0;
     }
-    return value >= most ? (most >= 9223372036854775807.0 ? INT64_MAX : (int64_t)most)
-                         : (int64_t)value;
+    return value >= most ? (most >= 9223372036854775807.0 ? INT64_MAX : (int64_t)most) : (int64_t)value;
 }
 
 static void store_any(aclDataType type, void *at, int64_t i, double value)
@@ -265,8 +264,7 @@ static const char *prepare_cast(acl__op *op, const acl__op_options *options)
 static const char *prepare_matrix(acl__op *op, const acl__op_options *options)
 {
     const acl__tensor *a = &op->in[0], *b = &op->in[1];
-    if (!is_float(a->type) || b->type != a->type ||
-        (op->out.type != a->type && op->out.type != ACL_FLOAT)) {
+    if (!is_float(a->type) || b->type != a->type || (op->out.type != a->type && op->out.type != ACL_FLOAT)) {
         return "a matrix product takes float32 or float16, both inputs alike, and gives that or "
                "float32";
     }
@@ -361,7 +359,7 @@ const char *acl__op_prepare(acl__op *op, const acl__op_options *options)
     }
     op->out_bytes = op->elements * acl__op_type_bytes(op->out.type);
     op->vector_ops *= op->elements;
-    op->workspace_bytes = round_up(sizeof *op);
+    op->workspace_bytes = round_up(sizeof(*op));
     op->temporary_bytes = 0;
     if (kinds[op->kind].form == MATRIX) {
         if (op->inner > 0 && op->elements > (UINT64_C(1) << 56) / (uint64_t)op->inner) {
@@ -461,10 +459,9 @@ static void compute_elementwise(const acl__op *op, const void *const in[], void 
         if (type == ACL_INT32) {
             const int32_t a = (int32_t)load_any(type, in[0], w.position[0]);
             const int32_t c = combine_int(op->kind, a, (int32_t)load_any(type, second, at));
-            memcpy((char *)out + 4 * i, &c, sizeof c);
+            memcpy((char *)out + 4 * i, &c, sizeof(c));
         } else {
-            store(to, result, (int64_t)i,
-                  combine(op->kind, load(type, in[0], w.position[0]), load(type, second, at)));
+            store(to, result, (int64_t)i, combine(op->kind, load(type, in[0], w.position[0]), load(type, second, at)));
         }
     }
 }
@@ -503,8 +500,7 @@ static void compute_matrix(const acl__op *op, const void *const in[], void *resu
 
 /* Three passes: the greatest value of each row, the sum of the exponentials relative to it, the quotients. `reductions`
  * holds two floats for each row. */
-static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to,
-                            void *reductions)
+static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to, void *reductions)
 {
     const aclDataType type = op->in[0].type;
     for (int64_t row = 0; row < op->rows * op->columns && op->inner > 0; row++) {
@@ -523,19 +519,17 @@ static void compute_softmax(const acl__op *op, const void *const in[], void *res
         const int64_t first = row / op->columns * op->inner * op->columns + row % op->columns;
         for (int64_t k = 0; k < op->inner; k++) {
             const int64_t at = first + k * op->columns;
-            const float most = load(ACL_FLOAT, reductions, 2 * row),
-                        sum = load(ACL_FLOAT, reductions, 2 * row + 1);
+            const float most = load(ACL_FLOAT, reductions, 2 * row), sum = load(ACL_FLOAT, reductions, 2 * row + 1);
             store(to, result, at, expf(load(type, in[0], at) - most) / sum);
         }
     }
 }
 
-void acl__op_compute(const acl__op *given, const void *const in[], void *out, void *workspace,
-                     void *temporary)
+void acl__op_compute(const acl__op *given, const void *const in[], void *out, void *workspace, void *temporary)
 {
     acl__op op;
-    memcpy(workspace, given, sizeof *given);
-    memcpy(&op, workspace, sizeof op);
+    memcpy(workspace, given, sizeof(*given));
+    memcpy(&op, workspace, sizeof(op));
     void *result = op.temporary_bytes > 0 ? temporary : out;
     const aclDataType to = op.temporary_bytes > 0 ? ACL_FLOAT : op.out.type;
     switch (kinds[op.kind].form) {
@@ -546,7 +540,7 @@ void acl__op_compute(const acl__op *given, const void *const in[], void *out, vo
         compute_matrix(&op, in, result, to);
         break;
     case SOFTMAX:
-        compute_softmax(&op, in, result, to, (char *)workspace + round_up(sizeof op));
+        compute_softmax(&op, in, result, to, (char *)workspace + round_up(sizeof(op)));
         break;
     default:
         compute_elementwise(&op, in, out, result);

@@ -11,18 +11,18 @@
 enum { ACL__OP_RANK = 8, ACL__OP_INPUTS = 3 };
 
 /* X(NAME, name in aclopExecuteV2, form) */
-#define ACL__OP_LIST(X)                                                                            \
-    X(ADD, "Add", BINARY)                                                                          \
-    X(SUB, "Sub", BINARY)                                                                          \
-    X(MUL, "Mul", BINARY)                                                                          \
-    X(REAL_DIV, "RealDiv", BINARY)                                                                 \
-    X(MAXIMUM, "Maximum", BINARY)                                                                  \
-    X(MINIMUM, "Minimum", BINARY)                                                                  \
-    X(RELU, "Relu", UNARY)                                                                         \
-    X(CAST, "Cast", CAST)                                                                          \
-    X(MAT_MUL, "MatMul", MATRIX)                                                                   \
-    X(MAT_MUL_V2, "MatMulV2", MATRIX)                                                              \
-    X(SOFTMAX, "Softmax", SOFTMAX)                                                                 \
+#define ACL__OP_LIST(X)                                                                                                \
+    X(ADD, "Add", BINARY)                                                                                              \
+    X(SUB, "Sub", BINARY)                                                                                              \
+    X(MUL, "Mul", BINARY)                                                                                              \
+    X(REAL_DIV, "RealDiv", BINARY)                                                                                     \
+    X(MAXIMUM, "Maximum", BINARY)                                                                                      \
+    X(MINIMUM, "Minimum", BINARY)                                                                                      \
+    X(RELU, "Relu", UNARY)                                                                                             \
+    X(CAST, "Cast", CAST)                                                                                              \
+    X(MAT_MUL, "MatMul", MATRIX)                                                                                       \
+    X(MAT_MUL_V2, "MatMulV2", MATRIX)                                                                                  \
+    X(SOFTMAX, "Softmax", SOFTMAX)                                                                                     \
     X(SOFTMAX_V2, "SoftmaxV2", SOFTMAX)
 
 typedef enum acl__op_kind {
@@ -51,9 +51,8 @@ typedef struct acl__op {
     uint32_t input_count;
     acl__tensor in[ACL__OP_INPUTS];
     acl__tensor out;
-    int64_t strides[ACL__OP_INPUTS]
-                   [ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: broadcast */
-    uint64_t elements;             /* of the output */
+    int64_t strides[ACL__OP_INPUTS][ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: broadcast */
+    uint64_t elements;                             /* of the output */
     /* Matrices: rows, columns, inner dimension, and number of products. Softmax: rows before the axis, columns after
      * it, inner along it. */
     int64_t rows, columns, inner, batches;
@@ -77,8 +76,7 @@ const char *acl__op_prepare(acl__op *op, const acl__op_options *options);
 void acl__op_use_temporary(acl__op *op);
 /* Fills `workspace` with the kernel's data, computes, and stores the result at `out`. `temporary` is used when
  * temporary_bytes > 0. */
-void acl__op_compute(const acl__op *op, const void *const in[], void *out, void *workspace,
-                     void *temporary);
+void acl__op_compute(const acl__op *op, const void *const in[], void *out, void *workspace, void *temporary);
 
 /* Returns the bytes of one element of a type that operators take; 0 for all other types. */
 size_t acl__op_type_bytes(aclDataType type);

@@ -101,7 +101,7 @@ acl__line *acl__line_of(acl__stream *stream)
     size_t slot = 0;
     acl__line *line = line_find(stream);
     if (line == NULL && slot_get(&slot)) {
-        line = calloc(1, sizeof *line);
+        line = calloc(1, sizeof(*line));
         if (line != NULL) {
             line->stream = stream;
             line->id = stream->id;
@@ -139,7 +139,7 @@ static entry *entry_new(vector_clock *clock)
     }
     if (clock->count == clock->capacity) {
         const size_t capacity = clock->capacity == 0 ? 8 : clock->capacity * 2;
-        entry *grown = realloc(clock->entries, capacity * sizeof *grown);
+        entry *grown = realloc(clock->entries, capacity * sizeof(*grown));
         if (grown == NULL) {
             return NULL;
         }
@@ -216,7 +216,7 @@ void acl__order_recorded(const void *event, acl__stream *stream)
     if (line == NULL) {
         return;
     }
-    mark *m = malloc(sizeof *m + (line->knows.count + 1) * sizeof(entry));
+    mark *m = malloc(sizeof(*m) + (line->knows.count + 1) * sizeof(entry));
     if (m == NULL) {
         return;
     }

@@ -15,7 +15,7 @@
 typedef struct acl__line acl__line;
 
 typedef struct acl__stamp {
-    uint64_t serial;     /* serial number of the line */
+    uint64_t serial; /* serial number of the line */
     uint64_t tick;
     acl__record *record; /* a recording on the stream at that tick or later; NULL: none was made yet */
 } acl__stamp;

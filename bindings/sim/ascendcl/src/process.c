@@ -143,7 +143,7 @@ aclError acl__fail(aclError code, const char *format, ...)
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     acl__error_note(code, text);
     return code;
@@ -162,8 +162,8 @@ aclError acl__status(weir_status status, const char *what)
     case WEIR_ERR_UNSUPPORTED:
         return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: not on this device", what);
     case WEIR_ERR_DEVICE:
-        return acl__fail(ACL_ERROR_RT_DEVICE_MEM_ERROR, "%s: the stream is broken: its work touched memory that was not there",
-                         what);
+        return acl__fail(ACL_ERROR_RT_DEVICE_MEM_ERROR,
+                         "%s: the stream is broken: its work touched memory that was not there", what);
     default:
         return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "%s: %s", what, weir_status_text(status));
     }

@@ -280,7 +280,7 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
 static acl__task *kernel_clone(const acl__task *task)
 {
     const kernel_task *k = (const kernel_task *)(const void *)task;
-    const size_t bytes = sizeof *k + k->kernel.access_count * sizeof(weir_sim_access);
+    const size_t bytes = sizeof(*k) + k->kernel.access_count * sizeof(weir_sim_access);
     kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
     if (clone == NULL) {
         return NULL;
@@ -297,7 +297,7 @@ static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_en
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 {
     const size_t bytes = kernel->access_count * sizeof(weir_sim_access);
-    kernel_task *k = calloc(1, sizeof *k + bytes);
+    kernel_task *k = calloc(1, sizeof(*k) + bytes);
     if (k == NULL) {
         if (kernel->end != NULL) {
             kernel->end(kernel->ctx);
@@ -312,7 +312,7 @@ aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
     }
     k->kernel.accesses = k->accesses;
     if (kernel->tag != NULL) {
-        (void)strncpy(k->tag, kernel->tag, sizeof k->tag - 1);
+        (void)strncpy(k->tag, kernel->tag, sizeof(k->tag) - 1);
         k->kernel.tag = k->tag;
     }
     return acl__queue(stream, &k->task);

@@ -121,7 +121,7 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 {
     registration **link = link_of(stream);
     if (*link == NULL) {
-        *link = calloc(1, sizeof **link);
+        *link = calloc(1, sizeof(**link));
         if (*link == NULL) {
             return acl__fail(ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
         }
@@ -205,7 +205,8 @@ ACL_EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocator
         return null_argument("aclrtAllocatorGetByStream");
     }
     if (!find(stream, &a, &desc)) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtAllocatorGetByStream: no allocator is registered for %p", stream);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtAllocatorGetByStream: no allocator is registered for %p",
+                         stream);
     }
     *allocatorDesc = desc;
     if (allocator != NULL) {

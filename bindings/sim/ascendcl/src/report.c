@@ -58,7 +58,7 @@ static void write_calls(FILE *file)
                                           ACL_FN_aclrtMallocPhysical, ACL_FN_aclrtFreePhysical,  ACL_FN_aclrtMapMem,
                                           ACL_FN_aclrtUnmapMem,       ACL_FN_aclrtMallocHost,    ACL_FN_aclrtFreeHost};
     (void)fprintf(file, "weir ascendcl: %" PRIu64 " calls", acl__calls(ACL_FN_COUNT));
-    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
         if (acl__calls(shown[i]) > 0) {
             (void)fprintf(file, ", %s %" PRIu64, acl__function_name(shown[i]), acl__calls(shown[i]));
         }
@@ -98,7 +98,8 @@ void acl__report_write(FILE *file)
         (void)fprintf(file, "weir ascendcl: warning, %" PRIu64 " times: %s\n", warnings[i].count, warnings[i].sentence);
     }
     if (left_pieces > 0) {
-        (void)fprintf(file, "weir ascendcl: %" PRIu64 " bytes in %" PRIu64 " pieces were still held at a device's reset\n",
+        (void)fprintf(file,
+                      "weir ascendcl: %" PRIu64 " bytes in %" PRIu64 " pieces were still held at a device's reset\n",
                       left_bytes, left_pieces);
     }
     if (acl__rt.config.audit) {

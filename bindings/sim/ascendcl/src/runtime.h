@@ -100,16 +100,16 @@ typedef struct acl__config {
     uint64_t unpin_ns_per_mib;
     uint32_t stream_limit;
     uint32_t event_limit;
-    int32_t numa_nodes;               /* nodes of the simulated machine; 0: host memory is not bound to a node */
-    int32_t exit_code;                /* exit code of the process when the auditor has findings; 0: unchanged */
-    const char *report;               /* "stderr", "none", or a file's name */
+    int32_t numa_nodes; /* nodes of the simulated machine; 0: host memory is not bound to a node */
+    int32_t exit_code;  /* exit code of the process when the auditor has findings; 0: unchanged */
+    const char *report; /* "stderr", "none", or a file's name */
 } acl__config;
 
 typedef struct acl__device {
     uint64_t held_huge_bytes; /* of the device's capacity, by the kind of page */
     uint64_t held_normal_bytes;
     uint64_t peak_bytes; /* peak of both together */
-    uint32_t references;     /* number of aclrtSetDevice calls not yet reset */
+    uint32_t references; /* number of aclrtSetDevice calls not yet reset */
     acl__context *default_context;
 } acl__device;
 
@@ -149,7 +149,7 @@ void acl__exceptions_settle(void);
 /* --- context.c: devices and contexts --- */
 
 struct acl__context {
-    void *link; /* used by the slab */
+    void *link;         /* used by the slab */
     acl__context *next; /* list of live contexts */
     acl__context *previous;
     int32_t device;
@@ -167,7 +167,7 @@ bool acl__context_is(const void *handle);
 /* --- stream.c --- */
 
 struct acl__stream {
-    void *link; /* used by the slab */
+    void *link;        /* used by the slab */
     acl__stream *next; /* list of all streams */
     acl__stream *previous;
     acl__context *context;
@@ -178,9 +178,9 @@ struct acl__stream {
     bool live;
     bool ending; /* its destruction has begun */
     bool stop_on_failure;
-    bool stopped; /* accepts no more tasks */
-    aclError error;   /* error of a task; the next wait returns it */
-    uint32_t aborts;  /* number of aborts */
+    bool stopped;          /* accepts no more tasks */
+    aclError error;        /* error of a task; the next wait returns it */
+    uint32_t aborts;       /* number of aborts */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
     acl__task *submitting; /* head of the held tasks while it is being submitted: if it is dropped meanwhile, the pump
@@ -319,8 +319,8 @@ struct acl__record {
     void *link; /* used by the slab */
     weir_event *sim;
     uint32_t references;
-    bool submitted; /* the simulator has recorded it */
-    bool dropped;   /* its stream was dropped before it was submitted */
+    bool submitted;   /* the simulator has recorded it */
+    bool dropped;     /* its stream was dropped before it was submitted */
     uint64_t time_ns; /* virtual time at which it is complete, once submitted */
 };
 
@@ -349,10 +349,10 @@ struct acl__range {
     weir__sim_range range; /* first member */
     acl__range_kind kind;
     int32_t device;
-    bool huge;           /* device memory: true if it counts as huge pages */
-    uint32_t open_to;    /* mappings: bits of the devices that aclrtMemSetAccess gave access */
+    bool huge;        /* device memory: true if it counts as huge pages */
+    uint32_t open_to; /* mappings: bits of the devices that aclrtMemSetAccess gave access */
     uint64_t asked_bytes;
-    void *owner;         /* used by the file that made the range */
+    void *owner; /* used by the file that made the range */
 };
 
 /* Adds a range to a set. NULL: out of memory. */

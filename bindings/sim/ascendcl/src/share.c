@@ -98,8 +98,8 @@ bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
         (range->open_to & 1u << worker.device) != 0) {
         return true;
     }
-    (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access", worker.device,
-                   owner);
+    (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access",
+                   worker.device, owner);
     return false;
 }
 
@@ -144,20 +144,21 @@ static bool is_there(uint64_t address, uint64_t size)
 static aclError export_locked(uint64_t address, uint64_t size, bool open_to_all, char *key)
 {
     if (size == 0 || !is_there(address, size)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemGetExportKey: %llu bytes at %#llx are no device memory",
-                         (unsigned long long)size, (unsigned long long)address);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtIpcMemGetExportKey: %llu bytes at %#llx are no device memory", (unsigned long long)size,
+                         (unsigned long long)address);
     }
-    shared *s = calloc(1, sizeof *s);
+    shared *s = calloc(1, sizeof(*s));
     if (s == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtIpcMemGetExportKey: no host memory");
     }
     s->address = address;
     s->size = size;
     s->open_to_all = open_to_all;
-    (void)snprintf(s->key, sizeof s->key, "weir-ascendcl-%d-%llu", (int)getpid(), (unsigned long long)++last_key);
+    (void)snprintf(s->key, sizeof(s->key), "weir-ascendcl-%d-%llu", (int)getpid(), (unsigned long long)++last_key);
     s->next = first_shared;
     first_shared = s;
-    memcpy(key, s->key, sizeof s->key);
+    memcpy(key, s->key, sizeof(s->key));
     return ACL_SUCCESS;
 }
 
@@ -227,7 +228,8 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
 {
     ACL_ENTER(aclrtIpcMemImportByKey);
     if (devPtr == NULL || key == NULL) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemImportByKey: %s is NULL", devPtr == NULL ? "devPtr" : "key");
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemImportByKey: %s is NULL",
+                         devPtr == NULL ? "devPtr" : "key");
     }
     if (flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtIpcMemImportByKey: flags must be 0 or 1");

@@ -47,8 +47,8 @@ typedef struct segment {
     weir__sim_range range; /* first member */
     span *span;
     segment_state state;
-    uint64_t asked;     /* BUSY: bytes that the caller requested */
-    acl__stamp made;    /* BUSY: stamp of the allocation */
+    uint64_t asked;  /* BUSY: bytes that the caller requested */
+    acl__stamp made; /* BUSY: stamp of the allocation */
     acl__stamp stamps[STAMPS];
     uint32_t stamp_count;
 } segment;
@@ -63,7 +63,7 @@ typedef struct pool {
     uint64_t reserved;
     uint64_t reserved_high;
     uint64_t reserved_ever; /* as reserved_high, but never reset */
-    uint64_t used;   /* bytes in BUSY segments */
+    uint64_t used;          /* bytes in BUSY segments */
     uint64_t used_high;
     uint64_t cached; /* bytes in CACHED segments */
     uint64_t blocks; /* number of BUSY segments */
@@ -127,7 +127,7 @@ static segment *segment_add(pool *p, span *in, uint64_t start, uint64_t end, seg
 {
     segment *s = weir__sim_slab_get(&segments_slab);
     if (s != NULL) {
-        memset(s, 0, sizeof *s);
+        memset(s, 0, sizeof(*s));
         s->range.start = start;
         s->range.end = end;
         s->span = in;
@@ -209,7 +209,7 @@ static segment *split(pool *p, segment *s, uint64_t at)
     if (upper == NULL) {
         return NULL;
     }
-    memset(upper, 0, sizeof *upper);
+    memset(upper, 0, sizeof(*upper));
     upper->range.start = at;
     upper->range.end = s->range.end;
     upper->span = s->span;
@@ -540,7 +540,7 @@ static window find_window(const pool *p, uint64_t size, const acl__line *line)
 static weir_status span_add(pool *p, uint64_t size)
 {
     const size_t pages = (size_t)(size / PAGE);
-    span *in = calloc(1, sizeof *in + pages * sizeof(page));
+    span *in = calloc(1, sizeof(*in) + pages * sizeof(page));
     uint64_t start = 0;
     weir_status status = in != NULL ? weir_device_vm_reserve(acl__rt.memory, size, &start) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
@@ -715,7 +715,7 @@ static const acl__task_ops notice_ops = {.submit = notice_submit, .end = task_fr
 
 static aclError tell(acl__stream *stream, uint64_t address, uint64_t size)
 {
-    notice *n = malloc(sizeof *n);
+    notice *n = malloc(sizeof(*n));
     if (n == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
     }
@@ -801,7 +801,9 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
     ACL_ENTER(aclrtMemPoolMallocAsync);
     if (ptr == NULL || memPool == NULL || stream_handle == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name,
-                         ptr == NULL ? "ptr" : memPool == NULL ? "memPool" : "the stream");
+                         ptr == NULL       ? "ptr"
+                         : memPool == NULL ? "memPool"
+                                           : "the stream");
     }
     if (size == 0) {
         return ACL_SUCCESS;
@@ -888,15 +890,15 @@ static const acl__task_ops late_free_ops = {.submit = late_free_submit, .end = t
 static aclError free_later(void *pointer, acl__stream *stream)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    if (acl__rt.config.strict && (range == NULL || range->kind != ACL__ALLOCATED ||
-                                  range->range.start != address_of(pointer))) {
+    if (acl__rt.config.strict &&
+        (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != address_of(pointer))) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is no allocation", pointer);
     }
     const aclError error = acl__engine_need();
     if (error != ACL_SUCCESS) {
         return error;
     }
-    late_free *f = malloc(sizeof *f);
+    late_free *f = malloc(sizeof(*f));
     if (f == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolFreeAsync: no host memory");
     }
@@ -1030,7 +1032,7 @@ static aclError create_locked(const aclrtMemPoolProps *props, aclrtMemPool *hand
     if (p == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolCreate: no host memory");
     }
-    memset(p, 0, sizeof *p);
+    memset(p, 0, sizeof(*p));
     p->device = (int32_t)props->location.id;
     p->most = most;
     const weir_status status = span_add(p, most);
@@ -1056,10 +1058,10 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     if (memPool == NULL || poolProps == NULL) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s is NULL", name, memPool == NULL ? "memPool" : "poolProps");
     }
-    static const unsigned char zero[sizeof poolProps->reserved];
+    static const unsigned char zero[sizeof(poolProps->reserved)];
     if (poolProps->allocType != ACL_MEM_ALLOCATION_TYPE_PINNED ||
         poolProps->location.type != ACL_MEM_LOCATION_TYPE_DEVICE ||
-        memcmp(poolProps->reserved, zero, sizeof zero) != 0) {
+        memcmp(poolProps->reserved, zero, sizeof(zero)) != 0) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: only pinned memory, on a device, with the reserved bytes zero",
                          name);
     }
@@ -1230,7 +1232,8 @@ static aclError set_number(pool *p, aclrtMemPoolAttr attr, uint64_t value)
 {
     if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD) {
         if (acl__rt.config.strict && value > p->most) {
-            return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR, "aclrtMemPoolSetAttr: the threshold is above the pool's size");
+            return acl__fail(ACL_ERROR_RT_INTERNAL_ERROR,
+                             "aclrtMemPoolSetAttr: the threshold is above the pool's size");
         }
         p->threshold = value;
         return ACL_SUCCESS;
@@ -1254,7 +1257,7 @@ static aclError set_locked(pool *p, aclrtMemPoolAttr attr, const void *value)
     uint32_t *chosen = switch_of(p, attr);
     if (chosen != NULL) {
         uint32_t on = 0;
-        memcpy(&on, value, sizeof on);
+        memcpy(&on, value, sizeof(on));
         *chosen = on != 0;
         return ACL_SUCCESS;
     }
@@ -1262,7 +1265,7 @@ static aclError set_locked(pool *p, aclrtMemPoolAttr attr, const void *value)
         return no_attribute("aclrtMemPoolSetAttr", attr);
     }
     uint64_t number = 0;
-    memcpy(&number, value, sizeof number);
+    memcpy(&number, value, sizeof(number));
     return set_number(p, attr, number);
 }
 
@@ -1274,7 +1277,7 @@ static aclError get_locked(pool *p, aclrtMemPoolAttr attr, void *value)
         return no_attribute("aclrtMemPoolGetAttr", attr);
     }
     memcpy(value, chosen != NULL ? (const void *)chosen : (const void *)number,
-           chosen != NULL ? sizeof *chosen : sizeof *number);
+           chosen != NULL ? sizeof(*chosen) : sizeof(*number));
     return ACL_SUCCESS;
 }
 

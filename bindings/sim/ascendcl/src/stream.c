@@ -70,7 +70,7 @@ static aclError register_callback(const char *name, aclrtStreamStateCallback fun
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtRegStreamStateCallback: \"%s\" is registered already", name);
     }
     const size_t length = strlen(name) + 1;
-    state_callback *made = malloc(sizeof *made + length);
+    state_callback *made = malloc(sizeof(*made) + length);
     if (made == NULL) {
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtRegStreamStateCallback: no host memory");
     }
@@ -114,7 +114,7 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
         }
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a stream");
     }
-    memset(stream, 0, sizeof *stream);
+    memset(stream, 0, sizeof(*stream));
     stream->context = context;
     stream->sim = sim;
     stream->id = last_id++;
@@ -129,8 +129,9 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
     acl__rt.first_stream = stream;
     stream_count++;
     if (acl__allocator_is_registered(stream)) {
-        acl__report_warning("a new stream has the handle of one that was destroyed while an allocator was registered for "
-                            "it, and inherits that registration");
+        acl__report_warning(
+            "a new stream has the handle of one that was destroyed while an allocator was registered for "
+            "it, and inherits that registration");
     }
     *out = stream;
     return ACL_SUCCESS;
@@ -512,7 +513,8 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     aclError error = acl__stream_any(handle, &stream);
     if (error == ACL_SUCCESS) {
         acl__ask();
-        *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+        *status =
+            is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         if (*status == ACL_STREAM_STATUS_COMPLETE) {
             acl__host_saw(stream);
         }

@@ -72,7 +72,7 @@ ACL_EXPORT aclFloat16 aclFloatToFloat16(float value)
 ACL_EXPORT aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
 {
     ACL_ENTER_OR(aclCreateDataBuffer, NULL);
-    aclDataBuffer *buffer = malloc(sizeof *buffer);
+    aclDataBuffer *buffer = malloc(sizeof(*buffer));
     if (buffer != NULL) {
         *buffer = (aclDataBuffer){data, size};
     }
@@ -119,16 +119,15 @@ ACL_EXPORT uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 
 /* --- tensor descriptions --- */
 
-aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims,
-                                       aclFormat format)
+aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims, aclFormat format)
 {
-    aclTensorDesc *desc = calloc(1, sizeof *desc);
+    aclTensorDesc *desc = calloc(1, sizeof(*desc));
     if (desc != NULL) {
         desc->type = type;
         desc->format = format;
         desc->rank = rank;
         if (rank > 0) {
-            memcpy(desc->dims, dims, rank * sizeof *dims);
+            memcpy(desc->dims, dims, rank * sizeof(*dims));
         }
     }
     return desc;
@@ -142,13 +141,12 @@ void acl__tensor_desc_destroy(aclTensorDesc *desc)
     }
 }
 
-ACL_EXPORT aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims,
-                                              const int64_t *dims, aclFormat format)
+ACL_EXPORT aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format)
 {
     ACL_ENTER_OR(aclCreateTensorDesc, NULL);
     if (numDims < 0 || numDims > ACL__TENSOR_RANK || (numDims > 0 && dims == NULL)) {
-        (void)acl__fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions at %p",
-                        numDims, (const void *)dims);
+        (void)acl__fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: %d dimensions at %p", numDims,
+                        (const void *)dims);
         return NULL;
     }
     return acl__tensor_desc_create(dataType, (uint32_t)numDims, dims, format);
@@ -211,8 +209,7 @@ ACL_EXPORT size_t aclGetTensorDescSize(const aclTensorDesc *desc)
 {
     ACL_ENTER_OR(aclGetTensorDescSize, 0);
     size_t bytes = 0;
-    if (desc == NULL ||
-        __builtin_mul_overflow(count_elements(desc), acl__type_bytes(desc->type), &bytes)) {
+    if (desc == NULL || __builtin_mul_overflow(count_elements(desc), acl__type_bytes(desc->type), &bytes)) {
         return 0;
     }
     return bytes;
@@ -241,8 +238,8 @@ ACL_EXPORT aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t inde
         return is_null("aclGetTensorDescDimV2", "an argument");
     }
     if (index >= desc->rank) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimV2: dimension %zu of %u",
-                         index, (unsigned)desc->rank);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclGetTensorDescDimV2: dimension %zu of %u", index,
+                         (unsigned)desc->rank);
     }
     *dimSize = desc->dims[index];
     return ACL_SUCCESS;
@@ -278,7 +275,7 @@ ACL_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer
     }
     if (dataset->count == dataset->room) {
         const size_t room = dataset->room == 0 ? 4 : dataset->room * 2;
-        acl__dataset_entry *larger = realloc(dataset->entries, room * sizeof *larger);
+        acl__dataset_entry *larger = realloc(dataset->entries, room * sizeof(*larger));
         if (larger == NULL) {
             return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlAddDatasetBuffer: no host memory");
         }
@@ -301,21 +298,19 @@ ACL_EXPORT aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, s
     return dataset != NULL && index < dataset->count ? dataset->entries[index].buffer : NULL;
 }
 
-ACL_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc,
-                                               size_t index)
+ACL_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
 {
     ACL_ENTER(aclmdlSetDatasetTensorDesc);
     if (dataset == NULL) {
         return is_null("aclmdlSetDatasetTensorDesc", "the data set");
     }
     if (index >= dataset->count) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetDatasetTensorDesc: buffer %zu of %zu",
-                         index, dataset->count);
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetDatasetTensorDesc: buffer %zu of %zu", index,
+                         dataset->count);
     }
     aclTensorDesc *copy = NULL;
     if (tensorDesc != NULL) {
-        copy = acl__tensor_desc_create(tensorDesc->type, tensorDesc->rank, tensorDesc->dims,
-                                       tensorDesc->format);
+        copy = acl__tensor_desc_create(tensorDesc->type, tensorDesc->rank, tensorDesc->dims, tensorDesc->format);
         if (copy == NULL) {
             return acl__fail(ACL_ERROR_BAD_ALLOC, "aclmdlSetDatasetTensorDesc: no host memory");
         }

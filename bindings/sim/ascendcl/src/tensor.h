@@ -35,8 +35,7 @@ struct aclmdlDataset {
 };
 
 /* Creates a tensor description in host memory. NULL: out of memory. */
-aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims,
-                                       aclFormat format);
+aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims, aclFormat format);
 void acl__tensor_desc_destroy(aclTensorDesc *desc);
 size_t acl__type_bytes(aclDataType type);
 

@@ -36,9 +36,9 @@ typedef struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references;  /* one for the creation, one for each retain; 0: the user has no valid handle any more */
-    uint32_t mappings;    /* number of addresses at which it is mapped */
-    uint64_t shareable;   /* 0: not exported */
+    uint32_t references; /* one for the creation, one for each retain; 0: the user has no valid handle any more */
+    uint32_t mappings;   /* number of addresses at which it is mapped */
+    uint64_t shareable;  /* 0: not exported */
 } physical;
 
 static weir__sim_slab reservations_slab;
@@ -131,7 +131,9 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     ACL_ENTER(aclrtReserveMemAddress);
     if (virPtr == NULL || size == 0 || flags > 1) {
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclrtReserveMemAddress: %s",
-                         virPtr == NULL ? "virPtr is NULL" : size == 0 ? "the size is 0" : "flags must be 0 or 1");
+                         virPtr == NULL ? "virPtr is NULL"
+                         : size == 0    ? "the size is 0"
+                                        : "flags must be 0 or 1");
     }
     if (alignment != 0) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: the alignment must be 0");
@@ -163,8 +165,8 @@ static aclError release_locked(const void *pointer)
                          pointer);
     }
     if (r->mappings > 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReleaseMemAddress: %u mappings in it have to be undone before",
-                         r->mappings);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtReleaseMemAddress: %u mappings in it have to be undone before", r->mappings);
     }
     const uint64_t size = r->range.end - r->range.start;
     const aclError error =
@@ -351,8 +353,7 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
     }
     physical *p = weir__sim_slab_get(&physicals_slab);
     weir_vm_handle memory = 0;
-    const weir_status status =
-        p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
+    const weir_status status = p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         if (p != NULL) {
             weir__sim_slab_put(&physicals_slab, p);
@@ -400,8 +401,8 @@ ACL_EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, 
         return error;
     }
     if (acl__rt.config.strict && size % granularity != 0) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocPhysical: %zu bytes are no multiple of the granularity",
-                         size);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtMallocPhysical: %zu bytes are no multiple of the granularity", size);
     }
     acl__lock();
     acl__context *context = NULL;
@@ -561,9 +562,9 @@ ACL_EXPORT aclError aclrtUnmapMem(void *virPtr)
     }
     acl__lock();
     acl__range *range = mapping_at(virPtr);
-    const aclError error =
-        range != NULL ? unmap(range)
-                      : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtUnmapMem: %p is not the start of a mapping", virPtr);
+    const aclError error = range != NULL ? unmap(range)
+                                         : acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                                                     "aclrtUnmapMem: %p is not the start of a mapping", virPtr);
     acl__unlock();
     return error;
 }
@@ -599,8 +600,9 @@ static aclError check_access(const aclrtMemAccessDesc *desc)
     const bool is_device = desc->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
     if ((is_device && !is_device_id(desc->location.id)) ||
         (!is_device && desc->location.type != ACL_MEM_LOCATION_TYPE_HOST)) {
-        return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: location %u of type %d is nobody to have access",
-                         desc->location.id, (int)desc->location.type);
+        return acl__fail(ACL_ERROR_RT_PARAM_INVALID,
+                         "aclrtMemSetAccess: location %u of type %d is nobody to have access", desc->location.id,
+                         (int)desc->location.type);
     }
     return ACL_SUCCESS;
 }
@@ -611,7 +613,9 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
     ACL_ENTER(aclrtMemSetAccess);
     if (virPtr == NULL || desc == NULL || count == 0) {
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %s",
-                         virPtr == NULL ? "virPtr is NULL" : desc == NULL ? "desc is NULL" : "count is 0");
+                         virPtr == NULL ? "virPtr is NULL"
+                         : desc == NULL ? "desc is NULL"
+                                        : "count is 0");
     }
     aclError error = ACL_SUCCESS;
     for (size_t i = 0; i < count && error == ACL_SUCCESS; i++) {
@@ -622,15 +626,16 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
     }
     acl__lock();
     acl__range *range = mapping_at(virPtr);
-    if (range == NULL || round_up(size, ((const physical *)range->owner)->granularity) !=
-                             ((const physical *)range->owner)->size) {
+    if (range == NULL ||
+        round_up(size, ((const physical *)range->owner)->granularity) != ((const physical *)range->owner)->size) {
         error = acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %zu bytes at %p are not one mapping", size,
                           virPtr);
     }
     for (size_t i = 0; i < count && error == ACL_SUCCESS; i++) {
         if (desc[i].location.type == ACL_MEM_LOCATION_TYPE_DEVICE) {
             const uint32_t bit = 1u << desc[i].location.id;
-            range->open_to = desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
+            range->open_to =
+                desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
         }
     }
     acl__unlock();
@@ -708,7 +713,7 @@ ACL_EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, 
         if (shareType == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) {
             memset(shareableHandle, 0, sizeof(aclrtMemFabricHandle));
         }
-        memcpy(shareableHandle, &shareable, sizeof shareable);
+        memcpy(shareableHandle, &shareable, sizeof(shareable));
     }
     return error;
 }
@@ -758,8 +763,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
     static const char name[] = "aclrtMemImportFromShareableHandleV2";
     ACL_ENTER(aclrtMemImportFromShareableHandleV2);
     if (shareableHandle == NULL || handle == NULL || flags != 0) {
-        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name,
-                         flags != 0 ? "flags must be 0" : "a pointer is NULL");
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, flags != 0 ? "flags must be 0" : "a pointer is NULL");
     }
     acl__lock();
     acl__context *context = NULL;
@@ -772,7 +776,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: there is no share type %d", name, (int)shareType);
     }
     uint64_t shareable = 0;
-    memcpy(&shareable, shareableHandle, sizeof shareable);
+    memcpy(&shareable, shareableHandle, sizeof(shareable));
     return refuse_import(shareable, name);
 }
 

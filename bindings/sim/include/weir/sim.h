@@ -58,7 +58,7 @@ typedef struct weir_sim_config {
     uint64_t capacity_bytes;           /* 0 = 64 GiB accounting, 1 GiB backed */
     uint64_t region_granularity_bytes; /* 0 = 2 MiB; backed: at least the host's page */
     uint64_t page_bytes;               /* page of virtual memory; 0 = 2 MiB; backed: at least the host's page */
-    uint64_t seed;         /* not 0: work takes 75 to 125 % of the requested time; 0 = exactly the requested time */
+    uint64_t seed; /* not 0: work takes 75 to 125 % of the requested time; 0 = exactly the requested time */
     /* First address in accounting mode; 0 = 0x100000000000. In backed mode the simulator picks host addresses and the
      * first is a multiple of 64 MiB. */
     uint64_t address_base;
@@ -146,20 +146,19 @@ typedef struct weir_sim_work {
  * work in the order of queuing, and by weir_sim_destroy. During weir_sim_destroy the simulator still takes calls, but
  * no host function runs any more. WEIR_ERR_INVALID: unknown stream, or `dropped` without a host function;
  * WEIR_ERR_DEVICE: the stream is in error; WEIR_ERR_NO_MEMORY. */
-WEIR_API weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream,
-                                     const weir_sim_work *work);
+WEIR_API weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_sim_work *work);
 /* Queue a fill, or a copy between two device ranges or between device and host memory. Host memory is named by its
  * pointer and counts as pinned: it is read or written when the copy happens. In backed mode the bytes move at the end
  * of the operation, all at once. When the device memory is gone by then, the stream breaks as after a kernel fault. A
  * size of zero queues nothing. Results as weir_sim_launch. */
-WEIR_API weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address,
-                                   uint64_t size, uint8_t value, const char *tag);
-WEIR_API weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to,
-                                   uint64_t from, uint64_t size, const char *tag);
-WEIR_API weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint64_t to,
-                                             const void *from, uint64_t size, const char *tag);
-WEIR_API weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to,
-                                           uint64_t from, uint64_t size, const char *tag);
+WEIR_API weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
+                                   uint8_t value, const char *tag);
+WEIR_API weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from, uint64_t size,
+                                   const char *tag);
+WEIR_API weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *stream, uint64_t to, const void *from,
+                                             uint64_t size, const char *tag);
+WEIR_API weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to, uint64_t from,
+                                           uint64_t size, const char *tag);
 /* Backed mode: returns the bytes at an address, or NULL when the range has no bytes behind it. For inspection by tests:
  * the auditor does not see accesses through this pointer. */
 WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
@@ -168,31 +167,30 @@ WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 /* Tells the auditor that a block was handed out to `stream` (NULL: to the host). The block belongs to the new owner
  * from the stream's tail on (host: from now on). A handle that is no stream counts as the host, which is the strictest
  * reading; the same holds for weir_sim_block_free. */
-WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size,
-                                   weir_sim_stream *stream, const char *tag);
+WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
+                                   const char *tag);
 /* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).
  * Work of other streams may still touch the block; that is judged when the memory is handed out again. */
-WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream,
-                                  const char *tag);
+WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag);
 /* Reports every live block and every region, reservation and piece of physical memory still held as leaked. Call it at
  * the end. */
 WEIR_API void weir_sim_audit_leaks(weir_sim *sim);
 
 /* --- findings of the auditor --- */
 /* X(NAME, text) */
-#define WEIR_SIM_FINDING_LIST(X)                                                                   \
-    X(OUTSIDE_BLOCK, "access outside a live block")                                                \
-    X(USE_AFTER_FREE, "use after free")                                                            \
-    X(UNORDERED, "two streams touch a range without an order between them")                        \
-    X(EARLY_REUSE, "memory handed out while earlier work may still touch it")                      \
-    X(OVERLAP, "overlapping blocks handed out")                                                    \
-    X(DOUBLE_FREE, "block freed twice")                                                            \
-    X(FOREIGN_FREE, "free of an address that was never handed out")                                \
-    X(FREE_PENDING, "the host freed a block while work on it is pending")                          \
-    X(OUTSIDE_REGION, "block not inside memory that the device gave")                              \
-    X(REGION_PENDING, "region returned while work on it is pending")                               \
-    X(REGION_LIVE, "region returned while blocks in it are live")                                  \
-    X(LEAK, "never given back")                                                                    \
+#define WEIR_SIM_FINDING_LIST(X)                                                                                       \
+    X(OUTSIDE_BLOCK, "access outside a live block")                                                                    \
+    X(USE_AFTER_FREE, "use after free")                                                                                \
+    X(UNORDERED, "two streams touch a range without an order between them")                                            \
+    X(EARLY_REUSE, "memory handed out while earlier work may still touch it")                                          \
+    X(OVERLAP, "overlapping blocks handed out")                                                                        \
+    X(DOUBLE_FREE, "block freed twice")                                                                                \
+    X(FOREIGN_FREE, "free of an address that was never handed out")                                                    \
+    X(FREE_PENDING, "the host freed a block while work on it is pending")                                              \
+    X(OUTSIDE_REGION, "block not inside memory that the device gave")                                                  \
+    X(REGION_PENDING, "region returned while work on it is pending")                                                   \
+    X(REGION_LIVE, "region returned while blocks in it are live")                                                      \
+    X(LEAK, "never given back")                                                                                        \
     X(FOREIGN_MEMORY, "work touches memory that its device may not reach")
 
 typedef enum weir_sim_finding_kind {

@@ -65,8 +65,8 @@ WEIR_API weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *
 /* Most that the device's pools may reserve, as a fraction of the device's memory; 0 = no limit. */
 WEIR_API weir_status weir_torch_memory_fraction(double fraction, int device);
 
-/* weir_pool_stats of the device's own pool, that is, without those of graphs. WEIR_ERR_INVALID: it has none. */
-WEIR_API weir_status weir_torch_stats(int device, weir_stats *stats);
+/* weir_pool_get_stats of the device's own pool, that is, without those of graphs. WEIR_ERR_INVALID: it has none. */
+WEIR_API weir_status weir_torch_get_stats(int device, weir_pool_stats *stats);
 
 /* Why the device's pool ran out of memory last, or could not be made, as lines of text; as snprintf does, returns the
  * length it takes. Empty if nothing has failed. */
@@ -80,20 +80,20 @@ WEIR_API const char *weir_torch_last_error(void);
 /* --- figures, by torch's names (torch.npu.memory_stats) --- */
 
 /* X(NAME): what is counted, of all pools of the device. */
-#define WEIR_TORCH_COUNTER_LIST(X)                                                                 \
-    X(allocation)      /* live blocks */                                                           \
-    X(segment)         /* regions */                                                               \
-    X(active)          /* as allocation */                                                         \
-    X(allocated_bytes) /* of live blocks, as handed out */                                         \
-    X(reserved_bytes)  /* taken from the device */                                                 \
-    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */ \
+#define WEIR_TORCH_COUNTER_LIST(X)                                                                                     \
+    X(allocation)      /* live blocks */                                                                               \
+    X(segment)         /* regions */                                                                                   \
+    X(active)          /* as allocation */                                                                             \
+    X(allocated_bytes) /* of live blocks, as handed out */                                                             \
+    X(reserved_bytes)  /* taken from the device */                                                                     \
+    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */                \
     X(requested_bytes) /* of live blocks, as asked, with what kernels may read behind; not summed up */
 
-#define WEIR_TORCH_NUMBER_LIST(X)                                                                  \
-    X(num_alloc_retries)    /* requests that were served, if at all, by returning memory first, or by waiting */ \
-    X(num_ooms)             /* requests that failed */                                             \
-    X(num_sync_all_streams) /* host waits that weir made */                                        \
-    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                \
+#define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
+    X(num_alloc_retries)    /* requests that were served, if at all, by returning memory first, or by waiting */       \
+    X(num_ooms)             /* requests that failed */                                                                 \
+    X(num_sync_all_streams) /* host waits that weir made */                                                            \
+    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
     X(num_device_free)
 
 typedef struct weir_torch_counter {
@@ -103,7 +103,7 @@ typedef struct weir_torch_counter {
     int64_t freed;
 } weir_torch_counter;
 
-typedef struct weir_torch_counters {
+typedef struct weir_torch_device_stats {
     size_t struct_size;
 #define WEIR_TORCH_COUNTER(name) weir_torch_counter name;
     WEIR_TORCH_COUNTER_LIST(WEIR_TORCH_COUNTER)
@@ -111,13 +111,13 @@ typedef struct weir_torch_counters {
 #define WEIR_TORCH_NUMBER(name) int64_t name;
     WEIR_TORCH_NUMBER_LIST(WEIR_TORCH_NUMBER)
 #undef WEIR_TORCH_NUMBER
-} weir_torch_counters;
+} weir_torch_device_stats;
 
-#define WEIR_TORCH_COUNTERS_INIT WEIR_STRUCT_INIT(weir_torch_counters)
+#define WEIR_TORCH_DEVICE_STATS_INIT WEIR_STRUCT_INIT(weir_torch_device_stats)
 
 /* Figures of the moment; all 0 of a device of which nothing has been asked. A reset of the device frees all blocks.
  * Threads that are allocating are seen at slightly different moments. WEIR_ERR_INVALID: NULL, or no such index. */
-WEIR_API weir_status weir_torch_device_stats(int device, weir_torch_counters *counters);
+WEIR_API weir_status weir_torch_get_device_stats(int device, weir_torch_device_stats *counters);
 
 /* The same as a JSON object with the keys of torch.npu.memory_stats ("allocated_bytes.all.peak"), for ctypes; as
  * snprintf does, returns the length it takes; 0: no such index. */

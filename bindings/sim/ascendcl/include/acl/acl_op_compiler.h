@@ -11,11 +11,12 @@ extern "C" {
 
 typedef enum aclCompileType { ACL_COMPILE_SYS, ACL_COMPILE_UNREGISTERED } aclopCompileType;
 
-ACL_FUNC_VISIBILITY aclError
-aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                         aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
-                         aclDataBuffer *outputs[], aclopAttr *attr, aclopEngineType engineType,
-                         aclopCompileType compileFlag, const char *opPath, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                                                      aclDataBuffer *inputs[], int numOutputs,
+                                                      aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
+                                                      aclopAttr *attr, aclopEngineType engineType,
+                                                      aclopCompileType compileFlag, const char *opPath,
+                                                      aclrtStream stream);
 
 #ifdef __cplusplus
 }

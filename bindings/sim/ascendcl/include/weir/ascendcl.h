@@ -63,10 +63,9 @@ ACL_FUNC_VISIBILITY void weir_ascendcl_advance(uint64_t ns);
 /* Tell the auditor that an allocator of the program hands out a block of device memory in the order of a stream (NULL:
  * the default one), or gets a block back, named by its first address. The executors announce blocks of a registered
  * allocator themselves. */
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size,
-                                                       aclrtStream stream, const char *tag);
-ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream,
-                                                      const char *tag);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size, aclrtStream stream,
+                                                       const char *tag);
+ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream, const char *tag);
 
 /* Returns the number of findings of one kind, "early_reuse" for example (the simulator's sim.h lists the names); NULL =
  * of all kinds; 0 for an unknown kind. */

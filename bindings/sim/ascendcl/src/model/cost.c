@@ -75,11 +75,9 @@ static double elements(const acl__shape *s)
 }
 
 /* Counts the multiply-adds of the matrix unit. */
-static double count_macs(const acl__network *n, const acl__layer *l, const acl__shape *shapes,
-                         double parameters)
+static double count_macs(const acl__network *n, const acl__layer *l, const acl__shape *shapes, double parameters)
 {
-    const acl__shape *in = &shapes[acl__layer_bottom(n, l, 0)],
-                     *out = &shapes[acl__layer_top(n, l, 0)];
+    const acl__shape *in = &shapes[acl__layer_bottom(n, l, 0)], *out = &shapes[acl__layer_top(n, l, 0)];
     switch (l->kind) {
     case ACL__LAYER_CONVOLUTION:
     case ACL__LAYER_CONVOLUTION_DW: {
@@ -97,8 +95,8 @@ static double count_macs(const acl__network *n, const acl__layer *l, const acl__
         return elements(out) * inner;
     }
     case ACL__LAYER_SDPA: {
-        const acl__shape *keys = l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)]
-                                                   : &shapes[acl__layer_bottom(n, l, 1)];
+        const acl__shape *keys =
+            l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)] : &shapes[acl__layer_bottom(n, l, 1)];
         /* the scores, and their product with the values */
         return elements(in) * (double)keys->h + elements(out) * (double)keys->h;
     }
@@ -108,8 +106,7 @@ static double count_macs(const acl__network *n, const acl__layer *l, const acl__
 }
 
 /* Counts the operations of the vector unit. `touched` is the number of input elements. */
-static double count_vector_ops(const acl__network *n, const acl__layer *l, const acl__shape *shapes,
-                               double touched)
+static double count_vector_ops(const acl__network *n, const acl__layer *l, const acl__shape *shapes, double touched)
 {
     const acl__shape *out = &shapes[acl__layer_top(n, l, 0)];
     switch (l->kind) {
@@ -128,8 +125,8 @@ static double count_vector_ops(const acl__network *n, const acl__layer *l, const
         return 6 * elements(out);
     case ACL__LAYER_SDPA: {
         const acl__shape *query = &shapes[acl__layer_bottom(n, l, 0)];
-        const acl__shape *keys = l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)]
-                                                   : &shapes[acl__layer_bottom(n, l, 1)];
+        const acl__shape *keys =
+            l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)] : &shapes[acl__layer_bottom(n, l, 1)];
         return 5 * (double)query->h * (double)query->c * (double)keys->h;
     }
     default:
@@ -137,8 +134,7 @@ static double count_vector_ops(const acl__network *n, const acl__layer *l, const
     }
 }
 
-acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer,
-                          const acl__shape *shapes)
+acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer, const acl__shape *shapes)
 {
     acl__cost cost = {0, 0, 0, 0, 0};
     acl__layer_class class = acl__layer_class_of(layer->kind);
@@ -155,9 +151,7 @@ acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer,
         bytes += (double)acl__shape_bytes(&shapes[acl__layer_top(network, layer, i)]);
     }
     double macs = count_macs(network, layer, shapes, parameters);
-    double ops = macs > 0 && layer->kind != ACL__LAYER_SDPA
-                     ? 0
-                     : count_vector_ops(network, layer, shapes, touched);
+    double ops = macs > 0 && layer->kind != ACL__LAYER_SDPA ? 0 : count_vector_ops(network, layer, shapes, touched);
     cost.macs = whole(macs);
     cost.vector_ops = whole(ops);
     cost.bytes = whole(bytes);

@@ -36,46 +36,46 @@
  *   VIEW     the bytes of the first input under another name or shape: no kernel, no memory
  *   INPLACE  writes over the first input when no other layer needs it
  *   FRESH    always new memory */
-#define ACL__LAYER_LIST(X)                                                                         \
-    X(INPUT, "Input", INPUT)                                                                       \
-    X(SPLIT, "Split", VIEW)                                                                        \
-    X(NOOP, "Noop", VIEW)                                                                          \
-    X(RESHAPE, "Reshape", VIEW)                                                                    \
-    X(FLATTEN, "Flatten", VIEW)                                                                    \
-    X(EXPAND_DIMS, "ExpandDims", VIEW)                                                             \
-    X(CONVOLUTION, "Convolution", FRESH)                                                           \
-    X(CONVOLUTION_DW, "ConvolutionDepthWise", FRESH)                                               \
-    X(POOLING, "Pooling", FRESH)                                                                   \
-    X(INNER_PRODUCT, "InnerProduct", FRESH)                                                        \
-    X(ELTWISE, "Eltwise", FRESH)                                                                   \
-    X(BINARY_OP, "BinaryOp", FRESH)                                                                \
-    X(CONCAT, "Concat", FRESH)                                                                     \
-    X(INTERP, "Interp", FRESH)                                                                     \
-    X(PERMUTE, "Permute", FRESH)                                                                   \
-    X(TILE, "Tile", FRESH)                                                                         \
-    X(GEMM, "Gemm", FRESH)                                                                         \
-    X(ROTARY_EMBED, "RotaryEmbed", FRESH)                                                          \
-    X(SDPA, "SDPA", FRESH)                                                                         \
-    X(YOLO_DETECTION, "Yolov3DetectionOutput", FRESH)                                              \
-    X(RELU, "ReLU", INPLACE)                                                                       \
-    X(PRELU, "PReLU", INPLACE)                                                                     \
-    X(ELU, "ELU", INPLACE)                                                                         \
-    X(CLIP, "Clip", INPLACE)                                                                       \
-    X(SIGMOID, "Sigmoid", INPLACE)                                                                 \
-    X(TANH, "TanH", INPLACE)                                                                       \
-    X(GELU, "GELU", INPLACE)                                                                       \
-    X(MISH, "Mish", INPLACE)                                                                       \
-    X(SWISH, "Swish", INPLACE)                                                                     \
-    X(HARD_SIGMOID, "HardSigmoid", INPLACE)                                                        \
-    X(HARD_SWISH, "HardSwish", INPLACE)                                                            \
-    X(DROPOUT, "Dropout", INPLACE)                                                                 \
-    X(BATCH_NORM, "BatchNorm", INPLACE)                                                            \
-    X(LAYER_NORM, "LayerNorm", INPLACE)                                                            \
-    X(RMS_NORM, "RMSNorm", INPLACE)                                                                \
-    X(SCALE, "Scale", INPLACE)                                                                     \
-    X(BIAS, "Bias", INPLACE)                                                                       \
-    X(LRN, "LRN", INPLACE)                                                                         \
-    X(UNARY_OP, "UnaryOp", INPLACE)                                                                \
+#define ACL__LAYER_LIST(X)                                                                                             \
+    X(INPUT, "Input", INPUT)                                                                                           \
+    X(SPLIT, "Split", VIEW)                                                                                            \
+    X(NOOP, "Noop", VIEW)                                                                                              \
+    X(RESHAPE, "Reshape", VIEW)                                                                                        \
+    X(FLATTEN, "Flatten", VIEW)                                                                                        \
+    X(EXPAND_DIMS, "ExpandDims", VIEW)                                                                                 \
+    X(CONVOLUTION, "Convolution", FRESH)                                                                               \
+    X(CONVOLUTION_DW, "ConvolutionDepthWise", FRESH)                                                                   \
+    X(POOLING, "Pooling", FRESH)                                                                                       \
+    X(INNER_PRODUCT, "InnerProduct", FRESH)                                                                            \
+    X(ELTWISE, "Eltwise", FRESH)                                                                                       \
+    X(BINARY_OP, "BinaryOp", FRESH)                                                                                    \
+    X(CONCAT, "Concat", FRESH)                                                                                         \
+    X(INTERP, "Interp", FRESH)                                                                                         \
+    X(PERMUTE, "Permute", FRESH)                                                                                       \
+    X(TILE, "Tile", FRESH)                                                                                             \
+    X(GEMM, "Gemm", FRESH)                                                                                             \
+    X(ROTARY_EMBED, "RotaryEmbed", FRESH)                                                                              \
+    X(SDPA, "SDPA", FRESH)                                                                                             \
+    X(YOLO_DETECTION, "Yolov3DetectionOutput", FRESH)                                                                  \
+    X(RELU, "ReLU", INPLACE)                                                                                           \
+    X(PRELU, "PReLU", INPLACE)                                                                                         \
+    X(ELU, "ELU", INPLACE)                                                                                             \
+    X(CLIP, "Clip", INPLACE)                                                                                           \
+    X(SIGMOID, "Sigmoid", INPLACE)                                                                                     \
+    X(TANH, "TanH", INPLACE)                                                                                           \
+    X(GELU, "GELU", INPLACE)                                                                                           \
+    X(MISH, "Mish", INPLACE)                                                                                           \
+    X(SWISH, "Swish", INPLACE)                                                                                         \
+    X(HARD_SIGMOID, "HardSigmoid", INPLACE)                                                                            \
+    X(HARD_SWISH, "HardSwish", INPLACE)                                                                                \
+    X(DROPOUT, "Dropout", INPLACE)                                                                                     \
+    X(BATCH_NORM, "BatchNorm", INPLACE)                                                                                \
+    X(LAYER_NORM, "LayerNorm", INPLACE)                                                                                \
+    X(RMS_NORM, "RMSNorm", INPLACE)                                                                                    \
+    X(SCALE, "Scale", INPLACE)                                                                                         \
+    X(BIAS, "Bias", INPLACE)                                                                                           \
+    X(LRN, "LRN", INPLACE)                                                                                             \
+    X(UNARY_OP, "UnaryOp", INPLACE)                                                                                    \
     X(SOFTMAX, "Softmax", INPLACE)
 
 typedef enum acl__layer_kind {
@@ -159,24 +159,19 @@ void acl__network_free(acl__network *network);
 
 acl__layer_class acl__layer_class_of(acl__layer_kind kind);
 const char *acl__layer_kind_name(acl__layer_kind kind);
-static inline uint32_t acl__layer_bottom(const acl__network *network, const acl__layer *layer,
-                                         uint32_t i)
+static inline uint32_t acl__layer_bottom(const acl__network *network, const acl__layer *layer, uint32_t i)
 {
     return network->links[layer->bottom + i];
 }
-static inline uint32_t acl__layer_top(const acl__network *network, const acl__layer *layer,
-                                      uint32_t i)
+static inline uint32_t acl__layer_top(const acl__network *network, const acl__layer *layer, uint32_t i)
 {
     return network->links[layer->top + i];
 }
 /* Return a parameter of a layer. The int form truncates towards zero and clamps to 2^53 either way. */
-int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id,
-                       int64_t fallback);
-double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id,
-                        double fallback);
+int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id, int64_t fallback);
+double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id, double fallback);
 /* Returns an array's values and their count; NULL when the layer has no array of that id. */
-const double *acl__layer_array(const acl__network *network, const acl__layer *layer, int32_t id,
-                               uint32_t *count);
+const double *acl__layer_array(const acl__network *network, const acl__layer *layer, int32_t id, uint32_t *count);
 
 /* --- shape.c --- */
 
@@ -188,11 +183,10 @@ bool acl__shape_equal(const acl__shape *a, const acl__shape *b);
 
 /* Computes the shapes of all blobs from those of the inputs. inputs[i] belongs to network->inputs[i]; rank 0: the shape
  * given in the file. shapes has blob_count entries. WEIR_ERR_INVALID with a sentence that names the layer. */
-weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs,
-                                acl__shape *shapes, acl__model_error *error);
+weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs, acl__shape *shapes,
+                                acl__model_error *error);
 /* Returns the shape of the bordered copy that a padded convolution makes of its input; rank 0 if it makes none. */
-acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *layer,
-                               const acl__shape *in);
+acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *layer, const acl__shape *in);
 
 /* --- plan.c --- */
 
@@ -234,8 +228,7 @@ typedef struct acl__cost {
 } acl__cost;
 
 /* Returns the cost of one layer at these shapes. Views and inputs cost nothing. */
-acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer,
-                          const acl__shape *shapes);
+acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer, const acl__shape *shapes);
 /* Returns the time by the roofline alone: the longest of the three times, and at least the time to start a kernel. */
 uint64_t acl__roofline_ns(uint64_t macs, uint64_t vector_ops, uint64_t bytes);
 /* Returns the number of weights and biases of a layer, which does not depend on the input. */

@@ -44,21 +44,19 @@ typedef struct reader {
 } reader;
 
 /* Records the first failure. Always returns false. */
-__attribute__((format(printf, 3, 4))) static bool fail(reader *r, weir_status status,
-                                                       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool fail(reader *r, weir_status status, const char *format, ...)
 {
     if (r->status != WEIR_OK) {
         return false;
     }
     r->status = status;
-    int used =
-        snprintf(r->error->text, sizeof r->error->text, "%s:%u: ", r->name, (unsigned)r->line);
-    if (used < 0 || (size_t)used >= sizeof r->error->text) {
+    int used = snprintf(r->error->text, sizeof(r->error->text), "%s:%u: ", r->name, (unsigned)r->line);
+    if (used < 0 || (size_t)used >= sizeof(r->error->text)) {
         return false;
     }
     va_list list;
     va_start(list, format);
-    vsnprintf(r->error->text + used, sizeof r->error->text - (size_t)used, format, list);
+    vsnprintf(r->error->text + used, sizeof(r->error->text) - (size_t)used, format, list);
     va_end(list);
     return false;
 }
@@ -173,8 +171,7 @@ static bool count_word(reader *r, const char *what, uint32_t limit, uint32_t *ou
         return fail(r, WEIR_ERR_INVALID, "%s: \"%.*s\" is no count", what, SHOWN(w));
     }
     if (value > limit) {
-        return fail(r, WEIR_ERR_LIMIT, "%s: %.*s is more than the limit of %u", what, SHOWN(w),
-                    (unsigned)limit);
+        return fail(r, WEIR_ERR_LIMIT, "%s: %.*s is more than the limit of %u", what, SHOWN(w), (unsigned)limit);
     }
     *out = (uint32_t)value;
     return true;
@@ -234,8 +231,7 @@ static bool name_word(reader *r, const char *what, word *w)
         return fail(r, WEIR_ERR_INVALID, "the line ends where %s should stand", what);
     }
     if (w->size > ACL__MAX_NAME) {
-        return fail(r, WEIR_ERR_LIMIT, "%s is longer than %u characters: \"%.*s...\"", what,
-                    ACL__MAX_NAME, SHOWN(*w));
+        return fail(r, WEIR_ERR_LIMIT, "%s is longer than %u characters: \"%.*s...\"", what, ACL__MAX_NAME, SHOWN(*w));
     }
     for (size_t i = 0; i < w->size; i++) {
         if ((unsigned char)w->at[i] < ' ' || w->at[i] == 0x7f) {
@@ -248,7 +244,7 @@ static bool name_word(reader *r, const char *what, word *w)
 static bool link(reader *r, uint32_t blob)
 {
     acl__network *n = r->network;
-    if (!grow(r, (void **)&n->links, n->link_count, &r->link_room, sizeof *n->links)) {
+    if (!grow(r, (void **)&n->links, n->link_count, &r->link_room, sizeof(*n->links))) {
         return false;
     }
     n->links[n->link_count++] = blob;
@@ -263,8 +259,7 @@ static bool read_bottom(reader *r, acl__layer *layer)
     }
     uint32_t blob = *slot_of(r, w);
     if (blob == 0) {
-        return fail(r, WEIR_ERR_INVALID,
-                    "layer \"%.60s\" uses the blob \"%.*s\", which no layer before it makes",
+        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\" uses the blob \"%.*s\", which no layer before it makes",
                     layer->name, SHOWN(w));
     }
     r->network->blobs[blob - 1].consumers++;
@@ -283,11 +278,9 @@ static bool read_top(reader *r, acl__layer *layer)
         return fail(r, WEIR_ERR_INVALID, "the blob \"%.*s\" is made a second time", SHOWN(w));
     }
     if (n->blob_count == r->blob_goal) {
-        return fail(r, WEIR_ERR_INVALID, "more than the %u blobs that the head announces",
-                    (unsigned)r->blob_goal);
+        return fail(r, WEIR_ERR_INVALID, "more than the %u blobs that the head announces", (unsigned)r->blob_goal);
     }
-    n->blobs[n->blob_count] =
-        (acl__blob){.name = keep(r, w), .producer = (uint32_t)(layer - n->layers)};
+    n->blobs[n->blob_count] = (acl__blob){.name = keep(r, w), .producer = (uint32_t)(layer - n->layers)};
     *slot = ++n->blob_count;
     return link(r, n->blob_count - 1);
 }
@@ -297,32 +290,28 @@ static bool read_top(reader *r, acl__layer *layer)
 static bool add_value(reader *r, double value)
 {
     acl__network *n = r->network;
-    if (!grow(r, (void **)&n->values, n->value_count, &r->value_room, sizeof *n->values)) {
+    if (!grow(r, (void **)&n->values, n->value_count, &r->value_room, sizeof(*n->values))) {
         return false;
     }
     n->values[n->value_count++] = value;
     return true;
 }
 
-static bool read_values(reader *r, const acl__layer *layer, acl__param *param, const char *at,
-                        const char *end)
+static bool read_values(reader *r, const acl__layer *layer, acl__param *param, const char *at, const char *end)
 {
     double value;
     uint32_t promised = 1;
     if (param->array) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         const char *stop = comma != NULL ? comma : end;
-        if (!number(at, stop, &value) || value < 0 || value > ACL__MAX_VALUES ||
-            value != floor(value)) {
-            return fail(r, WEIR_ERR_INVALID,
-                        "layer \"%.60s\", array %d: its length is no number from 0 to %u",
+        if (!number(at, stop, &value) || value < 0 || value > ACL__MAX_VALUES || value != floor(value)) {
+            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", array %d: its length is no number from 0 to %u",
                         layer->name, (int)param->id, ACL__MAX_VALUES);
         }
         promised = (uint32_t)value;
         at = comma != NULL ? comma + 1 : end;
         if (comma != NULL && at == end) {
-            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", array %d ends in a comma",
-                        layer->name, (int)param->id);
+            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", array %d ends in a comma", layer->name, (int)param->id);
         }
     }
     while (at < end) {
@@ -330,17 +319,15 @@ static bool read_values(reader *r, const acl__layer *layer, acl__param *param, c
         const char *stop = comma != NULL ? comma : end;
         word w = {at, (size_t)(stop - at)};
         if (*at == '"') {
-            return fail(r, WEIR_ERR_UNSUPPORTED,
-                        "layer \"%.60s\", parameter %d: a text as value is not supported",
+            return fail(r, WEIR_ERR_UNSUPPORTED, "layer \"%.60s\", parameter %d: a text as value is not supported",
                         layer->name, (int)param->id);
         }
         if (!number(at, stop, &value)) {
-            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", parameter %d: \"%.*s\" is no number",
-                        layer->name, (int)param->id, SHOWN(w));
+            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", parameter %d: \"%.*s\" is no number", layer->name,
+                        (int)param->id, SHOWN(w));
         }
         if (param->count == promised) {
-            return fail(r, WEIR_ERR_INVALID,
-                        "layer \"%.60s\", parameter %d has more than the %u values announced",
+            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", parameter %d has more than the %u values announced",
                         layer->name, (int)param->id, (unsigned)promised);
         }
         if (!add_value(r, value)) {
@@ -349,20 +336,18 @@ static bool read_values(reader *r, const acl__layer *layer, acl__param *param, c
         param->count++;
         at = comma != NULL ? comma + 1 : end;
         if (comma != NULL && at == end) {
-            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", parameter %d ends in a comma",
-                        layer->name, (int)param->id);
+            return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", parameter %d ends in a comma", layer->name,
+                        (int)param->id);
         }
     }
     if (param->count != promised) {
-        return fail(r, WEIR_ERR_INVALID,
-                    "layer \"%.60s\", parameter %d: %u values where %u should stand", layer->name,
+        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\", parameter %d: %u values where %u should stand", layer->name,
                     (int)param->id, (unsigned)param->count, (unsigned)promised);
     }
     return true;
 }
 
-static const acl__param *find_param(const acl__network *network, const acl__layer *layer,
-                                    int32_t id)
+static const acl__param *find_param(const acl__network *network, const acl__layer *layer, int32_t id)
 {
     for (uint32_t i = 0; i < layer->param_count; i++) {
         if (network->params[layer->param + i].id == id) {
@@ -378,8 +363,8 @@ static bool read_param(reader *r, acl__layer *layer, word w)
     const char *equals = memchr(w.at, '=', w.size);
     double key;
     if (equals == NULL || !number(w.at, equals, &key) || key != floor(key)) {
-        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\": \"%.*s\" is no parameter (number=value)",
-                    layer->name, SHOWN(w));
+        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\": \"%.*s\" is no parameter (number=value)", layer->name,
+                    SHOWN(w));
     }
     bool array = key <= ARRAY_KEY;
     double id = array ? ARRAY_KEY - key : key;
@@ -388,10 +373,9 @@ static bool read_param(reader *r, acl__layer *layer, word w)
                     (int)(equals - w.at), w.at);
     }
     if (find_param(n, layer, (int32_t)id) != NULL) {
-        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\" has parameter %d twice", layer->name,
-                    (int)id);
+        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\" has parameter %d twice", layer->name, (int)id);
     }
-    if (!grow(r, (void **)&n->params, n->param_count, &r->param_room, sizeof *n->params)) {
+    if (!grow(r, (void **)&n->params, n->param_count, &r->param_room, sizeof(*n->params))) {
         return false;
     }
     acl__param param = {.id = (int32_t)id, .array = array, .first = n->value_count};
@@ -414,14 +398,13 @@ static bool read_hints(reader *r, const acl__layer *layer)
         return true;
     }
     if (count != 4 * layer->top_count) {
-        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\": %u numbers as shapes of %u outputs",
-                    layer->name, (unsigned)count, (unsigned)layer->top_count);
+        return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\": %u numbers as shapes of %u outputs", layer->name,
+                    (unsigned)count, (unsigned)layer->top_count);
     }
     for (uint32_t i = 0; i < layer->top_count; i++, v += 4) {
         for (int k = 0; k < 4; k++) {
             if (v[k] < 0 || v[k] > (double)ACL__MAX_DIMENSION || v[k] != floor(v[k])) {
-                return fail(r, WEIR_ERR_INVALID,
-                            "layer \"%.60s\": the shape of output %u has a number out of range",
+                return fail(r, WEIR_ERR_INVALID, "layer \"%.60s\": the shape of output %u has a number out of range",
                             layer->name, (unsigned)i);
             }
         }
@@ -496,22 +479,19 @@ static bool read_layer(reader *r)
     acl__network *n = r->network;
     word type, name, w;
     if (n->layer_count == r->layer_goal) {
-        return fail(r, WEIR_ERR_INVALID, "more than the %u layers that the head announces",
-                    (unsigned)r->layer_goal);
+        return fail(r, WEIR_ERR_INVALID, "more than the %u layers that the head announces", (unsigned)r->layer_goal);
     }
-    if (!name_word(r, "the type of a layer", &type) ||
-        !name_word(r, "the name of a layer", &name)) {
+    if (!name_word(r, "the type of a layer", &type) || !name_word(r, "the name of a layer", &name)) {
         return false;
     }
     acl__layer *layer = &n->layers[n->layer_count];
     *layer = (acl__layer){.name = keep(r, name), .line = r->line};
     if (!kind_of(type, &layer->kind)) {
-        return fail(r, WEIR_ERR_UNSUPPORTED, "layer \"%.60s\": the type \"%.*s\" is not simulated",
-                    layer->name, SHOWN(type));
+        return fail(r, WEIR_ERR_UNSUPPORTED, "layer \"%.60s\": the type \"%.*s\" is not simulated", layer->name,
+                    SHOWN(type));
     }
     if (!count_word(r, "the number of inputs", ACL__MAX_BLOBS, &layer->bottom_count) ||
-        !count_word(r, "the number of outputs", ACL__MAX_BLOBS, &layer->top_count) ||
-        !check_degree(r, layer)) {
+        !count_word(r, "the number of outputs", ACL__MAX_BLOBS, &layer->top_count) || !check_degree(r, layer)) {
         return false;
     }
     layer->bottom = n->link_count;
@@ -546,8 +526,7 @@ static bool read_head(reader *r)
         return fail(r, WEIR_ERR_INVALID, "the file is empty");
     }
     if (w.size != strlen(MAGIC) || memcmp(w.at, MAGIC, w.size) != 0) {
-        return fail(r, WEIR_ERR_INVALID,
-                    "the first line is not " MAGIC ": no network in ncnn's text form");
+        return fail(r, WEIR_ERR_INVALID, "the first line is not " MAGIC ": no network in ncnn's text form");
     }
     if (next_word(r, &w)) {
         return fail(r, WEIR_ERR_INVALID, "\"%.*s\" stands behind the magic number", SHOWN(w));
@@ -567,17 +546,16 @@ static bool read_head(reader *r)
     }
     /* A layer takes at least eight characters and a blob two. Check the counts before allocating for them. */
     if (r->layer_goal > r->text_room / 8 || r->blob_goal > r->text_room / 2) {
-        return fail(r, WEIR_ERR_INVALID,
-                    "%u layers and %u blobs are more than a text of this length holds",
+        return fail(r, WEIR_ERR_INVALID, "%u layers and %u blobs are more than a text of this length holds",
                     (unsigned)r->layer_goal, (unsigned)r->blob_goal);
     }
     r->slot_mask = 15;
     while (r->slot_mask < r->blob_goal * 2) {
         r->slot_mask = r->slot_mask * 2 + 1;
     }
-    n->layers = calloc(r->layer_goal, sizeof *n->layers);
-    n->blobs = calloc(r->blob_goal, sizeof *n->blobs);
-    r->slots = calloc((size_t)r->slot_mask + 1, sizeof *r->slots);
+    n->layers = calloc(r->layer_goal, sizeof(*n->layers));
+    n->blobs = calloc(r->blob_goal, sizeof(*n->blobs));
+    r->slots = calloc((size_t)r->slot_mask + 1, sizeof(*r->slots));
     return (n->layers != NULL && n->blobs != NULL && r->slots != NULL) || no_memory(r);
 }
 
@@ -585,8 +563,8 @@ static bool read_head(reader *r)
 static bool find_ends(reader *r)
 {
     acl__network *n = r->network;
-    n->inputs = calloc(n->blob_count, sizeof *n->inputs);
-    n->outputs = calloc(n->blob_count, sizeof *n->outputs);
+    n->inputs = calloc(n->blob_count, sizeof(*n->inputs));
+    n->outputs = calloc(n->blob_count, sizeof(*n->outputs));
     if (n->inputs == NULL || n->outputs == NULL) {
         return no_memory(r);
     }
@@ -616,10 +594,8 @@ static bool read_network(reader *r)
     }
     acl__network *n = r->network;
     if (n->layer_count != r->layer_goal || n->blob_count != r->blob_goal) {
-        return fail(r, WEIR_ERR_INVALID,
-                    "the file ends after %u layers and %u blobs; the head announces %u and %u",
-                    (unsigned)n->layer_count, (unsigned)n->blob_count, (unsigned)r->layer_goal,
-                    (unsigned)r->blob_goal);
+        return fail(r, WEIR_ERR_INVALID, "the file ends after %u layers and %u blobs; the head announces %u and %u",
+                    (unsigned)n->layer_count, (unsigned)n->blob_count, (unsigned)r->layer_goal, (unsigned)r->blob_goal);
     }
     return find_ends(r);
 }
@@ -627,15 +603,13 @@ static bool read_network(reader *r)
 weir_status acl__network_parse(const char *name, const char *text, size_t size, acl__network **out,
                                acl__model_error *error)
 {
-    reader r = {
-        .name = name, .at = text, .end = text + size, .line = 1, .error = error, .text_room = size};
+    reader r = {.name = name, .at = text, .end = text + size, .line = 1, .error = error, .text_room = size};
     error->text[0] = '\0';
     if (size > ACL__MAX_FILE_BYTES) {
-        fail(&r, WEIR_ERR_LIMIT, "%zu bytes are more than the limit of %zu", size,
-             ACL__MAX_FILE_BYTES);
+        fail(&r, WEIR_ERR_LIMIT, "%zu bytes are more than the limit of %zu", size, ACL__MAX_FILE_BYTES);
         return r.status;
     }
-    r.network = calloc(1, sizeof *r.network);
+    r.network = calloc(1, sizeof(*r.network));
     if (r.network == NULL) {
         no_memory(&r);
         return r.status;
@@ -658,8 +632,7 @@ weir_status acl__network_parse(const char *name, const char *text, size_t size, 
     return WEIR_OK;
 }
 
-static weir_status read_file(const char *path, FILE *file, char **text, size_t *size,
-                             acl__model_error *error)
+static weir_status read_file(const char *path, FILE *file, char **text, size_t *size, acl__model_error *error)
 {
     size_t room = 65536, used = 0;
     char *bytes = malloc(room);
@@ -676,11 +649,11 @@ static weir_status read_file(const char *path, FILE *file, char **text, size_t *
         room *= 2;
     }
     if (bytes == NULL) {
-        snprintf(error->text, sizeof error->text, "%s: out of host memory", path);
+        snprintf(error->text, sizeof(error->text), "%s: out of host memory", path);
         return WEIR_ERR_NO_MEMORY;
     }
     if (ferror(file)) {
-        snprintf(error->text, sizeof error->text, "%s: %s", path, strerror(errno));
+        snprintf(error->text, sizeof(error->text), "%s: %s", path, strerror(errno));
         free(bytes);
         return WEIR_ERR_DEVICE;
     }
@@ -693,7 +666,7 @@ weir_status acl__network_read(const char *path, acl__network **out, acl__model_e
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        snprintf(error->text, sizeof error->text, "%s: %s", path, strerror(errno));
+        snprintf(error->text, sizeof(error->text), "%s: %s", path, strerror(errno));
         return WEIR_ERR_DEVICE;
     }
     char *text = NULL;
@@ -746,23 +719,20 @@ const char *acl__layer_kind_name(acl__layer_kind kind)
     return names[kind];
 }
 
-double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id,
-                        double fallback)
+double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id, double fallback)
 {
     const acl__param *param = find_param(network, layer, id);
     return param != NULL && !param->array ? network->values[param->first] : fallback;
 }
 
-int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id,
-                       int64_t fallback)
+int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id, int64_t fallback)
 {
     const double limit = 9007199254740992.0; /* 2^53: above it a double does not hold every integer */
     double value = acl__layer_float(network, layer, id, (double)fallback);
     return (int64_t)(value < -limit ? -limit : value > limit ? limit : value);
 }
 
-const double *acl__layer_array(const acl__network *network, const acl__layer *layer, int32_t id,
-                               uint32_t *count)
+const double *acl__layer_array(const acl__network *network, const acl__layer *layer, int32_t id, uint32_t *count)
 {
     const acl__param *param = find_param(network, layer, id);
     if (param == NULL || !param->array) {

@@ -86,12 +86,10 @@ static void collect_gone(planner *p)
         const acl__layer *layer = &p->network->layers[l];
         plan->gone_first[l] = used;
         for (uint32_t i = 0; i < layer->bottom_count + layer->top_count; i++) {
-            uint32_t blob = i < layer->bottom_count
-                                ? acl__layer_bottom(p->network, layer, i)
-                                : acl__layer_top(p->network, layer, i - layer->bottom_count);
+            uint32_t blob = i < layer->bottom_count ? acl__layer_bottom(p->network, layer, i)
+                                                    : acl__layer_top(p->network, layer, i - layer->bottom_count);
             uint32_t s = plan->storage_of[blob];
-            bool ends =
-                plan->storages[s].kind == ACL__STORAGE_INTERNAL && plan->storages[s].last == l;
+            bool ends = plan->storages[s].kind == ACL__STORAGE_INTERNAL && plan->storages[s].last == l;
             if (ends && p->pending[s] != UINT32_MAX) {
                 p->pending[s] = UINT32_MAX; /* list it once, however often the layer names it */
                 plan->gone[used++] = s;
@@ -103,16 +101,16 @@ static void collect_gone(planner *p)
 
 acl__plan *acl__plan_create(const acl__network *network)
 {
-    acl__plan *plan = calloc(1, sizeof *plan);
-    uint32_t *pending = calloc(network->blob_count, sizeof *pending);
+    acl__plan *plan = calloc(1, sizeof(*plan));
+    uint32_t *pending = calloc(network->blob_count, sizeof(*pending));
     if (plan != NULL && pending != NULL) {
-        plan->storage_of = calloc(network->blob_count, sizeof *plan->storage_of);
-        plan->storages = calloc(network->blob_count, sizeof *plan->storages);
-        plan->gone = calloc(network->blob_count, sizeof *plan->gone);
-        plan->gone_first = calloc((size_t)network->layer_count + 1, sizeof *plan->gone_first);
+        plan->storage_of = calloc(network->blob_count, sizeof(*plan->storage_of));
+        plan->storages = calloc(network->blob_count, sizeof(*plan->storages));
+        plan->gone = calloc(network->blob_count, sizeof(*plan->gone));
+        plan->gone_first = calloc((size_t)network->layer_count + 1, sizeof(*plan->gone_first));
     }
-    if (plan == NULL || pending == NULL || plan->storage_of == NULL || plan->storages == NULL ||
-        plan->gone == NULL || plan->gone_first == NULL) {
+    if (plan == NULL || pending == NULL || plan->storage_of == NULL || plan->storages == NULL || plan->gone == NULL ||
+        plan->gone_first == NULL) {
         free(pending);
         acl__plan_free(plan);
         return NULL;

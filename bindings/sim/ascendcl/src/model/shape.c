@@ -24,16 +24,14 @@ typedef struct place {
     acl__model_error *error;
 } place;
 
-__attribute__((format(printf, 2, 3))) static weir_status wrong(const place *p, const char *format,
-                                                               ...)
+__attribute__((format(printf, 2, 3))) static weir_status wrong(const place *p, const char *format, ...)
 {
-    int used = snprintf(p->error->text, sizeof p->error->text,
-                        "%s:%u: layer \"%.60s\" (%s): ", p->network->name, (unsigned)p->layer->line,
-                        p->layer->name, acl__layer_kind_name(p->layer->kind));
-    if (used > 0 && (size_t)used < sizeof p->error->text) {
+    int used = snprintf(p->error->text, sizeof(p->error->text), "%s:%u: layer \"%.60s\" (%s): ", p->network->name,
+                        (unsigned)p->layer->line, p->layer->name, acl__layer_kind_name(p->layer->kind));
+    if (used > 0 && (size_t)used < sizeof(p->error->text)) {
         va_list list;
         va_start(list, format);
-        vsnprintf(p->error->text + used, sizeof p->error->text - (size_t)used, format, list);
+        vsnprintf(p->error->text + used, sizeof(p->error->text) - (size_t)used, format, list);
         va_end(list);
     }
     return WEIR_ERR_INVALID;
@@ -77,15 +75,13 @@ bool acl__shape_equal(const acl__shape *a, const acl__shape *b)
 }
 
 /* Stores the shape of an output. Takes any numbers; a shape outside the bounds is an error. */
-static weir_status give(const place *p, uint32_t top, uint32_t rank, int64_t w, int64_t h,
-                        int64_t d, int64_t c)
+static weir_status give(const place *p, uint32_t top, uint32_t rank, int64_t w, int64_t h, int64_t d, int64_t c)
 {
     const int64_t v[4] = {w, h, d, c};
     uint64_t elements = 1;
     for (int i = 0; i < 4; i++) {
         if (v[i] < 1) {
-            return wrong(p, "output %u would have a dimension of %lld", (unsigned)top,
-                         (long long)v[i]);
+            return wrong(p, "output %u would have a dimension of %lld", (unsigned)top, (long long)v[i]);
         }
         if ((uint64_t)v[i] > ACL__MAX_DIMENSION || (uint64_t)v[i] > ACL__MAX_ELEMENTS / elements) {
             return wrong(p,
@@ -127,15 +123,14 @@ static int64_t extent(window w)
 static window conv_window(const acl__network *n, const acl__layer *l, bool vertical)
 {
     int64_t left = acl__layer_int(n, l, 4, 0);
-    window x = {cut(acl__layer_int(n, l, 1, 0)), cut(acl__layer_int(n, l, 2, 1)),
-                cut(acl__layer_int(n, l, 3, 1)), cut(left), cut(acl__layer_int(n, l, 15, left))};
+    window x = {cut(acl__layer_int(n, l, 1, 0)), cut(acl__layer_int(n, l, 2, 1)), cut(acl__layer_int(n, l, 3, 1)),
+                cut(left), cut(acl__layer_int(n, l, 15, left))};
     if (!vertical) {
         return x;
     }
     int64_t top = acl__layer_int(n, l, 14, x.before);
-    return (window){
-        cut(acl__layer_int(n, l, 11, x.kernel)), cut(acl__layer_int(n, l, 12, x.dilation)),
-        cut(acl__layer_int(n, l, 13, x.stride)), cut(top), cut(acl__layer_int(n, l, 16, top))};
+    return (window){cut(acl__layer_int(n, l, 11, x.kernel)), cut(acl__layer_int(n, l, 12, x.dilation)),
+                    cut(acl__layer_int(n, l, 13, x.stride)), cut(top), cut(acl__layer_int(n, l, 16, top))};
 }
 
 static bool window_fits(window w)
@@ -162,8 +157,7 @@ static window resolve(window w, int64_t size)
     return w;
 }
 
-acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *layer,
-                               const acl__shape *shape)
+acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *layer, const acl__shape *shape)
 {
     acl__shape wide = *shape;
     wide.rank = 0;
@@ -197,8 +191,7 @@ static weir_status convolution(const place *p)
     int64_t channels = param(p, 0, 0);
     int64_t groups = p->layer->kind == ACL__LAYER_CONVOLUTION_DW ? param(p, 7, 1) : 1;
     if (s->rank != 3) {
-        return wrong(p, "needs an input with width, height and channels, not of rank %u",
-                     (unsigned)s->rank);
+        return wrong(p, "needs an input with width, height and channels, not of rank %u", (unsigned)s->rank);
     }
     if (!window_fits(x) || !window_fits(y)) {
         return wrong(p, "kernel, dilation and stride must be at least 1");
@@ -207,14 +200,13 @@ static weir_status convolution(const place *p)
         return wrong(p, "a padding below zero");
     }
     if (channels < 1 || groups < 1 || channels % groups != 0 || (int64_t)s->c % groups != 0) {
-        return wrong(p,
-                     "%lld input channels, %lld output channels and %lld groups do not go together",
-                     (long long)s->c, (long long)channels, (long long)groups);
+        return wrong(p, "%lld input channels, %lld output channels and %lld groups do not go together", (long long)s->c,
+                     (long long)channels, (long long)groups);
     }
     int64_t w = convolved(x, (int64_t)s->w), h = convolved(y, (int64_t)s->h);
     if (w < 1 || h < 1) {
-        return wrong(p, "the kernel is larger than its input of %llu x %llu",
-                     (unsigned long long)s->w, (unsigned long long)s->h);
+        return wrong(p, "the kernel is larger than its input of %llu x %llu", (unsigned long long)s->w,
+                     (unsigned long long)s->h);
     }
     /* The bordered copy must stay inside the bounds too: check it as if it were the output. */
     acl__shape wide = acl__layer_bordered(p->network, p->layer, s);
@@ -240,29 +232,27 @@ static weir_status pooling(const place *p)
 {
     const acl__shape *s = in(p, 0);
     if (s->rank != 3) {
-        return wrong(p, "needs an input with width, height and channels, not of rank %u",
-                     (unsigned)s->rank);
+        return wrong(p, "needs an input with width, height and channels, not of rank %u", (unsigned)s->rank);
     }
     if (param(p, 4, 0) != 0) { /* global */
         return give(p, 0, 1, (int64_t)s->c, 1, 1, 1);
     }
     if (param(p, 7, 0) != 0) { /* to a given size */
         int64_t w = param(p, 8, 0), h = param(p, 18, w);
-        return give(p, 0, 3, w == SAME_UPPER ? (int64_t)s->w : w,
-                    h == SAME_UPPER ? (int64_t)s->h : h, 1, (int64_t)s->c);
+        return give(p, 0, 3, w == SAME_UPPER ? (int64_t)s->w : w, h == SAME_UPPER ? (int64_t)s->h : h, 1,
+                    (int64_t)s->c);
     }
     window x = {param(p, 1, 0), 1, param(p, 2, 1), param(p, 3, 0), param(p, 14, param(p, 3, 0))};
     window y = {param(p, 11, x.kernel), 1, param(p, 12, x.stride), param(p, 13, x.before),
                 param(p, 15, param(p, 13, x.before))};
     int64_t mode = param(p, 5, 0);
-    if (!window_fits(x) || !window_fits(y) || x.before < 0 || x.after < 0 || y.before < 0 ||
-        y.after < 0) {
+    if (!window_fits(x) || !window_fits(y) || x.before < 0 || x.after < 0 || y.before < 0 || y.after < 0) {
         return wrong(p, "kernel and stride must be at least 1, a padding at least 0");
     }
     int64_t w = pooled(x, (int64_t)s->w, mode), h = pooled(y, (int64_t)s->h, mode);
     if (w < 1 || h < 1) {
-        return wrong(p, "the kernel is larger than its input of %llu x %llu",
-                     (unsigned long long)s->w, (unsigned long long)s->h);
+        return wrong(p, "the kernel is larger than its input of %llu x %llu", (unsigned long long)s->w,
+                     (unsigned long long)s->h);
     }
     return give(p, 0, 3, w, h, 1, (int64_t)s->c);
 }
@@ -320,14 +310,14 @@ static weir_status concat(const place *p)
     for (uint32_t i = 1; i < p->layer->bottom_count; i++) {
         acl__shape next = *in(p, i);
         if (next.rank != first.rank) {
-            return wrong(p, "input %u is of rank %u, input 0 of rank %u", (unsigned)i,
-                         (unsigned)next.rank, (unsigned)first.rank);
+            return wrong(p, "input %u is of rank %u, input 0 of rank %u", (unsigned)i, (unsigned)next.rank,
+                         (unsigned)first.rank);
         }
         axis(&next, other, which);
         for (uint32_t k = 0; k < first.rank; k++) {
             if (&v[k] != sum && v[k] != other[k]) {
-                return wrong(p, "input %u differs from input 0 in axis %u (%lld and %lld)",
-                             (unsigned)i, (unsigned)k, (long long)other[k], (long long)v[k]);
+                return wrong(p, "input %u differs from input 0 in axis %u (%lld and %lld)", (unsigned)i, (unsigned)k,
+                             (long long)other[k], (long long)v[k]);
             }
         }
         *sum += other[sum - v];
@@ -347,13 +337,10 @@ static weir_status interp(const place *p)
            scale_w = acl__layer_float(p->network, p->layer, 2, 1);
     int64_t h = param(p, 3, 0), w = param(p, 4, 0);
     if (s->rank != 3) {
-        return wrong(p, "needs an input with width, height and channels, not of rank %u",
-                     (unsigned)s->rank);
+        return wrong(p, "needs an input with width, height and channels, not of rank %u", (unsigned)s->rank);
     }
-    double wide = w > 0 ? (double)w : (double)s->w * scale_w,
-           high = h > 0 ? (double)h : (double)s->h * scale_h;
-    if (!(wide >= 1 && wide <= (double)ACL__MAX_DIMENSION && high >= 1 &&
-          high <= (double)ACL__MAX_DIMENSION)) {
+    double wide = w > 0 ? (double)w : (double)s->w * scale_w, high = h > 0 ? (double)h : (double)s->h * scale_h;
+    if (!(wide >= 1 && wide <= (double)ACL__MAX_DIMENSION && high >= 1 && high <= (double)ACL__MAX_DIMENSION)) {
         return wrong(p, "a size of %g x %g", wide, high);
     }
     return give(p, 0, 3, (int64_t)wide, (int64_t)high, 1, (int64_t)s->c);
@@ -363,8 +350,7 @@ static weir_status reshape(const place *p)
 {
     const int64_t missing = SAME_UPPER;
     const acl__shape *s = in(p, 0);
-    int64_t w = param(p, 0, missing), h = param(p, 1, missing), c = param(p, 2, missing),
-            d = param(p, 11, missing);
+    int64_t w = param(p, 0, missing), h = param(p, 1, missing), c = param(p, 2, missing), d = param(p, 11, missing);
     uint32_t rank = c == missing ? (h == missing ? 1 : 2) : (d == missing ? 3 : 4);
     int64_t *v[4] = {&w, &h, &c, &d};
     const int64_t old[4] = {(int64_t)s->w, (int64_t)s->h, (int64_t)s->c, (int64_t)s->d};
@@ -462,8 +448,7 @@ static weir_status permute(const place *p)
         return order == 0 ? give_shape(p, 0, s) : give(p, 0, 2, (int64_t)s->h, (int64_t)s->w, 1, 1);
     }
     if (s->rank != 3 || order < 0 || order > 5) {
-        return wrong(p, "order %lld at rank %u is not simulated", (long long)order,
-                     (unsigned)s->rank);
+        return wrong(p, "order %lld at rank %u is not simulated", (long long)order, (unsigned)s->rank);
     }
     int64_t v[3];
     for (int i = 0; i < 3; i++) {
@@ -491,8 +476,7 @@ static weir_status gemm(const place *p)
         }
         const acl__shape *s = in(p, next++);
         if (s->rank > 2) {
-            return wrong(p, "input %u is of rank %u, not a matrix", (unsigned)(next - 1),
-                         (unsigned)s->rank);
+            return wrong(p, "input %u is of rank %u, not a matrix", (unsigned)(next - 1), (unsigned)s->rank);
         }
         int64_t rows = (int64_t)s->h, columns = (int64_t)s->w;
         if (side == 0) {
@@ -507,8 +491,7 @@ static weir_status gemm(const place *p)
         k_b = param(p, 9, k_a);
     }
     if (k_a != k_b || k_a < 1) {
-        return wrong(p, "the inner dimensions %lld and %lld differ", (long long)k_a,
-                     (long long)k_b);
+        return wrong(p, "the inner dimensions %lld and %lld differ", (long long)k_a, (long long)k_b);
     }
     return param(p, 14, 0) != 0 ? give(p, 0, 2, m, n, 1, 1) : give(p, 0, 2, n, m, 1, 1);
 }
@@ -520,11 +503,11 @@ static weir_status sdpa(const place *p)
     uint32_t inputs = 3u + (mask ? 1u : 0u) + (cache ? 2u : 0u);
     if (p->layer->bottom_count != inputs || p->layer->top_count != (cache ? 3u : 1u)) {
         return wrong(p, "%u inputs and %u outputs, where its parameters want %u and %u",
-                     (unsigned)p->layer->bottom_count, (unsigned)p->layer->top_count,
-                     (unsigned)inputs, cache ? 3u : 1u);
+                     (unsigned)p->layer->bottom_count, (unsigned)p->layer->top_count, (unsigned)inputs,
+                     cache ? 3u : 1u);
     }
-    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->w != k->w || k->c != v->c ||
-        k->h != v->h || q->c % k->c != 0) {
+    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->w != k->w || k->c != v->c || k->h != v->h ||
+        q->c % k->c != 0) {
         return wrong(p, "query, key and value do not go together");
     }
     if (cache) {
@@ -534,12 +517,11 @@ static weir_status sdpa(const place *p)
                 return wrong(p,
                              "the cache of %llu x %llu x %llu is not for keys and values of %llu x "
                              ".. x %llu",
-                             (unsigned long long)old->w, (unsigned long long)old->h,
-                             (unsigned long long)old->c, (unsigned long long)fresh->w,
-                             (unsigned long long)fresh->c);
+                             (unsigned long long)old->w, (unsigned long long)old->h, (unsigned long long)old->c,
+                             (unsigned long long)fresh->w, (unsigned long long)fresh->c);
             }
-            weir_status status = give(p, 1 + i, 3, (int64_t)fresh->w, (int64_t)(old->h + fresh->h),
-                                      1, (int64_t)fresh->c);
+            weir_status status =
+                give(p, 1 + i, 3, (int64_t)fresh->w, (int64_t)(old->h + fresh->h), 1, (int64_t)fresh->c);
             if (status != WEIR_OK) {
                 return status;
             }
@@ -555,8 +537,7 @@ static weir_status yolo(const place *p)
     for (uint32_t i = 0; i < p->layer->bottom_count; i++) {
         const acl__shape *s = in(p, i);
         if (s->rank != 3 || per_cell < 1 || per_cell > (int64_t)s->c) {
-            return wrong(p, "%lld boxes a cell from %llu channels", (long long)per_cell,
-                         (unsigned long long)s->c);
+            return wrong(p, "%lld boxes a cell from %llu channels", (long long)per_cell, (unsigned long long)s->c);
         }
         boxes += (int64_t)(s->w * s->h) * per_cell;
         if (boxes > (int64_t)ACL__MAX_ELEMENTS) {
@@ -627,8 +608,8 @@ static weir_status layer_shapes(const place *p)
     return WEIR_OK;
 }
 
-weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs,
-                                acl__shape *shapes, acl__model_error *error)
+weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs, acl__shape *shapes,
+                                acl__model_error *error)
 {
     uint32_t input = 0;
     for (uint32_t l = 0; l < network->layer_count; l++) {
@@ -639,8 +620,7 @@ weir_status acl__network_shapes(const acl__network *network, const acl__shape *i
         } else {
             for (uint32_t i = 0; i < p.layer->top_count && status == WEIR_OK; i++, input++) {
                 const acl__shape *given = inputs != NULL ? &inputs[input] : NULL;
-                status = given != NULL && given->rank > 0 ? give_shape(&p, i, given)
-                                                          : fixed_input(&p, i);
+                status = given != NULL && given->rank > 0 ? give_shape(&p, i, given) : fixed_input(&p, i);
             }
         }
         if (status != WEIR_OK) {

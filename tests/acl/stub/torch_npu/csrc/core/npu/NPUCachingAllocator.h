@@ -5,8 +5,10 @@
 #include <array>
 #include <cstdint>
 
-namespace c10_npu {
-namespace NPUCachingAllocator {
+namespace c10_npu
+{
+namespace NPUCachingAllocator
+{
 
 struct Stat {
     std::int64_t current = 0;

@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <utility>
 
-namespace c10 {
+namespace c10
+{
 
 using DeviceIndex = std::int8_t;
 using StreamId = std::int64_t;
@@ -18,13 +19,14 @@ struct Device {
     DeviceIndex index;
 };
 
-class Stream final {
-public:
+class Stream final
+{
+  public:
     Stream(Device device, StreamId id) : device_(device), id_(id) {}
     DeviceIndex device_index() const { return device_.index; }
     StreamId id() const { return id_; }
 
-private:
+  private:
     Device device_;
     StreamId id_;
 };
@@ -34,20 +36,22 @@ using MempoolId_t = std::pair<CaptureId_t, CaptureId_t>;
 
 } // namespace c10
 
-namespace c10_npu {
+namespace c10_npu
+{
 
 using c10::MempoolId_t;
 
 // Passed by a hidden pointer, because it has a destructor of its own.
-class NPUStream {
-public:
+class NPUStream
+{
+  public:
     explicit NPUStream(c10::Stream stream) : stream_(stream) {}
     NPUStream(const NPUStream &) = default;
     ~NPUStream() {}
     aclrtStream stream(const bool need_empty) const;
     c10::StreamId id() const { return stream_.id(); }
 
-private:
+  private:
     c10::Stream stream_;
 };
 

@@ -1,4 +1,4 @@
-/* place.h: finds the files that are installed with the command.
+/* install_paths.h: finds the files that are installed with the command.
  *
  * Idea: files are found relative to the executable's folder. So an installed tree can be moved, unpacked anywhere or
  * put under a package manager, and the program contains no path of the build. The build tree has the layout of an

@@ -1,5 +1,6 @@
-/* watch.c: see watch.h. Adding a region takes constant time; removing one searches from the newest backwards. */
-#include "replay/watch.h"
+/* metering_device.c: see metering_device.h. Adding a region takes constant time; removing one searches from the newest
+ * backwards. */
+#include "replay/metering_device.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ static void note_added(struct watch *watch, uint64_t address, uint64_t size)
         watch->regions = regions;
         watch->region_capacity = capacity;
     }
-    watch->regions[watch->region_count++] = (struct replay_region){ address, size, watch->event, -1 };
+    watch->regions[watch->region_count++] = (struct replay_region){address, size, watch->event, -1};
 }
 
 static void note_removed(struct watch *watch, uint64_t address)
@@ -34,10 +35,10 @@ static weir_device *inner(const struct watch *watch)
 }
 
 /* Makes the call and adds its virtual time to the figures. */
-#define WATCHED(watch, call)                                                                       \
-    uint64_t began = weir_sim_now((watch)->sim);                                                   \
-    weir_status status = (call);                                                                   \
-    (watch)->calls++;                                                                              \
+#define WATCHED(watch, call)                                                                                           \
+    uint64_t began = weir_sim_now((watch)->sim);                                                                       \
+    weir_status status = (call);                                                                                       \
+    (watch)->calls++;                                                                                                  \
     (watch)->ns += weir_sim_now((watch)->sim) - began
 
 static weir_status get_info(void *ctx, weir_device_info *info)
@@ -220,7 +221,7 @@ weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *t
         .stream_wait_event = stream_wait_event,
         .stream_sync = stream_sync,
     };
-    *watch = (struct watch){ .sim = sim, .total = total, .keep = keep, .event = -1 };
+    *watch = (struct watch){.sim = sim, .total = total, .keep = keep, .event = -1};
     return weir_device_create(&ops, watch, &watch->device);
 }
 

@@ -1,4 +1,4 @@
-/* ladder.c: makes pinned memory by the steps of weir_host_kind, best first, until one succeeds.
+/* chunk_source.c: makes pinned memory by the steps of weir_host_kind, best first, until one succeeds.
  *
  * A step that fails leaves a sentence (weir_host_explain) and changes nothing else. A chunk keeps the step that made it
  * and the nodes that the kernel reported for its pages. A child after fork does not get the chunks: a write in the
@@ -6,7 +6,7 @@
  */
 #include "host_internal.h"
 
-#include "place.h"
+#include "numa_pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,28 +41,28 @@ static void note_reason(weir__host_node *node, weir_host_kind kind, const char *
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
     node->held.kind_failures[kind]++;
-    (void)snprintf(node->reasons[kind], sizeof node->reasons[kind], "%s", text);
+    (void)snprintf(node->reasons[kind], sizeof(node->reasons[kind]), "%s", text);
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-static void note_place_error(const attempt *a, const weir__place_error *error)
+static void note_place_error(const attempt *a, const weir__numa_error *error)
 {
-    char text[sizeof a->node->reasons[0]];
-    (void)weir__place_error_text(error, text, sizeof text);
+    char text[sizeof(a->node->reasons[0])];
+    (void)weir__numa_error_text(error, text, sizeof(text));
     note_reason(a->node, a->kind, text);
 }
 
 static void note_runtime_error(const attempt *a, const char *call, weir_status status)
 {
-    char text[sizeof a->node->reasons[0]];
-    (void)snprintf(text, sizeof text, "the runtime's %s of %llu MiB failed: %s", call,
+    char text[sizeof(a->node->reasons[0])];
+    (void)snprintf(text, sizeof(text), "the runtime's %s of %llu MiB failed: %s", call,
                    (unsigned long long)(a->size >> 20), weir_status_text(status));
     note_reason(a->node, a->kind, text);
 }
 
 /* --- steps --- */
 
-static weir__place_pages pages_of(weir_host_kind kind)
+static weir__numa_pages pages_of(weir_host_kind kind)
 {
     switch (kind) {
     case WEIR_HOST_HUGE:
@@ -79,19 +79,19 @@ static weir__place_pages pages_of(weir_host_kind kind)
 static weir_status place(attempt *a, void *at)
 {
     weir_host_pool *pool = a->node->pool;
-    weir__place_error error = {0};
-    weir__place_pages pages = pages_of(a->kind);
-    weir_status status = weir__place_map(at, a->size, pages, &a->memory, &error);
+    weir__numa_error error = {0};
+    weir__numa_pages pages = pages_of(a->kind);
+    weir_status status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
         pages = WEIR__PAGES_SMALL; /* transparent huge pages only improve speed; no other step offers small ones */
-        status = weir__place_map(at, a->size, pages, &a->memory, &error);
+        status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     }
     if (status != WEIR_OK) {
         note_place_error(a, &error);
         return status;
     }
     (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
-    const weir__place_request request = {
+    const weir__numa_request request = {
         .topology = pool->topology,
         .memory = a->memory,
         .size = a->size,
@@ -100,10 +100,10 @@ static weir_status place(attempt *a, void *at)
         .is_strict = (pool->config.flags & WEIR_HOST_STRICT) != 0,
         .verify_step = (pool->config.flags & WEIR_HOST_STRICT) != 0 ? 0 : VERIFY_STEP,
     };
-    status = weir__place_pages_on(&request, &a->placed, &error);
+    status = weir__numa_pages_on(&request, &a->placed, &error);
     if (status != WEIR_OK) {
         note_place_error(a, &error);
-        weir__place_unmap(a->memory, a->size, true);
+        weir__numa_unmap(a->memory, a->size, true);
     }
     return status;
 }
@@ -112,7 +112,7 @@ static weir_status place(attempt *a, void *at)
 static weir_status pin(const attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
-    weir__place_error error = {0};
+    weir__numa_error error = {0};
     weir_status status = WEIR_OK;
     switch (a->kind) {
     case WEIR_HOST_REGISTERED:
@@ -125,7 +125,7 @@ static weir_status pin(const attempt *a)
     case WEIR_HOST_UNPINNED:
         return WEIR_OK;
     default:
-        status = weir__place_lock(a->memory, a->size, &error);
+        status = weir__numa_lock(a->memory, a->size, &error);
         if (status != WEIR_OK) {
             note_place_error(a, &error);
         }
@@ -139,7 +139,7 @@ static weir_status try_mapped(attempt *a, uint64_t address)
     if (status == WEIR_OK) {
         status = pin(a);
         if (status != WEIR_OK) {
-            weir__place_unmap(a->memory, a->size, true);
+            weir__numa_unmap(a->memory, a->size, true);
         }
     }
     return status;
@@ -161,13 +161,13 @@ static weir_status give_to_runtime(const attempt *a)
 static weir_status ask_runtime(attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
-    weir__place_wish before;
+    weir__numa_wish before;
     if (a->size > runtime->most_bytes) {
         return WEIR_ERR_LIMIT;
     }
-    weir__place_thread_prefer(a->node->pool->topology, a->node->number, &before);
+    weir__numa_thread_prefer(a->node->pool->topology, a->node->number, &before);
     const weir_status status = runtime->ops->pinned_alloc(runtime->ctx, a->size, &a->memory);
-    weir__place_thread_restore(&before);
+    weir__numa_thread_restore(&before);
     return status;
 }
 
@@ -182,18 +182,18 @@ static weir_status try_runtime(attempt *a)
         note_runtime_error(a, "allocation", status);
         return status;
     }
-    if ((uintptr_t)a->memory % weir__place_page_bytes() != 0) {
+    if ((uintptr_t)a->memory % weir__numa_page_bytes() != 0) {
         note_reason(a->node, a->kind, "the runtime's memory does not begin at a page of the system");
         status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
         return WEIR_ERR_NO_MEMORY;
     }
     (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
     a->placed = (weir__placed){.unknown_bytes = a->size};
-    weir__place_found found;
+    weir__numa_found found;
     if (weir_topology_is_this_machine(a->node->pool->topology) &&
-        weir__place_verify(a->memory, a->size, is_strict ? 0 : VERIFY_STEP, &found, NULL) == WEIR_OK) {
+        weir__numa_verify(a->memory, a->size, is_strict ? 0 : VERIFY_STEP, &found, NULL) == WEIR_OK) {
         const int32_t node = a->node->number;
-        const uint64_t right = node >= 0 && node < WEIR__PLACE_NODES ? found.node_bytes[node] : 0;
+        const uint64_t right = node >= 0 && node < WEIR__NUMA_NODES ? found.node_bytes[node] : 0;
         a->placed.unknown_bytes = found.unknown_bytes + found.absent_bytes;
         a->placed.is_verified = a->placed.unknown_bytes == 0;
         a->placed.misplaced_bytes = a->size - right - a->placed.unknown_bytes;
@@ -216,7 +216,7 @@ static weir__host_chunk *description(weir__host_node *node)
         node->unused_chunks = chunk->next;
     }
     (void)pthread_mutex_unlock(&node->chunk_lock);
-    return chunk != NULL ? chunk : calloc(1, sizeof *chunk);
+    return chunk != NULL ? chunk : calloc(1, sizeof(*chunk));
 }
 
 static void put_back(weir__host_node *node, weir__host_chunk *chunk)
@@ -275,7 +275,7 @@ static weir_status undo(const attempt *a)
         status = runtime->ops->memory_unregister(runtime->ctx, a->memory, a->size);
     }
     if (status == WEIR_OK) {
-        weir__place_unmap(a->memory, a->size, true); /* also unlocks */
+        weir__numa_unmap(a->memory, a->size, true); /* also unlocks */
     }
     return status;
 }
@@ -285,7 +285,8 @@ static weir_status undo(const attempt *a)
  * Requires runtime_lock. */
 static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
 {
-    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives && now - last->when_ns < REFUSED_NS;
+    return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives &&
+           now - last->when_ns < REFUSED_NS;
 }
 
 static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
@@ -357,7 +358,10 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const attempt a = {.node = node, .kind = (weir_host_kind)chunk->kind, .memory = (void *)(uintptr_t)address, .size = size,
+    const attempt a = {.node = node,
+                       .kind = (weir_host_kind)chunk->kind,
+                       .memory = (void *)(uintptr_t)address,
+                       .size = size,
                        .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     const weir_status status = undo(&a);

@@ -1,4 +1,5 @@
-/* bindings/acl/src/watch.c: the streams known by handle: the device each belongs to, and the callback at its end.
+/* bindings/acl/src/stream_registry.c: the streams known by handle: the device each belongs to, and the callback at its
+ * end.
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
  * process; it is registered while any stream is noted. Its name sorts after those of the vendor's executors
@@ -34,7 +35,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct note *notes;
 static bool registered; /* the callback is the runtime's */
 static bool at_exit;
-static pid_t process; /* of the first registration; 0: there was none */
+static pid_t process;      /* of the first registration; 0: there was none */
 static atomic_uint buried; /* notes that are */
 
 void weir__acl_lock(void)

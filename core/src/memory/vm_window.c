@@ -1,4 +1,4 @@
-/* core/src/memory/vm_place.c: see vm_place.h for the idea and the guarantee.
+/* core/src/memory/vm_window.c: see vm_window.h for the idea and the guarantee.
  *
  * Why a window costs no more granules than it must. A stretch is a maximal run of usable memory and holes. The fewest
  * new granules are needed where a window begins with a piece of the stretch or ends with one: moving the window from
@@ -14,7 +14,7 @@
  * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
  * least a granule. A strategy without walk_holes and walk_free is walked as a whole.
  */
-#include "vm_place.h"
+#include "vm_window.h"
 
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ void weir__vm_scratch_fini(struct vm_scratch *scratch)
     free(scratch->ranges);
     free(scratch->pieces);
     free(scratch->runs);
-    *scratch = (struct vm_scratch){ 0 };
+    *scratch = (struct vm_scratch){0};
 }
 
 static uint64_t down(uint64_t address, uint64_t unit)
@@ -76,7 +76,7 @@ struct window_search {
     bool any_will_do;
     size_t ranges;
     size_t pieces;
-    uint64_t region; /* start of the region that holds the pieces */
+    uint64_t region;       /* start of the region that holds the pieces */
     struct vm_window best; /* best.end 0: no window found yet */
 };
 
@@ -212,7 +212,7 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
 {
     struct vm_scratch *scratch = search->scratch;
     const struct vm_view *view = search->view;
-    struct vm_piece piece = { .address = address, .hole = hole };
+    struct vm_piece piece = {.address = address, .hole = hole};
     uint64_t next = hole ? end : up(address + 1, view->granule);
     if (!hole && view->find_handle(view->handles, address, &piece.low, &piece.high)) {
         next = piece.high;
@@ -287,14 +287,14 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
         return false;
     }
     search->region = range->region_address;
-    scratch->ranges[search->ranges++] = (struct vm_piece){ .address = range->address, .size = range->size, .hole = hole };
+    scratch->ranges[search->ranges++] = (struct vm_piece){.address = range->address, .size = range->size, .hole = hole};
     return true;
 }
 
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window)
 {
-    struct window_search search = { .scratch = scratch, .view = view, .wish = wish };
+    struct window_search search = {.scratch = scratch, .view = view, .wish = wish};
     if (wish->kind == WINDOW_MAPPED && view->walk_free != NULL) {
         search.any_will_do = true;
         view->walk_free(view->state, wish->size, see_window_range, &search);
@@ -347,7 +347,9 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     scratch->runs[scratch->run_count] = (struct vm_run){
         .address = from,
         .granules = granules,
-        .rank = !large ? 1 : granules <= need ? 0 : 2,
+        .rank = !large             ? 1
+                : granules <= need ? 0
+                                   : 2,
         .lane = search->lane,
         .large = large,
         .hole_below = hole_below,
@@ -441,7 +443,7 @@ static int cheapest_first(const void *left, const void *right)
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t *granules)
 {
-    struct idle_search search = { .scratch = scratch, .view = view, .window = window };
+    struct idle_search search = {.scratch = scratch, .view = view, .window = window};
     scratch->run_count = 0;
     if (view->walk_free != NULL) {
         view->walk_free(view->state, view->granule, see_idle_range, &search);

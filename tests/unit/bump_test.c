@@ -1,6 +1,6 @@
-/* arena_strategy_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
+/* bump_test.c: promises of the strategy arena beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void check(const struct rig *rig)
 
 static void start(struct rig *rig, const weir_arena_strategy_config *config)
 {
-    rig->ops = weir_arena_strategy();
+    rig->ops = weir_bump_strategy();
     rig->next_address = BASE;
     rig->state = calloc(1, rig->ops->state_size(config));
     assert_non_null(rig->state);
@@ -54,8 +54,7 @@ static void stop(struct rig *rig)
 static void *add_chunk(struct rig *rig, uint64_t size, weir_lane lane)
 {
     void *region = NULL;
-    assert_int_equal(rig->ops->region_add(rig->state, rig->next_address, size, 1, lane, 0, &region),
-                     WEIR_OK);
+    assert_int_equal(rig->ops->region_add(rig->state, rig->next_address, size, 1, lane, 0, &region), WEIR_OK);
     rig->next_address += size;
     check(rig);
     return region;
@@ -88,8 +87,8 @@ static weir_lane_stats stats_of(const struct rig *rig, weir_lane lane)
     return stats;
 }
 
-static bool gather(struct rig *rig, weir_lane lane, weir_tick tick, const weir_tick *limits,
-                   uint64_t size, bool last_resort)
+static bool gather(struct rig *rig, weir_lane lane, weir_tick tick, const weir_tick *limits, uint64_t size,
+                   bool last_resort)
 {
     bool found = rig->ops->gather(rig->state, lane, tick, limits, lanes, size, 1, last_resort);
     check(rig);
@@ -277,8 +276,7 @@ static void alignment_leaves_what_is_below(void **state)
     add_chunk(&rig, 4 * MIB, 1);
     take(&rig, 1, GRANULE, NULL);
     weir_range range;
-    assert_int_equal(rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, 3 * GRANULE, MIB, &range),
-                     WEIR_OK);
+    assert_int_equal(rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, 3 * GRANULE, MIB, &range), WEIR_OK);
     check(&rig);
     assert_int_equal(range.address, BASE + MIB);
     assert_int_equal(range.size, 3 * GRANULE);
@@ -316,7 +314,7 @@ static void chunks_grow_with_the_pool(void **state)
 static void a_bad_config_is_refused(void **state)
 {
     (void)state;
-    const weir_strategy_ops *ops = weir_arena_strategy();
+    const weir_strategy_ops *ops = weir_bump_strategy();
     weir_arena_strategy_config config = {.struct_size = 1};
     void *own = calloc(1, ops->state_size(&config));
     assert_non_null(own);
@@ -324,7 +322,7 @@ static void a_bad_config_is_refused(void **state)
     struct {
         weir_arena_strategy_config known;
         uint64_t unknown;
-    } newer = {.known = {.struct_size = sizeof newer}, .unknown = 1};
+    } newer = {.known = {.struct_size = sizeof(newer)}, .unknown = 1};
     assert_int_equal(ops->init(own, &newer), WEIR_ERR_UNSUPPORTED);
     config.struct_size = sizeof(size_t); /* a caller older than chunk_bytes */
     config.chunk_bytes = 7 * MIB;
@@ -348,12 +346,10 @@ static void a_million_blocks(void **state)
         weir_range range;
         if (rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, GRANULE, 1, &range) != WEIR_OK) {
             void *region = NULL;
-            assert_int_equal(
-                rig.ops->region_add(rig.state, rig.next_address, CHUNK, 1, 1, 0, &region), WEIR_OK);
+            assert_int_equal(rig.ops->region_add(rig.state, rig.next_address, CHUNK, 1, 1, 0, &region), WEIR_OK);
             rig.next_address += CHUNK;
             chunks++;
-            assert_int_equal(rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, GRANULE, 1, &range),
-                             WEIR_OK);
+            assert_int_equal(rig.ops->alloc(rig.state, 1, WEIR_TICK_MAX, GRANULE, 1, &range), WEIR_OK);
         }
         tokens[i] = range.token;
     }

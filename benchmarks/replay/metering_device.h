@@ -1,5 +1,5 @@
-/* watch.h: a device that forwards every call and records the figures of a replay: device calls, their virtual time, and
- * the lifetimes of regions and mappings. */
+/* metering_device.h: a device that forwards every call and records the figures of a replay: device calls, their virtual
+ * time, and the lifetimes of regions and mappings. */
 #ifndef WEIR_BENCHMARKS_WATCH_H
 #define WEIR_BENCHMARKS_WATCH_H
 

@@ -1,4 +1,4 @@
-/* core/src/memory/vm_place.h: finds where a request needs the least new memory, and which idle memory can be moved
+/* core/src/memory/vm_window.h: finds where a request needs the least new memory, and which idle memory can be moved
  * there.
  *
  * Idea: with virtual memory, a request that no free range holds can lie across holes: addresses of a region without
@@ -45,18 +45,18 @@ struct vm_window {
     uint64_t size; /* of the request */
     uint64_t first;
     uint64_t end;
-    uint64_t need; /* granules of the window without memory */
+    uint64_t need;    /* granules of the window without memory */
     uint64_t handles; /* the fewest handles that have memory for `need` */
-    uint64_t own;  /* granules of the window that no block touches: `need`, and granules that could be moved */
-    uint64_t run;  /* bytes of the free run that the window extends; UINT64_MAX: it begins in a hole */
-    uint64_t offset; /* of `address` in its region */
+    uint64_t own;     /* granules of the window that no block touches: `need`, and granules that could be moved */
+    uint64_t run;     /* bytes of the free run that the window extends; UINT64_MAX: it begins in a hole */
+    uint64_t offset;  /* of `address` in its region */
 };
 
 /* Adjacent idle granules. `lane` is their lane, or the open lane if they are in several. */
 struct vm_run {
     uint64_t address;
     uint64_t granules;
-    int rank;        /* runs of lower rank are taken first; see cheapest_first */
+    int rank; /* runs of lower rank are taken first; see cheapest_first */
     weir_lane lane;
     bool large;      /* a handle of several granules */
     bool hole_below; /* take from the low end first, so that holes stay together */

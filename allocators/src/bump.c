@@ -1,4 +1,4 @@
-/* allocators/src/arena.c: the strategy arena, a bump pointer over chunks.
+/* allocators/src/bump.c: the strategy arena, a bump pointer over chunks.
  *
  * Idea: a chunk is a region. A lane takes blocks from the low end of one free piece, its `current`, one after the
  * other. Blocks that are allocated together lie together, so blocks that are released together leave a whole chunk. A
@@ -32,7 +32,7 @@
  *
  * Counters: free_bytes and largest_free_bytes of stats; the pool's served[] by rung.
  */
-#include <weir/arena_strategy.h>
+#include <weir/bump.h>
 
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ enum {
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
 struct arena {
-    struct ranges ranges; /* first: most functions of the table take the state as struct ranges */
+    struct ranges ranges;   /* first: most functions of the table take the state as struct ranges */
     struct range **current; /* current piece of each lane; NULL or a record */
     size_t lane_count;
     uint64_t least_place;
@@ -76,7 +76,7 @@ static weir_status arena_init(void *state, const void *config)
     if (status != WEIR_OK) {
         return status;
     }
-    *arena = (struct arena){ .least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes };
+    *arena = (struct arena){.least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes};
     return WEIR_OK;
 }
 
@@ -179,8 +179,7 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     /* The lane continues above the block, unless its current piece elsewhere is larger. */
     const struct range *current = current_of(arena, lane);
     struct range *above = block->next;
-    if (is_free_in(above, lane) &&
-        (current == NULL || current == range || above->record.size > current->record.size)) {
+    if (is_free_in(above, lane) && (current == NULL || current == range || above->record.size > current->record.size)) {
         arena->current[lane] = above;
     }
     return WEIR_OK;
@@ -218,7 +217,7 @@ static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir
     return weir__ranges_gather_for_alloc(&arena->ranges, chunk_kind, &wish, last_resort);
 }
 
-const weir_strategy_ops *weir_arena_strategy(void)
+const weir_strategy_ops *weir_bump_strategy(void)
 {
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),

@@ -1,9 +1,9 @@
-/* tests/unit/vm_place_test.c: where a request needs the least new memory, and which idle granules there are.
+/* tests/unit/vm_window_test.c: where a request needs the least new memory, and which idle granules there are.
  *
  * The strategy is a list of ranges written by hand; random lists are judged against every possible place tried one by
  * one.
  */
-#include "memory/vm_place.h"
+#include "memory/vm_window.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ struct list {
 
 static struct list list_of(const struct piece *pieces, size_t count)
 {
-    struct list list = { .count = 0 };
+    struct list list = {.count = 0};
     uint64_t at = BASE;
     uint64_t region = BASE;
     size_t first = 0;
@@ -53,7 +53,9 @@ static struct list list_of(const struct piece *pieces, size_t count)
             .address = at,
             .size = pieces[i].size,
             .taken = what == 'T',
-            .lane = what == 'H' ? WEIR_LANE_UNMAPPED : what == 'O' ? 2 : 1,
+            .lane = what == 'H'   ? WEIR_LANE_UNMAPPED
+                    : what == 'O' ? 2
+                                  : 1,
             .tick = what == 'O' ? 7 : 3,
             .set_apart = what == 'S',
         };
@@ -69,9 +71,9 @@ static void walk_list(const void *state, weir_range_visitor visit, void *ctx)
     }
 }
 
-static const weir_strategy_ops list_ops = { .struct_size = sizeof(list_ops), .walk = walk_list };
-static const weir_tick all_limits[lanes] = { WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX };
-static const weir_tick first_limits[lanes] = { WEIR_TICK_MAX, WEIR_TICK_MAX, 6 }; /* lane 2 still works */
+static const weir_strategy_ops list_ops = {.struct_size = sizeof(list_ops), .walk = walk_list};
+static const weir_tick all_limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
+static const weir_tick first_limits[lanes] = {WEIR_TICK_MAX, WEIR_TICK_MAX, 6}; /* lane 2 still works */
 
 /* Where the granules of one handle begin and end, by granule from BASE on; end 0: a handle of its own. */
 struct handle {
@@ -84,7 +86,7 @@ static struct handle handles[4096];
 static void one_handle(uint64_t start, uint64_t end)
 {
     for (uint64_t at = start; at < end; at += GRANULE) {
-        handles[at / GRANULE] = (struct handle){ BASE + start, BASE + end };
+        handles[at / GRANULE] = (struct handle){BASE + start, BASE + end};
     }
 }
 
@@ -110,17 +112,18 @@ static struct vm_view view_of(const struct list *list, const weir_tick *limits)
     };
 }
 
-#define LIST(...) list_of((const struct piece[]){ __VA_ARGS__ }, sizeof((const struct piece[]){ __VA_ARGS__ }) / sizeof(struct piece))
+#define LIST(...)                                                                                                      \
+    list_of((const struct piece[]){__VA_ARGS__}, sizeof((const struct piece[]){__VA_ARGS__}) / sizeof(struct piece))
 
 static enum window_kind kind;
 
 static struct vm_window find(const struct list *list, const weir_tick *limits, uint64_t size, uint64_t align,
                              bool last_resort)
 {
-    struct vm_scratch scratch = { 0 };
-    struct vm_window window = { .need = 77 };
+    struct vm_scratch scratch = {0};
+    struct vm_window window = {.need = 77};
     const struct vm_view view = view_of(list, limits);
-    const struct vm_wish wish = { .size = size, .align = align, .last_resort = last_resort, .kind = kind };
+    const struct vm_wish wish = {.size = size, .align = align, .last_resort = last_resort, .kind = kind};
     const weir_status status = weir__vm_find_window(&scratch, &view, &wish, &window);
     assert_true(status == WEIR_OK || (status == WEIR_ERR_LIMIT && window.need == 77));
     weir__vm_scratch_fini(&scratch);
@@ -141,7 +144,7 @@ static void require(const struct list *list, uint64_t size, uint64_t offset, uin
 static void test_an_empty_region_is_used_from_below(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'H', 10 * GRANULE });
+    const struct list list = LIST({'H', 10 * GRANULE});
     require(&list, 1, 0, 1);
     require(&list, 8, 0, 1);
     require(&list, 9, 0, 2);
@@ -152,12 +155,12 @@ static void test_an_empty_region_is_used_from_below(void **state)
 static void test_a_free_run_is_extended(void **state)
 {
     (void)state;
-    const struct list up = LIST({ 'T', 6 }, { 'F', 10 }, { 'H', 40 });
+    const struct list up = LIST({'T', 6}, {'F', 10}, {'H', 40});
     require(&up, 20, 6, 2); /* 6 .. 26: granules 16 and 24 are missing */
-    const struct list down = LIST({ 'H', 40 }, { 'F', 10 }, { 'T', 6 });
+    const struct list down = LIST({'H', 40}, {'F', 10}, {'T', 6});
     require(&down, 18, 32, 1); /* moved down to the start of its granule */
     require(&down, 19, 24, 2); /* ends with the run otherwise, and begins at a granule */
-    const struct list both = LIST({ 'T', 4 }, { 'F', 4 }, { 'H', 16 }, { 'F', 4 }, { 'T', 4 });
+    const struct list both = LIST({'T', 4}, {'F', 4}, {'H', 16}, {'F', 4}, {'T', 4});
     require(&both, 24, 4, 2);
     assert_int_equal(find(&both, all_limits, 25, 1, false).need, 77);
 }
@@ -166,7 +169,7 @@ static void test_a_free_run_is_extended(void **state)
 static void test_the_smaller_run_is_extended(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'F', 16 }, { 'H', 16 }, { 'T', 12 }, { 'F', 12 }, { 'H', 24 });
+    const struct list list = LIST({'F', 16}, {'H', 16}, {'T', 12}, {'F', 12}, {'H', 24});
     require(&list, 24, 0, 1); /* one granule is less than two */
     require(&list, 26, 44, 2);
     require(&list, 36, 44, 3);
@@ -176,7 +179,7 @@ static void test_the_smaller_run_is_extended(void **state)
 static void test_a_request_takes_few_handles(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'T', 4 }, { 'F', 4 }, { 'H', 40 });
+    const struct list list = LIST({'T', 4}, {'F', 4}, {'H', 40});
     require(&list, 16, 8, 2); /* 4 .. 20 needs two as well, which are the halves of two requests */
     assert_int_equal(find(&list, all_limits, 16, 1, false).handles, 1);
     require(&list, 20, 4, 2); /* one granule less is better than one handle less */
@@ -187,8 +190,7 @@ static void test_a_request_takes_few_handles(void **state)
 static void test_several_holes_are_filled_when_that_is_cheaper(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'T', 8 }, { 'F', 24 }, { 'H', 8 }, { 'F', 24 }, { 'H', 8 }, { 'F', 16 }, { 'T', 8 },
-                                  { 'H', 800 });
+    const struct list list = LIST({'T', 8}, {'F', 24}, {'H', 8}, {'F', 24}, {'H', 8}, {'F', 16}, {'T', 8}, {'H', 800});
     require(&list, 80, 8, 2);
     require(&list, 50, 8, 1);
     require(&list, 200, 96, 25);
@@ -197,7 +199,7 @@ static void test_several_holes_are_filled_when_that_is_cheaper(void **state)
 static void test_memory_that_may_not_be_had_is_in_the_way(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'F', 8 }, { 'O', 8 }, { 'H', 8 }, { 'S', 8 }, { 'H', 8 });
+    const struct list list = LIST({'F', 8}, {'O', 8}, {'H', 8}, {'S', 8}, {'H', 8});
     assert_int_equal(find(&list, all_limits, 24, 1, false).need, 1);
     assert_int_equal(find(&list, first_limits, 24, 1, false).need, 77); /* lane 2 works, and slots are slots */
     assert_int_equal(find(&list, all_limits, 40, 1, false).need, 77);
@@ -207,7 +209,7 @@ static void test_memory_that_may_not_be_had_is_in_the_way(void **state)
 static void test_nothing_reaches_across_regions(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'H', 16 }, { '|', 0 }, { 'H', 16 }, { '|', 64 }, { 'H', 24 });
+    const struct list list = LIST({'H', 16}, {'|', 0}, {'H', 16}, {'|', 64}, {'H', 24});
     require(&list, 17, 96, 3);
     assert_int_equal(find(&list, all_limits, 25, 1, false).need, 77);
 }
@@ -215,7 +217,7 @@ static void test_nothing_reaches_across_regions(void **state)
 static void test_alignments(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'T', 2 }, { 'F', 14 }, { 'H', 240 });
+    const struct list list = LIST({'T', 2}, {'F', 14}, {'H', 240});
     for (uint64_t align = 1; align <= 128; align *= 2) {
         const struct vm_window window = find(&list, all_limits, 30, align, false);
         assert_int_equal(window.address % align, 0);
@@ -230,7 +232,7 @@ static void test_alignments(void **state)
 static void test_large_handles_are_taken_as_a_whole(void **state)
 {
     (void)state;
-    const struct list list = LIST({ 'T', 4 }, { 'F', 4 + 32 + 8 }, { 'H', 24 }, { 'T', 8 });
+    const struct list list = LIST({'T', 4}, {'F', 4 + 32 + 8}, {'H', 24}, {'T', 8});
     one_handle(8, 40);
     require(&list, 20, 40, 2); /* beside it */
     require(&list, 33, 8, 0);
@@ -260,9 +262,9 @@ static uint64_t idle_of(struct vm_scratch *scratch, const struct list *list, con
 static void test_only_whole_granules_are_idle(void **state)
 {
     (void)state;
-    struct vm_scratch scratch = { 0 };
-    const struct list list = LIST({ 'T', 4 }, { 'F', 28 }, { 'T', 1 }, { 'F', 14 }, { 'T', 1 }, { 'F', 4 }, { 'O', 4 }, { 'H', 8 },
-                                  { 'F', 16 });
+    struct vm_scratch scratch = {0};
+    const struct list list =
+        LIST({'T', 4}, {'F', 28}, {'T', 1}, {'F', 14}, {'T', 1}, {'F', 4}, {'O', 4}, {'H', 8}, {'F', 16});
     assert_int_equal(idle_of(&scratch, &list, all_limits, NULL), 3 + 0 + 1 + 2);
     assert_int_equal(scratch.run_count, 3);
     assert_int_equal(scratch.runs[0].address, BASE + 48); /* the smallest first */
@@ -280,9 +282,9 @@ static void test_only_whole_granules_are_idle(void **state)
 static void test_a_window_keeps_what_it_has(void **state)
 {
     (void)state;
-    struct vm_scratch scratch = { 0 };
-    const struct list list = LIST({ 'F', 80 }, { 'H', 80 });
-    const struct vm_window window = { .address = BASE + 17, .first = BASE + 16, .end = BASE + 40, .need = 1 };
+    struct vm_scratch scratch = {0};
+    const struct list list = LIST({'F', 80}, {'H', 80});
+    const struct vm_window window = {.address = BASE + 17, .first = BASE + 16, .end = BASE + 40, .need = 1};
     assert_int_equal(idle_of(&scratch, &list, all_limits, &window), 2 + 5);
     assert_int_equal(scratch.run_count, 2);
     assert_int_equal(scratch.runs[0].address, BASE);
@@ -295,17 +297,17 @@ static void test_a_window_keeps_what_it_has(void **state)
 static void test_large_handles_are_idle_as_a_whole(void **state)
 {
     (void)state;
-    struct vm_scratch scratch = { 0 };
-    const struct list list = LIST({ 'H', 8 }, { 'F', 16 + 8 + 24 }, { 'T', 8 }, { 'F', 40 }, { 'T', 8 }, { 'F', 8 }, { 'H', 80 });
+    struct vm_scratch scratch = {0};
+    const struct list list = LIST({'H', 8}, {'F', 16 + 8 + 24}, {'T', 8}, {'F', 40}, {'T', 8}, {'F', 8}, {'H', 80});
     one_handle(8, 24);   /* free */
     one_handle(32, 56);  /* free */
     one_handle(64, 96);  /* free */
     one_handle(96, 120); /* its last granule is taken */
-    const struct vm_window window = { .address = BASE + 128, .first = BASE + 128, .end = BASE + 128 + 24, .need = 3 };
+    const struct vm_window window = {.address = BASE + 128, .first = BASE + 128, .end = BASE + 128 + 24, .need = 3};
     assert_int_equal(idle_of(&scratch, &list, all_limits, &window), 2 + 1 + 3 + 4);
     assert_int_equal(scratch.run_count, 4);
-    const uint64_t addresses[] = { 32, 8, 24, 64 };
-    const uint64_t granules[] = { 3, 2, 1, 4 };
+    const uint64_t addresses[] = {32, 8, 24, 64};
+    const uint64_t granules[] = {3, 2, 1, 4};
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(scratch.runs[i].address, BASE + addresses[i]);
         assert_int_equal(scratch.runs[i].granules, granules[i]);
@@ -374,21 +376,21 @@ static struct list random_list(void)
     struct piece pieces[most_ranges];
     size_t count = 0;
     while (count < most_ranges - 8) {
-        pieces[count++] = (struct piece){ 'H', GRANULE * (1 + below(4)) };
+        pieces[count++] = (struct piece){'H', GRANULE * (1 + below(4))};
         uint64_t left = GRANULE * below(5);
         while (left > 0 && count < most_ranges - 4) {
             const uint64_t size = 1 + below(left);
-            pieces[count++] = (struct piece){ "TFFO"[below(4)], size };
+            pieces[count++] = (struct piece){"TFFO"[below(4)], size};
             left -= size;
         }
         if (left > 0) {
-            pieces[count++] = (struct piece){ 'T', left };
+            pieces[count++] = (struct piece){'T', left};
         }
         if (below(6) == 0) {
-            pieces[count++] = (struct piece){ '|', GRANULE * below(3) };
+            pieces[count++] = (struct piece){'|', GRANULE * below(3)};
         }
     }
-    pieces[count++] = (struct piece){ 'T', GRANULE };
+    pieces[count++] = (struct piece){'T', GRANULE};
     return list_of(pieces, count);
 }
 
@@ -415,7 +417,8 @@ static void random_handles(const struct list *list)
         bool mapped = next <= end;
         for (uint64_t k = at; k < next && mapped; k += GRANULE) {
             const weir_range_info *under = range_at(list, k);
-            mapped = under != NULL && under->region_address == range->region_address && under->lane != WEIR_LANE_UNMAPPED;
+            mapped =
+                under != NULL && under->region_address == range->region_address && under->lane != WEIR_LANE_UNMAPPED;
         }
         if (mapped && below(2) == 0) {
             one_handle(at - BASE, next - BASE);
@@ -426,7 +429,8 @@ static void random_handles(const struct list *list)
 
 static bool usable(const weir_range_info *range)
 {
-    return range != NULL && !range->taken && (range->lane == WEIR_LANE_UNMAPPED || range->tick <= first_limits[range->lane]);
+    return range != NULL && !range->taken &&
+           (range->lane == WEIR_LANE_UNMAPPED || range->tick <= first_limits[range->lane]);
 }
 
 /* Granules to map for a request at `address`; UINT64_MAX: it cannot be there. */
@@ -435,7 +439,7 @@ static uint64_t cost_at(const struct list *list, uint64_t address, uint64_t size
     uint64_t cost = 0;
     uint64_t granule = UINT64_MAX;
     const weir_range_info *first = range_at(list, address);
-    const uint64_t ends[] = { address, address + size - 1 };
+    const uint64_t ends[] = {address, address + size - 1};
     for (size_t i = 0; i < 2; i++) {
         const struct handle *handle = &handles[(ends[i] - BASE) / GRANULE];
         if (handle->end != 0 && (handle->start < address || handle->end > address + size)) {
@@ -485,8 +489,8 @@ static void test_free_memory_by_size_is_enough(void **state)
         random_state = seed;
         const struct list list = random_list();
         random_handles(&list);
-        struct vm_scratch all = { 0 };
-        struct vm_scratch some = { 0 };
+        struct vm_scratch all = {0};
+        struct vm_scratch some = {0};
         struct vm_view view = view_of(&list, first_limits);
         uint64_t granules = 0;
         const uint64_t expected = idle_of(&all, &list, first_limits, NULL);
@@ -504,8 +508,8 @@ static void test_free_memory_by_size_is_enough(void **state)
             assert_int_equal(some.runs[i].hole_below, all.runs[i].hole_below);
         }
         kind = WINDOW_MAPPED;
-        const struct vm_wish wish = { .size = 1 + below(3 * GRANULE), .align = 1, .kind = kind };
-        struct vm_window window = { .need = 77 };
+        const struct vm_wish wish = {.size = 1 + below(3 * GRANULE), .align = 1, .kind = kind};
+        struct vm_window window = {.need = 77};
         const weir_status found = weir__vm_find_window(&some, &view, &wish, &window);
         assert_int_equal(found == WEIR_OK, find(&list, first_limits, wish.size, 1, false).need == 0);
         assert_int_equal(found == WEIR_OK ? cost_at(&list, window.address, wish.size) : 0, 0);

@@ -1,8 +1,8 @@
-/* weir/arena_strategy.h: the strategy arena, a bump pointer over chunks. For memory that is allocated together and
+/* weir/bump.h: the strategy arena, a bump pointer over chunks. For memory that is allocated together and
  * released together: one request, one step. (weir/arena.h is the arena for callers: mark, rewind and reset on top of
  * any pool.) */
-#ifndef WEIR_ARENA_STRATEGY_H
-#define WEIR_ARENA_STRATEGY_H
+#ifndef WEIR_BUMP_H
+#define WEIR_BUMP_H
 
 #include <weir/strategy.h>
 
@@ -12,15 +12,14 @@ extern "C" {
 
 typedef struct weir_arena_strategy_config {
     size_t struct_size;
-    uint64_t
-        chunk_bytes; /* size of a chunk; a request of a quarter of it or more gets its own chunk; 0 = an eighth of
+    uint64_t chunk_bytes; /* size of a chunk; a request of a quarter of it or more gets its own chunk; 0 = an eighth of
                         the reserved bytes, at least 2 MiB and at most 32 MiB */
 } weir_arena_strategy_config;
 
 #define WEIR_ARENA_STRATEGY_CONFIG_INIT WEIR_STRUCT_INIT(weir_arena_strategy_config)
 
 /* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
-WEIR_API const weir_strategy_ops *weir_arena_strategy(void);
+WEIR_API const weir_strategy_ops *weir_bump_strategy(void);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,16 @@
-/* core/src/pool/inbox.c: remote frees: blocks that threads free on a stream that another thread feeds.
+/* core/src/pool/remote_frees.c: remote frees: blocks that threads free on a stream that another thread feeds.
  *
  * Idea: one thread allocates on a stream, and another thread frees there the blocks that it was given. The second
- * thread does not need the stream's lock: it pushes the block onto the stream's inbox, a lock-free stack. The thread
- * that feeds the stream takes the whole stack when its front cache misses. So the lock stays cheap for its owner, and a
- * block is recycled without touching the strategy.
+ * thread does not need the stream's lock: it pushes the block onto the stream's remote free list, a lock-free stack.
+ * The thread that feeds the stream takes the whole stack when its front cache misses. So the lock stays cheap for its
+ * owner, and a block is recycled without touching the strategy.
  *
- * Guarantee: a block is stamped when it is taken out of the inbox, under the stream's lock, with a tick at or above the
- * tick of its free: an event that covers the stamp was recorded after the free. The free reaches the counters, the
- * observers and the front cache at that moment; until then the block counts as live. No free is missed: a thread that
- * records an event on the stream, or is told of one, first empties the inbox. No memory stays hidden: a flush, a poll,
- * statistics and growth empty the inboxes first, and a thread that pushes past the bound empties the inbox itself.
+ * Guarantee: a block is stamped when it is taken out of the remote free list, under the stream's lock, with a tick at
+ * or above the tick of its free: an event that covers the stamp was recorded after the free. The free reaches the
+ * counters, the observers and the front cache at that moment; until then the block counts as live. No free is missed: a
+ * thread that records an event on the stream, or is told of one, first empties the remote free list. No memory stays
+ * hidden: a flush, a poll, statistics and growth empty the remote free lists first, and a thread that pushes past the
+ * bound empties the remote free list itself.
  *
  * Cost: two compare-and-exchanges for the thread that frees, one exchange per stack for the thread that takes. One call
  * takes no more than the blocks left over from the last call and one stack, because other threads may free faster than
@@ -21,40 +22,42 @@
 
 static const uint64_t most_bytes = UINT64_C(32) << 20;
 
-bool weir__inbox_put(weir_pool *pool, weir_block *block, weir_stream *stream)
+bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     uint32_t word = state_word(block); /* includes the tag, which is dropped when the block is taken out */
     const uint32_t returned = BLOCK_WORD(BLOCK_RETURNED) | (word & BLOCK_TAG_MASK);
     const uint64_t capacity = block_capacity(block);
     if (block_requested(block) > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||
         state_in(word) != BLOCK_LIVE || (word & BLOCK_USED) != 0 ||
-        !__atomic_compare_exchange_n(&block->record.state, &word, returned, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        !__atomic_compare_exchange_n(&block->record.state, &word, returned, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED)) {
         return false;
     }
-    weir_block *top = atomic_load_explicit(&stream->inbox, memory_order_relaxed);
+    weir_block *top = atomic_load_explicit(&stream->remote_frees, memory_order_relaxed);
     do {
         block_set_next(block, top);
-    } while (!atomic_compare_exchange_weak_explicit(&stream->inbox, &top, block, memory_order_seq_cst,
+    } while (!atomic_compare_exchange_weak_explicit(&stream->remote_frees, &top, block, memory_order_seq_cst,
                                                     memory_order_relaxed));
     mark_waiting(stream);
     /* A soft bound: if a thread takes the stack out at this moment, the last block's bytes may be missed. */
-    const uint64_t pile = atomic_fetch_add_explicit(&stream->inbox_bytes, capacity, memory_order_relaxed) + capacity;
+    const uint64_t pile =
+        atomic_fetch_add_explicit(&stream->remote_frees_bytes, capacity, memory_order_relaxed) + capacity;
     if (UNLIKELY(pile > most_bytes)) {
         stream_visit(stream);
-        (void)weir__inbox_clear(pool, stream);
+        (void)weir__remote_frees_clear(pool, stream);
         stream_unlock(stream);
     }
     return true;
 }
 
-/* Returns the first block left over from earlier. If there is none, takes the inbox's stack out, once per caller
- * (*fetched). Returns NULL if both are empty. Stream lock held. */
+/* Returns the first block left over from earlier. If there is none, takes the remote free list's stack out, once per
+ * caller (*fetched). Returns NULL if both are empty. Stream lock held. */
 static weir_block *top_of(weir_stream *stream, bool *fetched)
 {
     weir_block *block = atomic_load_explicit(&stream->returned, memory_order_relaxed);
-    if (block == NULL && !*fetched && atomic_load_explicit(&stream->inbox, memory_order_relaxed) != NULL) {
-        block = atomic_exchange_explicit(&stream->inbox, NULL, memory_order_acquire);
-        atomic_store_explicit(&stream->inbox_bytes, 0, memory_order_relaxed);
+    if (block == NULL && !*fetched && atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) != NULL) {
+        block = atomic_exchange_explicit(&stream->remote_frees, NULL, memory_order_acquire);
+        atomic_store_explicit(&stream->remote_frees_bytes, 0, memory_order_relaxed);
         *fetched = true;
     }
     return block;
@@ -86,7 +89,7 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
     }
 }
 
-weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
+weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
     bool fetched = false;
     weir_block *block;
@@ -99,7 +102,7 @@ weir_block *weir__inbox_take(weir_pool *pool, weir_stream *stream, uint64_t key)
     return block;
 }
 
-bool weir__inbox_clear(weir_pool *pool, weir_stream *stream)
+bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream)
 {
     bool any = false;
     bool fetched = false;

@@ -1,11 +1,11 @@
-/* tests/unit/inbox_test.c: remote frees: frees by threads that do not feed the stream.
+/* tests/unit/remote_frees_test.c: remote frees: frees by threads that do not feed the stream.
  *
  * The test's own thread feeds stream A and so owns its lock; blocks that other threads free there go to the stream's
- * inbox. The tests first look at the inbox from inside (without calls that read statistics before the end: those empty
- * inboxes), then from outside: the simulator's auditor checks the order, with kernels that are still running when the
- * next step begins.
+ * remote free list. The tests first look at the remote free list from inside (without calls that read statistics before
+ * the end: those empty remote free lists), then from outside: the simulator's auditor checks the order, with kernels
+ * that are still running when the next step begins.
  *
- * Without the kernel's membarrier there is no bias, and no free needs the inbox: the tests skip.
+ * Without the kernel's membarrier there is no bias, and no free needs the remote free list: the tests skip.
  */
 #include "fake_device.h"
 #include "pool/pool_internal.h"
@@ -44,7 +44,7 @@ static weir_pool *pool_over(weir_device *device)
 
 static struct world open_world(weir_sim_config config)
 {
-    struct world w = { 0 };
+    struct world w = {0};
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
     w.sim = new_sim(config);
@@ -70,9 +70,9 @@ static void check(const struct world *w)
 /* Checks that all blocks have been freed, and destroys the world. */
 static void close_world(struct world *w, uint64_t frees)
 {
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_sim_stats device = WEIR_SIM_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    ok(weir_pool_get_stats(w->pool, &stats));
     uint64_t served = 0;
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         served += stats.served[i];
@@ -148,16 +148,16 @@ static void run(struct errand *errand)
 /* Another thread frees `count` blocks on stream A. */
 static void others_free(struct world *w, unsigned first, unsigned count)
 {
-    run(&(struct errand){ .world = w, .first = first, .count = count, .expected = WEIR_OK });
+    run(&(struct errand){.world = w, .first = first, .count = count, .expected = WEIR_OK});
 }
 
 /* --- from inside --- */
 
-static uint64_t in_inbox(const weir_stream *stream, uint64_t *bytes)
+static uint64_t in_remote_frees(const weir_stream *stream, uint64_t *bytes)
 {
     uint64_t count = 0;
     *bytes = 0;
-    for (const weir_block *block = atomic_load(&stream->inbox); block != NULL; block = block_next(block)) {
+    for (const weir_block *block = atomic_load(&stream->remote_frees); block != NULL; block = block_next(block)) {
         assert_int_equal(state_of(block), BLOCK_RETURNED);
         *bytes += block_capacity(block);
         count++;
@@ -180,13 +180,13 @@ static void test_blocks_come_back_without_the_strategy(void **state)
     (void)state;
     enum { count = 100 };
     if (WEIR_CHECKS >= 3) {
-        skip(); /* a check after every call empties the inbox */
+        skip(); /* a check after every call empties the remote free list */
     }
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     get_some(&w, 0, count, 512);
     others_free(&w, 0, count);
-    assert_int_equal(in_inbox(w.stream[A], &bytes), count);
+    assert_int_equal(in_remote_frees(w.stream[A], &bytes), count);
     assert_int_equal(bytes, count * 512);
     const uint64_t misses = w.stream[A]->counters.misses;
     const uint64_t slow_frees = w.pool->slow_frees;
@@ -204,9 +204,9 @@ static void test_blocks_come_back_without_the_strategy(void **state)
 static void *look_often(void *ctx)
 {
     const struct world *w = ctx;
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     for (int i = 0; i < 20; i++) {
-        if (weir_pool_stats(w->pool, &stats) != WEIR_OK) {
+        if (weir_pool_get_stats(w->pool, &stats) != WEIR_OK) {
             return NULL;
         }
     }
@@ -251,7 +251,7 @@ static void test_other_sizes_go_on(void **state)
     others_free(&w, 0, 21);
     get_some(&w, 21, 1, 4 * KIB);
     assert_ptr_equal(w.block[21], w.block[0]); /* it was the lowest block of the pile */
-    assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
+    assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
     assert_int_equal(w.stream[A]->front.bytes, FRONT_DEPTH * 512);
     assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
     others_free(&w, 21, 1);
@@ -267,7 +267,7 @@ static void test_a_pile_is_bounded_in_bytes(void **state)
     get_some(&w, 0, count, 4 * MIB);
     for (unsigned i = 0; i < count; i++) {
         others_free(&w, i, 1);
-        assert_in_range(in_inbox(w.stream[A], &bytes), 0, most);
+        assert_in_range(in_remote_frees(w.stream[A], &bytes), 0, most);
         assert_in_range(bytes, 0, most * 4 * MIB);
     }
     assert_int_not_equal(w.pool->slow_frees, 0);
@@ -287,12 +287,12 @@ static void test_a_block_freed_by_another_thread_is_freed(void **state)
     fails(weir_pool_free_idle(w.pool, w.block[0]), WEIR_ERR_INVALID);
     fails(weir_pool_use(w.pool, w.block[0], w.stream[B]), WEIR_ERR_INVALID);
     fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
-    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
-    check(&w); /* empties the inbox */
+    run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
+    check(&w); /* empties the remote free list */
     fails(weir_pool_free(w.pool, w.block[0], w.stream[A]), WEIR_ERR_INVALID);
-    run(&(struct errand){ .world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     put(&w, 1, A);
-    run(&(struct errand){ .world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true });
+    run(&(struct errand){.world = &w, .first = 1, .count = 1, .expected = WEIR_ERR_INVALID, .quiet = true});
     close_world(&w, 2);
 }
 
@@ -304,19 +304,19 @@ static bool count_states(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-static void test_what_looks_empties_the_inbox(void **state)
+static void test_what_looks_empties_the_remote_frees(void **state)
 {
     (void)state;
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
     for (int way = 0; way < 4; way++) {
-        weir_stats stats = WEIR_STATS_INIT;
-        unsigned states[4] = { 0 };
+        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+        unsigned states[4] = {0};
         get_some(&w, 0, 10, 512);
         others_free(&w, 0, 9);
         switch (way) {
         case 0:
-            ok(weir_pool_stats(w.pool, &stats));
+            ok(weir_pool_get_stats(w.pool, &stats));
             assert_int_equal(stats.live_bytes, 512);
             assert_int_equal(stats.cached_bytes, FRONT_DEPTH * 512);
             break;
@@ -332,7 +332,7 @@ static void test_what_looks_empties_the_inbox(void **state)
             ok(weir_pool_trim(w.pool, 0, 0, NULL));
             break;
         }
-        assert_int_equal(in_inbox(w.stream[A], &bytes), 0);
+        assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
         put(&w, 9, A);
         check(&w);
     }
@@ -342,7 +342,7 @@ static void test_what_looks_empties_the_inbox(void **state)
 /* --- order --- */
 
 /* A block that another stream uses too is freed under the lock, and its memory waits for that stream. */
-static void test_a_block_in_use_elsewhere_is_no_block_for_an_inbox(void **state)
+static void test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees(void **state)
 {
     (void)state;
     struct world w = open_world(free_of_charge());
@@ -352,7 +352,7 @@ static void test_a_block_in_use_elsewhere_is_no_block_for_an_inbox(void **state)
     order(w.sim, w.native[A], w.native[B]);
     writes(w.sim, w.native[B], weir_block_address(w.block[0]), 32 * KIB, "kernel of B");
     others_free(&w, 0, 2);
-    const uint64_t waiting = in_inbox(w.stream[A], &bytes);
+    const uint64_t waiting = in_remote_frees(w.stream[A], &bytes);
     for (unsigned i = 2; i < 4; i++) {
         get(&w, i, A, 32 * KIB);
         writes(w.sim, w.native[A], weir_block_address(w.block[i]), 32 * KIB, "kernel of A");
@@ -380,8 +380,8 @@ static void test_another_stream_waits(void **state)
     writes(w.sim, w.native[B], weir_block_address(w.block[64]), 64 * KIB, "kernel of B");
     is_clean(w.sim);
     put(&w, 64, B);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.region_allocs, 1);
     assert_int_not_equal(stats.waits + stats.syncs, 0);
     close_world(&w, 65);
@@ -395,7 +395,7 @@ static void test_hints_cover_the_frees_before_them(void **state)
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
     struct world w = open_world(config);
-    weir_stats stats = WEIR_STATS_INIT;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     get_some(&w, 0, 8, 32 * KIB);
     writes(w.sim, w.native[A], weir_block_address(w.block[0]), 32 * KIB, "kernel of A");
     others_free(&w, 0, 4);
@@ -420,7 +420,7 @@ static void test_hints_cover_the_frees_before_them(void **state)
     put(&w, 10, B);
     ok(weir_event_forgotten(w.pool, event));
     ok(weir_device_event_destroy(w.device, event));
-    ok(weir_pool_stats(w.pool, &stats));
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.waits, 0);
     assert_int_equal(stats.syncs, 0);
     close_world(&w, 11);
@@ -428,8 +428,8 @@ static void test_hints_cover_the_frees_before_them(void **state)
 
 static uint64_t events(const struct world *w)
 {
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w->pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w->pool, &stats));
     return stats.events_recorded;
 }
 
@@ -462,7 +462,7 @@ static void test_an_event_of_the_pool_covers_the_frees_before_it(void **state)
 
 /* --- nothing is kept from anybody --- */
 
-/* After its work has completed, a block in the inbox serves another stream before the pool grows. */
+/* After its work has completed, a block in the remote free list serves another stream before the pool grows. */
 static void test_a_poll_finds_what_came_in(void **state)
 {
     (void)state;
@@ -518,7 +518,7 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
     if (retiring != NULL) {
         struct world *w = retiring;
         retiring = NULL;
-        run(&(struct errand){ .world = w, .count = 4, .expected = WEIR_OK, .quiet = true });
+        run(&(struct errand){.world = w, .count = 4, .expected = WEIR_OK, .quiet = true});
     }
     return fake_event_sync(ctx, event);
 }
@@ -531,7 +531,7 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = sync_while_another_frees;
-    struct world w = { 0 };
+    struct world w = {0};
     ok(weir_device_create(&fake.ops, &fake, &w.device));
     w.pool = pool_over(w.device);
     ok(weir_pool_stream(w.pool, &w.native[A], &w.stream[A]));
@@ -545,20 +545,20 @@ static void test_retiring_takes_what_came_in_meanwhile(void **state)
     retiring = &w;
     ok(weir_stream_retire(w.pool, w.stream[A]));
     assert_null(retiring);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.frees, 4);
     assert_int_equal(stats.cached_bytes, 0);
     ok(weir_pool_trim(w.pool, 0, 0, NULL));
-    ok(weir_pool_stats(w.pool, &stats));
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
     ok(weir_pool_destroy(w.pool));
     assert_int_equal(weir_device_destroy(w.device), WEIR_OK);
 }
 
-/* A free that passed its checks before the stream was retired may leave the block in the inbox afterwards. All work
- * of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it cannot hold a
- * thread at that point. */
+/* A free that passed its checks before the stream was retired may leave the block in the remote free list afterwards.
+ * All work of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it
+ * cannot hold a thread at that point. */
 static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
 {
     (void)state;
@@ -571,10 +571,10 @@ static void test_what_comes_in_after_the_end_is_free_for_all(void **state)
     weir_sim_block_free(w.sim, weir_block_address(w.block[0]), NULL, "free elsewhere");
     block_set_next(w.block[0], NULL);
     block_set_state(w.block[0], BLOCK_RETURNED);
-    atomic_store(&w.stream[A]->inbox, w.block[0]);
+    atomic_store(&w.stream[A]->remote_frees, w.block[0]);
     weir_block *all = NULL;
     if (weir_pool_alloc(w.pool, w.stream[B], REGION, 0, &all) != WEIR_OK) {
-        fail_msg("a block in the inbox of a retired stream is lost");
+        fail_msg("a block in the remote free list of a retired stream is lost");
     }
     ok(weir_pool_free(w.pool, all, w.stream[B]));
     close_world(&w, 3);
@@ -609,7 +609,7 @@ static void test_a_recorder_misses_no_free(void **state)
         ok(weir_pool_stream(w.pool, new_stream(w.sim), &other));
     }
     for (unsigned round = 0; round < rounds; round++) {
-        struct ledger ledger = { 0, 0 };
+        struct ledger ledger = {0, 0};
         weir_recorder_config asked = WEIR_RECORDER_CONFIG_INIT;
         weir_recorder *recorder = NULL;
         uint64_t lost = 0;
@@ -617,11 +617,11 @@ static void test_a_recorder_misses_no_free(void **state)
         for (unsigned i = 0; i < count; i++) {
             ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &w.block[i]));
         }
-        struct errand errand = { .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        struct errand errand = {.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         asked.sink = enter;
         asked.sink_ctx = &ledger;
         assert_int_equal(pthread_create(&thread, NULL, free_them, &errand), 0);
-        while (inbox_is_empty(w.stream[A]) && state_of(w.block[count - 1]) == BLOCK_LIVE) {
+        while (remote_frees_are_empty(w.stream[A]) && state_of(w.block[count - 1]) == BLOCK_LIVE) {
         }
         const weir_status started = weir_recorder_start(w.pool, &asked, &recorder);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -647,15 +647,15 @@ static void test_of_two_frees_one_succeeds(void **state)
     struct errand errands[2];
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        errands[i] = (struct errand){ .world = &w, .count = count, .expected = WEIR_OK, .quiet = true };
+        errands[i] = (struct errand){.world = &w, .count = count, .expected = WEIR_OK, .quiet = true};
         assert_int_equal(pthread_create(&threads[i], NULL, free_them, &errands[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(errands[0].wrong + errands[1].wrong, count);
-    weir_stats stats = WEIR_STATS_INIT;
-    ok(weir_pool_stats(w.pool, &stats));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
     assert_int_equal(stats.frees, count);
     assert_int_equal(stats.live_bytes, 0);
     const char *why = "";
@@ -664,7 +664,7 @@ static void test_of_two_frees_one_succeeds(void **state)
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
-static void test_a_pool_goes_with_a_full_inbox(void **state)
+static void test_a_pool_goes_with_a_full_remote_frees(void **state)
 {
     (void)state;
     struct world w = open_world(free_of_charge());
@@ -673,7 +673,7 @@ static void test_a_pool_goes_with_a_full_inbox(void **state)
     get_some(&w, 0, 10, 512);
     writes(w.sim, w.native[A], weir_block_address(w.block[0]), 512, "kernel");
     others_free(&w, 0, 10);
-    assert_int_equal(in_inbox(w.stream[A], &bytes), 10);
+    assert_int_equal(in_remote_frees(w.stream[A], &bytes), 10);
     ok(weir_pool_destroy(w.pool));
     is_clean(w.sim);
     ok(weir_sim_get_stats(w.sim, &device));
@@ -689,9 +689,9 @@ int main(void)
         cmocka_unit_test(test_other_sizes_go_on),
         cmocka_unit_test(test_a_pile_is_bounded_in_bytes),
         cmocka_unit_test(test_a_block_freed_by_another_thread_is_freed),
-        cmocka_unit_test(test_what_looks_empties_the_inbox),
+        cmocka_unit_test(test_what_looks_empties_the_remote_frees),
         cmocka_unit_test(test_another_stream_waits),
-        cmocka_unit_test(test_a_block_in_use_elsewhere_is_no_block_for_an_inbox),
+        cmocka_unit_test(test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees),
         cmocka_unit_test(test_hints_cover_the_frees_before_them),
         cmocka_unit_test(test_an_event_of_the_pool_covers_the_frees_before_it),
         cmocka_unit_test(test_a_poll_finds_what_came_in),
@@ -701,7 +701,7 @@ int main(void)
         cmocka_unit_test(test_what_comes_in_after_the_end_is_free_for_all),
         cmocka_unit_test(test_a_recorder_misses_no_free),
         cmocka_unit_test(test_of_two_frees_one_succeeds),
-        cmocka_unit_test(test_a_pool_goes_with_a_full_inbox),
+        cmocka_unit_test(test_a_pool_goes_with_a_full_remote_frees),
     };
-    return cmocka_run_group_tests_name("the inbox", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("the remote free list", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* core/src/report/survey.c: a copy of all ranges at one moment, for oom.c and group.c.
+/* core/src/report/snapshot.c: a copy of all ranges at one moment, for oom.c and group.c.
  *
  * The strategy's walk is copied under the pool's lock. Freed blocks, which the strategy counts as taken, are marked in
- * the copy. Cost: linear in the ranges, and a sort. Each range takes 40 bytes of host memory while the survey lives.
+ * the copy. Cost: linear in the ranges, and a sort. Each range takes 40 bytes of host memory while the snapshot lives.
  */
 #include "order/order.h"
 #include "pool/front_cache.h"
@@ -11,7 +11,7 @@
 struct taking {
     weir_pool *pool;
     const weir_tick *limits;
-    struct survey *survey;
+    struct snapshot *snapshot;
 };
 
 static bool count_range(void *ctx, const weir_range_info *range)
@@ -21,14 +21,14 @@ static bool count_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* Returns the stream that keeps the asking stream from using a pending block with unfinished work, or SURVEY_SEVERAL,
+/* Returns the stream that keeps the asking stream from using a pending block with unfinished work, or SNAPSHOT_SEVERAL,
  * or 0. Pool lock held. */
 static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 {
     uint32_t stuck = 0;
     for (const struct weir_use *use = block_uses(block)->first; use != NULL; use = use->next) {
         if (use->tick > taking->limits[use->stream->lane]) {
-            stuck = stuck == 0 ? use->stream->lane : SURVEY_SEVERAL;
+            stuck = stuck == 0 ? use->stream->lane : SNAPSHOT_SEVERAL;
         }
     }
     return stuck;
@@ -38,18 +38,18 @@ static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
  * locks; of such a block only the state may be read, and a cached block does not tell which stream's cache holds it. A
  * large cached block counts as free: it coalesces with its neighbours before any large request looks for memory. Pool
  * lock held. */
-static void judge_block(const struct taking *taking, const weir_block *block, struct survey_piece *piece)
+static void judge_block(const struct taking *taking, const weir_block *block, struct snapshot_piece *piece)
 {
     const weir_block_state state = state_of(block);
-    piece->state = SURVEY_TAKEN;
+    piece->state = SNAPSHOT_TAKEN;
     if (state == BLOCK_CACHED || state == BLOCK_RETURNED || state == BLOCK_PENDING) {
         const bool large = front_capacity(taking->pool, block) > front_small(taking->pool);
-        piece->state = state == BLOCK_CACHED && large ? SURVEY_FREE : SURVEY_LOOSE;
-        piece->stuck = SURVEY_SEVERAL;
+        piece->state = state == BLOCK_CACHED && large ? SNAPSHOT_FREE : SNAPSHOT_LOOSE;
+        piece->stuck = SNAPSHOT_SEVERAL;
     }
     if (state == BLOCK_PENDING) {
         piece->stuck = stuck_on(taking, block);
-    } else if (piece->state == SURVEY_FREE && taking->pool->lanes == 2) {
+    } else if (piece->state == SNAPSHOT_FREE && taking->pool->lanes == 2) {
         piece->stuck = 0; /* the pool has one stream only */
     }
 }
@@ -59,14 +59,14 @@ static bool note_range(void *ctx, const weir_range_info *range)
     struct taking *taking = ctx;
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     const bool usable = range->taken || hole || range->tick <= taking->limits[range->lane];
-    struct survey_piece *piece = &taking->survey->pieces[taking->survey->count++];
-    *piece = (struct survey_piece){
+    struct snapshot_piece *piece = &taking->snapshot->pieces[taking->snapshot->count++];
+    *piece = (struct snapshot_piece){
         .address = range->address,
         .size = range->size,
         .region = range->region_address,
         .region_size = range->region_size,
         .stuck = usable ? 0 : range->lane,
-        .state = hole ? SURVEY_HOLE : SURVEY_FREE,
+        .state = hole ? SNAPSHOT_HOLE : SNAPSHOT_FREE,
     };
     if (range->taken) {
         judge_block(taking, range->token, piece);
@@ -81,48 +81,48 @@ static int by_address(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-bool weir__survey_take(weir_pool *pool, const weir_stream *stream, struct survey *survey)
+bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot)
 {
-    *survey = (struct survey){ NULL, 0 };
-    struct taking taking = { .pool = pool, .survey = survey };
+    *snapshot = (struct snapshot){NULL, 0};
+    struct taking taking = {.pool = pool, .snapshot = snapshot};
     size_t count = 0;
     pool_lock(pool);
     pool->strategy->walk(pool->state, count_range, &count);
-    survey->pieces = malloc((count + 1) * sizeof(*survey->pieces));
-    if (survey->pieces != NULL) {
+    snapshot->pieces = malloc((count + 1) * sizeof(*snapshot->pieces));
+    if (snapshot->pieces != NULL) {
         taking.limits = weir__order_limits_locked(pool, stream);
         pool->strategy->walk(pool->state, note_range, &taking);
     }
     pool_unlock(pool);
-    if (survey->pieces == NULL) {
+    if (snapshot->pieces == NULL) {
         return false;
     }
-    qsort(survey->pieces, survey->count, sizeof(*survey->pieces), by_address);
+    qsort(snapshot->pieces, snapshot->count, sizeof(*snapshot->pieces), by_address);
     return true;
 }
 
-uint64_t weir__survey_free_granules(const struct survey *survey, uint64_t granule)
+uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule)
 {
     uint64_t bytes = 0;
     uint64_t start = 0; /* the present free run is [start, end) */
     uint64_t end = 0;
-    for (size_t i = 0; i <= survey->count; i++) {
-        const struct survey_piece *piece = i < survey->count ? &survey->pieces[i] : NULL;
-        if (piece != NULL && piece->state == SURVEY_FREE && piece->address == end) {
+    for (size_t i = 0; i <= snapshot->count; i++) {
+        const struct snapshot_piece *piece = i < snapshot->count ? &snapshot->pieces[i] : NULL;
+        if (piece != NULL && piece->state == SNAPSHOT_FREE && piece->address == end) {
             end += piece->size;
             continue;
         }
         const uint64_t from = round_up(start, granule);
         const uint64_t to = end & ~(granule - 1);
         bytes += from < to ? to - from : 0;
-        start = piece != NULL && piece->state == SURVEY_FREE ? piece->address : 0;
+        start = piece != NULL && piece->state == SNAPSHOT_FREE ? piece->address : 0;
         end = start != 0 ? start + piece->size : 0;
     }
     return bytes;
 }
 
-void weir__survey_fini(struct survey *survey)
+void weir__snapshot_fini(struct snapshot *snapshot)
 {
-    free(survey->pieces);
-    *survey = (struct survey){ NULL, 0 };
+    free(snapshot->pieces);
+    *snapshot = (struct snapshot){NULL, 0};
 }

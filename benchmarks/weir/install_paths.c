@@ -1,6 +1,6 @@
-/* place.c: see place.h. The build defines the paths relative to the executable's folder: WEIR_TO_TRACES and
- * WEIR_TO_LIBRARIES, such as ../share/weir/traces. */
-#include "place.h"
+/* install_paths.c: see install_paths.h. The build defines the paths relative to the executable's folder: WEIR_TO_TRACES
+ * and WEIR_TO_LIBRARIES, such as ../share/weir/traces. */
+#include "install_paths.h"
 
 #include <limits.h>
 #include <stdio.h>
