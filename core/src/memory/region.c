@@ -16,7 +16,7 @@
 /* Shares of the reserved bytes that bound the front caches. */
 enum {
     front_cache_share = 32,
-    front_small_share = 1024,
+    front_small_share = 8192,
     front_slot_share = 2048,
     front_slot_granules = 1024,
 };
