@@ -57,24 +57,24 @@ static void must_weir(weir_status status, const char *what)
 
 /* --- the two wrong allocators --- */
 
-typedef struct piece {
+struct piece {
     struct piece *next;
     void *address;
     size_t size;
-} piece;
+};
 
-typedef struct wrong_allocator {
+struct wrong_allocator {
     pthread_mutex_t lock;
-    piece *free;
+    struct piece *free;
     bool gives_back; /* returns freed memory to the device at once */
-} wrong_allocator;
+};
 
 static void *wrong_alloc(aclrtAllocator allocator, size_t size)
 {
-    wrong_allocator *self = allocator;
-    piece *found = NULL;
+    struct wrong_allocator *self = allocator;
+    struct piece *found = NULL;
     (void)pthread_mutex_lock(&self->lock);
-    for (piece **link = &self->free; *link != NULL; link = &(*link)->next) {
+    for (struct piece **link = &self->free; *link != NULL; link = &(*link)->next) {
         if ((*link)->size == size) {
             found = *link;
             *link = found->next;
@@ -101,8 +101,8 @@ static void *wrong_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorA
 
 static void wrong_free(aclrtAllocator allocator, aclrtAllocatorBlock block)
 {
-    wrong_allocator *self = allocator;
-    piece *p = block;
+    struct wrong_allocator *self = allocator;
+    struct piece *p = block;
     if (self->gives_back) {
         (void)aclrtFree(p->address);
         free(p);
@@ -116,10 +116,10 @@ static void wrong_free(aclrtAllocator allocator, aclrtAllocatorBlock block)
 
 static void *wrong_address(aclrtAllocatorBlock block)
 {
-    return ((piece *)block)->address;
+    return ((struct piece *)block)->address;
 }
 
-static void wrong_register(wrong_allocator *self, aclrtStream stream)
+static void wrong_register(struct wrong_allocator *self, aclrtStream stream)
 {
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     MUST(aclrtAllocatorSetObjToDesc(desc, self));
@@ -133,7 +133,7 @@ static void wrong_register(wrong_allocator *self, aclrtStream stream)
 
 /* --- one stream's requests --- */
 
-typedef struct server {
+struct server {
     uint32_t model;
     aclrtStream stream;
     void *input;
@@ -141,7 +141,7 @@ typedef struct server {
     pthread_barrier_t *passes;
     uint64_t *calls_after_first;
     bool counts;
-} server;
+};
 
 static aclmdlDataset *data_set(void *memory, size_t bytes)
 {
@@ -157,7 +157,7 @@ static void drop(aclmdlDataset *set)
 }
 
 /* Queues an inference of an input of this size. The program owns the memory of inputs and keeps it. */
-static void infer(const server *s, int height, int width)
+static void infer(const struct server *s, int height, int width)
 {
     const int64_t shape[] = {1, 3, height, width};
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT, 4, shape, ACL_FORMAT_NCHW);
@@ -172,7 +172,7 @@ static void infer(const server *s, int height, int width)
 
 static void *serve(void *ctx)
 {
-    server *s = ctx;
+    struct server *s = ctx;
     MUST(aclrtSetDevice(0));
     for (int pass = 0; pass < PASSES; pass++) {
         for (int i = 0; i < SIZES; i++) {
@@ -199,14 +199,14 @@ typedef enum mode { NONE, WEIR, WEIR_VM, SHARED, EARLY, MODES } mode;
 
 static const char *const mode_names[MODES] = {"none", "weir", "weir+vm", "shared", "early"};
 
-typedef struct setting {
+struct setting {
     weir_device *device;
     weir_pool *pool;
     weir_acl_attachment *attachments[STREAMS];
-    wrong_allocator wrong;
-} setting;
+    struct wrong_allocator wrong;
+};
 
-static void plug_in(setting *set, mode m, const server *servers)
+static void plug_in(struct setting *set, mode m, const struct server *servers)
 {
     if (m == WEIR || m == WEIR_VM) {
         weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -228,7 +228,7 @@ static void plug_in(setting *set, mode m, const server *servers)
     }
 }
 
-static void unplug(setting *set, mode m, const server *servers)
+static void unplug(struct setting *set, mode m, const struct server *servers)
 {
     for (int i = 0; i < STREAMS; i++) {
         if (set->pool != NULL) {
@@ -240,7 +240,7 @@ static void unplug(setting *set, mode m, const server *servers)
     MUST_WEIR(weir_pool_destroy(set->pool));
     MUST_WEIR(weir_device_destroy(set->device));
     while (set->wrong.free != NULL) {
-        piece *next = set->wrong.free->next;
+        struct piece *next = set->wrong.free->next;
         (void)aclrtFree(set->wrong.free->address);
         free(set->wrong.free);
         set->wrong.free = next;
@@ -301,17 +301,17 @@ static void print_findings(void)
 static void run(mode m, const char *folder)
 {
     static const char *const networks[STREAMS] = {"resnet50", "mobilenet_v2"};
-    server servers[STREAMS];
+    struct server servers[STREAMS];
     pthread_t threads[STREAMS];
     pthread_barrier_t passes;
-    setting set = {0};
+    struct setting set = {0};
     uint64_t first = 0;
     const size_t input_bytes = (size_t)LARGEST * LARGEST * 3 * sizeof(float);
     MUST(aclrtSetDevice(0));
     (void)pthread_barrier_init(&passes, NULL, STREAMS);
     for (int i = 0; i < STREAMS; i++) {
-        server *s = &servers[i];
-        *s = (server){
+        struct server *s = &servers[i];
+        *s = (struct server){
             .model = load(folder, networks[i]), .passes = &passes, .calls_after_first = &first, .counts = i == 0};
         MUST(aclrtCreateStream(&s->stream));
         MUST(aclrtMalloc(&s->input, input_bytes, ACL_MEM_MALLOC_HUGE_FIRST));

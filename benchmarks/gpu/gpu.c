@@ -10,7 +10,7 @@
 
 enum { threads_per_block = 256, most_blocks = 1024 };
 
-gpu_driver gpu;
+struct gpu_driver gpu;
 
 static CUcontext context;
 static CUmodule module;

@@ -14,7 +14,7 @@
 #include "gpu_driver.h"
 
 /* Complete after gpu_open. */
-extern gpu_driver gpu;
+extern struct gpu_driver gpu;
 
 /* Opens the driver, makes device 0 a weir device, makes its context current in the calling thread and loads the
  * kernels. Prints "skipped: REASON" and returns false if there is no driver or no GPU; prints the reason and exits with

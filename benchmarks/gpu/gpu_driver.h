@@ -37,11 +37,11 @@ enum { /* CUmemPool_attribute */
     X(cuMemPoolGetAttribute, "", (CUmemPool pool, int attribute, void *value))                                         \
     X(cuMemPoolTrimTo, "", (CUmemPool pool, size_t keep_bytes))
 
-typedef struct gpu_driver {
+struct gpu_driver {
 #define GPU_POINTER(name, suffix, parameters) CUresult(*name) parameters;
     WEIR_CUDA_DRIVER_LIST(GPU_POINTER)
     GPU_DRIVER_LIST(GPU_POINTER)
 #undef GPU_POINTER
-} gpu_driver;
+};
 
 #endif

@@ -16,18 +16,18 @@ static const struct {
 } SIZES[] = {{224, 224}, {480, 320}, {320, 480}, {96, 64}, {320, 320}, {352, 288}, {416, 416}, {64, 96}};
 enum { SIZE_COUNT = sizeof(SIZES) / sizeof(SIZES[0]), ROUNDS = 3 };
 
-typedef struct worker {
+struct worker {
     uint32_t id;
     aclrtStream stream;
-    image images[SIZE_COUNT];
+    struct image images[SIZE_COUNT];
     float out[SIZE_COUNT][IMAGE_OUT];
-} worker;
+};
 
-static worker workers[2];
+static struct worker workers[2];
 
 static void *work(void *argument)
 {
-    worker *w = argument;
+    struct worker *w = argument;
     OK(aclrtSetDevice(0));
     for (int i = 0; i < ROUNDS * SIZE_COUNT; i++) {
         OK(aclmdlExecuteAsync(w->id, w->images[i % SIZE_COUNT].in, w->images[i % SIZE_COUNT].out, w->stream));
@@ -107,18 +107,18 @@ TEST(one_pool_serves_two_models)
 }
 
 /* A device, a pool of this size on a stream, and one image. */
-typedef struct single {
+struct single {
     weir_device *device;
     weir_pool *pool;
     aclrtStream stream;
     weir_acl_attachment *attachment;
     uint32_t id;
-    image m;
-} single;
+    struct image m;
+};
 
-static single single_create(uint64_t limit)
+static struct single single_create(uint64_t limit)
 {
-    single s = {.id = load("mobilenet_v2"), .m = image_create(224, 224)};
+    struct single s = {.id = load("mobilenet_v2"), .m = image_create(224, 224)};
     OK(aclrtCreateStream(&s.stream));
     OK(weir_acl_device_create(NULL, &s.device));
     s.pool = pool_create(s.device, 0, limit);
@@ -126,7 +126,7 @@ static single single_create(uint64_t limit)
     return s;
 }
 
-static void single_drop(single *s)
+static void single_drop(struct single *s)
 {
     OK(weir_acl_detach(s->attachment));
     OK(weir_pool_destroy(s->pool));
@@ -137,12 +137,12 @@ static void single_drop(single *s)
 
 static void limit_body(void)
 {
-    single s = single_create(4 << 20); /* some of the values are larger */
+    struct single s = single_create(4 << 20); /* some of the values are larger */
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     GIVES(ACL_ERROR_RT_MEMORY_ALLOCATION, aclmdlExecuteAsync(s.id, s.m.in, s.m.out, s.stream));
     OK(weir_acl_attachment_get_info(s.attachment, &info));
     CHECK(info.failures == 2 && info.live_blocks == 0); /* the runtime asked a second time */
-    image tiny = image_create(32, 32);
+    struct image tiny = image_create(32, 32);
     OK(aclmdlExecuteAsync(s.id, tiny.in, tiny.out, s.stream));
     OK(aclrtSynchronizeStream(s.stream));
     image_drop(&tiny);
@@ -158,7 +158,7 @@ TEST(a_limit_that_is_too_small)
 
 static void kept_body(void)
 {
-    single s = single_create(0);
+    struct single s = single_create(0);
     OK(aclmdlExecuteAsync(s.id, s.m.in, s.m.out, s.stream));
     OK(aclrtSynchronizeStream(s.stream));
     GIVES(WEIR_ERR_BUSY, weir_acl_detach(s.attachment)); /* the engine keeps its blocks */

@@ -19,7 +19,7 @@
 
 enum { STREAMS = 4, WORKERS = 3, SEEDS = 40, STEPS = 400, MOST = SEEDS * STEPS, REPORT = 0, HOST_FUNC = 1 };
 
-typedef struct callback {
+struct callback {
     struct stream *stream;
     uint64_t life; /* generation of the stream */
     int number;
@@ -28,9 +28,9 @@ typedef struct callback {
     bool blocks;
     bool may_be_lost;
     atomic_int runs;
-} callback;
+};
 
-typedef struct stream {
+struct stream {
     aclrtStream handle;
     uint64_t life; /* grows when earlier callbacks may be lost */
     int worker;    /* the subscribed thread; -1: none */
@@ -41,10 +41,10 @@ typedef struct stream {
     int position;
     uint64_t last_life[2];
     int last_number[2];
-} stream;
+};
 
-static stream streams[STREAMS];
-static callback callbacks[MOST];
+static struct stream streams[STREAMS];
+static struct callback callbacks[MOST];
 static size_t callback_count;
 static size_t kernel_count;
 static uint64_t state;
@@ -74,16 +74,16 @@ static void pause_ms(int ms)
 
 /* --- kernels and callbacks --- */
 
-typedef struct kernel {
-    stream *stream;
+struct kernel {
+    struct stream *stream;
     int number;
-} kernel;
+};
 
-static kernel kernels[SEEDS * STEPS];
+static struct kernel kernels[SEEDS * STEPS];
 
 static aclError run_kernel(void *ctx)
 {
-    const kernel *k = ctx;
+    const struct kernel *k = ctx;
     (void)pthread_mutex_lock(&k->stream->lock);
     check(k->stream->position < k->number);
     k->stream->position = k->number;
@@ -93,8 +93,8 @@ static aclError run_kernel(void *ctx)
 
 static void run_callback(void *ctx)
 {
-    callback *c = ctx;
-    stream *s = c->stream;
+    struct callback *c = ctx;
+    struct stream *s = c->stream;
     (void)pthread_mutex_lock(&s->lock);
     check(atomic_fetch_add(&c->runs, 1) == 0);
     if (c->life == s->last_life[c->family]) {
@@ -108,17 +108,17 @@ static void run_callback(void *ctx)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-typedef struct worker {
+struct worker {
     pthread_t thread;
     atomic_bool ends;
     bool is_host;
-} worker;
+};
 
-static worker workers[WORKERS];
+static struct worker workers[WORKERS];
 
 static void *work(void *argument)
 {
-    worker *w = argument;
+    struct worker *w = argument;
     while (!atomic_load(&w->ends)) {
         const aclError error = w->is_host ? aclrtProcessHostFunc(3) : aclrtProcessReport(3);
         check(error == ACL_SUCCESS || error == ACL_ERROR_RT_REPORT_TIMEOUT || error == ACL_ERROR_RT_THREAD_SUBSCRIBE);
@@ -132,7 +132,7 @@ static void *work(void *argument)
 /* --- steps of the program --- */
 
 /* Callbacks launched so far may be dropped. Requires that no callback is checking the stream. */
-static void disturb(stream *s)
+static void disturb(struct stream *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < callback_count; i++) {
@@ -145,27 +145,27 @@ static void disturb(stream *s)
 }
 
 /* No earlier kernel runs from now on. */
-static void forget_kernels(stream *s)
+static void forget_kernels(struct stream *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->position = s->kernels;
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static void launch_kernel(stream *s)
+static void launch_kernel(struct stream *s)
 {
-    kernel *k = &kernels[kernel_count++];
+    struct kernel *k = &kernels[kernel_count++];
     weir_ascendcl_kernel launched = WEIR_ASCENDCL_KERNEL_INIT;
-    *k = (kernel){s, ++s->kernels};
+    *k = (struct kernel){s, ++s->kernels};
     launched.duration_ns = 1000 + below(100000);
     launched.compute = run_kernel;
     launched.ctx = k;
     check(weir_ascendcl_launch(s->handle, &launched) == ACL_SUCCESS);
 }
 
-static callback *new_callback(stream *s, int family, bool blocks)
+static struct callback *new_callback(struct stream *s, int family, bool blocks)
 {
-    callback *c = &callbacks[callback_count];
+    struct callback *c = &callbacks[callback_count];
     memset(c, 0, sizeof(*c));
     c->stream = s;
     c->life = s->life;
@@ -176,10 +176,10 @@ static callback *new_callback(stream *s, int family, bool blocks)
     return c;
 }
 
-static void launch_callback(stream *s)
+static void launch_callback(struct stream *s)
 {
     const bool blocks = below(2) == 0;
-    callback *c = new_callback(s, REPORT, blocks);
+    struct callback *c = new_callback(s, REPORT, blocks);
     const aclError error =
         aclrtLaunchCallback(run_callback, c, blocks ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK, s->handle);
     if (s->worker >= 0) {
@@ -190,9 +190,9 @@ static void launch_callback(stream *s)
     }
 }
 
-static void launch_host_func(stream *s)
+static void launch_host_func(struct stream *s)
 {
-    callback *c = new_callback(s, HOST_FUNC, true);
+    struct callback *c = new_callback(s, HOST_FUNC, true);
     const aclError error = aclrtLaunchHostFunc(s->handle, run_callback, c);
     if (s->worker >= 0 && s->host_worker < 0) {
         check(error == ACL_ERROR_RT_STREAM_SUBSCRIBE);
@@ -203,7 +203,7 @@ static void launch_host_func(stream *s)
     callback_count++;
 }
 
-static void subscribe(stream *s)
+static void subscribe(struct stream *s)
 {
     const int chosen = (int)below(WORKERS - 1);
     const aclError error = aclrtSubscribeReport((uint64_t)workers[chosen].thread, s->handle);
@@ -215,7 +215,7 @@ static void subscribe(stream *s)
     }
 }
 
-static void unsubscribe(stream *s)
+static void unsubscribe(struct stream *s)
 {
     if (s->worker >= 0) {
         disturb(s);
@@ -224,7 +224,7 @@ static void unsubscribe(stream *s)
     }
 }
 
-static void change_host_worker(stream *s)
+static void change_host_worker(struct stream *s)
 {
     const uint64_t thread = (uint64_t)workers[WORKERS - 1].thread;
     if (s->host_worker < 0) {
@@ -236,10 +236,10 @@ static void change_host_worker(stream *s)
     }
 }
 
-static bool is_all_run(const stream *s)
+static bool is_all_run(const struct stream *s)
 {
     for (size_t i = 0; i < callback_count; i++) {
-        const callback *c = &callbacks[i];
+        const struct callback *c = &callbacks[i];
         if (c->stream == s && !c->may_be_lost && atomic_load(&c->runs) == 0) {
             return false;
         }
@@ -247,7 +247,7 @@ static bool is_all_run(const stream *s)
     return true;
 }
 
-static void synchronise(stream *s)
+static void synchronise(struct stream *s)
 {
     const aclError error = aclrtSynchronizeStream(s->handle);
     check(error == ACL_SUCCESS || error == ACL_ERROR_RT_STREAM_NO_CB_REG || error == ACL_ERROR_RT_STREAM_ABORT);
@@ -257,7 +257,7 @@ static void synchronise(stream *s)
     }
 }
 
-static void stream_begin(stream *s)
+static void stream_begin(struct stream *s)
 {
     check(aclrtCreateStream(&s->handle) == ACL_SUCCESS);
     s->worker = -1;
@@ -265,7 +265,7 @@ static void stream_begin(stream *s)
     s->is_runtimes = false;
 }
 
-static void stream_end(stream *s)
+static void stream_end(struct stream *s)
 {
     disturb(s); /* the destruction drops even callbacks that a thread could run */
     const aclError error = below(2) == 0 ? aclrtDestroyStream(s->handle) : aclrtDestroyStreamForce(s->handle);
@@ -275,7 +275,7 @@ static void stream_end(stream *s)
 
 static void step(void)
 {
-    stream *s = &streams[below(STREAMS)];
+    struct stream *s = &streams[below(STREAMS)];
     aclrtStreamStatus status;
     switch (below(20)) {
     case 0:

@@ -87,17 +87,17 @@ static void sleep_ms(int ms)
 }
 
 /* A thread that runs callbacks in a loop, as clients have. */
-typedef struct worker {
+struct worker {
     pthread_t thread;
     atomic_bool ends;
     atomic_int loops;
     atomic_int not_subscribed;
     aclError (*process)(int32_t timeout);
-} worker;
+};
 
 static void *work(void *argument)
 {
-    worker *w = argument;
+    struct worker *w = argument;
     while (!atomic_load(&w->ends)) {
         const aclError error = w->process(10);
         assert_true(error == ACL_SUCCESS || error == ACL_ERROR_RT_THREAD_SUBSCRIBE ||
@@ -111,14 +111,14 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void start(worker *w, aclError (*process)(int32_t timeout))
+static void start(struct worker *w, aclError (*process)(int32_t timeout))
 {
     memset(w, 0, sizeof(*w));
     w->process = process;
     assert_int_equal(pthread_create(&w->thread, NULL, work, w), 0);
 }
 
-static void stop(worker *w)
+static void stop(struct worker *w)
 {
     atomic_store(&w->ends, true);
     assert_int_equal(pthread_join(w->thread, NULL), 0);
@@ -319,7 +319,7 @@ TEST(the_default_stream_has_callbacks_too)
 TEST(a_loop_may_start_before_it_is_subscribed_and_runs_all_in_order)
 {
     enum { COUNT = 100 };
-    worker w;
+    struct worker w;
     start(&w, aclrtProcessReport);
     while (atomic_load(&w.not_subscribed) == 0) {
         sleep_ms(1);
@@ -384,7 +384,7 @@ TEST(a_host_function_comes_to_who_only_looks)
 
 TEST(a_subscribed_thread_takes_a_streams_host_functions)
 {
-    worker w;
+    struct worker w;
     start(&w, aclrtProcessHostFunc);
     acl_ok(aclrtSubscribeHostFunc((uint64_t)w.thread, a));
     acl_ok(aclrtSubscribeReport(me(), a)); /* both kinds on one stream, as in the vendor's sample */
@@ -490,7 +490,7 @@ TEST(destroying_a_stream_drops_what_nobody_has_run)
 
 TEST(destroying_a_stream_waits_while_somebody_runs_them)
 {
-    worker w;
+    struct worker w;
     aclrtStream stream;
     acl_ok(aclrtCreateStream(&stream));
     start(&w, aclrtProcessReport);
@@ -537,7 +537,7 @@ TEST(aborting_and_destroying_under_a_running_function)
     for (int how = 0; how < 4; how++) {
         const bool destroys = how % 2 == 1;
         const bool host_func = how >= 2;
-        worker w;
+        struct worker w;
         aclrtStream stream;
         acl_ok(aclrtCreateStream(&stream));
         atomic_store(&inside, false);
@@ -576,7 +576,7 @@ TEST(aborting_and_destroying_under_a_running_function)
 
 TEST(unsubscribing_under_a_running_function)
 {
-    worker w;
+    struct worker w;
     atomic_store(&inside, false);
     atomic_store(&may_go, false);
     start(&w, aclrtProcessReport);
@@ -595,7 +595,7 @@ TEST(unsubscribing_under_a_running_function)
 
 TEST(resetting_a_device_under_a_running_function)
 {
-    worker w;
+    struct worker w;
     aclrtContext before;
     aclrtStream stream;
     atomic_store(&inside, false);

@@ -15,7 +15,7 @@
 
 enum { CLIENTS = 4, BUFFERS = 61, ROUNDS = 6, BUFFER = 36 << 10 };
 
-typedef struct client {
+struct client {
     pthread_t main;
     pthread_t loop;
     atomic_bool ends;
@@ -24,13 +24,13 @@ typedef struct client {
     pthread_mutex_t lock;
     pthread_cond_t woken;
     int done;
-} client;
+};
 
-static client clients[CLIENTS];
+static struct client clients[CLIENTS];
 
 static void *loop(void *argument)
 {
-    client *c = argument;
+    struct client *c = argument;
     while (!atomic_load(&c->ends)) {
         (void)aclrtProcessReport(10);
     }
@@ -39,14 +39,14 @@ static void *loop(void *argument)
 
 static void wake(void *argument)
 {
-    client *c = argument;
+    struct client *c = argument;
     (void)pthread_mutex_lock(&c->lock);
     c->done++;
     (void)pthread_cond_signal(&c->woken);
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-static void wait_for(client *c, int count)
+static void wait_for(struct client *c, int count)
 {
     (void)pthread_mutex_lock(&c->lock);
     while (c->done < count) {
@@ -55,7 +55,7 @@ static void wait_for(client *c, int count)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-static void round_trip(client *c, int round, unsigned char *host[], unsigned char *device[])
+static void round_trip(struct client *c, int round, unsigned char *host[], unsigned char *device[])
 {
     const unsigned char mark = (unsigned char)(c->seed + round);
     for (int i = 0; i < BUFFERS; i++) {
@@ -78,7 +78,7 @@ static void round_trip(client *c, int round, unsigned char *host[], unsigned cha
 
 static void *run_client(void *argument)
 {
-    client *c = argument;
+    struct client *c = argument;
     unsigned char *pinned = NULL, *host[BUFFERS], *device[BUFFERS];
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtCreateStreamWithConfig(&c->stream, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));

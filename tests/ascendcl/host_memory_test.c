@@ -37,34 +37,34 @@ static aclError failing(aclError (*call)(void *), void *ctx, uint64_t n)
     return error;
 }
 
-typedef struct setting {
+struct setting {
     uint32_t id;
-    image m;
+    struct image m;
     aclrtStream stream;
     aclmdlDesc *desc;
-} setting;
+};
 
 static aclError load_model(void *ctx)
 {
-    setting *s = ctx;
+    struct setting *s = ctx;
     return aclmdlLoadFromMem(NETWORK, sizeof(NETWORK) - 1, &s->id);
 }
 
 static aclError execute_model(void *ctx)
 {
-    setting *s = ctx;
+    struct setting *s = ctx;
     return aclmdlExecuteAsync(s->id, s->m.in, s->m.out, s->stream);
 }
 
 static aclError describe_model(void *ctx)
 {
-    setting *s = ctx;
+    struct setting *s = ctx;
     return aclmdlGetDesc(s->desc, s->id);
 }
 
 static void models_body(void)
 {
-    setting s = {.m = image_create(48, 32), .desc = aclmdlCreateDesc()};
+    struct setting s = {.m = image_create(48, 32), .desc = aclmdlCreateDesc()};
     static float wanted[IMAGE_OUT], got[IMAGE_OUT];
     size_t before = 0, after = 0, total = 0;
     uint64_t n = 0;
@@ -82,7 +82,7 @@ static void models_body(void)
         (void)failing(describe_model, &s, ++n);
     }
     CHECK(n > 2 && aclmdlGetNumInputs(s.desc) == 1);
-    recorder *r = recorder_create(true);
+    struct recorder *r = recorder_create(true);
     OK(aclrtAllocatorRegister(s.stream, r->desc));
     for (n = 0, host_struck = true; host_struck;) {
         (void)failing(execute_model, &s, ++n);
@@ -110,15 +110,15 @@ TEST(models)
     scenario(models_body);
 }
 
-typedef struct operation {
+struct operation {
     aclTensorDesc *desc;
     aclDataBuffer *buffer;
     aclrtStream stream;
-} operation;
+};
 
 static aclError execute_operator(void *ctx)
 {
-    operation *o = ctx;
+    struct operation *o = ctx;
     aclTensorDesc *in_desc[] = {o->desc, o->desc};
     aclDataBuffer *in[] = {o->buffer, o->buffer};
     return aclopExecuteV2("Mul", 2, in_desc, in, 1, &o->desc, &o->buffer, NULL, o->stream);
@@ -151,8 +151,9 @@ static void operators_body(void)
     uint64_t n = 0;
     OK(aclrtMalloc(&memory, 256, ACL_MEM_MALLOC_HUGE_FIRST));
     OK(aclrtMemset(memory, 256, 0, 256));
-    operation o = {aclCreateTensorDesc(ACL_FLOAT, 1, dims, ACL_FORMAT_ND), aclCreateDataBuffer(memory, 256), NULL};
-    recorder *r = recorder_create(true);
+    struct operation o = {aclCreateTensorDesc(ACL_FLOAT, 1, dims, ACL_FORMAT_ND), aclCreateDataBuffer(memory, 256),
+                          NULL};
+    struct recorder *r = recorder_create(true);
     for (host_struck = true; host_struck;) {
         OK(aclrtCreateStream(&o.stream));
         OK(aclrtAllocatorRegister(o.stream, r->desc));

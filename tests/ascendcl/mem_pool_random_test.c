@@ -15,14 +15,14 @@
 enum { STREAMS = 4, EVENTS = 6, BLOCKS = 24, POOLS = 2 };
 static const size_t most[POOLS] = {96 * MIB, 40 * MIB};
 
-typedef struct block {
+struct block {
     char *address; /* NULL: none */
     size_t size;
     int pool;
     int stream; /* the stream of its last use */
-} block;
+};
 
-typedef struct world {
+struct world {
     aclrtStream stream[STREAMS];
     aclrtEvent event[EVENTS];
     bool recorded[EVENTS];
@@ -30,11 +30,11 @@ typedef struct world {
     uint64_t threshold[POOLS];
     uint64_t used[POOLS];
     uint64_t used_high[POOLS];
-    block block[BLOCKS];
-} world;
+    struct block block[BLOCKS];
+};
 
 static uint64_t random_state;
-static world w;
+static struct world w;
 
 static uint32_t draw(uint32_t below)
 {
@@ -64,13 +64,13 @@ static void look_at(int pool)
     assert_int_equal(reserved % PAGE, 0);
 }
 
-static void use(block *b, int stream)
+static void use(struct block *b, int stream)
 {
     acl_ok(aclrtMemsetAsync(b->address, b->size, 1, 1 + draw((uint32_t)(b->size < MIB ? b->size : MIB)),
                             w.stream[stream]));
 }
 
-static bool allocate(block *b, int pool, int stream, size_t size)
+static bool allocate(struct block *b, int pool, int stream, size_t size)
 {
     void *pointer = NULL;
     const aclError error = aclrtMemPoolMallocAsync(&pointer, size, w.pool[pool], w.stream[stream]);
@@ -79,11 +79,11 @@ static bool allocate(block *b, int pool, int stream, size_t size)
         assert_null(pointer);
         return false;
     }
-    *b = (block){pointer, size, pool, stream};
+    *b = (struct block){pointer, size, pool, stream};
     w.used[pool] += rounded(size);
     w.used_high[pool] = w.used[pool] > w.used_high[pool] ? w.used[pool] : w.used_high[pool];
     assert_true(w.used[pool] <= most[pool]);
-    for (const block *other = w.block; other < w.block + BLOCKS; other++) {
+    for (const struct block *other = w.block; other < w.block + BLOCKS; other++) {
         assert_true(other == b || other->address == NULL || other->address + rounded(other->size) <= b->address ||
                     b->address + rounded(size) <= other->address);
     }
@@ -91,7 +91,7 @@ static bool allocate(block *b, int pool, int stream, size_t size)
     return true;
 }
 
-static void release(block *b)
+static void release(struct block *b)
 {
     acl_ok(aclrtMemPoolFreeAsync(b->address, w.stream[b->stream]));
     w.used[b->pool] -= rounded(b->size);
@@ -99,7 +99,7 @@ static void release(block *b)
 }
 
 /* Another stream uses the block next, in order. */
-static void hand_over(block *b)
+static void hand_over(struct block *b)
 {
     const int to = (int)draw(STREAMS);
     const int e = (int)draw(EVENTS);
@@ -110,7 +110,7 @@ static void hand_over(block *b)
     use(b, to);
 }
 
-static void step_on_block(block *b)
+static void step_on_block(struct block *b)
 {
     if (b->address == NULL) {
         (void)allocate(b, (int)draw(POOLS), (int)draw(STREAMS), 1 + draw(draw(4) == 0 ? 14 * MIB : 4 * MIB));
@@ -150,7 +150,7 @@ static void trim(int pool)
 static void replace_stream(void)
 {
     const int s = (int)draw(STREAMS);
-    for (const block *b = w.block; b < w.block + BLOCKS; b++) {
+    for (const struct block *b = w.block; b < w.block + BLOCKS; b++) {
         if (b->address != NULL && b->stream == s) {
             return;
         }
@@ -204,7 +204,7 @@ static void begin(uint64_t seed)
 
 static void end(void)
 {
-    for (block *b = w.block; b < w.block + BLOCKS; b++) {
+    for (struct block *b = w.block; b < w.block + BLOCKS; b++) {
         if (b->address != NULL) {
             release(b);
         }
@@ -305,7 +305,7 @@ TEST(one_stream_gets_the_best_fit)
         char *start = NULL;
         acl_ok(aclrtMemPoolSetAttr(w.pool[0], ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, (void *)&(uint64_t){most[0]}));
         for (int step = 0; step < 800; step++) {
-            block *b = &w.block[draw(BLOCKS)];
+            struct block *b = &w.block[draw(BLOCKS)];
             const size_t size = b->address != NULL ? b->size : 1 + draw(10 * MIB);
             const int count = (int)(rounded(size) / PAGE);
             if (b->address != NULL) {
@@ -336,14 +336,14 @@ TEST(rounds_repeat_without_growth)
         for (int round = 0; round < 10; round++) {
             random_state = seed;
             for (int step = 0; step < 100; step++) {
-                block *b = &w.block[draw(BLOCKS)];
+                struct block *b = &w.block[draw(BLOCKS)];
                 if (b->address != NULL) {
                     release(b);
                 } else {
                     (void)allocate(b, 0, 0, 1 + draw(6 * MIB));
                 }
             }
-            for (block *b = w.block; b < w.block + BLOCKS; b++) {
+            for (struct block *b = w.block; b < w.block + BLOCKS; b++) {
                 if (b->address != NULL) {
                     release(b);
                 }

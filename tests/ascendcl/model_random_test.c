@@ -19,14 +19,14 @@ static const struct {
 } SIZES[IMAGES] = {{64, 64}, {128, 96}, {96, 224}, {32, 320}};
 
 /* The state of one stream: recorders reuse memory in its order. */
-typedef struct lane {
+struct lane {
     aclrtStream stream;
-    recorder *recorders[RECORDERS];
+    struct recorder *recorders[RECORDERS];
     int registered; /* -1: none */
-    image images[IMAGES];
+    struct image images[IMAGES];
     bool ran[IMAGES];
     void *operand;
-} lane;
+};
 
 static uint64_t seed;
 static float wanted[2][IMAGES][IMAGE_OUT];
@@ -41,10 +41,10 @@ static uint32_t below(uint32_t limit)
 /* The model that ran last on an image. */
 static int last_model[STREAMS][IMAGES];
 
-static void synchronise(lane *lanes, int s)
+static void synchronise(struct lane *lanes, int s)
 {
     static float got[IMAGE_OUT];
-    lane *l = &lanes[s];
+    struct lane *l = &lanes[s];
     OK(aclrtSynchronizeStream(l->stream));
     for (int i = 0; i < IMAGES; i++) {
         if (l->ran[i]) {
@@ -55,12 +55,12 @@ static void synchronise(lane *lanes, int s)
     }
 }
 
-static void execute(lane *lanes, int s)
+static void execute(struct lane *lanes, int s)
 {
-    lane *l = &lanes[s];
+    struct lane *l = &lanes[s];
     const int model = (int)below(2), i = (int)below(IMAGES);
     if (l->registered >= 0 && below(4) == 0) { /* refuse one request, some requests from now */
-        recorder *r = l->recorders[l->registered];
+        struct recorder *r = l->recorders[l->registered];
         r->refuse_at = r->allocs + 1 + below(60);
     }
     OK(aclmdlExecuteAsync(models[model], l->images[i].in, l->images[i].out, l->stream));
@@ -68,7 +68,7 @@ static void execute(lane *lanes, int s)
     last_model[s][i] = model;
 }
 
-static void operate(const lane *l)
+static void operate(const struct lane *l)
 {
     const int64_t dims[] = {256};
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT16, 1, dims, ACL_FORMAT_ND);
@@ -80,16 +80,16 @@ static void operate(const lane *l)
     OK(aclDestroyDataBuffer(buffer));
 }
 
-static void unregister(lane *l)
+static void unregister(struct lane *l)
 {
     OK(aclrtAllocatorUnregister(l->stream));
     l->registered = -1;
 }
 
-static void step(lane *lanes)
+static void step(struct lane *lanes)
 {
     const int s = (int)below(STREAMS);
-    lane *l = &lanes[s];
+    struct lane *l = &lanes[s];
     switch (below(12)) {
     case 0:
         synchronise(lanes, s);
@@ -121,13 +121,13 @@ static void step(lane *lanes)
 
 static void body(void)
 {
-    static lane lanes[STREAMS];
+    static struct lane lanes[STREAMS];
     const char *const names[] = {"mobilenet_v2", "resnet50"};
     for (int m = 0; m < 2; m++) {
         models[m] = load(names[m]);
     }
     for (int s = 0; s < STREAMS; s++) {
-        lane *l = &lanes[s];
+        struct lane *l = &lanes[s];
         OK(aclrtCreateStream(&l->stream));
         l->registered = -1;
         OK(aclrtMalloc(&l->operand, 512, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -149,7 +149,7 @@ static void body(void)
         step(lanes);
     }
     for (int s = 0; s < STREAMS; s++) {
-        lane *l = &lanes[s];
+        struct lane *l = &lanes[s];
         synchronise(lanes, s);
         unregister(l);
         OK(aclrtDestroyStream(l->stream));

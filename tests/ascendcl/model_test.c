@@ -24,15 +24,15 @@ static const char SMALL[] = "7767517\n"
 
 enum { SMALL_OUT = 10, SMALL_PIECES = 6 }; /* border b, border e, f (g in place), h */
 
-typedef struct small {
+struct small {
     uint32_t id;
     aclmdlDataset *in, *out;
     void *in_memory, *out_memory[2];
-} small;
+};
 
-static small small_create(void)
+static struct small small_create(void)
 {
-    small m = {0, aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, {NULL, NULL}};
+    struct small m = {0, aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, {NULL, NULL}};
     const size_t bytes = (size_t)256 * 256 * 3 * sizeof(float);
     CHECK(m.in != NULL && m.out != NULL);
     OK(aclmdlLoadFromMem(SMALL, sizeof(SMALL) - 1, &m.id));
@@ -46,7 +46,7 @@ static small small_create(void)
     return m;
 }
 
-static void small_drop(small *m)
+static void small_drop(struct small *m)
 {
     OK(aclmdlUnload(m->id));
     set_drop(m->in);
@@ -56,7 +56,7 @@ static void small_drop(small *m)
     OK(aclrtFree(m->out_memory[1]));
 }
 
-static void small_read(const small *m, float out[SMALL_OUT])
+static void small_read(const struct small *m, float out[SMALL_OUT])
 {
     float other[SMALL_OUT];
     OK(aclrtMemcpy(out, sizeof(other), m->out_memory[0], sizeof(other), ACL_MEMCPY_DEVICE_TO_HOST));
@@ -68,9 +68,9 @@ static void small_read(const small *m, float out[SMALL_OUT])
 
 static void contract_body(void)
 {
-    small m = small_create();
+    struct small m = small_create();
     float own[SMALL_OUT], registered[SMALL_OUT], zero[SMALL_OUT] = {0};
-    recorder *r = recorder_create(true);
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream)); /* no allocator is registered */
@@ -105,8 +105,8 @@ TEST(the_contract_holds)
 
 static void page_body(void)
 {
-    small m = small_create();
-    recorder *r = recorder_create(true);
+    struct small m = small_create();
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
@@ -130,8 +130,8 @@ TEST(the_page_is_configurable)
 
 static void registrations_body(void)
 {
-    small m = small_create();
-    recorder *a = recorder_create(true), *b = recorder_create(true);
+    struct small m = small_create();
+    struct recorder *a = recorder_create(true), *b = recorder_create(true);
     aclrtStream stream, other;
     OK(aclrtCreateStream(&stream));
     OK(aclrtCreateStream(&other));
@@ -171,8 +171,8 @@ TEST(registrations_are_read_each_time)
 
 static void early_unregister_body(void)
 {
-    small m = small_create();
-    recorder *r = recorder_create(true);
+    struct small m = small_create();
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
@@ -197,12 +197,12 @@ TEST(an_early_unregister_is_noticed)
 
 static void refused_body(void)
 {
-    small m = small_create();
+    struct small m = small_create();
     float first[SMALL_OUT], again[SMALL_OUT];
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     for (uint64_t n = 1; n <= SMALL_PIECES; n++) {
-        recorder *r = recorder_create(true);
+        struct recorder *r = recorder_create(true);
         OK(aclrtAllocatorRegister(stream, r->desc));
         r->refuse_at = n; /* one refusal: the runtime synchronises the stream and asks again */
         OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
@@ -241,7 +241,7 @@ TEST(refusals_are_survived)
 static void exhausted_body(void)
 {
     const uint32_t id = load("mobilenet_v2");
-    image m = image_create(640, 480), s = image_create(64, 64);
+    struct image m = image_create(640, 480), s = image_create(64, 64);
     aclrtStream stream;
     size_t before = 0, after = 0, total = 0;
     OK(aclrtCreateStream(&stream));
@@ -278,9 +278,9 @@ static void sizes_body(void);
 
 static void spans_body(void)
 {
-    small m = small_create();
+    struct small m = small_create();
     float own[SMALL_OUT], kept[SMALL_OUT];
-    recorder *r = recorder_create(true);
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
@@ -344,14 +344,14 @@ TEST(spans_are_kept_and_given_back)
 /* --- a callback that does not return --- */
 
 /* Leaves the callback like a C++ exception: every frame between the callback and the caller is unwound. */
-typedef struct leaver {
-    recorder *r;
+struct leaver {
+    struct recorder *r;
     uint64_t leave_at; /* number of the request */
-} leaver;
+};
 
 static void *leaving_alloc(aclrtAllocator allocator, size_t size)
 {
-    leaver *l = allocator;
+    struct leaver *l = allocator;
     void *block = recorder_alloc(l->r, size);
     if (l->r->allocs == l->leave_at) {
         (void)recorder_address(block);
@@ -363,18 +363,18 @@ static void *leaving_alloc(aclrtAllocator allocator, size_t size)
 
 static void leaving_free(aclrtAllocator allocator, aclrtAllocatorBlock block)
 {
-    recorder_free(((leaver *)allocator)->r, block);
+    recorder_free(((struct leaver *)allocator)->r, block);
 }
 
-typedef struct run {
-    small *m;
+struct run {
+    struct small *m;
     aclrtStream stream;
     aclrtContext context;
-} run;
+};
 
 static void *run_once(void *argument)
 {
-    run *r = argument;
+    struct run *r = argument;
     OK(aclrtSetCurrentContext(r->context));
     OK(aclmdlExecuteAsync(r->m->id, r->m->in, r->m->out, r->stream));
     return r;
@@ -382,12 +382,12 @@ static void *run_once(void *argument)
 
 static void leaving_body(void)
 {
-    small m = small_create();
-    run running = {.m = &m};
+    struct small m = small_create();
+    struct run running = {.m = &m};
     OK(aclrtCreateStream(&running.stream));
     OK(aclrtGetCurrentContext(&running.context));
     for (uint64_t n = 1; n <= SMALL_PIECES + 1; n++) {
-        leaver l = {recorder_create(true), n};
+        struct leaver l = {recorder_create(true), n};
         pthread_t thread;
         void *result = NULL;
         OK(aclrtAllocatorSetObjToDesc(l.r->desc, &l));
@@ -427,12 +427,12 @@ static void sizes_body(void)
     aclrtStream plain, stream;
     OK(aclrtCreateStream(&plain));
     OK(aclrtCreateStream(&stream));
-    recorder *r = recorder_create(true);
+    struct recorder *r = recorder_create(true);
     OK(aclrtAllocatorRegister(stream, r->desc));
     for (int n = 0; n < 2; n++) {
         const uint32_t id = load(names[n]);
         for (int i = 0; i < SIZE_COUNT; i++) {
-            image m = image_create(SIZES[i].width, SIZES[i].height);
+            struct image m = image_create(SIZES[i].width, SIZES[i].height);
             static float own[IMAGE_OUT], other[IMAGE_OUT];
             OK(aclmdlExecuteAsync(id, m.in, m.out, plain));
             OK(aclrtSynchronizeStream(plain));
@@ -467,9 +467,9 @@ static bool advise_is_set;
 
 static void advice_body(void)
 {
-    small m = small_create();
+    struct small m = small_create();
     float out[2][SMALL_OUT];
-    recorder *r = recorder_create(advise_is_set);
+    struct recorder *r = recorder_create(advise_is_set);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
@@ -505,17 +505,17 @@ TEST(advice_is_given_for_weights)
 
 enum { ROUNDS = 12 };
 
-typedef struct worker {
+struct worker {
     uint32_t id;
     aclrtStream stream;
     int offset;
     float out[SIZE_COUNT][IMAGE_OUT];
-} worker;
+};
 
 static void *work(void *argument)
 {
-    worker *w = argument;
-    image images[SIZE_COUNT];
+    struct worker *w = argument;
+    struct image images[SIZE_COUNT];
     OK(aclrtSetDevice(0));
     for (int i = 0; i < SIZE_COUNT; i++) {
         images[i] = image_create(SIZES[i].width, SIZES[i].height);
@@ -536,13 +536,13 @@ static bool sharing;
 
 static void threads_body(void)
 {
-    static worker workers[2];
+    static struct worker workers[2];
     static float wanted[2][SIZE_COUNT][IMAGE_OUT];
     const char *const names[] = {"mobilenet_v2", "resnet50"};
-    recorder *r[2] = {recorder_create(true), recorder_create(true)};
+    struct recorder *r[2] = {recorder_create(true), recorder_create(true)};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        workers[i] = (worker){.id = load(names[i]), .offset = i * 3};
+        workers[i] = (struct worker){.id = load(names[i]), .offset = i * 3};
         OK(aclrtCreateStream(&workers[i].stream));
         (void)work(&workers[i]); /* one after the other, with the runtime's own memory */
         memcpy(wanted[i], workers[i].out, sizeof(wanted[i]));
@@ -592,8 +592,8 @@ TEST(one_object_for_two_streams_is_found)
 
 static void gives_back_body(void)
 {
-    small m = small_create();
-    recorder *r = recorder_create(true);
+    struct small m = small_create();
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
@@ -618,7 +618,7 @@ TEST(memory_given_back_early_is_found)
 
 static void refusals_body(void)
 {
-    small m = small_create();
+    struct small m = small_create();
     char host[64];
     uint32_t id = 77;
     aclrtStream stream;

@@ -9,11 +9,11 @@
 #include <string.h>
 
 /* An image on the device, and memory for 1,000 output numbers. */
-typedef struct image {
+struct image {
     aclmdlDataset *in, *out;
     void *in_memory, *out_memory;
     int64_t width, height;
-} image;
+};
 
 static inline void set_add(aclmdlDataset *set, void *memory, size_t bytes)
 {
@@ -34,9 +34,9 @@ static inline void set_shape(aclmdlDataset *set, int64_t channels, int64_t heigh
 enum { IMAGE_OUT = 1000 };
 
 /* Creates an image. Its contents depend only on its size. */
-static inline image image_create(int64_t width, int64_t height)
+static inline struct image image_create(int64_t width, int64_t height)
 {
-    image m = {aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, NULL, width, height};
+    struct image m = {aclmdlCreateDataset(), aclmdlCreateDataset(), NULL, NULL, width, height};
     const size_t bytes = (size_t)(width * height) * 3 * sizeof(float);
     CHECK(m.in != NULL && m.out != NULL);
     OK(aclrtMalloc(&m.in_memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -57,7 +57,7 @@ static inline void set_drop(aclmdlDataset *set)
     OK(aclmdlDestroyDataset(set));
 }
 
-static inline void image_drop(image *m)
+static inline void image_drop(struct image *m)
 {
     set_drop(m->in);
     set_drop(m->out);
@@ -66,7 +66,7 @@ static inline void image_drop(image *m)
 }
 
 /* Copies the output; its stream must be synchronised. */
-static inline void image_read(const image *m, float out[IMAGE_OUT])
+static inline void image_read(const struct image *m, float out[IMAGE_OUT])
 {
     OK(aclrtMemcpy(out, IMAGE_OUT * sizeof(float), m->out_memory, IMAGE_OUT * sizeof(float),
                    ACL_MEMCPY_DEVICE_TO_HOST));

@@ -11,20 +11,20 @@
 
 /* --- tensors on the device --- */
 
-typedef struct tensor {
+struct tensor {
     aclTensorDesc *desc;
     aclDataBuffer *buffer;
     void *memory;
     size_t count;
     aclDataType type;
-} tensor;
+};
 
 static size_t type_bytes(aclDataType type)
 {
     return aclDataTypeSize(type);
 }
 
-static void put(const tensor *t, const double *values)
+static void put(const struct tensor *t, const double *values)
 {
     char *host = malloc(t->count * 8 + 1);
     CHECK(host != NULL);
@@ -42,9 +42,9 @@ static void put(const tensor *t, const double *values)
     free(host);
 }
 
-static tensor make(aclDataType type, int rank, const int64_t *dims, const double *values)
+static struct tensor make(aclDataType type, int rank, const int64_t *dims, const double *values)
 {
-    tensor t = {.type = type, .count = 1};
+    struct tensor t = {.type = type, .count = 1};
     for (int i = 0; i < rank; i++) {
         t.count *= (size_t)dims[i];
     }
@@ -58,14 +58,14 @@ static tensor make(aclDataType type, int rank, const int64_t *dims, const double
     return t;
 }
 
-static void drop(tensor *t)
+static void drop(struct tensor *t)
 {
     OK(aclrtFree(t->memory));
     aclDestroyTensorDesc(t->desc);
     OK(aclDestroyDataBuffer(t->buffer));
 }
 
-static double value_at(const tensor *t, size_t i)
+static double value_at(const struct tensor *t, size_t i)
 {
     char raw[8] = {0};
     const size_t bytes = type_bytes(t->type);
@@ -85,7 +85,7 @@ static double value_at(const tensor *t, size_t i)
     return t->type == ACL_INT8 ? (int8_t)number : number;
 }
 
-static void same(const tensor *t, const double *wanted, double tolerance)
+static void same(const struct tensor *t, const double *wanted, double tolerance)
 {
     for (size_t i = 0; i < t->count; i++) {
         const double got = value_at(t, i);
@@ -96,7 +96,8 @@ static void same(const tensor *t, const double *wanted, double tolerance)
     }
 }
 
-static aclError execute(const char *name, tensor *a, tensor *b, tensor *out, aclopAttr *attr, aclrtStream stream)
+static aclError execute(const char *name, struct tensor *a, struct tensor *b, struct tensor *out, aclopAttr *attr,
+                        aclrtStream stream)
 {
     aclTensorDesc *in_desc[2] = {a->desc, b != NULL ? b->desc : NULL};
     aclDataBuffer *in[2] = {a->buffer, b != NULL ? b->buffer : NULL};
@@ -138,9 +139,9 @@ static void elementwise_body(void)
                 const double r[] = {a[i] + y, a[i] - y, a[i] * y, a[i] / y, fmax(a[i], y), fmin(a[i], y)};
                 c[i] = types[ty] == ACL_INT32 ? trunc(r[n]) : r[n];
             }
-            tensor x = make(types[ty], 3, (const int64_t[]){2, 3, 4}, a),
-                   y = make(types[ty], 1, (const int64_t[]){4}, b);
-            tensor z = make(types[ty], 3, (const int64_t[]){2, 3, 4}, NULL);
+            struct tensor x = make(types[ty], 3, (const int64_t[]){2, 3, 4}, a),
+                          y = make(types[ty], 1, (const int64_t[]){4}, b);
+            struct tensor z = make(types[ty], 3, (const int64_t[]){2, 3, 4}, NULL);
             OK(execute(names[n], &x, &y, &z, NULL, stream));
             OK(aclrtSynchronizeStream(stream));
             same(&z, c, tolerance_of(types[ty]));
@@ -166,8 +167,9 @@ static void broadcast_body(void)
 {
     const double a[] = {1, 2, 3}, b[] = {10, 20, 30, 40};
     const double c[] = {11, 21, 31, 41, 12, 22, 32, 42, 13, 23, 33, 43};
-    tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 1}, a), y = make(ACL_FLOAT, 2, (const int64_t[]){1, 4}, b);
-    tensor z = make(ACL_FLOAT, 1, (const int64_t[]){12}, NULL);
+    struct tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 1}, a),
+                  y = make(ACL_FLOAT, 2, (const int64_t[]){1, 4}, b);
+    struct tensor z = make(ACL_FLOAT, 1, (const int64_t[]){12}, NULL);
     OK(execute("Add", &x, &y, &z, NULL, NULL)); /* on the default stream */
     OK(aclrtSynchronizeStream(NULL));
     same(&z, c, 0);
@@ -207,8 +209,8 @@ static void matrix_body(void)
     for (size_t ty = 0; ty < 2; ty++) {
         for (int turn = 0; turn < 4; turn++) {
             const int64_t da[2] = {turn & 1 ? K : M, turn & 1 ? M : K}, db[2] = {turn & 2 ? N : K, turn & 2 ? K : N};
-            tensor x = make(types[ty], 2, da, turn & 1 ? at : a), y = make(types[ty], 2, db, turn & 2 ? bt : b);
-            tensor z = make(types[ty], 2, (const int64_t[]){M, N}, NULL);
+            struct tensor x = make(types[ty], 2, da, turn & 1 ? at : a), y = make(types[ty], 2, db, turn & 2 ? bt : b);
+            struct tensor z = make(types[ty], 2, (const int64_t[]){M, N}, NULL);
             aclopAttr *attr = aclopCreateAttr();
             CHECK(attr != NULL);
             OK(aclopSetAttrBool(attr, "transpose_x1", (uint8_t)(turn & 1)));
@@ -228,7 +230,7 @@ static void matrix_body(void)
     for (size_t i = 0; i < 27; i++) {
         product[i / 9 * 3 + i % 3] += square[i / 9 * 3 + i / 3 % 3] * square[i / 3 % 3 * 3 + i % 3];
     }
-    tensor s = make(ACL_FLOAT, 2, (const int64_t[]){3, 3}, square);
+    struct tensor s = make(ACL_FLOAT, 2, (const int64_t[]){3, 3}, square);
     OK(execute("MatMul", &s, &s, &s, NULL, NULL));
     OK(aclrtSynchronizeStream(NULL));
     same(&s, product, 1e-5);
@@ -261,8 +263,8 @@ static void softmax_body(void)
                 }
                 c[i] = exp(a[i] - most) / sum;
             }
-            tensor x = make(types[ty], 3, (const int64_t[]){2, 3, 4}, a),
-                   z = make(types[ty], 3, (const int64_t[]){2, 3, 4}, NULL);
+            struct tensor x = make(types[ty], 3, (const int64_t[]){2, 3, 4}, a),
+                          z = make(types[ty], 3, (const int64_t[]){2, 3, 4}, NULL);
             aclopAttr *attr = aclopCreateAttr();
             CHECK(attr != NULL);
             const int64_t axes[] = {axis};
@@ -292,9 +294,11 @@ static void cast_body(void)
     const double half[] = {0, 1, -1, 2.75, -2.75, 300, -300, 65504, INFINITY};
     const double int32[] = {0, 1, -1, 2, -2, 300, -300, 65504, 2147483647.0};
     const double int8[] = {0, 1, -1, 2, -2, 127, -128, 127, 127};
-    tensor x = make(ACL_FLOAT, 1, (const int64_t[]){9}, a);
-    tensor h = make(ACL_FLOAT16, 1, (const int64_t[]){9}, NULL), i = make(ACL_INT32, 1, (const int64_t[]){9}, NULL);
-    tensor b = make(ACL_INT8, 1, (const int64_t[]){9}, NULL), back = make(ACL_FLOAT, 1, (const int64_t[]){9}, NULL);
+    struct tensor x = make(ACL_FLOAT, 1, (const int64_t[]){9}, a);
+    struct tensor h = make(ACL_FLOAT16, 1, (const int64_t[]){9}, NULL),
+                  i = make(ACL_INT32, 1, (const int64_t[]){9}, NULL);
+    struct tensor b = make(ACL_INT8, 1, (const int64_t[]){9}, NULL),
+                  back = make(ACL_FLOAT, 1, (const int64_t[]){9}, NULL);
     aclopAttr *attr = aclopCreateAttr();
     CHECK(attr != NULL);
     OK(aclopSetAttrDataType(attr, "dst_type", ACL_FLOAT16));
@@ -328,9 +332,11 @@ TEST(cast)
 static void refusals_body(void)
 {
     double v[12] = {1};
-    tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, v), y = make(ACL_FLOAT, 2, (const int64_t[]){3, 3}, v);
-    tensor h = make(ACL_FLOAT16, 2, (const int64_t[]){3, 4}, v), z = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, NULL);
-    recorder *r = recorder_create(true);
+    struct tensor x = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, v),
+                  y = make(ACL_FLOAT, 2, (const int64_t[]){3, 3}, v);
+    struct tensor h = make(ACL_FLOAT16, 2, (const int64_t[]){3, 4}, v),
+                  z = make(ACL_FLOAT, 2, (const int64_t[]){3, 4}, NULL);
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
@@ -372,9 +378,9 @@ TEST(refusals)
 static void exact_body(void)
 {
     double v[30] = {1};
-    tensor x = make(ACL_FLOAT16, 2, (const int64_t[]){5, 6}, v),
-           z = make(ACL_FLOAT16, 2, (const int64_t[]){5, 6}, NULL);
-    recorder *r = recorder_create(true);
+    struct tensor x = make(ACL_FLOAT16, 2, (const int64_t[]){5, 6}, v),
+                  z = make(ACL_FLOAT16, 2, (const int64_t[]){5, 6}, NULL);
+    struct recorder *r = recorder_create(true);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
@@ -408,8 +414,8 @@ TEST(sizes_are_exact)
 static void pinned_body(void)
 {
     double v[4] = {1};
-    tensor x = make(ACL_FLOAT, 1, (const int64_t[]){4}, v);
-    recorder *r = recorder_create(true);
+    struct tensor x = make(ACL_FLOAT, 1, (const int64_t[]){4}, v);
+    struct recorder *r = recorder_create(true);
     aclrtStream early, late;
     OK(aclrtCreateStream(&early));
     OK(aclrtCreateStream(&late));
@@ -457,11 +463,12 @@ static void out_of_memory_body(void)
 {
     double v[4] = {1, 2, 3, 4};
     const double twice[4] = {2, 4, 6, 8};
-    tensor x = make(ACL_FLOAT16, 1, (const int64_t[]){4}, v), z = make(ACL_FLOAT16, 1, (const int64_t[]){4}, NULL);
+    struct tensor x = make(ACL_FLOAT16, 1, (const int64_t[]){4}, v),
+                  z = make(ACL_FLOAT16, 1, (const int64_t[]){4}, NULL);
     aclrtStream stream;
     OK(aclrtCreateStream(&stream));
     for (uint64_t n = 1; n <= 2; n++) {
-        recorder *r = recorder_create(true);
+        struct recorder *r = recorder_create(true);
         OK(aclrtAllocatorRegister(stream, r->desc));
         r->refuse_at = n; /* refused once: asked again, and then it works */
         OK(execute("Add", &x, &x, &z, NULL, stream));

@@ -15,21 +15,21 @@
 
 enum { RECORDER_BLOCKS = 4096 };
 
-typedef struct recorded {
+struct recorded {
     struct recorder *recorder;
     void *memory;
     size_t size;
     bool live;
     bool addressed; /* address asked for since the block was handed out */
-} recorded;
+};
 
-typedef struct recorder {
+struct recorder {
     pthread_mutex_t lock;
-    recorded blocks[RECORDER_BLOCKS];
+    struct recorded blocks[RECORDER_BLOCKS];
     size_t block_count;
     size_t free_stack[RECORDER_BLOCKS]; /* blocks, the latest freed on top */
     size_t free_count;
-    recorded *expected; /* handed out, its address not yet asked for */
+    struct recorded *expected; /* handed out, its address not yet asked for */
     uint64_t allocs, advises, frees, addresses, refusals;
     uint64_t live_bytes, peak_bytes, reserved_bytes;
     size_t sizes[RECORDER_BLOCKS]; /* of the requests, in order */
@@ -45,12 +45,12 @@ typedef struct recorder {
     bool shared; /* several threads call: the order of alloc and address is not checked */
     int inside, most_inside;
     aclrtAllocatorDesc desc;
-} recorder;
+};
 
-static inline recorded *recorder_find(recorder *r, size_t size)
+static inline struct recorded *recorder_find(struct recorder *r, size_t size)
 {
     for (size_t i = r->free_count; i-- > 0;) {
-        recorded *block = &r->blocks[r->free_stack[i]];
+        struct recorded *block = &r->blocks[r->free_stack[i]];
         if (block->size == size) {
             memmove(&r->free_stack[i], &r->free_stack[i + 1], (r->free_count - i - 1) * sizeof(r->free_stack[0]));
             r->free_count--;
@@ -60,17 +60,17 @@ static inline recorded *recorder_find(recorder *r, size_t size)
     return NULL;
 }
 
-static inline recorded *recorder_new(recorder *r, size_t size)
+static inline struct recorded *recorder_new(struct recorder *r, size_t size)
 {
     CHECK(r->block_count < RECORDER_BLOCKS);
-    recorded *block = &r->blocks[r->block_count++];
-    *block = (recorded){.recorder = r, .size = size};
+    struct recorded *block = &r->blocks[r->block_count++];
+    *block = (struct recorded){.recorder = r, .size = size};
     OK(aclrtMalloc(&block->memory, size, ACL_MEM_MALLOC_HUGE_FIRST));
     r->reserved_bytes += size;
     return block;
 }
 
-static inline void recorder_enter(recorder *r)
+static inline void recorder_enter(struct recorder *r)
 {
     const int inside = __atomic_add_fetch(&r->inside, 1, __ATOMIC_SEQ_CST);
     if (r->waits) {
@@ -80,13 +80,13 @@ static inline void recorder_enter(recorder *r)
     r->most_inside = inside > r->most_inside ? inside : r->most_inside;
 }
 
-static inline void recorder_leave(recorder *r)
+static inline void recorder_leave(struct recorder *r)
 {
     (void)pthread_mutex_unlock(&r->lock);
     (void)__atomic_sub_fetch(&r->inside, 1, __ATOMIC_SEQ_CST);
 }
 
-static inline void *recorder_take(recorder *r, size_t size)
+static inline void *recorder_take(struct recorder *r, size_t size)
 {
     const uint64_t request = r->allocs + r->advises;
     CHECK(r->expected == NULL || r->shared); /* the address of the block before was asked for */
@@ -101,7 +101,7 @@ static inline void *recorder_take(recorder *r, size_t size)
     if (r->size_count < RECORDER_BLOCKS) {
         r->sizes[r->size_count++] = size;
     }
-    recorded *block = recorder_find(r, size);
+    struct recorded *block = recorder_find(r, size);
     block = block != NULL ? block : recorder_new(r, size);
     CHECK(!block->live);
     block->live = true;
@@ -114,7 +114,7 @@ static inline void *recorder_take(recorder *r, size_t size)
 
 static inline void *recorder_alloc(aclrtAllocator allocator, size_t size)
 {
-    recorder *r = allocator;
+    struct recorder *r = allocator;
     recorder_enter(r);
     r->allocs++;
     void *block = recorder_take(r, size);
@@ -124,7 +124,7 @@ static inline void *recorder_alloc(aclrtAllocator allocator, size_t size)
 
 static inline void *recorder_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr hint)
 {
-    recorder *r = allocator;
+    struct recorder *r = allocator;
     recorder_enter(r);
     CHECK(hint != NULL);
     r->hint = hint;
@@ -136,8 +136,8 @@ static inline void *recorder_advise(aclrtAllocator allocator, size_t size, aclrt
 
 static inline void *recorder_address(aclrtAllocatorBlock handle)
 {
-    recorded *block = handle;
-    recorder *r = block->recorder;
+    struct recorded *block = handle;
+    struct recorder *r = block->recorder;
     recorder_enter(r);
     CHECK(r->shared || r->expected == block);
     CHECK(block->live && !block->addressed);
@@ -150,8 +150,8 @@ static inline void *recorder_address(aclrtAllocatorBlock handle)
 
 static inline void recorder_free(aclrtAllocator allocator, aclrtAllocatorBlock handle)
 {
-    recorder *r = allocator;
-    recorded *block = handle;
+    struct recorder *r = allocator;
+    struct recorded *block = handle;
     recorder_enter(r);
     CHECK(block->recorder == r && block->live && block->addressed);
     CHECK(r->shared || r->expected == NULL);
@@ -167,9 +167,9 @@ static inline void recorder_free(aclrtAllocator allocator, aclrtAllocatorBlock h
     recorder_leave(r);
 }
 
-static inline recorder *recorder_create(bool with_advise)
+static inline struct recorder *recorder_create(bool with_advise)
 {
-    recorder *r = calloc(1, sizeof(*r));
+    struct recorder *r = calloc(1, sizeof(*r));
     CHECK(r != NULL);
     CHECK(pthread_mutex_init(&r->lock, NULL) == 0);
     r->desc = aclrtAllocatorCreateDesc();
@@ -185,7 +185,7 @@ static inline recorder *recorder_create(bool with_advise)
 }
 
 /* Destroys the recorder. Every block must be freed, and every stream synchronised. */
-static inline void recorder_destroy(recorder *r)
+static inline void recorder_destroy(struct recorder *r)
 {
     CHECK(r->live_bytes == 0);
     CHECK(r->allocs + r->advises - r->refusals == r->frees && r->addresses == r->frees);

@@ -379,7 +379,7 @@ TEST(a_forced_reset_leaves_nothing)
 
 enum { HANDLES = 12, SLOTS = 16 };
 
-typedef struct model {
+struct model {
     char *base;
     aclrtDrvMemHandle handle[HANDLES]; /* NULL: none */
     size_t pages[HANDLES];
@@ -387,7 +387,7 @@ typedef struct model {
     int mappings[HANDLES];
     int owner[SLOTS]; /* handle that a page shows; -1: none */
     int first[SLOTS]; /* first page of its mapping */
-} model;
+};
 
 static uint64_t random_state;
 
@@ -397,7 +397,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(random_state >> 33) % below;
 }
 
-static size_t held_pages(const model *m)
+static size_t held_pages(const struct model *m)
 {
     size_t pages = 0;
     for (int i = 0; i < HANDLES; i++) {
@@ -406,7 +406,7 @@ static size_t held_pages(const model *m)
     return pages;
 }
 
-static bool room_at(const model *m, int page, size_t pages)
+static bool room_at(const struct model *m, int page, size_t pages)
 {
     for (size_t i = 0; i < pages; i++) {
         if (page + (int)i >= SLOTS || m->owner[page + (int)i] >= 0) {
@@ -416,14 +416,14 @@ static bool room_at(const model *m, int page, size_t pages)
     return true;
 }
 
-static void drop_if_unused(model *m, int h)
+static void drop_if_unused(struct model *m, int h)
 {
     if (m->references[h] == 0 && m->mappings[h] == 0) {
         m->handle[h] = NULL;
     }
 }
 
-static void random_malloc(model *m, int h)
+static void random_malloc(struct model *m, int h)
 {
     if (m->handle[h] != NULL) {
         return;
@@ -437,7 +437,7 @@ static void random_malloc(model *m, int h)
     m->mappings[h] = 0;
 }
 
-static void random_map(model *m, int h)
+static void random_map(struct model *m, int h)
 {
     if (m->handle[h] == NULL) {
         return;
@@ -457,7 +457,7 @@ static void random_map(model *m, int h)
     }
 }
 
-static void random_unmap(model *m)
+static void random_unmap(struct model *m)
 {
     const int page = (int)draw(SLOTS);
     const int h = m->owner[page];
@@ -472,7 +472,7 @@ static void random_unmap(model *m)
     }
 }
 
-static void random_retain(model *m)
+static void random_retain(struct model *m)
 {
     const int page = (int)draw(SLOTS);
     const int h = m->owner[page];
@@ -486,7 +486,7 @@ static void random_retain(model *m)
     }
 }
 
-static void random_free(model *m, int h)
+static void random_free(struct model *m, int h)
 {
     if (m->handle[h] == NULL) {
         return;
@@ -498,7 +498,7 @@ static void random_free(model *m, int h)
     }
 }
 
-static void random_touch(const model *m)
+static void random_touch(const struct model *m)
 {
     const int page = (int)draw(SLOTS);
     char byte = 0;
@@ -509,7 +509,7 @@ static void random_touch(const model *m)
 TEST(random_calls_do_what_the_rules_say)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        model m = {.base = reserve(SLOTS * PAGE)};
+        struct model m = {.base = reserve(SLOTS * PAGE)};
         random_state = seed;
         for (int i = 0; i < SLOTS; i++) {
             m.owner[i] = -1;

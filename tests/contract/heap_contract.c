@@ -9,18 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct fixture {
+struct fixture {
     struct under under;
     weir_heap *heap;
-} fixture;
+};
 
-static void begin(fixture *f)
+static void begin(struct fixture *f)
 {
     assert_int_equal(under_open(&f->under), WEIR_OK);
     f->heap = NULL;
 }
 
-static void make(fixture *f)
+static void make(struct fixture *f)
 {
     assert_int_equal(weir_heap_create(&f->under.config, &f->heap), WEIR_OK);
 }
@@ -33,7 +33,7 @@ static void check(weir_heap *heap)
     }
 }
 
-static void end(fixture *f)
+static void end(struct fixture *f)
 {
     check(f->heap);
     assert_int_equal(weir_heap_destroy(f->heap), WEIR_OK);
@@ -68,7 +68,7 @@ enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 TEST(test_blocks)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     void *held[SIZES];
@@ -108,7 +108,7 @@ TEST(test_blocks)
 /* Zeroed blocks hold zeros, also where a freed block left other bytes. */
 TEST(test_zeroed)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     for (size_t i = 0; i < SIZES; i++) {
@@ -135,7 +135,7 @@ TEST(test_zeroed)
 
 TEST(test_alignment)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     f.under.config.align = 256;
     make(&f);
@@ -188,7 +188,7 @@ TEST(test_alignment)
 
 TEST(test_slack)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     f.under.config.slack_bytes = 100;
     make(&f);
@@ -213,7 +213,7 @@ TEST(test_slack_is_not_shared)
     if (!CAN_TOUCH) {
         skip();
     }
-    fixture f;
+    struct fixture f;
     begin(&f);
     f.under.config.slack_bytes = SLACK;
     make(&f);
@@ -244,7 +244,7 @@ TEST(test_slack_is_not_shared)
 
 TEST(test_bad_config)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     weir_heap *heap = NULL;
     weir_heap_config config = f.under.config;
@@ -300,7 +300,7 @@ TEST(test_bad_config)
 
 TEST(test_bad_input)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     char text[1000];
@@ -342,7 +342,7 @@ TEST(test_bad_input)
 /* Addresses that the heap does not own: unknown ones, blocks of other heaps, addresses inside blocks, freed blocks. */
 TEST(test_foreign)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     weir_heap *other = NULL;
@@ -384,22 +384,22 @@ TEST(test_foreign)
 
 /* Every call refuses a freed block, of every size and from each thread. The heap counts the refusals and hands out no
  * block twice afterwards. */
-typedef struct freeing {
+struct freeing {
     weir_heap *heap;
     void *block;
     weir_status status;
-} freeing;
+};
 
 static void *free_block(void *freeing_)
 {
-    freeing *f = freeing_;
+    struct freeing *f = freeing_;
     f->status = weir_heap_free(f->heap, f->block);
     return NULL;
 }
 
 static weir_status free_by_another_thread(weir_heap *heap, void *block)
 {
-    freeing f = {.heap = heap, .block = block};
+    struct freeing f = {.heap = heap, .block = block};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, free_block, &f), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -424,7 +424,7 @@ static void refuses(weir_heap *heap, void *freed, size_t size)
 
 TEST(test_freed_twice)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     for (size_t i = 0; i < SIZES; i++) {
@@ -460,7 +460,7 @@ TEST(test_freed_twice)
  * this pool stay live. */
 TEST(test_end_frees)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     void *theirs = NULL;
@@ -495,7 +495,7 @@ TEST(test_end_frees)
 /* weir_heap_destroy in a forked child succeeds and frees none of the parent's memory. */
 TEST(test_fork)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     void *small = weir_heap_alloc(f.heap, 100);
@@ -519,7 +519,7 @@ TEST(test_fork)
 
 TEST(test_long_lived)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     uintptr_t low = UINTPTR_MAX;
@@ -557,7 +557,7 @@ TEST(test_long_lived)
 
 TEST(test_resizing)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
     unsigned char *block = weir_heap_realloc(f.heap, NULL, 100);
@@ -612,18 +612,18 @@ TEST(test_resizing)
 
 /* --- running out --- */
 
-typedef struct cache {
+struct cache {
     weir_heap *heap;
     void *blocks[200];
     size_t count;
     uint32_t calls;
     uint32_t lies; /* number of calls that return true without freeing anything */
     uint32_t last_attempt;
-} cache;
+};
 
 static bool drop_one(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
 {
-    cache *c = ctx;
+    struct cache *c = ctx;
     assert_ptr_equal(heap, c->heap);
     assert_true(size >= 4 * MIB);
     c->calls++;
@@ -641,7 +641,7 @@ static bool drop_one(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt
     return true;
 }
 
-static void fill_up(cache *c)
+static void fill_up(struct cache *c)
 {
     for (;;) {
         void *block = weir_heap_alloc(c->heap, c->count % 2 == 0 ? 4 * MIB : 5 * MIB);
@@ -654,9 +654,9 @@ static void fill_up(cache *c)
 
 TEST(test_reclaim)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
-    cache c = {0};
+    struct cache c = {0};
     f.under.config.reclaim = drop_one;
     f.under.config.reclaim_ctx = &c;
     f.under.config.name = "little heap";
@@ -711,10 +711,10 @@ TEST(test_reclaim)
 /* Before a request fails, the heap gives back all idle memory of both halves. */
 TEST(test_all_is_tried)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
-    cache c = {.heap = f.heap};
+    struct cache c = {.heap = f.heap};
     fill_up(&c);
     const weir_heap_stats full = stats_of(f.heap);
     assert_int_equal(full.failures, 1);
@@ -737,14 +737,14 @@ TEST(test_all_is_tried)
 
 enum { THREADS = 4, HANDED = 64, ROUNDS = 300 };
 
-typedef struct mailbox {
+struct mailbox {
     weir_heap *heap;
     pthread_mutex_t lock;
     void *blocks[HANDED];
     size_t sizes[HANDED];
     size_t count;
     uint64_t seed;
-} mailbox;
+};
 
 static uint64_t next(uint64_t *seed)
 {
@@ -757,7 +757,7 @@ static uint64_t next(uint64_t *seed)
 /* Puts each new block into a random place of the mailbox and frees the block that was there. */
 static void *exchange(void *argument)
 {
-    mailbox *box = argument;
+    struct mailbox *box = argument;
     (void)pthread_mutex_lock(&box->lock);
     uint64_t seed = next(&box->seed);
     (void)pthread_mutex_unlock(&box->lock);
@@ -791,10 +791,10 @@ static void *exchange(void *argument)
 
 TEST(test_threads)
 {
-    fixture f;
+    struct fixture f;
     begin(&f);
     make(&f);
-    mailbox box = {.heap = f.heap, .lock = PTHREAD_MUTEX_INITIALIZER, .seed = 88172645463325252u};
+    struct mailbox box = {.heap = f.heap, .lock = PTHREAD_MUTEX_INITIALIZER, .seed = 88172645463325252u};
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, exchange, &box), 0);

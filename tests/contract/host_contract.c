@@ -394,22 +394,22 @@ static void all_differ(weir_host_pool *pool, uint64_t size)
     }
 }
 
-typedef struct freeing {
+struct freeing {
     weir_host_pool *pool;
     void *block;
     weir_status status;
-} freeing;
+};
 
 static void *free_block(void *freeing_)
 {
-    freeing *f = freeing_;
+    struct freeing *f = freeing_;
     f->status = weir_host_free(f->pool, f->block);
     return NULL;
 }
 
 static weir_status free_by_another_thread(weir_host_pool *pool, void *ptr)
 {
-    freeing f = {.pool = pool, .block = ptr};
+    struct freeing f = {.pool = pool, .block = ptr};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, free_block, &f), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -604,15 +604,15 @@ TEST(test_limit)
 
 /* --- threads --- */
 
-typedef struct worker {
+struct worker {
     weir_host_pool *pool;
     void *blocks[200];
     pthread_barrier_t *barrier;
-} worker;
+};
 
 static void *allocate_many(void *ctx)
 {
-    worker *w = ctx;
+    struct worker *w = ctx;
     for (size_t i = 0; i < 200; i++) {
         const uint64_t size = 16 + i * 700;
         if (weir_host_alloc(w->pool, size, WEIR_HOST_THREAD_NODE, &w->blocks[i]) != WEIR_OK) {
@@ -623,7 +623,7 @@ static void *allocate_many(void *ctx)
     return NULL;
 }
 
-static void run(void *(*body)(void *), worker *w)
+static void run(void *(*body)(void *), struct worker *w)
 {
     pthread_t thread;
     void *failure = NULL;
@@ -635,7 +635,7 @@ static void run(void *(*body)(void *), worker *w)
 TEST(test_frees_by_another_thread)
 {
     weir_host_pool *pool = pool_with(0, 0);
-    worker w = {.pool = pool};
+    struct worker w = {.pool = pool};
     for (int round = 0; round < 3; round++) {
         run(allocate_many, &w);
         for (size_t i = 0; i < 200; i++) {
@@ -650,7 +650,7 @@ TEST(test_frees_by_another_thread)
 
 static void *fill_cache(void *ctx)
 {
-    worker *w = ctx;
+    struct worker *w = ctx;
     void *failure = allocate_many(w);
     for (size_t i = 0; i < 200 && failure == NULL; i++) {
         failure = weir_host_free(w->pool, w->blocks[i]) == WEIR_OK ? NULL : "free failed";
@@ -661,7 +661,7 @@ static void *fill_cache(void *ctx)
 TEST(test_thread_end_returns_its_cache)
 {
     weir_host_pool *pool = pool_with(0, 0);
-    worker w = {.pool = pool};
+    struct worker w = {.pool = pool};
     run(fill_cache, &w);
     assert_int_equal(stats_of(pool).cached_bytes, 0);
     assert_int_equal(stats_of(pool).allocs, 200);
@@ -673,7 +673,7 @@ TEST(test_thread_end_returns_its_cache)
 
 static void *outlive(void *ctx)
 {
-    worker *w = ctx;
+    struct worker *w = ctx;
     void *failure = fill_cache(w);
     (void)pthread_barrier_wait(w->barrier); /* the thread has a cache */
     (void)pthread_barrier_wait(w->barrier); /* the pool is destroyed and a new one exists */
@@ -686,7 +686,7 @@ TEST(test_threads_outlive_pools)
     for (int round = 0; round < 3; round++) {
         pthread_barrier_t barrier;
         assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
-        worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
+        struct worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
         pthread_t thread;
         void *failure = NULL;
         assert_int_equal(pthread_create(&thread, NULL, outlive, &w), 0);
@@ -705,7 +705,7 @@ TEST(test_threads_outlive_pools)
 
 static void *idle_with_cache(void *ctx)
 {
-    worker *w = ctx;
+    struct worker *w = ctx;
     void *failure = fill_cache(w);
     (void)pthread_barrier_wait(w->barrier); /* the thread's cache is filled */
     (void)pthread_barrier_wait(w->barrier); /* the main thread has trimmed */
@@ -726,7 +726,7 @@ TEST(test_trim_reaches_other_threads_at_their_next_miss)
 {
     pthread_barrier_t barrier;
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
-    worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
+    struct worker w = {.pool = pool_with(0, 0), .barrier = &barrier};
     pthread_t thread;
     void *failure = NULL;
     assert_int_equal(pthread_create(&thread, NULL, idle_with_cache, &w), 0);
@@ -747,7 +747,7 @@ TEST(test_trim_reaches_other_threads_at_their_next_miss)
 TEST(test_without_thread_caches)
 {
     weir_host_pool *pool = pool_with(WEIR_HOST_NO_THREAD_CACHE, 0);
-    worker w = {.pool = pool};
+    struct worker w = {.pool = pool};
     run(allocate_many, &w);
     const weir_host_stats stats = stats_of(pool);
     assert_int_equal(stats.cached_bytes, 0);

@@ -21,21 +21,21 @@
 enum kind { PROCESS, HOST_POOL, POOL, KINDS };
 
 /* The sources of the heap, created while no call fails. */
-typedef struct under {
+struct under {
     weir_host_pool *host_pool;
     weir_pool *pool;
     weir_stream *stream;
-} under;
+};
 
 static weir_device *device; /* a device; its own requests do not count as the heap's */
 
 static const size_t sizes[] = {100, 5000, 20000, 60000, 70000, MIB, 3 * MIB};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes), BLOCKS = 3 * SIZES };
 
-static weir_heap_config open_under(under *u, enum kind kind)
+static weir_heap_config open_under(struct under *u, enum kind kind)
 {
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
-    *u = (under){0};
+    *u = (struct under){0};
     if (kind == HOST_POOL) {
         weir_host_pool_config host = WEIR_HOST_POOL_CONFIG_INIT;
         host.flags = WEIR_HOST_PAGEABLE;
@@ -53,7 +53,7 @@ static weir_heap_config open_under(under *u, enum kind kind)
     return config;
 }
 
-static void close_under(under *u)
+static void close_under(struct under *u)
 {
     if (u->host_pool != NULL) {
         weir_host_stats stats = WEIR_HOST_STATS_INIT;
@@ -109,7 +109,7 @@ static void check(weir_heap *heap)
 /* Uses every function of a heap, twice. */
 static void live_and_die(enum kind kind)
 {
-    under u;
+    struct under u;
     weir_heap *heap = NULL;
     weir_heap_config config = open_under(&u, kind);
     const weir_status made = POOL(weir_heap_create(&config, &heap));

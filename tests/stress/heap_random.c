@@ -26,19 +26,19 @@ enum { BLOCKS = 300, STEPS = 3000, THREADS = 4 };
 
 enum { LARGEST_SHIFT = 21 };
 
-typedef struct slot {
+struct slot {
     pthread_mutex_t lock;
     unsigned char *ptr; /* NULL: no block */
     size_t size;
     size_t usable;
     bool stays;
     unsigned char value;
-} slot;
+};
 
-typedef struct game {
+struct game {
     struct under under;
     weir_heap *heap;
-    slot slots[BLOCKS];
+    struct slot slots[BLOCKS];
     uint64_t slack;
     uint64_t align;
     uint64_t seed;
@@ -46,15 +46,15 @@ typedef struct game {
     uint64_t live;
     _Atomic uint64_t failures;
     bool is_alone;
-} game;
+};
 
-static void lose(const game *g, const char *why)
+static void lose(const struct game *g, const char *why)
 {
     (void)fprintf(stderr, "seed %llu: %s\n", (unsigned long long)g->seed, why);
     exit(1);
 }
 
-static void fill(const game *g, slot *s, uint64_t *random)
+static void fill(const struct game *g, struct slot *s, uint64_t *random)
 {
     s->value = (unsigned char)next(random);
     if (CAN_TOUCH) {
@@ -62,7 +62,7 @@ static void fill(const game *g, slot *s, uint64_t *random)
     }
 }
 
-static void holds(const game *g, const slot *s, size_t size)
+static void holds(const struct game *g, const struct slot *s, size_t size)
 {
     const size_t step = size / 4096 + 1;
     for (size_t i = 0; CAN_TOUCH && i < size; i += step) {
@@ -72,7 +72,7 @@ static void holds(const game *g, const slot *s, size_t size)
     }
 }
 
-static void count(game *g, uint64_t added, uint64_t removed)
+static void count(struct game *g, uint64_t added, uint64_t removed)
 {
     if (g->is_alone) {
         g->live += added;
@@ -81,7 +81,7 @@ static void count(game *g, uint64_t added, uint64_t removed)
     }
 }
 
-static void settle(game *g, slot *s, unsigned char *ptr, size_t size, size_t align, uint64_t *random)
+static void settle(struct game *g, struct slot *s, unsigned char *ptr, size_t size, size_t align, uint64_t *random)
 {
     s->ptr = ptr;
     s->size = size;
@@ -92,7 +92,7 @@ static void settle(game *g, slot *s, unsigned char *ptr, size_t size, size_t ali
     fill(g, s, random);
 }
 
-static void put(game *g, slot *s, uint64_t *random)
+static void put(struct game *g, struct slot *s, uint64_t *random)
 {
     const size_t size = a_size(random, LARGEST_SHIFT);
     const size_t more = next(random) % 8 == 0 ? (size_t)1 << next(random) % 17 : 1;
@@ -109,7 +109,7 @@ static void put(game *g, slot *s, uint64_t *random)
     count(g, s->usable + g->slack, 0);
 }
 
-static void resize(game *g, slot *s, uint64_t *random)
+static void resize(struct game *g, struct slot *s, uint64_t *random)
 {
     const size_t size = a_size(random, LARGEST_SHIFT);
     const size_t before = s->usable;
@@ -121,14 +121,14 @@ static void resize(game *g, slot *s, uint64_t *random)
         holds(g, s, s->size); /* the block is unchanged */
         return;
     }
-    const slot moved = {.ptr = ptr, .value = s->value};
+    const struct slot moved = {.ptr = ptr, .value = s->value};
     holds(g, &moved, size < s->size ? size : s->size);
     const bool is_moved = ptr != s->ptr;
     settle(g, s, ptr, size, g->align, random);
     count(g, is_moved ? s->usable + g->slack : 0, is_moved ? before + g->slack : 0);
 }
 
-static void take(game *g, slot *s)
+static void take(struct game *g, struct slot *s)
 {
     holds(g, s, s->usable);
     const size_t usable = s->usable;
@@ -141,22 +141,22 @@ static void take(game *g, slot *s)
 
 static int by_address(const void *a, const void *b)
 {
-    const slot *const left = a;
-    const slot *const right = b;
+    const struct slot *const left = a;
+    const struct slot *const right = b;
     return left->ptr < right->ptr ? -1 : left->ptr > right->ptr;
 }
 
 /* Checks all blocks. Requires that no other thread is working. */
-static void look_at_all(game *g)
+static void look_at_all(struct game *g)
 {
-    static slot sorted[BLOCKS];
+    static struct slot sorted[BLOCKS];
     uint64_t live = 0;
     uint64_t blocks = 0;
     uint64_t persistent = 0;
     memcpy(sorted, g->slots, sizeof(sorted));
     qsort(sorted, BLOCKS, sizeof(sorted[0]), by_address);
     for (size_t i = 0; i < BLOCKS; i++) {
-        const slot *s = &sorted[i];
+        const struct slot *s = &sorted[i];
         if (s->ptr == NULL) {
             continue;
         }
@@ -192,16 +192,16 @@ static void look_at_all(game *g)
     }
 }
 
-typedef struct player {
-    game *g;
+struct player {
+    struct game *g;
     uint64_t random;
-} player;
+};
 
 static void *play(void *argument)
 {
-    player *p = argument;
+    struct player *p = argument;
     for (int step = 0; step < STEPS; step++) {
-        slot *s = &p->g->slots[next(&p->random) % BLOCKS];
+        struct slot *s = &p->g->slots[next(&p->random) % BLOCKS];
         (void)pthread_mutex_lock(&s->lock);
         if (s->ptr == NULL) {
             put(p->g, s, &p->random);
@@ -220,7 +220,7 @@ static void *play(void *argument)
 
 static void play_game(uint64_t seed, size_t threads)
 {
-    static game g;
+    static struct game g;
     memset(&g, 0, sizeof(g));
     g.seed = seed;
     if (under_open(&g.under) != WEIR_OK) {
@@ -240,10 +240,10 @@ static void play_game(uint64_t seed, size_t threads)
         lose(&g, "no heap");
     }
     pthread_t ids[THREADS];
-    player players[THREADS];
+    struct player players[THREADS];
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < threads; i++) {
-            players[i] = (player){.g = &g, .random = seed * 0x9e3779b97f4a7c15u + i + 1 + (uint64_t)round * 77};
+            players[i] = (struct player){.g = &g, .random = seed * 0x9e3779b97f4a7c15u + i + 1 + (uint64_t)round * 77};
             if (threads == 1) {
                 (void)play(&players[i]);
             } else if (pthread_create(&ids[i], NULL, play, &players[i]) != 0) {

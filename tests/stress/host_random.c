@@ -22,36 +22,36 @@ enum { BLOCKS = 300, STEPS = 3000, THREADS = 4, PAD = 32 };
 
 enum { LARGEST_SHIFT = 22 };
 
-typedef struct slot {
+struct slot {
     pthread_mutex_t lock;
     unsigned char *ptr; /* NULL: no block */
     uint64_t size;
     unsigned char value;
-} slot;
+};
 
-typedef struct game {
+struct game {
     weir_host_pool *pool;
-    slot slots[BLOCKS];
+    struct slot slots[BLOCKS];
     uint64_t pad;
     bool may_fail; /* a request may fail for lack of memory */
     _Atomic uint64_t failures;
     _Atomic(void *) base; /* address of an earlier block */
     uint64_t seed;
-} game;
+};
 
-static void lose(const game *g, const char *why)
+static void lose(const struct game *g, const char *why)
 {
     (void)fprintf(stderr, "seed %llu: %s\n", (unsigned long long)g->seed, why);
     exit(1);
 }
 
-static void fill(slot *s)
+static void fill(struct slot *s)
 {
     memset(s->ptr, s->value, s->size < 4096 ? s->size : 4096);
     s->ptr[s->size - 1] = s->value;
 }
 
-static bool is_intact(const slot *s)
+static bool is_intact(const struct slot *s)
 {
     for (uint64_t i = 0; i < s->size && i < 4096; i += 13) {
         if (s->ptr[i] != s->value) {
@@ -62,7 +62,7 @@ static bool is_intact(const slot *s)
 }
 
 /* Allocates a block into the slot. Requires the slot's lock. */
-static void put(game *g, slot *s, uint64_t *random)
+static void put(struct game *g, struct slot *s, uint64_t *random)
 {
     void *ptr = NULL;
     const uint64_t size = a_size(random, LARGEST_SHIFT);
@@ -87,7 +87,7 @@ static void put(game *g, slot *s, uint64_t *random)
 }
 
 /* Checks and frees the slot's block. Requires the slot's lock. */
-static void take(game *g, slot *s, uint64_t *random)
+static void take(struct game *g, struct slot *s, uint64_t *random)
 {
     if (!is_intact(s)) {
         lose(g, "a block has lost its contents");
@@ -109,13 +109,13 @@ static void take(game *g, slot *s, uint64_t *random)
     s->ptr = NULL;
 }
 
-static void look_at_all(game *g)
+static void look_at_all(struct game *g)
 {
     const char *why = "";
     uint64_t count = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < BLOCKS; i++) {
-        const slot *a = &g->slots[i];
+        const struct slot *a = &g->slots[i];
         if (a->ptr == NULL) {
             continue;
         }
@@ -126,7 +126,7 @@ static void look_at_all(game *g)
         }
         bytes += info.size + g->pad;
         for (size_t j = 0; j < i; j++) {
-            const slot *b = &g->slots[j];
+            const struct slot *b = &g->slots[j];
             if (b->ptr != NULL && a->ptr < b->ptr + b->size + g->pad && b->ptr < a->ptr + a->size + g->pad) {
                 lose(g, "two blocks overlap");
             }
@@ -143,17 +143,17 @@ static void look_at_all(game *g)
     }
 }
 
-typedef struct player {
-    game *g;
+struct player {
+    struct game *g;
     uint64_t random;
-} player;
+};
 
 static void *play(void *ctx)
 {
-    player *p = ctx;
-    game *g = p->g;
+    struct player *p = ctx;
+    struct game *g = p->g;
     for (int step = 0; step < STEPS; step++) {
-        slot *s = &g->slots[next(&p->random) % BLOCKS];
+        struct slot *s = &g->slots[next(&p->random) % BLOCKS];
         (void)pthread_mutex_lock(&s->lock);
         if (s->ptr == NULL) {
             put(g, s, &p->random);
@@ -181,7 +181,7 @@ static void *play(void *ctx)
 
 static void play_game(const weir_topology *machine, uint64_t seed, size_t threads)
 {
-    static game g;
+    static struct game g;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.topology = machine;
     config.flags = WEIR_HOST_ALLOW_UNPINNED | (seed % 2 == 0 ? (uint32_t)WEIR_HOST_NO_PAD : 0) |
@@ -201,10 +201,10 @@ static void play_game(const weir_topology *machine, uint64_t seed, size_t thread
         lose(&g, "no pool");
     }
     pthread_t ids[THREADS];
-    player players[THREADS];
+    struct player players[THREADS];
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < threads; i++) {
-            players[i] = (player){.g = &g, .random = seed * 0x9e3779b97f4a7c15u + i + 1 + (uint64_t)round * 77};
+            players[i] = (struct player){.g = &g, .random = seed * 0x9e3779b97f4a7c15u + i + 1 + (uint64_t)round * 77};
             if (threads == 1) {
                 (void)play(&players[i]);
             } else if (pthread_create(&ids[i], NULL, play, &players[i]) != 0) {

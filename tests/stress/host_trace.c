@@ -32,26 +32,26 @@ enum { MOST_EVENTS = 1 << 20 };
 enum { TABLE = 1 << 21, MOST_THREADS = 1024 };
 
 /* An alloc or a free of one block; a realloc is one event of each kind. */
-typedef struct event {
+struct event {
     uint32_t block;
     uint32_t size; /* 0: free */
     uint32_t next; /* the next event of the same thread; 0: none */
-} event;
+};
 
-typedef struct player {
+struct player {
     weir_host_pool *pool;
     uint32_t name;
     uint32_t first;
     uint32_t last;
     const char *failure;
-} player;
+};
 
-static event events[2 * MOST_EVENTS + 1];
+static struct event events[2 * MOST_EVENTS + 1];
 static uint32_t event_count = 1;
 static uint32_t block_count = 1;
 static _Atomic(unsigned char *) blocks[2 * MOST_EVENTS + 1];
 static uint32_t sizes[2 * MOST_EVENTS + 1];
-static player players[MOST_THREADS];
+static struct player players[MOST_THREADS];
 static size_t player_count;
 static atomic_bool is_over; /* set if a thread failed: other threads stop waiting */
 
@@ -131,9 +131,9 @@ static size_t place_of(uint64_t address)
     return i;
 }
 
-static void add_event(player *p, uint32_t block, uint32_t size)
+static void add_event(struct player *p, uint32_t block, uint32_t size)
 {
-    events[event_count] = (event){.block = block, .size = size};
+    events[event_count] = (struct event){.block = block, .size = size};
     if (p->first == 0) {
         p->first = event_count;
     } else {
@@ -142,7 +142,7 @@ static void add_event(player *p, uint32_t block, uint32_t size)
     p->last = event_count++;
 }
 
-static void add_alloc(player *p, uint64_t address, uint64_t size)
+static void add_alloc(struct player *p, uint64_t address, uint64_t size)
 {
     if (address != 0) {
         const size_t place = place_of(address);
@@ -154,7 +154,7 @@ static void add_alloc(player *p, uint64_t address, uint64_t size)
     }
 }
 
-static void add_free(player *p, uint64_t address)
+static void add_free(struct player *p, uint64_t address)
 {
     const size_t place = place_of(address);
     if (address != 0 && live[place].address == address && live[place].block != 0) {
@@ -163,7 +163,7 @@ static void add_free(player *p, uint64_t address)
     }
 }
 
-static player *player_named(uint32_t name)
+static struct player *player_named(uint32_t name)
 {
     for (size_t i = 0; i < player_count; i++) {
         if (players[i].name == name) {
@@ -171,7 +171,7 @@ static player *player_named(uint32_t name)
         }
     }
     require(player_count < MOST_THREADS, "too many threads in the recording");
-    players[player_count] = (player){.name = name};
+    players[player_count] = (struct player){.name = name};
     return &players[player_count++];
 }
 
@@ -186,7 +186,7 @@ static void read_line(const char *line)
     if (words < 3) {
         return;
     }
-    player *p = player_named(thread);
+    struct player *p = player_named(thread);
     if (strcmp(what, "malloc") == 0) {
         add_alloc(p, a, b);
     } else if (strcmp(what, "calloc") == 0) {
@@ -229,7 +229,7 @@ static unsigned char mark_of(uint32_t block)
     return (unsigned char)(block * 2654435761u >> 24);
 }
 
-static const char *play(player *p, const event *e)
+static const char *play(struct player *p, const struct event *e)
 {
     void *ptr = NULL;
     if (e->size > 0) {
@@ -254,7 +254,7 @@ static const char *play(player *p, const event *e)
 
 static void *run(void *ctx)
 {
-    player *p = ctx;
+    struct player *p = ctx;
     for (uint32_t i = p->first; i != 0 && !atomic_load_explicit(&is_over, memory_order_relaxed); i = events[i].next) {
         p->failure = play(p, &events[i]);
         if (p->failure != NULL) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static fake_device fake;
+static struct fake_device fake;
 static weir_device *inner; /* the device of `fake`, for each test */
 
 static void close_inner(void)
@@ -332,14 +332,14 @@ TEST(test_count)
 
 /* --- log --- */
 
-typedef struct last_line {
+struct last_line {
     char text[256];
     int lines;
-} last_line;
+};
 
 static void keep_line(void *ctx, const char *line)
 {
-    last_line *const last = ctx;
+    struct last_line *const last = ctx;
     snprintf(last->text, sizeof(last->text), "%s", line);
     last->lines++;
 }
@@ -347,7 +347,7 @@ static void keep_line(void *ctx, const char *line)
 TEST(test_log)
 {
     weir_device *logging = NULL;
-    last_line last = {.lines = 0};
+    struct last_line last = {.lines = 0};
     assert_int_equal(weir_log_create(inner, keep_line, &last, &logging), WEIR_OK);
     static const char *const expected[WEIR_CALL_COUNT] = {
         "region_alloc size=4096 -> WEIR_OK address=0x10000000",
@@ -483,15 +483,15 @@ TEST(test_limit_lowers_the_capacity)
 
 /* Some threads request too much in a loop while one thread requests little: the little request always fits. Long enough
  * for many turns of the scheduler, so that the race also shows on one core. */
-typedef struct greedy {
+struct greedy {
     weir_device *device;
     atomic_bool stop;
     atomic_int other_answers;
-} greedy;
+};
 
 static void *ask_too_much(void *ctx)
 {
-    greedy *const self = ctx;
+    struct greedy *const self = ctx;
     while (!atomic_load(&self->stop)) {
         uint64_t address = 0;
         if (weir_device_region_alloc(self->device, 4 * FAKE_GRANULE, &address) != WEIR_ERR_LIMIT) {
@@ -519,7 +519,7 @@ TEST(test_limit_doomed_requests_harm_no_one)
 {
     weir_device *limited = NULL;
     assert_int_equal(weir_limit_create(inner, 3 * FAKE_GRANULE, &limited), WEIR_OK);
-    greedy others = {.device = limited};
+    struct greedy others = {.device = limited};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, ask_too_much, &others), 0);
@@ -540,17 +540,17 @@ TEST(test_limit_doomed_requests_harm_no_one)
 
 /* A request within the limit that the device is slow to refuse. A smaller request must wait for the answer and then
  * succeed; it must not fail because of bytes that the large request will not hold. */
-typedef struct gate {
+struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool entered;
     bool open;
     weir_status verdict; /* of the large request */
-} gate;
+};
 
-static weir_status hold_large_requests(fake_device *asked, uint64_t size)
+static weir_status hold_large_requests(struct fake_device *asked, uint64_t size)
 {
-    gate *const g = asked->on_take_ctx;
+    struct gate *const g = asked->on_take_ctx;
     if (size == FAKE_GRANULE) {
         return WEIR_OK;
     }
@@ -564,15 +564,15 @@ static weir_status hold_large_requests(fake_device *asked, uint64_t size)
     return g->verdict;
 }
 
-typedef struct request {
+struct request {
     weir_device *device;
     uint64_t size;
     weir_status status;
-} request;
+};
 
 static void *ask(void *ctx)
 {
-    request *const self = ctx;
+    struct request *const self = ctx;
     uint64_t address = 0;
     self->status = weir_device_region_alloc(self->device, self->size, &address);
     return NULL;
@@ -580,7 +580,7 @@ static void *ask(void *ctx)
 
 static void check_small_beside_large(weir_status large_verdict, weir_status small_expected, uint64_t held_expected)
 {
-    gate g = {.verdict = large_verdict};
+    struct gate g = {.verdict = large_verdict};
     pthread_mutex_init(&g.lock, NULL);
     pthread_cond_init(&g.changed, NULL);
     renew();
@@ -588,8 +588,8 @@ static void check_small_beside_large(weir_status large_verdict, weir_status smal
     fake.on_take_ctx = &g;
     weir_device *limited = NULL;
     assert_int_equal(weir_limit_create(inner, 4 * FAKE_GRANULE, &limited), WEIR_OK);
-    request large = {.device = limited, .size = 4 * FAKE_GRANULE};
-    request small = {.device = limited, .size = FAKE_GRANULE};
+    struct request large = {.device = limited, .size = 4 * FAKE_GRANULE};
+    struct request small = {.device = limited, .size = FAKE_GRANULE};
     pthread_t large_thread;
     pthread_t small_thread;
     assert_int_equal(pthread_create(&large_thread, NULL, ask, &large), 0);
@@ -624,15 +624,15 @@ TEST(test_limit_waits_for_undecided_requests)
 }
 
 /* Once the device has a handle back, it may hand it out again, for memory of another size. */
-typedef struct reuse {
+struct reuse {
     weir_device *limited;
     weir_vm_handle handle;
-} reuse;
+};
 
 static weir_status destroy_and_reuse(void *ctx, weir_vm_handle handle)
 {
-    fake_device *const asked = ctx;
-    reuse *const self = asked->on_take_ctx;
+    struct fake_device *const asked = ctx;
+    struct reuse *const self = asked->on_take_ctx;
     asked->next_handle = handle;
     return weir_device_vm_create(self->limited, 3 * FAKE_PAGE, &self->handle);
 }
@@ -643,7 +643,7 @@ TEST(test_limit_survives_reuse_of_a_handle)
     fake_init(&fake);
     fake.ops.vm_destroy = destroy_and_reuse;
     open_inner();
-    reuse self = {.limited = NULL};
+    struct reuse self = {.limited = NULL};
     fake.on_take_ctx = &self;
     assert_int_equal(weir_limit_create(inner, 8 * FAKE_PAGE, &self.limited), WEIR_OK);
     weir_vm_handle handle = 0;
@@ -662,7 +662,7 @@ TEST(test_stack_of_adaptors)
     weir_device *faulty = NULL;
     weir_device *counting = NULL;
     weir_device *logging = NULL;
-    last_line last = {.lines = 0};
+    struct last_line last = {.lines = 0};
     assert_int_equal(weir_limit_create(inner, 2 * FAKE_GRANULE, &limited), WEIR_OK);
     assert_int_equal(weir_fault_create(limited, &faulty), WEIR_OK);
     assert_int_equal(weir_count_create(faulty, &counting), WEIR_OK);
@@ -718,7 +718,7 @@ TEST(test_stack_from_several_threads)
     weir_device *faulty = NULL;
     weir_device *counting = NULL;
     weir_device *logging = NULL;
-    last_line last = {.lines = 0};
+    struct last_line last = {.lines = 0};
     assert_int_equal(weir_log_create(inner, keep_line, &last, &logging), WEIR_OK);
     assert_int_equal(weir_fault_create(logging, &faulty), WEIR_OK);
     assert_int_equal(weir_limit_create(faulty, 2 * FAKE_PAGE, &limited), WEIR_OK);

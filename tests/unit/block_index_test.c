@@ -35,7 +35,7 @@ void *__wrap_calloc(size_t count, size_t size)
 /* --- a pool without a front cache --- */
 
 struct world {
-    fake_device fake;
+    struct fake_device fake;
     weir_device *device;
     weir_pool *pool;
 };
@@ -263,7 +263,7 @@ TEST(test_no_memory_for_an_index)
 /* Every region begins at a multiple of 2^52 and holds one block: all of them are in the same chain. */
 static weir_status far_apart(void *ctx, uint64_t size, uint64_t *address)
 {
-    fake_device *fake = ctx;
+    struct fake_device *fake = ctx;
     (void)size;
     *address = (fake->calls[WEIR_CALL_REGION_ALLOC] + 1) << 52;
     return fake_note(ctx, WEIR_CALL_REGION_ALLOC, 0, size, 0, NULL, NULL);

@@ -5,43 +5,43 @@
 
 #include <string.h>
 
-typedef struct known {
+struct known {
     size_t struct_size;
     uint64_t a;
     uint64_t b;
-} known;
+};
 
-typedef struct older {
+struct older {
     size_t struct_size;
     uint64_t a;
-} older;
+};
 
-typedef struct newer {
+struct newer {
     size_t struct_size;
     uint64_t a;
     uint64_t b;
     uint64_t c;
-} newer;
+};
 
-static known garbage(void)
+static struct known garbage(void)
 {
-    known k;
+    struct known k;
     memset(&k, 0xa5, sizeof(k));
     return k;
 }
 
 TEST(test_adopt_same_size)
 {
-    known dst = garbage();
-    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    struct known dst = garbage();
+    const struct known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
     assert_memory_equal(&dst, &src, sizeof(dst));
 }
 
 TEST(test_adopt_older_leaves_zero)
 {
-    known dst = garbage();
-    const older src = {.struct_size = sizeof(src), .a = 1};
+    struct known dst = garbage();
+    const struct older src = {.struct_size = sizeof(src), .a = 1};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
     assert_int_equal(dst.struct_size, sizeof(dst));
     assert_int_equal(dst.a, 1);
@@ -50,8 +50,8 @@ TEST(test_adopt_older_leaves_zero)
 
 TEST(test_adopt_newer_with_zero_tail)
 {
-    known dst = garbage();
-    const newer src = {.struct_size = sizeof(src), .a = 1, .b = 2, .c = 0};
+    struct known dst = garbage();
+    const struct newer src = {.struct_size = sizeof(src), .a = 1, .b = 2, .c = 0};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_OK);
     assert_int_equal(dst.struct_size, sizeof(dst));
     assert_int_equal(dst.b, 2);
@@ -59,11 +59,11 @@ TEST(test_adopt_newer_with_zero_tail)
 
 TEST(test_adopt_refuses_unknown_wishes)
 {
-    newer src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    struct newer src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     /* Each byte of the tail counts, the last one too. */
-    for (size_t byte = sizeof(known); byte < sizeof(src); byte++) {
-        known dst = garbage();
-        const known before = dst;
+    for (size_t byte = sizeof(struct known); byte < sizeof(src); byte++) {
+        struct known dst = garbage();
+        const struct known before = dst;
         ((unsigned char *)&src)[byte] = 1;
         assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &src, "config"), WEIR_ERR_UNSUPPORTED);
         assert_memory_equal(&dst, &before, sizeof(dst));
@@ -73,9 +73,9 @@ TEST(test_adopt_refuses_unknown_wishes)
 
 TEST(test_adopt_refuses_nonsense)
 {
-    known dst = garbage();
-    const known unset = {.struct_size = 0, .a = 1};
-    const known too_small = {.struct_size = sizeof(size_t) - 1};
+    struct known dst = garbage();
+    const struct known unset = {.struct_size = 0, .a = 1};
+    const struct known too_small = {.struct_size = sizeof(size_t) - 1};
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), NULL, "config"), WEIR_ERR_INVALID);
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &unset, "config"), WEIR_ERR_INVALID);
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &too_small, "config"), WEIR_ERR_INVALID);
@@ -85,31 +85,31 @@ TEST(test_adopt_reads_no_byte_beyond_the_caller)
 {
     /* An older struct that is followed by other data. */
     struct {
-        older config;
+        struct older config;
         uint64_t other;
-    } caller = {.config = {.struct_size = sizeof(older), .a = 1}, .other = UINT64_MAX};
-    known dst = garbage();
+    } caller = {.config = {.struct_size = sizeof(struct older), .a = 1}, .other = UINT64_MAX};
+    struct known dst = garbage();
     assert_int_equal(weir_struct_adopt(&dst, sizeof(dst), &caller.config, "config"), WEIR_OK);
     assert_int_equal(dst.b, 0);
 }
 
 TEST(test_report_to_older)
 {
-    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    const struct known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
     struct {
-        older config;
+        struct older config;
         uint64_t other;
-    } caller = {.config = {.struct_size = sizeof(older), .a = 9}, .other = 7};
+    } caller = {.config = {.struct_size = sizeof(struct older), .a = 9}, .other = 7};
     assert_int_equal(weir_struct_report(&caller.config, &src, sizeof(src), "out"), WEIR_OK);
-    assert_int_equal(caller.config.struct_size, sizeof(older));
+    assert_int_equal(caller.config.struct_size, sizeof(struct older));
     assert_int_equal(caller.config.a, 1);
     assert_int_equal(caller.other, 7);
 }
 
 TEST(test_report_to_newer)
 {
-    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
-    newer dst = {.struct_size = sizeof(dst), .a = 9, .b = 9, .c = 9};
+    const struct known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    struct newer dst = {.struct_size = sizeof(dst), .a = 9, .b = 9, .c = 9};
     assert_int_equal(weir_struct_report(&dst, &src, sizeof(src), "out"), WEIR_OK);
     assert_int_equal(dst.struct_size, sizeof(dst));
     assert_int_equal(dst.a, 1);
@@ -119,8 +119,8 @@ TEST(test_report_to_newer)
 
 TEST(test_report_refuses_nonsense)
 {
-    const known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
-    known dst = {.struct_size = 0, .a = 9};
+    const struct known src = {.struct_size = sizeof(src), .a = 1, .b = 2};
+    struct known dst = {.struct_size = 0, .a = 9};
     assert_int_equal(weir_struct_report(&dst, &src, sizeof(src), "out"), WEIR_ERR_INVALID);
     assert_int_equal(dst.a, 9);
     assert_int_equal(weir_struct_report(NULL, &src, sizeof(src), "out"), WEIR_ERR_INVALID);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weir_device *create(fake_device *fake)
+static weir_device *create(struct fake_device *fake)
 {
     weir_device *device = NULL;
     assert_int_equal(weir_device_create(&fake->ops, fake, &device), WEIR_OK);
@@ -14,7 +14,7 @@ static weir_device *create(fake_device *fake)
     return device;
 }
 
-static void assert_refused(fake_device *fake, weir_status expected)
+static void assert_refused(struct fake_device *fake, weir_status expected)
 {
     weir_device *const untouched = (weir_device *)(uintptr_t)0x1;
     weir_device *device = untouched;
@@ -25,7 +25,7 @@ static void assert_refused(fake_device *fake, weir_status expected)
 
 TEST(test_every_call_arrives_once)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
@@ -40,7 +40,7 @@ TEST(test_every_call_arrives_once)
 
 TEST(test_a_held_device_is_not_destroyed)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     assert_int_equal(weir_device_hold(device), WEIR_OK);
@@ -61,7 +61,7 @@ TEST(test_a_held_device_is_not_destroyed)
 
 TEST(test_arguments_arrive)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     weir_event *const event = (weir_event *)(uintptr_t)0xabc;
@@ -80,7 +80,7 @@ TEST(test_arguments_arrive)
 
 TEST(test_results_come_back)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     uint64_t address = 0;
@@ -103,7 +103,7 @@ TEST(test_results_come_back)
 
 TEST(test_failure_leaves_results_untouched)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     fake.answer = WEIR_ERR_NO_MEMORY;
@@ -127,7 +127,7 @@ TEST(test_failure_leaves_results_untouched)
 
 TEST(test_missing_groups_say_unsupported)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake_without_ordering(&fake);
     fake_without_virtual_memory(&fake);
@@ -143,7 +143,7 @@ TEST(test_missing_groups_say_unsupported)
 /* Takes one slot away at a time: each slot is part of a group, or required. */
 TEST(test_partial_groups_are_refused)
 {
-    fake_device fake;
+    struct fake_device fake;
 #define WITHOUT(name, slot)                                                                                            \
     fake_init(&fake);                                                                                                  \
     fake.ops.slot = NULL;                                                                                              \
@@ -157,7 +157,7 @@ TEST(test_partial_groups_are_refused)
 
 TEST(test_abilities_must_match_groups)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake.info.abilities = WEIR_DEVICE_VIRTUAL_MEMORY;
     assert_refused(&fake, WEIR_ERR_INVALID);
@@ -178,7 +178,7 @@ TEST(test_odd_facts_are_refused)
 {
     static const uint64_t odd[] = {0, 3, 6, 4097, UINT64_MAX};
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-        fake_device fake;
+        struct fake_device fake;
         fake_init(&fake);
         fake.info.region_granularity_bytes = odd[i];
         assert_refused(&fake, WEIR_ERR_INVALID);
@@ -193,7 +193,7 @@ TEST(test_odd_facts_are_refused)
 
 TEST(test_failure_of_get_info_is_passed_on)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake.info_status = WEIR_ERR_DEVICE;
     assert_refused(&fake, WEIR_ERR_DEVICE);
@@ -201,7 +201,7 @@ TEST(test_failure_of_get_info_is_passed_on)
 
 TEST(test_facts_are_copied_once)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     memset(fake.info.name, 'x', sizeof(fake.info.name)); /* no NUL */
     weir_device *const device = create(&fake);
@@ -222,7 +222,7 @@ TEST(test_facts_are_copied_once)
 
 TEST(test_older_table)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake_without_ordering(&fake);
     fake_without_virtual_memory(&fake);
@@ -249,7 +249,7 @@ TEST(test_older_table)
 
 TEST(test_newer_table)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     struct {
         weir_device_ops ops;
@@ -265,7 +265,7 @@ TEST(test_newer_table)
 
 TEST(test_native_error)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     int64_t code = -1;
     const char *text = NULL;
@@ -288,7 +288,7 @@ TEST(test_native_error)
 
 TEST(test_bad_sizes_never_arrive)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     static const uint64_t regions[] = {0, 1, FAKE_GRANULE - 1, FAKE_GRANULE + 1, UINT64_MAX};
@@ -311,7 +311,7 @@ TEST(test_bad_sizes_never_arrive)
 
 TEST(test_null_arguments_never_arrive)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     weir_event *const event = (weir_event *)(uintptr_t)1;
@@ -344,7 +344,7 @@ TEST(test_null_arguments_never_arrive)
 
 TEST(test_context_only_for_its_own_table)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *const device = create(&fake);
     const weir_device_ops copy = fake.ops;

@@ -14,7 +14,7 @@
 #define FAKE_GRANULE 4096u
 #define FAKE_PAGE 65536u
 
-typedef struct fake_device {
+struct fake_device {
     weir_device_ops ops;
     weir_device_info info;
     weir_status info_status;
@@ -35,9 +35,9 @@ typedef struct fake_device {
     weir_vm_handle handle;
     weir_event *event;
     void *native_stream;
-} fake_device;
+};
 
-static inline weir_status fake_note(fake_device *fake, weir_device_call call, uint64_t address, uint64_t size,
+static inline weir_status fake_note(struct fake_device *fake, weir_device_call call, uint64_t address, uint64_t size,
                                     weir_vm_handle handle, weir_event *event, void *native_stream)
 {
     pthread_mutex_lock(&fake->lock);
@@ -53,7 +53,7 @@ static inline weir_status fake_note(fake_device *fake, weir_device_call call, ui
 
 static inline weir_status fake_get_info(void *ctx, weir_device_info *info)
 {
-    const fake_device *const fake = ctx;
+    const struct fake_device *const fake = ctx;
     *info = fake->info;
     return fake->info_status;
 }
@@ -61,7 +61,7 @@ static inline weir_status fake_get_info(void *ctx, weir_device_info *info)
 /* Writes its out-parameter also on failure: weir must protect its callers from that. */
 static inline weir_status fake_region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
-    fake_device *const fake = ctx;
+    struct fake_device *const fake = ctx;
     weir_status status = fake_note(fake, WEIR_CALL_REGION_ALLOC, 0, size, 0, NULL, NULL);
     if (fake->on_take != NULL) {
         status = fake->on_take(fake, size);
@@ -91,7 +91,7 @@ static inline weir_status fake_vm_release(void *ctx, uint64_t address, uint64_t 
 
 static inline weir_status fake_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
-    fake_device *const fake = ctx;
+    struct fake_device *const fake = ctx;
     weir_status status = fake_note(fake, WEIR_CALL_VM_CREATE, 0, size, 0, NULL, NULL);
     if (fake->on_take != NULL) {
         status = fake->on_take(fake, size);
@@ -135,7 +135,7 @@ static inline weir_status fake_event_record(void *ctx, weir_event *event, void *
 
 static inline weir_status fake_event_query(void *ctx, weir_event *event, bool *complete)
 {
-    *complete = ((fake_device *)ctx)->event_complete;
+    *complete = ((struct fake_device *)ctx)->event_complete;
     return fake_note(ctx, WEIR_CALL_EVENT_QUERY, 0, 0, 0, event, NULL);
 }
 
@@ -164,10 +164,10 @@ static inline weir_status fake_native_error(void *ctx, int64_t *code, const char
 
 static inline void fake_destroy(void *ctx)
 {
-    ((fake_device *)ctx)->destroyed++;
+    ((struct fake_device *)ctx)->destroyed++;
 }
 
-static inline void fake_init(fake_device *fake)
+static inline void fake_init(struct fake_device *fake)
 {
     memset(fake, 0, sizeof(*fake));
     pthread_mutex_init(&fake->lock, NULL);
@@ -206,7 +206,7 @@ static inline void fake_init(fake_device *fake)
     };
 }
 
-static inline void fake_without_ordering(fake_device *fake)
+static inline void fake_without_ordering(struct fake_device *fake)
 {
     fake->ops.event_create = NULL;
     fake->ops.event_destroy = NULL;
@@ -218,7 +218,7 @@ static inline void fake_without_ordering(fake_device *fake)
     fake->info.abilities &= ~(uint32_t)WEIR_DEVICE_ORDERED;
 }
 
-static inline void fake_without_virtual_memory(fake_device *fake)
+static inline void fake_without_virtual_memory(struct fake_device *fake)
 {
     fake->ops.vm_reserve = NULL;
     fake->ops.vm_release = NULL;

@@ -128,14 +128,14 @@ TEST(test_tally_of_threads)
 
 /* --- recording --- */
 
-typedef struct text {
+struct text {
     char bytes[1 << 16];
     size_t length;
-} text;
+};
 
 static bool keep_text(void *ctx, const char *bytes, size_t length)
 {
-    text *t = ctx;
+    struct text *t = ctx;
     if (t->length + length >= sizeof(t->bytes)) {
         return false;
     }
@@ -145,7 +145,7 @@ static bool keep_text(void *ctx, const char *bytes, size_t length)
     return true;
 }
 
-static weir_recorder *recorder_to(text *t)
+static weir_recorder *recorder_to(struct text *t)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = keep_text;
@@ -157,7 +157,7 @@ static weir_recorder *recorder_to(text *t)
 }
 
 /* Returns the number of lines that begin with the letter. */
-static size_t lines(const text *t, char letter)
+static size_t lines(const struct text *t, char letter)
 {
     size_t found = 0;
     for (const char *line = t->bytes; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
@@ -168,7 +168,7 @@ static size_t lines(const text *t, char letter)
 }
 
 /* Returns the number of lines `p ID SIZE ...` or `a TIME ID SIZE ...` with that size. */
-static size_t lines_of_size(const text *t, char letter, uint64_t size)
+static size_t lines_of_size(const struct text *t, char letter, uint64_t size)
 {
     size_t found = 0;
     for (const char *line = t->bytes; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
@@ -184,7 +184,7 @@ static size_t lines_of_size(const text *t, char letter, uint64_t size)
 
 static void record_all(weir_heap *heap, bool can_move)
 {
-    static text t;
+    static struct text t;
     enum { PRIORS = 40 };
     void *priors[PRIORS];
     void *gone[10];
@@ -312,14 +312,14 @@ TEST(test_recording_of_many_priors)
 }
 
 /* The reclaim callback of a request may itself move blocks, even while the request moves a block. */
-typedef struct cached {
+struct cached {
     void *moving;
     void *dropped;
-} cached;
+};
 
 static bool shuffle(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
 {
-    cached *c = ctx;
+    struct cached *c = ctx;
     (void)size;
     void *moved = weir_heap_realloc(heap, c->moving, 40000);
     assert_non_null(moved);
@@ -332,8 +332,8 @@ static bool shuffle(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
 
 TEST(test_recording_of_moves_in_moves)
 {
-    static text t;
-    cached c = {0};
+    static struct text t;
+    struct cached c = {0};
     weir_heap *heap = NULL;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.limit_bytes = 8 * MIB;
@@ -378,15 +378,15 @@ static weir_heap *self_recorded_heap(void)
     return heap;
 }
 
-typedef struct cancelled {
+struct cancelled {
     weir_heap *heap;
     atomic_bool is_cancelled;
     atomic_bool is_done;
-} cancelled;
+};
 
 static void *work_cancelled(void *argument)
 {
-    cancelled *c = argument;
+    struct cancelled *c = argument;
     while (!atomic_load(&c->is_cancelled)) {
     }
     for (int i = 0; i < 200000; i++) {
@@ -403,7 +403,7 @@ static void *work_cancelled(void *argument)
  * it holds a lock. */
 TEST(test_recording_of_cancelled)
 {
-    cancelled c = {.heap = self_recorded_heap()};
+    struct cancelled c = {.heap = self_recorded_heap()};
     pthread_t thread;
     void *result = NULL;
     assert_int_equal(pthread_create(&thread, NULL, work_cancelled, &c), 0);
@@ -416,14 +416,14 @@ TEST(test_recording_of_cancelled)
     assert_int_equal(unlink(record_path), 0);
 }
 
-typedef struct busy {
+struct busy {
     weir_heap *heap;
     atomic_bool is_over;
-} busy;
+};
 
 static void *work(void *argument)
 {
-    busy *b = argument;
+    struct busy *b = argument;
     uint64_t seed = (uint64_t)(uintptr_t)&seed | 1;
     while (!atomic_load(&b->is_over)) {
         void *block = weir_heap_alloc(b->heap, 1 + next(&seed) % 5000);
@@ -446,7 +446,7 @@ static bool discard(void *ctx, const char *bytes, size_t length)
 /* No call uses a recorder after its removal: the test frees it each time. */
 TEST(test_recorders_come_and_go)
 {
-    busy b = {.heap = plain_heap()};
+    struct busy b = {.heap = plain_heap()};
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, &b), 0);
@@ -527,15 +527,15 @@ TEST(test_check_finds_strangers)
 
 /* --- statistics --- */
 
-typedef struct baton {
+struct baton {
     weir_heap *heap;
     _Atomic(void *) block;
     atomic_bool is_over;
-} baton;
+};
 
 static void *take_over(void *argument)
 {
-    baton *b = argument;
+    struct baton *b = argument;
     while (!atomic_load(&b->is_over)) {
         void *block = atomic_exchange(&b->block, NULL);
         if (weir_heap_free(b->heap, block) != WEIR_OK) {
@@ -547,7 +547,7 @@ static void *take_over(void *argument)
 
 static void *hand_over(void *argument)
 {
-    baton *b = argument;
+    struct baton *b = argument;
     while (!atomic_load(&b->is_over)) {
         void *none = NULL;
         void *block = weir_heap_alloc(b->heap, 100);
@@ -565,7 +565,7 @@ static void *hand_over(void *argument)
  * difference is never below 0. */
 TEST(test_counts_do_not_wrap)
 {
-    baton b = {.heap = plain_heap()};
+    struct baton b = {.heap = plain_heap()};
     pthread_t threads[2];
     /* The allocating thread has the younger cache, so its counts are read first. */
     b.block = weir_heap_alloc(b.heap, 100);

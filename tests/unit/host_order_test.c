@@ -14,22 +14,22 @@
 #define MIB (UINT64_C(1) << 20)
 enum { STREAMS = 6, COPY_NS = 1000000 };
 
-typedef struct machine {
+struct machine {
     weir_topology *topology;
     weir_sim *sim;
     weir_sim_stream *streams[STREAMS];
     weir_host_pool *pool;
-} machine;
+};
 
 static weir_sim_mode sim_mode = WEIR_SIM_ACCOUNTING;
 
 /* A small `limit_bytes` makes requests wait. */
-static void open_machine(machine *m, uint32_t flags, uint64_t limit_bytes)
+static void open_machine(struct machine *m, uint32_t flags, uint64_t limit_bytes)
 {
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.mode = sim_mode;
     sim.capacity_bytes = 256 * MIB; /* the simulator reserves twenty times as many addresses */
-    *m = (machine){0};
+    *m = (struct machine){0};
     assert_int_equal(weir_sim_create(&sim, &m->sim), WEIR_OK);
     for (size_t i = 0; i < STREAMS; i++) {
         assert_int_equal(weir_sim_stream_create(m->sim, &m->streams[i]), WEIR_OK);
@@ -59,7 +59,7 @@ static uint64_t findings(weir_sim *sim)
     return 0;
 }
 
-static void close_machine(machine *m)
+static void close_machine(struct machine *m)
 {
     const char *why = "";
     if (weir_host_check(m->pool, &why) != WEIR_OK) {
@@ -71,14 +71,14 @@ static void close_machine(machine *m)
     weir_topology_destroy(m->topology);
 }
 
-static weir_host_stats stats_of(const machine *m)
+static weir_host_stats stats_of(const struct machine *m)
 {
     weir_host_stats stats = WEIR_HOST_STATS_INIT;
     assert_int_equal(weir_host_get_stats(m->pool, WEIR_HOST_ANY_NODE, &stats), WEIR_OK);
     return stats;
 }
 
-static void *block(machine *m, uint64_t size)
+static void *block(struct machine *m, uint64_t size)
 {
     void *ptr = NULL;
     assert_int_equal(weir_host_alloc(m->pool, size, WEIR_HOST_THREAD_NODE, &ptr), WEIR_OK);
@@ -87,7 +87,7 @@ static void *block(machine *m, uint64_t size)
 }
 
 /* Queues a copy that reads the block for a while, and frees the block in the stream's order. */
-static void copy_and_free(machine *m, weir_sim_stream *stream, void *ptr, uint64_t size)
+static void copy_and_free(struct machine *m, weir_sim_stream *stream, void *ptr, uint64_t size)
 {
     const weir_sim_access access = {.address = (uintptr_t)ptr, .size = size};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
@@ -101,7 +101,7 @@ static void copy_and_free(machine *m, weir_sim_stream *stream, void *ptr, uint64
     assert_int_equal(weir_host_free_after(m->pool, ptr, stream), WEIR_OK);
 }
 
-static void free_idle(machine *m, void *ptr)
+static void free_idle(struct machine *m, void *ptr)
 {
     weir_sim_block_free(m->sim, (uintptr_t)ptr, NULL, "free");
     assert_int_equal(weir_host_free(m->pool, ptr), WEIR_OK);
@@ -112,7 +112,7 @@ enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 TEST(test_nothing_comes_back_early)
 {
-    machine m;
+    struct machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
         void *ptr = block(&m, sizes[s]);
@@ -139,7 +139,7 @@ TEST(test_the_limit_makes_it_wait)
 {
     for (uint32_t flags = 0; flags <= WEIR_HOST_NO_THREAD_CACHE; flags += WEIR_HOST_NO_THREAD_CACHE) {
         for (size_t s = 0; s < SIZES; s++) {
-            machine m;
+            struct machine m;
             open_machine(&m, flags, 8 * MIB);
             const size_t count = sizes[s] < 4096 ? 3000 : (size_t)(40 * MIB / (sizes[s] + 4096));
             for (size_t i = 0; i < count; i++) {
@@ -155,7 +155,7 @@ TEST(test_the_limit_makes_it_wait)
 
 TEST(test_destroy_waits)
 {
-    machine m;
+    struct machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
         copy_and_free(&m, m.streams[s % STREAMS], block(&m, sizes[s]), sizes[s]);
@@ -172,7 +172,7 @@ TEST(test_destroy_waits)
 /* A later stream may have the handle of an ended one. */
 TEST(test_streams_that_end)
 {
-    machine m;
+    struct machine m;
     open_machine(&m, 0, 0);
     for (int round = 0; round < 20; round++) {
         weir_sim_stream *stream = NULL;
@@ -193,7 +193,7 @@ TEST(test_streams_that_end)
 
 TEST(test_freed_twice)
 {
-    machine m;
+    struct machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
         void *ptr = block(&m, sizes[s]);
@@ -223,7 +223,7 @@ TEST(test_device_failures)
     for (size_t c = 0; c < sizeof(calls) / sizeof(*calls); c++) {
         for (int repeat = 0; repeat < 2; repeat++) {
             for (uint64_t nth = 1; nth <= (repeat != 0 ? 2 : 12); nth++) {
-                machine m;
+                struct machine m;
                 open_machine(&m, 0, 8 * MIB);
                 weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
                 fault.call = calls[c];
@@ -257,7 +257,7 @@ TEST(test_device_failures)
 /* A broken stream keeps its pending blocks until the end, which reports it. */
 TEST(test_a_broken_stream)
 {
-    machine m;
+    struct machine m;
     open_machine(&m, 0, 0);
     for (size_t s = 0; s < SIZES; s++) {
         copy_and_free(&m, m.streams[0], block(&m, sizes[s]), sizes[s]);
@@ -276,20 +276,20 @@ TEST(test_a_broken_stream)
 
 enum { ROUNDS = 400, ROOM = 80 << 10 };
 
-typedef struct worker {
-    machine *m;
+struct worker {
+    struct machine *m;
     uint64_t seed;
     uint64_t device; /* one area for each round's copy */
     uint64_t sizes[ROUNDS];
     unsigned char values[ROUNDS];
     const char *failure;
-} worker;
+};
 
 /* Each round writes a block, copies it to an area of its own on the device, and frees it after the copy. */
 static void *work(void *ctx)
 {
-    worker *w = ctx;
-    machine *m = w->m;
+    struct worker *w = ctx;
+    struct machine *m = w->m;
     for (int i = 0; i < ROUNDS && w->failure == NULL; i++) {
         w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
         const uint64_t size = sizes[(w->seed >> 40) % 5];
@@ -317,7 +317,7 @@ static void *work(void *ctx)
     return NULL;
 }
 
-static uint64_t torn_bytes(const worker *w)
+static uint64_t torn_bytes(const struct worker *w)
 {
     uint64_t torn = 0;
     for (uint64_t i = 0; i < ROUNDS; i++) {
@@ -333,14 +333,14 @@ static uint64_t torn_bytes(const worker *w)
 TEST(test_threads)
 {
     enum { THREADS = 4 };
-    static worker workers[THREADS];
-    machine m;
+    static struct worker workers[THREADS];
+    struct machine m;
     pthread_t threads[THREADS];
     sim_mode = WEIR_SIM_BACKED;
     open_machine(&m, 0, 8 * MIB);
     sim_mode = WEIR_SIM_ACCOUNTING;
     for (size_t i = 0; i < THREADS; i++) {
-        workers[i] = (worker){.m = &m, .seed = 11 + i};
+        workers[i] = (struct worker){.m = &m, .seed = 11 + i};
         assert_int_equal(weir_device_region_alloc(weir_sim_device(m.sim), 32 * MIB, &workers[i].device), WEIR_OK);
         weir_sim_block_alloc(m.sim, workers[i].device, 32 * MIB, NULL, "target");
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);

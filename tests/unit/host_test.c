@@ -148,13 +148,13 @@ static weir_topology *four_nodes(void)
     return topology;
 }
 
-typedef struct setting {
+struct setting {
     uint32_t flags, kinds;
     uint64_t most_bytes, chunk_bytes;
     const weir_topology *topology;
-} setting;
+};
 
-static weir_status create(const setting *s, weir_host_pool **pool)
+static weir_status create(const struct setting *s, weir_host_pool **pool)
 {
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     runtime.ops = &rt_ops;
@@ -169,7 +169,7 @@ static weir_status create(const setting *s, weir_host_pool **pool)
     return weir_host_pool_create(&config, pool);
 }
 
-static weir_host_pool *open_pool(const setting *s)
+static weir_host_pool *open_pool(const struct setting *s)
 {
     weir_host_pool *pool = NULL;
     assert_int_equal(create(s, &pool), WEIR_OK);
@@ -211,7 +211,7 @@ TEST(test_configs)
 {
     rt_reset();
     weir_host_pool *pool = NULL;
-    const setting bad[] = {
+    const struct setting bad[] = {
         {.flags = 1u << 31},
         {.kinds = 1u << WEIR_HOST_KIND_COUNT},
         {.kinds = 1u << WEIR_HOST_UNPINNED},
@@ -264,7 +264,7 @@ TEST(test_names)
 
 TEST(test_ladder)
 {
-    static const setting any = {.flags = 0};
+    static const struct setting any = {.flags = 0};
     rt_reset();
     weir_host_pool *pool = open_pool(&any);
     void *given = block(pool, 3 * MIB, WEIR_HOST_THREAD_NODE);
@@ -305,8 +305,8 @@ TEST(test_ladder)
 TEST(test_unpinned_only_where_allowed)
 {
     const uint32_t kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED;
-    const setting refused = {.kinds = kinds};
-    const setting allowed = {.kinds = kinds | 1u << WEIR_HOST_UNPINNED, .flags = WEIR_HOST_ALLOW_UNPINNED};
+    const struct setting refused = {.kinds = kinds};
+    const struct setting allowed = {.kinds = kinds | 1u << WEIR_HOST_UNPINNED, .flags = WEIR_HOST_ALLOW_UNPINNED};
     for (int i = 0; i < 2; i++) {
         rt_reset();
         rt.refuse_alloc = true;
@@ -338,8 +338,8 @@ TEST(test_unpinned_only_where_allowed)
 /* A block may lie in chunks of several steps: the query reports the lowest of them. */
 TEST(test_a_block_across_steps)
 {
-    const setting s = {.kinds = 1u << WEIR_HOST_REGISTERED | 1u << WEIR_HOST_UNPINNED,
-                       .flags = WEIR_HOST_ALLOW_UNPINNED};
+    const struct setting s = {.kinds = 1u << WEIR_HOST_REGISTERED | 1u << WEIR_HOST_UNPINNED,
+                              .flags = WEIR_HOST_ALLOW_UNPINNED};
     rt_reset();
     weir_host_pool *pool = open_pool(&s);
     void *first = block(pool, 3 * MIB, WEIR_HOST_THREAD_NODE);
@@ -358,7 +358,7 @@ TEST(test_a_block_across_steps)
 /* No call asks the runtime for more than it serves at once. */
 TEST(test_limit_of_one_call)
 {
-    const setting s = {
+    const struct setting s = {
         .kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED, .most_bytes = 9 * MIB, .chunk_bytes = 64 * MIB};
     rt_reset();
     weir_host_pool *pool = open_pool(&s);
@@ -376,7 +376,7 @@ TEST(test_limit_of_one_call)
 
 TEST(test_memory_that_begins_nowhere)
 {
-    const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED};
+    const struct setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED};
     rt_reset();
     rt.crooked = true;
     weir_host_pool *pool = open_pool(&s);
@@ -397,7 +397,7 @@ TEST(test_pieces_of_two_chunks_in_one_leaf)
     assert_ptr_not_equal(arena, MAP_FAILED);
     rt.arena = (char *)(((uintptr_t)arena + 2 * MIB - 1) & ~(uintptr_t)(2 * MIB - 1));
     weir_topology *topology = four_nodes();
-    const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology, .chunk_bytes = 2 * MIB};
+    const struct setting s = {.kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology, .chunk_bytes = 2 * MIB};
     weir_host_pool *pool = open_pool(&s);
     char *blocks[4];
     for (int32_t node = 0; node < 4; node++) {
@@ -430,7 +430,7 @@ TEST(test_a_runtime_that_keeps_memory)
     const uint32_t kinds[] = {1u << WEIR_HOST_RUNTIME, 1u << WEIR_HOST_REGISTERED};
     for (size_t i = 0; i < 2; i++) {
         rt_reset();
-        const setting s = {.kinds = kinds[i]};
+        const struct setting s = {.kinds = kinds[i]};
         weir_host_pool *pool = open_pool(&s);
         void *ptr = block(pool, 3 * MIB, WEIR_HOST_THREAD_NODE);
         assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
@@ -465,7 +465,7 @@ TEST(test_each_call_of_the_runtime_fails)
     weir_topology *topology = four_nodes();
     for (uint64_t nth = 1;; nth++) {
         rt_reset();
-        const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED, .topology = topology};
+        const struct setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED, .topology = topology};
         weir_host_pool *pool = open_pool(&s);
         void *blocks[24];
         rt.fail_at = nth;
@@ -499,7 +499,8 @@ TEST(test_fallback_to_the_nearest)
     weir_topology *topology = four_nodes();
     for (int32_t asked = 0; asked < 4; asked++) {
         rt_reset();
-        const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology, .flags = WEIR_HOST_NO_THREAD_CACHE};
+        const struct setting s = {
+            .kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology, .flags = WEIR_HOST_NO_THREAD_CACHE};
         weir_host_pool *pool = open_pool(&s);
         for (int32_t node = 0; node < 4; node++) {
             void *first = block(pool, 100000, node);
@@ -561,7 +562,7 @@ TEST(test_caches_know_their_node)
 {
     weir_topology *topology = four_nodes();
     rt_reset();
-    const setting s = {.kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology};
+    const struct setting s = {.kinds = 1u << WEIR_HOST_RUNTIME, .topology = topology};
     weir_host_pool *pool = open_pool(&s);
     enum { COUNT = 300 };
     void *blocks[COUNT];

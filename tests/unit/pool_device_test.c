@@ -22,14 +22,14 @@ static weir_pool *pool_over(weir_device *device, uint64_t small_region_bytes)
     return pool;
 }
 
-static weir_device *device_of(fake_device *fake)
+static weir_device *device_of(struct fake_device *fake)
 {
     weir_device *device = NULL;
     assert_int_equal(weir_device_create(&fake->ops, fake, &device), WEIR_OK);
     return device;
 }
 
-static void serves(fake_device *fake, uint64_t small_region_bytes)
+static void serves(struct fake_device *fake, uint64_t small_region_bytes)
 {
     weir_device *device = device_of(fake);
     weir_pool *pool = pool_over(device, small_region_bytes);
@@ -46,7 +46,7 @@ static void serves(fake_device *fake, uint64_t small_region_bytes)
 /* Regions consist of whole granules, also if the device and the strategy's config allow other sizes. */
 TEST(test_a_granularity_below_the_granule)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake.info.region_granularity_bytes = 1;
     serves(&fake, 1000);
@@ -54,14 +54,14 @@ TEST(test_a_granularity_below_the_granule)
 
 TEST(test_a_region_size_that_overflows)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     serves(&fake, UINT64_MAX);
 }
 
 TEST(test_an_alignment_below_the_granule_is_refused)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake.info.region_alignment_bytes = 256;
     weir_device *device = device_of(&fake);
@@ -95,7 +95,7 @@ static weir_status wait_while_others_free(void *ctx, weir_event *event)
     return fake_event_sync(ctx, event);
 }
 
-static weir_status no_more_than_16_mib(fake_device *fake, uint64_t size)
+static weir_status no_more_than_16_mib(struct fake_device *fake, uint64_t size)
 {
     (void)fake;
     return size <= 16 * MIB ? WEIR_OK : WEIR_ERR_NO_MEMORY;
@@ -103,7 +103,7 @@ static weir_status no_more_than_16_mib(fake_device *fake, uint64_t size)
 
 TEST(test_waiting_ends_while_others_go_on_freeing)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = wait_while_others_free;
     fake.on_take = no_more_than_16_mib;
@@ -167,7 +167,7 @@ static weir_status refuse_vm_release(void *ctx, uint64_t address, uint64_t size)
     return refusals > 0 ? (refusals--, WEIR_ERR_DEVICE) : counted(fake_vm_release(ctx, address, size), -1);
 }
 
-static weir_device *refusing_device(fake_device *fake)
+static weir_device *refusing_device(struct fake_device *fake)
 {
     fake_init(fake);
     fake->ops.event_create = count_event_create;
@@ -191,7 +191,7 @@ static weir_stream *stream_with_event(weir_pool *pool, uintptr_t native)
 
 TEST(test_an_event_that_is_not_destroyed_is_used_again)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
     weir_stream *stream = stream_with_event(pool, 1);
@@ -210,7 +210,7 @@ TEST(test_an_event_that_is_not_destroyed_is_used_again)
 
 TEST(test_a_trim_destroys_events_that_were_kept)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
@@ -237,7 +237,7 @@ TEST(test_a_trim_destroys_events_that_were_kept)
 
 TEST(test_the_end_tells_of_events_that_are_left)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
     refusals = 3; /* one during the retirement, two during the destroy */
@@ -283,7 +283,7 @@ static void fails_for_want_of_host_memory(weir_pool *pool)
 
 TEST(test_a_region_without_host_memory_is_not_lost)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_strategy_ops strategy;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     weir_device *device = refusing_device(&fake);
@@ -316,7 +316,7 @@ TEST(test_a_region_without_host_memory_is_not_lost)
 /* When the strategy has memory again, a region that the device did not take back serves requests. */
 TEST(test_a_region_that_was_set_aside_serves_again)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_strategy_ops strategy;
     weir_block *block = NULL;
     weir_stream *stream = NULL;
@@ -344,7 +344,7 @@ TEST(test_a_region_that_was_set_aside_serves_again)
 
 TEST(test_a_reservation_without_host_memory_is_not_lost)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_strategy_ops strategy;
     weir_device *device = refusing_device(&fake);
     fake.ops.vm_reserve = count_vm_reserve;

@@ -356,7 +356,7 @@ TEST(test_asked_for_by_the_environment)
 
 /* --- a pool --- */
 
-static weir_pool *make_pool(fake_device *fake, weir_device **device)
+static weir_pool *make_pool(struct fake_device *fake, weir_device **device)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
@@ -381,7 +381,7 @@ static void alloc_and_free(weir_pool *pool, int times)
 
 TEST(test_pool)
 {
-    fake_device fake;
+    struct fake_device fake;
     weir_device *device = NULL;
     weir_pool *pool = make_pool(&fake, &device);
     weir_stream *stream = NULL;

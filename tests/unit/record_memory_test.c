@@ -62,14 +62,14 @@ TEST(test_a_file_that_is_there_stays)
 
 /* --- events --- */
 
-typedef struct lines {
+struct lines {
     char text[65536];
     size_t length;
-} lines;
+};
 
 static bool keep_lines(void *ctx, const char *text, size_t length)
 {
-    lines *kept = ctx;
+    struct lines *kept = ctx;
     if (length >= sizeof(kept->text) - kept->length) {
         return false;
     }
@@ -103,7 +103,7 @@ static void feed(weir_recorder *recorder)
 }
 
 /* Checks that no line names a block that is not live. */
-static void check_lives(const lines *kept)
+static void check_lives(const struct lines *kept)
 {
     static bool live[4 * names];
     memset(live, 0, sizeof(live));
@@ -131,7 +131,7 @@ static void check_lives(const lines *kept)
 
 TEST(test_events_are_lost_and_counted)
 {
-    static lines kept;
+    static struct lines kept;
     bool refused_one = true;
     unsigned losses = 0;
     for (unsigned n = 1; refused_one; n++) {
@@ -159,7 +159,7 @@ TEST(test_events_are_lost_and_counted)
 
 /* --- blocks that were live before the recording --- */
 
-static uint64_t priors_in(const lines *kept)
+static uint64_t priors_in(const struct lines *kept)
 {
     uint64_t count = 0;
     for (const char *line = kept->text; *line != '\0'; line = strchr(line, '\n') + 1) {
@@ -171,7 +171,7 @@ static uint64_t priors_in(const lines *kept)
 /* A block that cannot be listed when the recording begins is a lost event. */
 TEST(test_blocks_of_before_are_lost_and_counted)
 {
-    static lines kept;
+    static struct lines kept;
     enum { blocks = 200 };
     weir_sim *sim = NULL;
     weir_pool *pool = NULL;

@@ -16,14 +16,14 @@
 
 /* --- the text that comes out --- */
 
-typedef struct output {
+struct output {
     char *text;
     size_t length;
-} output;
+};
 
 static bool take_text(void *ctx, const char *text, size_t length)
 {
-    output *const out = ctx;
+    struct output *const out = ctx;
     char *const longer = realloc(out->text, out->length + length + 1);
     if (longer == NULL) {
         return false;
@@ -35,7 +35,7 @@ static bool take_text(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static weir_recorder *create(output *out, uint32_t ring_events)
+static weir_recorder *create(struct output *out, uint32_t ring_events)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
@@ -47,7 +47,7 @@ static weir_recorder *create(output *out, uint32_t ring_events)
 }
 
 /* Compares the lines of events without their times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". */
-static void assert_events(const output *out, const char *expected)
+static void assert_events(const struct output *out, const char *expected)
 {
     char body[4096];
     size_t length = 0;
@@ -65,7 +65,7 @@ static void assert_events(const output *out, const char *expected)
     assert_string_equal(body, expected);
 }
 
-static void stop_and_expect(weir_recorder *recorder, output *out, uint64_t lost, const char *events)
+static void stop_and_expect(weir_recorder *recorder, struct output *out, uint64_t lost, const char *events)
 {
     uint64_t counted = UINT64_MAX;
     assert_int_equal(weir_recorder_stop(recorder, &counted), WEIR_OK);
@@ -97,7 +97,7 @@ static void note_realloc(weir_recorder *recorder, char half, uint64_t old_id, ui
 
 TEST(test_header)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
     assert_string_equal(out.text, "#wtr 1\n#src weir recorder\n#clock ns\n");
@@ -106,7 +106,7 @@ TEST(test_header)
 
 TEST(test_every_kind)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x1000, .size = 64, .stream = 7, .address = 0x1000, .device = 1);
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 0x2000, .size = 4096, .stream = 9, .extra = 64, .device = 2,
@@ -143,7 +143,7 @@ TEST(test_every_kind)
 /* An event of a kind that has no line, or with a missing field, is left out and does not count as lost. */
 TEST(test_what_is_ignored)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     NOTE(recorder, .kind = WEIR_TRACE_MARK, .mode = 'I', .name = "here");
     NOTE(recorder, .kind = WEIR_TRACE_POOL, .mode = '+');
@@ -157,7 +157,7 @@ TEST(test_what_is_ignored)
 
 TEST(test_names_come_again)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_free(recorder, 0x10);
@@ -170,7 +170,7 @@ TEST(test_names_come_again)
 
 TEST(test_the_name_zero)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0, 1);
     note_free(recorder, 0);
@@ -180,7 +180,7 @@ TEST(test_the_name_zero)
 
 TEST(test_a_free_that_was_lost)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_alloc(recorder, 0x10, 2);
@@ -193,7 +193,7 @@ TEST(test_a_free_that_was_lost)
 /* A prior event is ignored if the block's alloc is recorded or the block is known as prior already. */
 TEST(test_prior_blocks)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x10, .size = 1, .stream = 7);
@@ -207,7 +207,7 @@ TEST(test_prior_blocks)
 
 TEST(test_realloc_moves_and_stays)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
@@ -234,7 +234,7 @@ static void alloc_in_another_thread(weir_recorder *recorder)
 /* The allocator gives the old memory to another thread before realloc returns. */
 TEST(test_realloc_in_two_halves)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
@@ -247,7 +247,7 @@ TEST(test_realloc_in_two_halves)
 
 TEST(test_realloc_that_failed)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
@@ -260,7 +260,7 @@ TEST(test_realloc_that_failed)
 
 TEST(test_realloc_of_an_unknown_block)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
     note_realloc(recorder, 'B', 0x30, 0, 0);
@@ -274,7 +274,7 @@ TEST(test_realloc_of_an_unknown_block)
 
 TEST(test_full_ring)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 4);
     uint64_t lost = 0;
     for (uint64_t id = 1; id <= 6; id++) {
@@ -327,16 +327,16 @@ TEST(test_bad_arguments)
 
 enum { threads = 4, rounds = 20000, names = 16 };
 
-typedef struct shared {
+struct shared {
     weir_recorder *recorder;
     atomic_int owner[names]; /* 0: free; like an address, a name belongs to one thread at a time */
     atomic_bool done;
-} shared;
+};
 
 /* Takes names, gives them back, and lets reallocs release the old name half-way, as an allocator does. */
 static void *feed(void *ctx)
 {
-    shared *const all = ctx;
+    struct shared *const all = ctx;
     uint64_t held = 0; /* no name */
     for (int round = 0; round < rounds; round++) {
         const uint64_t id = (uint64_t)(round * 7) % (names - 1) + 1;
@@ -368,7 +368,7 @@ static void *feed(void *ctx)
 
 static void *keep_draining(void *ctx)
 {
-    shared *const all = ctx;
+    struct shared *const all = ctx;
     while (!atomic_load(&all->done)) {
         assert_int_equal(weir_recorder_drain(all->recorder, NULL), WEIR_OK);
     }
@@ -376,7 +376,7 @@ static void *keep_draining(void *ctx)
 }
 
 /* Checks that each number begins once and ends once, no event was lost, and no free was invented. */
-static void check_lives(const output *out)
+static void check_lives(const struct output *out)
 {
     unsigned long long next = 0;
     long live = 0;
@@ -410,8 +410,8 @@ static void check_lives(const output *out)
 
 TEST(test_threads)
 {
-    output out = {NULL, 0};
-    shared all = {.recorder = create(&out, 1u << 17)};
+    struct output out = {NULL, 0};
+    struct shared all = {.recorder = create(&out, 1u << 17)};
     pthread_t feeders[threads];
     pthread_t drainer;
     uint64_t lost = 1;
@@ -433,7 +433,7 @@ TEST(test_threads)
 /* The recorder does not record the child's events, and the child can release it. */
 TEST(test_fork)
 {
-    output out = {NULL, 0};
+    struct output out = {NULL, 0};
     weir_recorder *recorder = create(&out, 0);
     int status = 0;
     note_alloc(recorder, 1, 1);

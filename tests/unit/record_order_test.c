@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* Collects the kind of each event, with the size of an allocated block or the number of a freed one. */
-typedef struct seen {
+struct seen {
     char text[256];
-} seen;
+};
 
 static bool take_text(void *ctx, const char *text, size_t length)
 {
-    seen *const out = ctx;
+    struct seen *const out = ctx;
     const char *const end = text + length;
     for (const char *line = text; line < end; line = strchr(line, '\n') + 1) {
         char kind = 0;
@@ -30,7 +30,7 @@ static bool take_text(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static weir_recorder *start(seen *out)
+static weir_recorder *start(struct seen *out)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = take_text;
@@ -71,7 +71,7 @@ static void run_other_thread(weir_recorder *recorder)
 
 TEST(test_drain_waits_for_a_number_under_way)
 {
-    seen out = {.text = ""};
+    struct seen out = {.text = ""};
     weir_recorder *const recorder = start(&out);
     note(recorder, WEIR_TRACE_ALLOC, 9);
     const uint64_t late = atomic_fetch_add(&recorder->rings.sequence, 1);
@@ -92,7 +92,7 @@ TEST(test_drain_waits_for_a_number_under_way)
 /* A number that is never published (its thread was killed) does not hold back the end. */
 TEST(test_stop_passes_over_a_gap)
 {
-    seen out = {.text = ""};
+    struct seen out = {.text = ""};
     weir_recorder *const recorder = start(&out);
     (void)atomic_fetch_add(&recorder->rings.sequence, 1);
     note(recorder, WEIR_TRACE_ALLOC, 1);

@@ -49,7 +49,7 @@ static bool weigh(void *ctx, const char *text, size_t length)
 
 TEST(test_no_free_is_missed_at_the_start)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     weir_device *device = NULL;
     assert_int_equal(weir_device_create(&fake.ops, &fake, &device), WEIR_OK);

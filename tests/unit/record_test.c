@@ -28,19 +28,19 @@
 
 /* --- the pretended pool --- */
 
-typedef struct live_block {
+struct live_block {
     uint64_t size;
     uint32_t stream;
     uint64_t address;
-} live_block;
+};
 
 struct weir_pool {
     weir_recorder *recorder; /* the one observer */
-    const live_block *live;
+    const struct live_block *live;
     size_t live_count;
 };
 
-static fake_device fake;
+static struct fake_device fake;
 static weir_device *device;    /* of all pools */
 static weir_observer_ops tell; /* of all recorders */
 
@@ -64,7 +64,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
     pool->recorder = ctx;
     tell = *ops;
     for (size_t i = 0; i < pool->live_count; i++) {
-        const live_block *const block = &pool->live[i];
+        const struct live_block *const block = &pool->live[i];
         const weir_observed_block known = {.struct_size = sizeof(known),
                                            .address = block->address,
                                            .size = block->size,
@@ -132,16 +132,16 @@ static void tell_event(weir_recorder *recorder, weir_observed_kind kind, const v
 
 /* --- the text that comes out --- */
 
-typedef struct output {
+struct output {
     char *text;
     size_t length;
     size_t calls;
     size_t refuse_after; /* calls that still succeed; SIZE_MAX: all */
-} output;
+};
 
 static bool take_text(void *ctx, const char *text, size_t length)
 {
-    output *const out = ctx;
+    struct output *const out = ctx;
     if (out->calls++ >= out->refuse_after) {
         return false;
     }
@@ -156,12 +156,12 @@ static bool take_text(void *ctx, const char *text, size_t length)
     return true;
 }
 
-static output output_new(void)
+static struct output output_new(void)
 {
-    return (output){.refuse_after = SIZE_MAX};
+    return (struct output){.refuse_after = SIZE_MAX};
 }
 
-static weir_recorder *start(weir_pool *pool, output *out, uint32_t ring_events)
+static weir_recorder *start(weir_pool *pool, struct output *out, uint32_t ring_events)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = take_text;
@@ -187,7 +187,7 @@ static uint64_t stop(weir_recorder *recorder)
     return lost;
 }
 
-static size_t count_text(const output *out, const char *what)
+static size_t count_text(const struct output *out, const char *what)
 {
     size_t count = 0;
     for (const char *at = strstr(out->text, what); at != NULL; at = strstr(at + 1, what)) {
@@ -197,7 +197,7 @@ static size_t count_text(const output *out, const char *what)
 }
 
 /* The body without its times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". Lines p and @ have none. */
-static void strip_times(const output *out, char *body, size_t size)
+static void strip_times(const struct output *out, char *body, size_t size)
 {
     size_t length = 0;
     for (const char *line = out->text; *line != '\0'; line = strchr(line, '\n') + 1) {
@@ -217,7 +217,7 @@ static void strip_times(const output *out, char *body, size_t size)
     body[length] = '\0';
 }
 
-static void assert_body(const output *out, const char *expected)
+static void assert_body(const struct output *out, const char *expected)
 {
     char body[4096];
     strip_times(out, body, sizeof(body));
@@ -229,7 +229,7 @@ static void assert_body(const output *out, const char *expected)
 TEST(test_header_comes_first)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     assert_int_equal(out.calls, 0); /* the sink gets nothing before a drain */
     drain(recorder, 0);
@@ -243,7 +243,7 @@ TEST(test_header_comes_first)
 TEST(test_source_stays_on_its_line)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = take_text;
     config.sink_ctx = &out;
@@ -264,7 +264,7 @@ TEST(test_source_stays_on_its_line)
 TEST(test_every_kind_of_line)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     int vendor_event = 0;
     tell_alloc(recorder, 0x5000, 4096, 0, 18, 0);
@@ -300,7 +300,7 @@ TEST(test_every_kind_of_line)
 TEST(test_tags_are_named_once)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     tell_alloc(recorder, 1, 512, 0, 1, 0);
     tell_alloc(recorder, 2, 512, 0, 1, 9);
@@ -327,7 +327,7 @@ TEST(test_times_count_from_the_start)
 {
     const uint64_t before = now_ns();
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     for (uint64_t id = 1; id <= 1000; id++) {
         tell_alloc(recorder, id, 1, 0, 1, 0);
@@ -352,7 +352,7 @@ TEST(test_times_count_from_the_start)
 
 TEST(test_prior_blocks_in_address_order)
 {
-    static const live_block live[] = {
+    static const struct live_block live[] = {
         {.size = 30, .stream = 7, .address = 0x3000},
         {.size = 10, .stream = 8, .address = 0x1000},
         {.size = 20, .stream = 7, .address = 0xf000000000000000},
@@ -360,7 +360,7 @@ TEST(test_prior_blocks_in_address_order)
     weir_pool pool = pool_new();
     pool.live = live;
     pool.live_count = 3;
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     tell_use(recorder, 0xf000000000000000, 8);
     tell_free(recorder, 0x3000, 7);
@@ -376,21 +376,21 @@ TEST(test_prior_blocks_in_address_order)
 TEST(test_many_prior_blocks)
 {
     enum { COUNT = 5000 };
-    live_block *const live = calloc(COUNT, sizeof(*live));
+    struct live_block *const live = calloc(COUNT, sizeof(*live));
     assert_non_null(live);
     for (uint64_t i = 0; i < COUNT; i++) {
-        live[i] = (live_block){.size = 1, .stream = 1, .address = (COUNT - i) * 16};
+        live[i] = (struct live_block){.size = 1, .stream = 1, .address = (COUNT - i) * 16};
     }
     weir_pool pool = pool_new();
     pool.live = live;
     pool.live_count = COUNT;
-    output out = output_new();
+    struct output out = output_new();
     assert_int_equal(stop(start(&pool, &out, 0)), 0);
     assert_int_equal(count_text(&out, "\np "), COUNT);
     assert_true(out.calls > 1); /* more text than one piece holds */
     free(out.text);
     /* A sink that refuses the first piece does not get the later pieces. */
-    out = (output){.refuse_after = 0};
+    out = (struct output){.refuse_after = 0};
     assert_int_equal(weir_recorder_stop(start(&pool, &out, 0), NULL), WEIR_ERR_DEVICE);
     assert_int_equal(out.calls, 1);
     free(live);
@@ -400,7 +400,7 @@ TEST(test_many_prior_blocks)
 TEST(test_each_life_at_an_address_has_a_number)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 4);
     tell_alloc(recorder, 0x1000, 1, 0, 1, 0);
     tell_free(recorder, 0x1000, 1);
@@ -424,7 +424,7 @@ TEST(test_each_life_at_an_address_has_a_number)
 TEST(test_full_ring_drops_and_counts)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 3); /* rounded up to 4 */
     for (uint64_t id = 1; id <= 6; id++) {
         tell_alloc(recorder, id, id, 0, 1, 0);
@@ -450,7 +450,7 @@ TEST(test_full_ring_drops_and_counts)
 TEST(test_ring_is_used_again_and_again)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 4);
     for (uint64_t id = 1; id <= 999; id += 3) {
         for (uint64_t i = id; i < id + 3; i++) {
@@ -467,7 +467,7 @@ TEST(test_ring_is_used_again_and_again)
 TEST(test_sink_that_fails)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     out.refuse_after = 1;
     weir_recorder *const recorder = start(&pool, &out, 0);
     tell_alloc(recorder, 1, 1, 0, 1, 0);
@@ -493,7 +493,7 @@ TEST(test_sink_that_fails)
 TEST(test_bad_arguments)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     assert_int_equal(weir_recorder_start(&pool, &config, &recorder), WEIR_ERR_INVALID);
@@ -527,15 +527,15 @@ static void on_another_thread(void *(*work)(void *), void *ctx)
     pthread_join(thread, NULL);
 }
 
-typedef struct one_event {
+struct one_event {
     weir_recorder *recorder;
     uint64_t id;
     bool free;
-} one_event;
+};
 
 static void *record_one(void *ctx)
 {
-    const one_event *const event = ctx;
+    const struct one_event *const event = ctx;
     if (event->free) {
         tell_free(event->recorder, event->id, 1);
     } else {
@@ -547,15 +547,15 @@ static void *record_one(void *ctx)
 TEST(test_order_across_threads)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
     /* The block changes hands: each event is on another thread than the one before. */
     tell_alloc(recorder, 1, 1, 0, 1, 0);
-    on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 1, .free = true});
+    on_another_thread(record_one, &(struct one_event){.recorder = recorder, .id = 1, .free = true});
     tell_alloc(recorder, 2, 1, 0, 1, 0);
-    on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 3});
+    on_another_thread(record_one, &(struct one_event){.recorder = recorder, .id = 3});
     tell_free(recorder, 3, 1);
-    on_another_thread(record_one, &(one_event){.recorder = recorder, .id = 2, .free = true});
+    on_another_thread(record_one, &(struct one_event){.recorder = recorder, .id = 2, .free = true});
     assert_int_equal(stop(recorder), 0);
     assert_body(&out, "a 0 1 0 0 addr=0x1\n"
                       "f 0 0 1\n"
@@ -581,12 +581,12 @@ static size_t bytes_in_use(void)
 TEST(test_threads_come_and_go)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
+    struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 1u << 16);
     enum { COUNT = 300 }; /* 300 rings of 3.5 MiB would be 1 GiB */
     const size_t before = bytes_in_use();
     for (uint64_t id = 1; id <= COUNT; id++) {
-        on_another_thread(record_one, &(one_event){.recorder = recorder, .id = id});
+        on_another_thread(record_one, &(struct one_event){.recorder = recorder, .id = id});
         if (id % 2 == 0) {
             drain(recorder, 0);
             assert_true(bytes_in_use() < before + ((size_t)16 << 20));
@@ -600,17 +600,17 @@ TEST(test_threads_come_and_go)
 
 /* A thread keeps its ring of a recorder that has ended: the next recorder may lie at the same
  * address, and the thread must not write into the old ring. */
-typedef struct stepper {
+struct stepper {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     weir_recorder *recorder; /* records into this; NULL: idle */
     uint64_t id;
     bool end;
-} stepper;
+};
 
 static void *step(void *ctx)
 {
-    stepper *const self = ctx;
+    struct stepper *const self = ctx;
     pthread_mutex_lock(&self->lock);
     while (!self->end) {
         if (self->recorder != NULL) {
@@ -624,7 +624,7 @@ static void *step(void *ctx)
     return NULL;
 }
 
-static void make_step(stepper *self, weir_recorder *recorder, uint64_t id)
+static void make_step(struct stepper *self, weir_recorder *recorder, uint64_t id)
 {
     pthread_mutex_lock(&self->lock);
     self->recorder = recorder;
@@ -636,14 +636,14 @@ static void make_step(stepper *self, weir_recorder *recorder, uint64_t id)
     pthread_mutex_unlock(&self->lock);
 }
 
-static void stepper_start(stepper *self, pthread_t *thread)
+static void stepper_start(struct stepper *self, pthread_t *thread)
 {
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->changed, NULL);
     assert_int_equal(pthread_create(thread, NULL, step, self), 0);
 }
 
-static void stepper_end(stepper *self, pthread_t thread)
+static void stepper_end(struct stepper *self, pthread_t thread)
 {
     pthread_mutex_lock(&self->lock);
     self->end = true;
@@ -656,12 +656,12 @@ static void stepper_end(stepper *self, pthread_t thread)
 
 TEST(test_recorders_come_and_go)
 {
-    stepper other = {.recorder = NULL};
+    struct stepper other = {.recorder = NULL};
     pthread_t thread;
     stepper_start(&other, &thread);
     for (uint64_t round = 0; round < 20; round++) {
         weir_pool pool = pool_new();
-        output out = output_new();
+        struct output out = output_new();
         weir_recorder *const recorder = start(&pool, &out, 8);
         for (uint64_t i = 1; i <= 3; i++) {
             make_step(&other, recorder, i);
@@ -678,7 +678,7 @@ TEST(test_recorders_come_and_go)
 TEST(test_ended_recorders_leave_nothing_behind)
 {
     weir_pool pool = pool_new();
-    output out = {.refuse_after = 0};
+    struct output out = {.refuse_after = 0};
     size_t before = 0;
     for (uint64_t round = 0; round < 3000; round++) {
         weir_recorder *const recorder = start(&pool, &out, 1);
@@ -691,11 +691,11 @@ TEST(test_ended_recorders_leave_nothing_behind)
 
 TEST(test_two_pools_at_once)
 {
-    stepper other = {.recorder = NULL};
+    struct stepper other = {.recorder = NULL};
     pthread_t thread;
     stepper_start(&other, &thread);
     weir_pool pools[2] = {pool_new(), pool_new()};
-    output outs[2] = {output_new(), output_new()};
+    struct output outs[2] = {output_new(), output_new()};
     weir_recorder *recorders[2];
     for (int i = 0; i < 2; i++) {
         recorders[i] = start(&pools[i], &outs[i], 64);
@@ -724,16 +724,16 @@ TEST(test_two_pools_at_once)
  * is used and ends after, for every interleaving of the threads. */
 enum { WORKERS = 4, SLOTS = 64, STEPS = 20000 };
 
-typedef struct crowd {
+struct crowd {
     weir_recorder *recorder;
     _Atomic uint64_t slots[SLOTS]; /* id of a block that any thread may take and free; 0: none */
     _Atomic uint64_t next_id;
     atomic_int working;
-} crowd;
+};
 
 static void *work_in_crowd(void *ctx)
 {
-    crowd *const self = ctx;
+    struct crowd *const self = ctx;
     uint32_t seed = (uint32_t)atomic_load(&self->next_id) * 2654435761u + 1;
     for (int i = 0; i < STEPS; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -750,7 +750,7 @@ static void *work_in_crowd(void *ctx)
 }
 
 /* Reads the lines and returns the number of events. */
-static uint64_t assert_consistent(const output *out, uint64_t ids)
+static uint64_t assert_consistent(const struct output *out, uint64_t ids)
 {
     char *const live = calloc(ids, 1); /* 0 not seen, 1 live, 2 freed */
     assert_non_null(live);
@@ -789,8 +789,8 @@ static uint64_t assert_consistent(const output *out, uint64_t ids)
 static void run_crowd(uint32_t ring_events, bool may_lose)
 {
     weir_pool pool = pool_new();
-    output out = output_new();
-    crowd all = {.recorder = start(&pool, &out, ring_events), .working = WORKERS};
+    struct output out = output_new();
+    struct crowd all = {.recorder = start(&pool, &out, ring_events), .working = WORKERS};
     pthread_t threads[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work_in_crowd, &all), 0);

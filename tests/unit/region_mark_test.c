@@ -12,7 +12,7 @@
 #define MIB (UINT64_C(1) << 20)
 
 struct world {
-    fake_device fake;
+    struct fake_device fake;
     weir_device *device;
     weir_pool *pool;
     weir_stream *stream;

@@ -463,7 +463,7 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
  * back to the device. */
 TEST(test_retiring_takes_what_came_in_meanwhile)
 {
-    fake_device fake;
+    struct fake_device fake;
     fake_init(&fake);
     fake.ops.event_sync = sync_while_another_frees;
     struct world w = {0};

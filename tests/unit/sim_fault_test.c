@@ -7,7 +7,7 @@
 #define PAGE (2 * MIB)
 
 /* Objects that the calls need. */
-typedef struct props {
+struct props {
     weir_sim *sim;
     weir_device *device;
     weir_sim_stream *stream;
@@ -17,11 +17,11 @@ typedef struct props {
     uint64_t base;
     weir_vm_handle mapped;
     weir_vm_handle unmapped;
-} props;
+};
 
-static props set_up(void)
+static struct props set_up(void)
 {
-    props p = {.sim = new_sim(free_of_charge())};
+    struct props p = {.sim = new_sim(free_of_charge())};
     p.device = weir_sim_device(p.sim);
     p.stream = new_stream(p.sim);
     p.event = new_event(p.sim);
@@ -34,7 +34,7 @@ static props set_up(void)
 }
 
 /* Makes one call of a kind, which would succeed without a fault. */
-static weir_status make(props *p, weir_device_call call)
+static weir_status make(struct props *p, weir_device_call call)
 {
     uint64_t address = 0;
     weir_vm_handle handle = 0;
@@ -91,7 +91,7 @@ TEST(test_every_call_can_fail_and_changes_nothing)
         weir_device_call call = (weir_device_call)i;
         bool memory = call == WEIR_CALL_REGION_ALLOC || call == WEIR_CALL_VM_RESERVE || call == WEIR_CALL_VM_CREATE ||
                       call == WEIR_CALL_VM_MAP;
-        props p = set_up();
+        struct props p = set_up();
         weir_sim_stats before = WEIR_SIM_STATS_INIT;
         weir_sim_stats after = WEIR_SIM_STATS_INIT;
         ok(weir_sim_get_stats(p.sim, &before));
@@ -110,7 +110,7 @@ TEST(test_every_call_can_fail_and_changes_nothing)
 
 TEST(test_a_failed_sync_orders_nothing)
 {
-    props p = set_up();
+    struct props p = set_up();
     weir_sim_stream *other = new_stream(p.sim);
     weir_sim_block_alloc(p.sim, p.region, PAGE, p.stream, "x");
     writes(p.sim, p.stream, p.region, PAGE, "first");
@@ -124,7 +124,7 @@ TEST(test_a_failed_sync_orders_nothing)
 
 TEST(test_nth_and_repeat_and_clear)
 {
-    props p = set_up();
+    struct props p = set_up();
     arm(p.sim, WEIR_CALL_EVENT_RECORD, 3, WEIR_ERR_LIMIT);
     ok(make(&p, WEIR_CALL_EVENT_RECORD));
     ok(make(&p, WEIR_CALL_EVENT_QUERY)); /* another kind does not count */
@@ -155,7 +155,7 @@ TEST(test_nth_and_repeat_and_clear)
 
 TEST(test_slow_calls)
 {
-    props p = set_up();
+    struct props p = set_up();
     weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
     fault.call = WEIR_CALL_REGION_ALLOC;
     fault.nth = 1;
@@ -207,7 +207,7 @@ TEST(test_half_way_through_a_map_of_many_parts)
 
 TEST(test_broken_stream)
 {
-    props p = set_up();
+    struct props p = set_up();
     weir_sim_stream *other = new_stream(p.sim);
     weir_event *early = new_event(p.sim);
     bool complete = false;
@@ -270,19 +270,19 @@ TEST(test_broken_stream_drops_what_was_queued)
 /* --- work that will never run --- */
 
 /* The fates of some pieces of work, in the order of the calls. */
-typedef struct fates {
+struct fates {
     weir_sim *sim;
     char letters[40]; /* upper case: ran; lower case: dropped */
     size_t count;
-} fates;
+};
 
 /* The fate of one piece of work: allocated on the heap, freed by the one call that must come. */
-typedef struct fate {
-    fates *all;
+struct fate {
+    struct fates *all;
     char letter;
-} fate;
+};
 
-static void note(fate *f, char letter)
+static void note(struct fate *f, char letter)
 {
     assert_in_range(f->all->count, 0, sizeof(f->all->letters) - 2);
     f->all->letters[f->all->count++] = letter;
@@ -291,22 +291,22 @@ static void note(fate *f, char letter)
 
 static void ran(void *ctx)
 {
-    fate *f = ctx;
+    struct fate *f = ctx;
     note(f, f->letter);
 }
 
 static void was_dropped(void *ctx)
 {
-    fate *f = ctx;
+    struct fate *f = ctx;
     (void)weir_sim_now(f->all->sim); /* the lock is not held */
     note(f, (char)(f->letter - 'A' + 'a'));
 }
 
-static weir_sim_work one_work(fates *all, char letter, uint64_t duration_ns)
+static weir_sim_work one_work(struct fates *all, char letter, uint64_t duration_ns)
 {
-    fate *f = malloc(sizeof(*f));
+    struct fate *f = malloc(sizeof(*f));
     assert_non_null(f);
-    *f = (fate){all, letter};
+    *f = (struct fate){all, letter};
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = duration_ns;
     work.host_function = ran;
@@ -315,7 +315,7 @@ static weir_sim_work one_work(fates *all, char letter, uint64_t duration_ns)
     return work;
 }
 
-static void queue(fates *all, weir_sim_stream *stream, char letter, uint64_t duration_ns)
+static void queue(struct fates *all, weir_sim_stream *stream, char letter, uint64_t duration_ns)
 {
     weir_sim_work work = one_work(all, letter, duration_ns);
     ok(weir_sim_launch(all->sim, stream, &work));
@@ -323,7 +323,7 @@ static void queue(fates *all, weir_sim_stream *stream, char letter, uint64_t dur
 
 TEST(test_dropped_when_a_stream_breaks)
 {
-    fates all = {.sim = new_sim(free_of_charge())};
+    struct fates all = {.sim = new_sim(free_of_charge())};
     weir_sim_stream *a = new_stream(all.sim);
     weir_sim_stream *b = new_stream(all.sim);
     for (int i = 0; i < 12; i++) {
@@ -349,7 +349,7 @@ TEST(test_dropped_after_a_copy_that_faults)
     for (int destroyed = 0; destroyed < 2; destroyed++) {
         weir_sim_config config = free_of_charge();
         config.mode = WEIR_SIM_BACKED;
-        fates all = {.sim = new_sim(config)};
+        struct fates all = {.sim = new_sim(config)};
         weir_sim_stream *a = new_stream(all.sim);
         weir_sim_stream *b = new_stream(all.sim);
         uint64_t region = new_region(all.sim, PAGE);
@@ -375,7 +375,7 @@ TEST(test_dropped_after_a_copy_that_faults)
 
 TEST(test_dropped_by_destroy)
 {
-    fates all = {.sim = new_sim(free_of_charge())};
+    struct fates all = {.sim = new_sim(free_of_charge())};
     weir_sim_stream *a = new_stream(all.sim);
     queue(&all, a, 'A', 300);
     queue(&all, NULL, 'B', 100);
@@ -392,15 +392,15 @@ TEST(test_dropped_by_destroy)
 }
 
 /* A host function that uses the simulator: it waits, queues more work, and breaks another stream. */
-typedef struct meddler {
-    fates all;
+struct meddler {
+    struct fates all;
     weir_sim_stream *other;
     int calls;
-} meddler;
+};
 
 static void meddle(void *ctx)
 {
-    meddler *m = ctx;
+    struct meddler *m = ctx;
     if (m->calls++ == 0) {
         queue(&m->all, m->other, 'X', 10);
         queue(&m->all, NULL, 'Y', 20);
@@ -413,7 +413,7 @@ static void meddle(void *ctx)
 TEST(test_dropped_may_use_the_simulator)
 {
     for (int destroy = 0; destroy < 2; destroy++) {
-        meddler m = {.all = {.sim = new_sim(free_of_charge())}};
+        struct meddler m = {.all = {.sim = new_sim(free_of_charge())}};
         m.other = new_stream(m.all.sim);
         weir_sim_stream *stream = new_stream(m.all.sim);
         weir_sim_work work = WEIR_SIM_WORK_INIT;

@@ -22,22 +22,22 @@ enum {
     PROGRAMS = 4000
 };
 
-typedef struct set {
+struct set {
     uint64_t words[NODES / 64];
-} set;
+};
 
-static bool has(const set *s, int node)
+static bool has(const struct set *s, int node)
 {
     return node < 0 || (s->words[node / 64] >> (node % 64) & 1) != 0; /* -1: no operation, before everything */
 }
 
-static void add(set *s, int node)
+static void add(struct set *s, int node)
 {
     s->words[node / 64] |= (uint64_t)1 << (node % 64);
 }
 
 /* Adds `other` to the set. Returns true if that changed the set. */
-static bool join(set *s, const set *other)
+static bool join(struct set *s, const struct set *other)
 {
     bool changed = false;
     for (int i = 0; i < NODES / 64; i++) {
@@ -47,38 +47,38 @@ static bool join(set *s, const set *other)
     return changed;
 }
 
-typedef struct access {
+struct access {
     int node;
     bool write;
-} access;
+};
 
-typedef struct byte {
+struct byte {
     int block; /* the last block that held it; -1: none, or written directly since */
     int count;
-    access history[HISTORY];
-} byte;
+    struct access history[HISTORY];
+};
 
-typedef struct block {
+struct block {
     int start;
     int end;
     int alloc_node; /* operations after this one are after the hand-out; -1: all are */
     int free_node;  /* the last work before the free */
     bool live;
-} block;
+};
 
-typedef struct judge {
+struct judge {
     bool direct; /* memory without a live block may be touched */
     int nodes;
-    set host;
-    set after[STREAMS]; /* the operations before a stream's next operation */
-    int last[STREAMS];  /* the stream's last operation, waits included */
+    struct set host;
+    struct set after[STREAMS]; /* the operations before a stream's next operation */
+    int last[STREAMS];         /* the stream's last operation, waits included */
     int last_work[STREAMS];
-    set events[EVENTS];
-    byte bytes[BYTES];
-    block blocks[BLOCKS];
+    struct set events[EVENTS];
+    struct byte bytes[BYTES];
+    struct block blocks[BLOCKS];
     int block_count;
     bool expected[WEIR_SIM_FINDING_KINDS]; /* kinds expected from the current call */
-} judge;
+};
 
 static uint32_t random_state;
 
@@ -88,7 +88,7 @@ static int below(int limit)
     return (int)((random_state >> 8) % (uint32_t)limit);
 }
 
-static int new_node(judge *j, int stream)
+static int new_node(struct judge *j, int stream)
 {
     int node = j->nodes++;
     add(&j->after[stream], node);
@@ -97,7 +97,7 @@ static int new_node(judge *j, int stream)
 }
 
 /* True if some access to the byte so far, or the hand-out or free of its block, is not in `known`. */
-static bool is_pending(const judge *j, const byte *b, const set *known)
+static bool is_pending(const struct judge *j, const struct byte *b, const struct set *known)
 {
     for (int i = 0; i < b->count; i++) {
         if (!has(known, b->history[i].node)) {
@@ -107,19 +107,19 @@ static bool is_pending(const judge *j, const byte *b, const set *known)
     if (b->block < 0) {
         return false;
     }
-    const block *owner = &j->blocks[b->block];
+    const struct block *owner = &j->blocks[b->block];
     return !has(known, owner->alloc_node) || (!owner->live && !has(known, owner->free_node));
 }
 
-static void judge_alloc(judge *j, int start, int end, int stream)
+static void judge_alloc(struct judge *j, int start, int end, int stream)
 {
     if (stream >= 0) {
         (void)join(&j->after[stream], &j->host);
     }
-    const set *known = stream >= 0 ? &j->after[stream] : &j->host;
+    const struct set *known = stream >= 0 ? &j->after[stream] : &j->host;
     bool idle = true;
     for (int i = start; i < end; i++) {
-        byte *b = &j->bytes[i];
+        struct byte *b = &j->bytes[i];
         if (b->block >= 0 && j->blocks[b->block].live) {
             j->expected[WEIR_SIM_OVERLAP] = true;
         } else if (is_pending(j, b, known)) {
@@ -128,16 +128,16 @@ static void judge_alloc(judge *j, int start, int end, int stream)
         idle = idle && !is_pending(j, b, &j->host);
         b->block = j->block_count;
     }
-    j->blocks[j->block_count++] = (block){.start = start,
-                                          .end = end,
-                                          .alloc_node = idle || stream < 0 ? -1 : j->last[stream],
-                                          .free_node = -1,
-                                          .live = true};
+    j->blocks[j->block_count++] = (struct block){.start = start,
+                                                 .end = end,
+                                                 .alloc_node = idle || stream < 0 ? -1 : j->last[stream],
+                                                 .free_node = -1,
+                                                 .live = true};
 }
 
-static void judge_free(judge *j, int at, int stream)
+static void judge_free(struct judge *j, int at, int stream)
 {
-    block *b = j->bytes[at].block >= 0 ? &j->blocks[j->bytes[at].block] : NULL;
+    struct block *b = j->bytes[at].block >= 0 ? &j->blocks[j->bytes[at].block] : NULL;
     if (b == NULL || b->start != at) {
         j->expected[WEIR_SIM_FOREIGN_FREE] = true;
         return;
@@ -155,15 +155,15 @@ static void judge_free(judge *j, int at, int stream)
     b->free_node = stream >= 0 ? j->last_work[stream] : -1;
 }
 
-static bool is_live(const judge *j, int at)
+static bool is_live(const struct judge *j, int at)
 {
     return j->bytes[at].block >= 0 && j->blocks[j->bytes[at].block].live;
 }
 
 /* Checks one byte of an access, and adds the access to the byte's history. */
-static void judge_byte(judge *j, byte *b, bool write, const set *known, int node)
+static void judge_byte(struct judge *j, struct byte *b, bool write, const struct set *known, int node)
 {
-    const block *owner = b->block >= 0 ? &j->blocks[b->block] : NULL;
+    const struct block *owner = b->block >= 0 ? &j->blocks[b->block] : NULL;
     bool conflict = owner != NULL && (!has(known, owner->alloc_node) || !has(known, owner->free_node));
     for (int k = 0; k < b->count; k++) {
         conflict = conflict || ((write || b->history[k].write) && !has(known, b->history[k].node));
@@ -172,14 +172,14 @@ static void judge_byte(judge *j, byte *b, bool write, const set *known, int node
         j->expected[WEIR_SIM_UNORDERED] = true;
     }
     assert_in_range(b->count, 0, HISTORY - 1);
-    b->history[b->count++] = (access){node, write};
+    b->history[b->count++] = (struct access){node, write};
     if (write && owner != NULL && !owner->live) {
         b->block = -1;
     }
 }
 
 /* With direct access an access must not cross the edges of live blocks, nor those of the region. */
-static void judge_direct_access(judge *j, int start, int end, bool write, int stream, int node)
+static void judge_direct_access(struct judge *j, int start, int end, bool write, int stream, int node)
 {
     int first = is_live(j, start) ? j->bytes[start].block : -1;
     if (end > BYTES || (first >= 0 && end > j->blocks[first].end)) {
@@ -194,14 +194,14 @@ static void judge_direct_access(judge *j, int start, int end, bool write, int st
     }
 }
 
-static void judge_access(judge *j, int start, int end, bool write, int stream, int node)
+static void judge_access(struct judge *j, int start, int end, bool write, int stream, int node)
 {
     int first = j->bytes[start].block;
     if (first < 0) {
         j->expected[WEIR_SIM_OUTSIDE_BLOCK] = true;
         return;
     }
-    const block *owner = &j->blocks[first];
+    const struct block *owner = &j->blocks[first];
     if (!owner->live) {
         j->expected[WEIR_SIM_USE_AFTER_FREE] = true;
         return;
@@ -215,10 +215,10 @@ static void judge_access(judge *j, int start, int end, bool write, int stream, i
     }
 }
 
-static void judge_region_free(judge *j)
+static void judge_region_free(struct judge *j)
 {
     for (int i = 0; i < BYTES; i++) {
-        const byte *b = &j->bytes[i];
+        const struct byte *b = &j->bytes[i];
         if (is_pending(j, b, &j->host)) {
             j->expected[WEIR_SIM_REGION_PENDING] = true;
         }
@@ -230,17 +230,17 @@ static void judge_region_free(judge *j)
 
 /* --- one program --- */
 
-typedef struct run {
+struct run {
     weir_sim *sim;
     weir_device *device;
     weir_sim_stream *streams[STREAMS];
     weir_event *events[EVENTS];
     uint64_t region; /* 2 MiB */
     uint64_t base;   /* its last bytes, with nothing above them */
-} run;
+};
 
 /* Returns a live block, if a few tries find one: random addresses would end every program at once. */
-static int some_live_block(const judge *j)
+static int some_live_block(const struct judge *j)
 {
     for (int tries = 0; tries < 8 && j->block_count > 0; tries++) {
         int i = below(j->block_count);
@@ -252,7 +252,7 @@ static int some_live_block(const judge *j)
 }
 
 /* A call that may be faulted: the reference checks it first, then it is made or not. */
-typedef struct call {
+struct call {
     enum { WORK, ALLOC, FREE } kind;
     int stream; /* -1: the host */
     int start;
@@ -263,9 +263,9 @@ typedef struct call {
         int end;
         bool write;
     } accesses[2];
-} call;
+};
 
-static bool is_crossing(const judge *j, int start, int end)
+static bool is_crossing(const struct judge *j, int start, int end)
 {
     bool crossing = end > BYTES;
     for (int i = start; i < end && i < BYTES; i++) {
@@ -274,9 +274,9 @@ static bool is_crossing(const judge *j, int start, int end)
     return crossing;
 }
 
-static call decide_work(const judge *j)
+static struct call decide_work(const struct judge *j)
 {
-    call c = {.kind = WORK, .stream = below(STREAMS), .count = 1 + below(2)};
+    struct call c = {.kind = WORK, .stream = below(STREAMS), .count = 1 + below(2)};
     for (int i = 0; i < c.count; i++) {
         int b = below(j->direct ? 2 : 40) != 0 ? some_live_block(j) : -1;
         int start = below(BYTES);
@@ -295,12 +295,12 @@ static call decide_work(const judge *j)
     return c;
 }
 
-static call decide(const judge *j, int dice)
+static struct call decide(const struct judge *j, int dice)
 {
     if (dice < 5) {
         return decide_work(j);
     }
-    call c = {.kind = dice < 8 ? ALLOC : FREE, .stream = below(STREAMS + 1) - 1, .start = below(BYTES)};
+    struct call c = {.kind = dice < 8 ? ALLOC : FREE, .stream = below(STREAMS + 1) - 1, .start = below(BYTES)};
     if (c.kind == ALLOC) {
         int longest = BYTES - c.start < 12 ? BYTES - c.start : 12;
         c.end = c.start + 1 + below(longest);
@@ -311,7 +311,7 @@ static call decide(const judge *j, int dice)
     return c;
 }
 
-static void judge_call(judge *j, const call *c)
+static void judge_call(struct judge *j, const struct call *c)
 {
     if (c->kind == ALLOC) {
         judge_alloc(j, c->start, c->end, c->stream);
@@ -322,13 +322,14 @@ static void judge_call(judge *j, const call *c)
         int node = new_node(j, c->stream); /* an operation does not conflict with itself */
         j->last_work[c->stream] = node;
         for (int i = 0; i < c->count; i++) {
-            void (*judge_one)(judge *, int, int, bool, int, int) = j->direct ? judge_direct_access : judge_access;
+            void (*judge_one)(struct judge *, int, int, bool, int, int) =
+                j->direct ? judge_direct_access : judge_access;
             judge_one(j, c->accesses[i].start, c->accesses[i].end, c->accesses[i].write, c->stream, node);
         }
     }
 }
 
-static void make_call(const run *r, const call *c)
+static void make_call(const struct run *r, const struct call *c)
 {
     weir_sim_stream *stream = c->stream >= 0 ? r->streams[c->stream] : NULL;
     if (c->kind == ALLOC) {
@@ -352,7 +353,7 @@ static void make_call(const run *r, const call *c)
     ok(weir_sim_launch(r->sim, stream, &work));
 }
 
-static bool is_faulted(const judge *j)
+static bool is_faulted(const struct judge *j)
 {
     for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
         if (j->expected[kind]) {
@@ -362,10 +363,10 @@ static bool is_faulted(const judge *j)
     return false;
 }
 
-static void step_call(judge *j, const run *r, int dice)
+static void step_call(struct judge *j, const struct run *r, int dice)
 {
-    static judge before;
-    call c = decide(j, dice);
+    static struct judge before;
+    struct call c = decide(j, dice);
     before = *j;
     judge_call(j, &c);
     if (is_faulted(j) && below(c.kind == FREE ? 10 : 50) != 0) {
@@ -375,7 +376,7 @@ static void step_call(judge *j, const run *r, int dice)
     make_call(r, &c);
 }
 
-static void step_order(judge *j, const run *r)
+static void step_order(struct judge *j, const struct run *r)
 {
     int stream = below(STREAMS);
     int event = below(EVENTS);
@@ -420,7 +421,7 @@ static void step_order(judge *j, const run *r)
 }
 
 /* Returns true if both agree; *done is set if there was a finding. */
-static bool agree(const judge *j, weir_sim *sim, bool *done)
+static bool agree(const struct judge *j, weir_sim *sim, bool *done)
 {
     bool same = true;
     for (int kind = 0; kind < WEIR_SIM_FINDING_KINDS; kind++) {
@@ -438,7 +439,7 @@ static bool agree(const judge *j, weir_sim *sim, bool *done)
 /* Returns the number of steps up to the first finding, or of all steps. */
 static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
 {
-    static judge j;
+    static struct judge j;
     memset(&j, 0, sizeof(j));
     j.direct = direct;
     for (int i = 0; i < BYTES; i++) {
@@ -447,7 +448,7 @@ static int run_program(uint32_t seed, bool direct, uint64_t *kinds)
     random_state = seed;
     weir_sim_config config = free_of_charge();
     config.direct_access = direct;
-    run r = {.sim = new_sim(config)};
+    struct run r = {.sim = new_sim(config)};
     r.device = weir_sim_device(r.sim);
     r.region = new_region(r.sim, 2 * MIB);
     r.base = r.region + 2 * MIB - BYTES;

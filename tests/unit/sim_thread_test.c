@@ -8,13 +8,13 @@
 
 enum { THREADS = 4, ROUNDS = 2000 };
 
-typedef struct worker {
+struct worker {
     weir_sim *sim;
     weir_sim_stream *stream;
     uint64_t region; /* 2 MiB for this worker alone */
     atomic_int *calls;
     int failures;
-} worker;
+};
 
 static void count_up(void *ctx)
 {
@@ -24,7 +24,7 @@ static void count_up(void *ctx)
 /* No assertions here: cmocka's belong to the main thread. */
 static void *work_on_a_stream(void *ctx)
 {
-    worker *w = ctx;
+    struct worker *w = ctx;
     weir_device *device = weir_sim_device(w->sim);
     weir_event *event = NULL;
     w->failures += weir_device_event_create(device, &event) != WEIR_OK;
@@ -57,11 +57,11 @@ TEST(test_threads_share_a_simulator)
 {
     weir_sim *sim = new_sim(free_of_charge());
     pthread_t threads[THREADS];
-    worker workers[THREADS];
+    struct worker workers[THREADS];
     atomic_int calls = 0;
     for (int i = 0; i < THREADS; i++) {
         workers[i] =
-            (worker){.sim = sim, .stream = new_stream(sim), .region = new_region(sim, 2 * MIB), .calls = &calls};
+            (struct worker){.sim = sim, .stream = new_stream(sim), .region = new_region(sim, 2 * MIB), .calls = &calls};
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work_on_a_stream, &workers[i]), 0);
@@ -80,15 +80,15 @@ TEST(test_threads_share_a_simulator)
 }
 
 /* A host function that itself uses the simulator, and even queues more work of its kind. */
-typedef struct chain {
+struct chain {
     weir_sim *sim;
     weir_sim_stream *stream;
     int left;
-} chain;
+};
 
 static void next_link(void *ctx)
 {
-    chain *c = ctx;
+    struct chain *c = ctx;
     if (c->left-- > 0) {
         weir_sim_work work = WEIR_SIM_WORK_INIT;
         work.duration_ns = 10;
@@ -102,7 +102,7 @@ static void next_link(void *ctx)
 TEST(test_host_function_calls_back)
 {
     weir_sim *sim = new_sim(free_of_charge());
-    chain c = {.sim = sim, .stream = new_stream(sim), .left = 20};
+    struct chain c = {.sim = sim, .stream = new_stream(sim), .left = 20};
     next_link(&c);
     for (int i = 0; i < 30; i++) {
         ok(weir_sim_sync(sim)); /* waits for the work queued so far; each link queues one more */
@@ -112,27 +112,27 @@ TEST(test_host_function_calls_back)
 }
 
 /* Streams break while other threads queue on them and run due work: each piece of work has exactly one fate. */
-typedef struct feeder {
+struct feeder {
     weir_sim *sim;
     weir_sim_stream *stream;
     atomic_int *ran;
     atomic_int *dropped;
     int queued;
-} feeder;
+};
 
 static void count_run(void *ctx)
 {
-    atomic_fetch_add(((feeder *)ctx)->ran, 1);
+    atomic_fetch_add(((struct feeder *)ctx)->ran, 1);
 }
 
 static void count_drop(void *ctx)
 {
-    atomic_fetch_add(((feeder *)ctx)->dropped, 1);
+    atomic_fetch_add(((struct feeder *)ctx)->dropped, 1);
 }
 
 static void *feed_until_it_breaks(void *ctx)
 {
-    feeder *f = ctx;
+    struct feeder *f = ctx;
     weir_sim_work work = WEIR_SIM_WORK_INIT;
     work.duration_ns = 500; /* long enough that some work is always left to drop */
     work.host_function = count_run;
@@ -155,12 +155,12 @@ TEST(test_every_work_has_one_fate)
 {
     weir_sim *sim = new_sim(free_of_charge());
     pthread_t threads[THREADS];
-    feeder feeders[THREADS];
+    struct feeder feeders[THREADS];
     atomic_int ran = 0;
     atomic_int dropped = 0;
     int queued = 0;
     for (int i = 0; i < THREADS; i++) {
-        feeders[i] = (feeder){.sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped};
+        feeders[i] = (struct feeder){.sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped};
         assert_int_equal(pthread_create(&threads[i], NULL, feed_until_it_breaks, &feeders[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {

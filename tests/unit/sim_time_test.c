@@ -330,21 +330,21 @@ TEST(test_host_functions_run_when_their_time_comes)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-typedef struct order_log {
+struct order_log {
     weir_sim *sim;
     char letters[8];
     uint64_t times[8];
     int count;
-} order_log;
+};
 
-typedef struct note {
-    order_log *log;
+struct note {
+    struct order_log *log;
     char letter;
-} note;
+};
 
 static void write_note(void *ctx)
 {
-    note *n = ctx;
+    struct note *n = ctx;
     n->log->letters[n->log->count] = n->letter;
     n->log->times[n->log->count++] = weir_sim_now(n->log->sim); /* a host function may call the simulator */
 }
@@ -352,8 +352,8 @@ static void write_note(void *ctx)
 TEST(test_host_functions_run_in_the_order_of_time)
 {
     weir_sim *sim = new_sim(free_of_charge());
-    order_log log = {.sim = sim};
-    note notes[4] = {{&log, 'a'}, {&log, 'b'}, {&log, 'c'}, {&log, 'd'}};
+    struct order_log log = {.sim = sim};
+    struct note notes[4] = {{&log, 'a'}, {&log, 'b'}, {&log, 'c'}, {&log, 'd'}};
     const uint64_t durations[4] = {300, 100, 200, 100};
     for (int i = 0; i < 4; i++) {
         weir_sim_work work = WEIR_SIM_WORK_INIT;

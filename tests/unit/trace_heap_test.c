@@ -12,16 +12,16 @@
 
 enum { ROUNDS = 2 };
 
-typedef struct player {
+struct player {
     weir_heap *heap;
     const struct trace *trace;
     unsigned char **blocks;
     uint64_t *sizes;
     uint64_t live;
     uint64_t peak;
-} player;
+};
 
-static void put(player *p, uint32_t index, uint64_t size)
+static void put(struct player *p, uint32_t index, uint64_t size)
 {
     unsigned char *block = weir_heap_alloc(p->heap, size);
     assert_non_null(block);
@@ -33,7 +33,7 @@ static void put(player *p, uint32_t index, uint64_t size)
     p->peak = p->live > p->peak ? p->live : p->peak;
 }
 
-static void take(player *p, uint32_t index)
+static void take(struct player *p, uint32_t index)
 {
     const unsigned char *block = p->blocks[index];
     assert_int_equal(block[0], (unsigned char)index);
@@ -43,7 +43,7 @@ static void take(player *p, uint32_t index)
     p->live -= p->sizes[index];
 }
 
-static void play(player *p)
+static void play(struct player *p)
 {
     for (size_t i = 0; i < p->trace->event_count; i++) {
         const struct trace_event *event = &p->trace->events[i];
@@ -69,7 +69,7 @@ static void play_file(const char *name)
     if (trace_read(path, NULL, &trace, &error) != WEIR_OK) {
         fail_msg("%s", error.message);
     }
-    player p = {.trace = trace};
+    struct player p = {.trace = trace};
     p.blocks = calloc(trace->block_count, sizeof(*p.blocks));
     p.sizes = calloc(trace->block_count, sizeof(*p.sizes));
     assert_true(p.blocks != NULL && p.sizes != NULL);

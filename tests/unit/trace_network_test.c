@@ -70,22 +70,22 @@ TEST(shapes_are_those_of_the_hints)
 /* --- recorded traffic --- */
 
 /* Compares the events of a trace with an execution. */
-typedef struct follower {
+struct follower {
     const struct trace *trace;
     const char *network;
     size_t next;
     uint64_t run;
     uint64_t allocs, frees;
-} follower;
+};
 
-static const weir_trace_event *next_event(follower *f)
+static const weir_trace_event *next_event(struct follower *f)
 {
     assert_true(f->next < f->trace->event_count);
     return &f->trace->events[f->next++].event;
 }
 
 /* The next event must be an allocation of this size. Returns its block. */
-static uint64_t expect_alloc(follower *f, const char *what, uint64_t size)
+static uint64_t expect_alloc(struct follower *f, const char *what, uint64_t size)
 {
     const weir_trace_event *event = next_event(f);
     if (event->kind != WEIR_TRACE_ALLOC || event->size != size) {
@@ -97,7 +97,7 @@ static uint64_t expect_alloc(follower *f, const char *what, uint64_t size)
     return event->id;
 }
 
-static void expect_free(follower *f, const char *what, uint64_t id)
+static void expect_free(struct follower *f, const char *what, uint64_t id)
 {
     const weir_trace_event *event = next_event(f);
     if (event->kind != WEIR_TRACE_FREE || event->id != id) {
@@ -110,7 +110,7 @@ static void expect_free(follower *f, const char *what, uint64_t id)
 
 /* Compares one inference. The runtime allocates the border, then each layer's outputs, then frees the blobs that no
  * later layer reads. The recorded program also allocated the input and freed the output at the end. */
-static void follow_run(follower *f, const acl__network *n, const acl__plan *plan, const acl__shape *shapes,
+static void follow_run(struct follower *f, const acl__network *n, const acl__plan *plan, const acl__shape *shapes,
                        uint64_t *blocks)
 {
     for (uint32_t l = 0; l < n->layer_count; l++) {
@@ -155,7 +155,7 @@ static void follow(const char *name, const acl__network *n, const struct trace *
     acl__shape *shapes = calloc(n->blob_count, sizeof(*shapes));
     uint64_t *blocks = calloc(n->blob_count, sizeof(*blocks));
     acl__model_error error;
-    follower f = {.trace = trace, .network = name};
+    struct follower f = {.trace = trace, .network = name};
     assert_true(plan != NULL && shapes != NULL && blocks != NULL);
     while (f.next < trace->event_count) {
         const weir_trace_event *begin = next_event(&f);

@@ -298,7 +298,7 @@ static void become(char **arguments, const sigset_t *mask, int report)
 }
 
 /* Starts the program with the current environment. Returns its process id, or -1 with errno if it cannot be run. */
-static pid_t start(char **arguments, channel *to)
+static pid_t start(char **arguments, struct channel *to)
 {
     struct sigaction usual[signals_met];
     sigset_t all;

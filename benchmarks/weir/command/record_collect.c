@@ -55,7 +55,7 @@ struct image {
 };
 
 struct collector {
-    channel *channel;
+    struct channel *channel;
     int fd;
     char channel_path[64];
     struct collect_options options;
@@ -195,7 +195,7 @@ static uint32_t number_of(weir__number_map *numbers, uint64_t key)
     return (uint32_t)(number - 1);
 }
 
-static uint32_t stream_number(struct image *image, const channel_slot *event)
+static uint32_t stream_number(struct image *image, const struct channel_slot *event)
 {
     return number_of(&image->streams, event->stream != 0 ? event->stream : (uint64_t)event->device + 1);
 }
@@ -206,13 +206,13 @@ static bool is_power_of_two(uint64_t number)
 }
 
 /* Returns a name that is unique among host and device addresses, which are two address spaces. */
-static uint64_t block_name(const channel_slot *event, uint64_t address)
+static uint64_t block_name(const struct channel_slot *event, uint64_t address)
 {
     return event->device == channel_host ? address : address ^ UINT64_C(1) << 63;
 }
 
 /* Converts a slot of the channel to an event of core's recorder. */
-static weir__record_entry entry_of(struct image *image, const channel_slot *event, uint64_t start_ns)
+static weir__record_entry entry_of(struct image *image, const struct channel_slot *event, uint64_t start_ns)
 {
     weir__record_entry entry = {.kind = event->kind,
                                 .mode = event->mode,
@@ -275,7 +275,7 @@ static void open_image(struct collector *collector, struct image *image)
 }
 
 /* Returns the target of an event; NULL if the event is not recorded or its file cannot be created. */
-static struct target *target_of(struct collector *collector, struct image *image, const channel_slot *event)
+static struct target *target_of(struct collector *collector, struct image *image, const struct channel_slot *event)
 {
     if (!image->open) {
         open_image(collector, image);
@@ -296,7 +296,7 @@ static struct target *target_of(struct collector *collector, struct image *image
 }
 
 /* Starts an image. If only the program is recorded, the new image replaces the previous one. */
-static void take_image(struct collector *collector, struct image *image, const channel_slot *event)
+static void take_image(struct collector *collector, struct image *image, const struct channel_slot *event)
 {
     const uint64_t least = collector->options.least_bytes;
     weir__number_map_fini(&image->threads);
@@ -308,7 +308,7 @@ static void take_image(struct collector *collector, struct image *image, const c
     begin_anew(image->device != image->host ? image->device : NULL, image, least);
 }
 
-static struct image *image_of(struct collector *collector, const channel_slot *event)
+static struct image *image_of(struct collector *collector, const struct channel_slot *event)
 {
     const unsigned number = collector->options.children ? event->image : 0;
     if (number >= most_images) {
@@ -326,7 +326,7 @@ static struct image *image_of(struct collector *collector, const channel_slot *e
     return &collector->images[number];
 }
 
-static void take(struct collector *collector, const channel_slot *event)
+static void take(struct collector *collector, const struct channel_slot *event)
 {
     struct image *image = image_of(collector, event);
     if (image == NULL) {
@@ -377,10 +377,10 @@ static void flush_images(struct collector *collector)
 
 size_t collector_drain(struct collector *collector, bool ended)
 {
-    channel *from = collector->channel;
+    struct channel *from = collector->channel;
     size_t count = 0;
     for (;;) {
-        channel_slot *slot = &from->slots[collector->next % channel_slots];
+        struct channel_slot *slot = &from->slots[collector->next % channel_slots];
         /* image_first is read before the slot: a ticket below it that is unpublished then is never published. */
         const uint64_t image_first = atomic_load_explicit(&from->image_first, memory_order_acquire);
         const uint64_t tail = atomic_load_explicit(&from->tail, memory_order_relaxed);
@@ -471,7 +471,7 @@ static void make_one_line(char *text)
 /* Creates the first file before the program starts: if that fails, the program is not run. */
 static bool open_first(struct collector *collector)
 {
-    const channel_slot first = {.image = 0};
+    const struct channel_slot first = {.image = 0};
     struct image *image = image_of(collector, &first);
     if (image == NULL) {
         errno = ENOMEM;
@@ -507,7 +507,7 @@ struct collector *collector_open(const struct collect_options *options, const ch
     return NULL;
 }
 
-channel *collector_channel(struct collector *collector)
+struct channel *collector_channel(struct collector *collector)
 {
     return collector->channel;
 }

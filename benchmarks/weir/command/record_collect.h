@@ -29,7 +29,7 @@ struct collector;
 /* Creates the channel and the first file. On failure returns NULL with errno; *failed names the object that could not
  * be created. */
 struct collector *collector_open(const struct collect_options *options, const char **failed);
-channel *collector_channel(struct collector *collector);
+struct channel *collector_channel(struct collector *collector);
 /* Returns the path at which the program opens the channel. */
 const char *collector_channel_path(const struct collector *collector);
 

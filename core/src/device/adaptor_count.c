@@ -10,15 +10,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-typedef struct counter {
+struct counter {
     weir__adaptor base;
     _Atomic uint64_t calls[WEIR_CALL_COUNT];
     _Atomic uint64_t failures[WEIR_CALL_COUNT];
-} counter;
+};
 
 static void count(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
 {
-    counter *const self = (counter *)adaptor;
+    struct counter *const self = (struct counter *)adaptor;
     atomic_fetch_add_explicit(&self->calls[call->kind], 1, memory_order_relaxed);
     if (status != WEIR_OK) {
         atomic_fetch_add_explicit(&self->failures[call->kind], 1, memory_order_relaxed);
@@ -37,7 +37,7 @@ weir_status weir_count_create(weir_device *device, weir_device **counting)
     if (device == NULL || counting == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_count_create: %s is NULL", device == NULL ? "device" : "counting");
     }
-    counter *const self = calloc(1, sizeof(*self));
+    struct counter *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -46,7 +46,7 @@ weir_status weir_count_create(weir_device *device, weir_device **counting)
 
 weir_status weir_count_get(weir_device *counting, uint64_t *calls, uint64_t *failures)
 {
-    counter *const self = (counter *)weir__adaptor_of(counting, &count_kind);
+    struct counter *const self = (struct counter *)weir__adaptor_of(counting, &count_kind);
     if (self == NULL || calls == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_count_get: %s",
                            self == NULL ? "the device is not of weir_count_create" : "calls is NULL");

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct faulty_device {
+struct faulty_device {
     weir__adaptor base;
     pthread_mutex_t lock; /* guards the members below */
     weir_device_call armed;
@@ -19,16 +19,16 @@ typedef struct faulty_device {
     weir_status status;
     uint64_t calls;
     bool struck;
-} faulty_device;
+};
 
-static bool is_armed_for(const faulty_device *self, weir_device_call kind)
+static bool is_armed_for(const struct faulty_device *self, weir_device_call kind)
 {
     return self->armed == WEIR_CALL_ANY || self->armed == kind;
 }
 
 static weir_status strike(weir__adaptor *adaptor, weir__adaptor_call *call)
 {
-    faulty_device *const self = (faulty_device *)adaptor;
+    struct faulty_device *const self = (struct faulty_device *)adaptor;
     weir_status status = WEIR_OK;
     pthread_mutex_lock(&self->lock);
     if (is_armed_for(self, call->kind)) {
@@ -44,7 +44,7 @@ static weir_status strike(weir__adaptor *adaptor, weir__adaptor_call *call)
 
 static void destroy(weir__adaptor *adaptor)
 {
-    faulty_device *const self = (faulty_device *)adaptor;
+    struct faulty_device *const self = (struct faulty_device *)adaptor;
     pthread_mutex_destroy(&self->lock);
     free(self);
 }
@@ -56,7 +56,7 @@ weir_status weir_fault_create(weir_device *device, weir_device **faulty)
     if (device == NULL || faulty == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_fault_create: %s is NULL", device == NULL ? "device" : "faulty");
     }
-    faulty_device *const self = calloc(1, sizeof(*self));
+    struct faulty_device *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -70,7 +70,7 @@ weir_status weir_fault_create(weir_device *device, weir_device **faulty)
 
 weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t n, weir_status status)
 {
-    faulty_device *const self = (faulty_device *)weir__adaptor_of(faulty, &fault_kind);
+    struct faulty_device *const self = (struct faulty_device *)weir__adaptor_of(faulty, &fault_kind);
     if (self == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_fault_arm: the device is not of weir_fault_create");
     }
@@ -92,7 +92,7 @@ weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t 
 
 weir_status weir_fault_state(weir_device *faulty, uint64_t *calls, bool *struck)
 {
-    faulty_device *const self = (faulty_device *)weir__adaptor_of(faulty, &fault_kind);
+    struct faulty_device *const self = (struct faulty_device *)weir__adaptor_of(faulty, &fault_kind);
     if (self == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_fault_state: the device is not of weir_fault_create");
     }

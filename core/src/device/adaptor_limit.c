@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct limiter {
+struct limiter {
     weir__adaptor base;
     uint64_t limit_bytes;
     pthread_mutex_t lock;   /* guards the members below */
@@ -26,7 +26,7 @@ typedef struct limiter {
     uint64_t asked_bytes;
     weir__number_map sizes; /* sizes by handle */
     size_t promised;        /* entries of `sizes`, plus calls in progress that may add one */
-} limiter;
+};
 
 /* --- admitting and settling --- */
 
@@ -42,7 +42,7 @@ static bool moves_memory(weir_device_call kind)
 }
 
 /* Reserves room for one more handle before the device is asked, so that note_handle cannot fail. */
-static bool promise_entry(limiter *self)
+static bool promise_entry(struct limiter *self)
 {
     if (!weir__number_map_reserve(&self->sizes, self->promised + 1)) {
         return false;
@@ -51,7 +51,7 @@ static bool promise_entry(limiter *self)
     return true;
 }
 
-static void note_handle(limiter *self, const weir__adaptor_call *call)
+static void note_handle(struct limiter *self, const weir__adaptor_call *call)
 {
     const bool noted = weir__number_map_put(&self->sizes, call->handle, call->size);
     assert(noted);
@@ -59,7 +59,7 @@ static void note_handle(limiter *self, const weir__adaptor_call *call)
 }
 
 /* Admits a request or refuses it. Waits while the answer depends on requests that the device has not answered. */
-static weir_status admit_locked(limiter *self, const weir__adaptor_call *call)
+static weir_status admit_locked(struct limiter *self, const weir__adaptor_call *call)
 {
     for (;;) {
         const uint64_t room = self->limit_bytes - self->held_bytes;
@@ -78,7 +78,7 @@ static weir_status admit_locked(limiter *self, const weir__adaptor_call *call)
     return WEIR_OK;
 }
 
-static void settle_locked(limiter *self, const weir__adaptor_call *call, weir_status status)
+static void settle_locked(struct limiter *self, const weir__adaptor_call *call, weir_status status)
 {
     self->asked_bytes -= call->size;
     if (status == WEIR_OK) {
@@ -95,13 +95,13 @@ static void settle_locked(limiter *self, const weir__adaptor_call *call, weir_st
 }
 
 /* A free of more than the held bytes can only be of memory that was not taken through this adaptor. */
-static void give_locked(limiter *self, uint64_t size)
+static void give_locked(struct limiter *self, uint64_t size)
 {
     self->held_bytes -= size < self->held_bytes ? size : self->held_bytes;
     pthread_cond_broadcast(&self->settled);
 }
 
-static void destroyed_locked(limiter *self, const weir__adaptor_call *call, weir_status status)
+static void destroyed_locked(struct limiter *self, const weir__adaptor_call *call, weir_status status)
 {
     if (call->size == 0) {
         return;
@@ -119,7 +119,7 @@ static void destroyed_locked(limiter *self, const weir__adaptor_call *call, weir
  * and then settle() notes the handle again. */
 static weir_status admit(weir__adaptor *adaptor, weir__adaptor_call *call)
 {
-    limiter *const self = (limiter *)adaptor;
+    struct limiter *const self = (struct limiter *)adaptor;
     weir_status status = WEIR_OK;
     if (!moves_memory(call->kind)) {
         return WEIR_OK;
@@ -136,7 +136,7 @@ static weir_status admit(weir__adaptor *adaptor, weir__adaptor_call *call)
 
 static void settle(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
 {
-    limiter *const self = (limiter *)adaptor;
+    struct limiter *const self = (struct limiter *)adaptor;
     if (!moves_memory(call->kind)) {
         return;
     }
@@ -157,7 +157,7 @@ static void settle(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_
  * capacity of 0 means "unknown". */
 static void lower_capacity(const weir__adaptor *adaptor, weir_device_info *info)
 {
-    const limiter *const self = (const limiter *)adaptor;
+    const struct limiter *const self = (const struct limiter *)adaptor;
     if (info->capacity_bytes == 0 || self->limit_bytes < info->capacity_bytes) {
         info->capacity_bytes = self->limit_bytes;
     }
@@ -165,7 +165,7 @@ static void lower_capacity(const weir__adaptor *adaptor, weir_device_info *info)
 
 static void destroy(weir__adaptor *adaptor)
 {
-    limiter *const self = (limiter *)adaptor;
+    struct limiter *const self = (struct limiter *)adaptor;
     pthread_cond_destroy(&self->settled);
     pthread_mutex_destroy(&self->lock);
     weir__number_map_fini(&self->sizes);
@@ -179,9 +179,9 @@ static const weir__adaptor_kind limit_kind = {
     .destroy = destroy,
 };
 
-static limiter *limiter_new(uint64_t limit_bytes)
+static struct limiter *limiter_new(uint64_t limit_bytes)
 {
-    limiter *const self = calloc(1, sizeof(*self));
+    struct limiter *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return NULL;
     }
@@ -203,7 +203,7 @@ weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_de
     if (device == NULL || limited == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_limit_create: %s is NULL", device == NULL ? "device" : "limited");
     }
-    limiter *const self = limiter_new(limit_bytes);
+    struct limiter *const self = limiter_new(limit_bytes);
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -212,7 +212,7 @@ weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_de
 
 weir_status weir_limit_held(weir_device *limited, uint64_t *bytes)
 {
-    limiter *const self = (limiter *)weir__adaptor_of(limited, &limit_kind);
+    struct limiter *const self = (struct limiter *)weir__adaptor_of(limited, &limit_kind);
     if (self == NULL || bytes == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_limit_held: %s",
                            self == NULL ? "the device is not of weir_limit_create" : "bytes is NULL");

@@ -15,20 +15,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct logger {
+struct logger {
     weir__adaptor base;
     pthread_mutex_t lock; /* held while the sink gets one line */
     weir_log_sink sink;
     void *sink_ctx;
-} logger;
+};
 
 /* 192 bytes hold the longest line: a name, three numbers of at most 20 digits, and a status. */
-typedef struct text_line {
+struct text_line {
     char text[192];
     size_t length;
-} text_line;
+};
 
-__attribute__((format(printf, 2, 3))) static void append(text_line *line, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void append(struct text_line *line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -41,7 +41,7 @@ __attribute__((format(printf, 2, 3))) static void append(text_line *line, const 
 }
 
 /* Appends members of a call by letter: address, size, handle, event, the native stream, c: complete. */
-static void append_members(text_line *line, const weir__adaptor_call *call, const char *letters)
+static void append_members(struct text_line *line, const weir__adaptor_call *call, const char *letters)
 {
     for (; *letters != '\0'; letters++) {
         switch (*letters) {
@@ -86,8 +86,8 @@ static const struct {
 
 static void tell(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
 {
-    logger *const self = (logger *)adaptor;
-    text_line line = {.length = 0};
+    struct logger *const self = (struct logger *)adaptor;
+    struct text_line line = {.length = 0};
     append(&line, "%s", weir_device_call_name(call->kind));
     append_members(&line, call, members[call->kind].inputs);
     append(&line, " -> %s", weir_status_name(status));
@@ -101,7 +101,7 @@ static void tell(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_st
 
 static void destroy(weir__adaptor *adaptor)
 {
-    logger *const self = (logger *)adaptor;
+    struct logger *const self = (struct logger *)adaptor;
     pthread_mutex_destroy(&self->lock);
     free(self);
 }
@@ -116,7 +116,7 @@ weir_status weir_log_create(weir_device *device, weir_log_sink sink, void *ctx, 
                            : sink == NULL ? "sink"
                                           : "logging");
     }
-    logger *const self = calloc(1, sizeof(*self));
+    struct logger *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }

@@ -29,10 +29,10 @@ static aclrtEvent event;
 
 /* --- trials: calls that may fail, and the clean-up that returns all their memory --- */
 
-typedef struct trial {
+struct trial {
     void (*go)(void);
     void (*clean)(void);
-} trial;
+};
 
 static void *reserved;
 static aclrtDrvMemHandle handles[3];
@@ -195,12 +195,12 @@ static void host_clean(void)
     host = NULL;
 }
 
-static const trial trials[] = {{virtual_go, virtual_clean}, {pool_go, pool_clean}, {host_go, host_clean}};
+static const struct trial trials[] = {{virtual_go, virtual_clean}, {pool_go, pool_clean}, {host_go, host_clean}};
 
 /* --- the device fails --- */
 
 /* Returns the number of calls that fail without any fault. */
-static uint64_t errors_alone(const trial *t)
+static uint64_t errors_alone(const struct trial *t)
 {
     errors = 0;
     t->go();
@@ -208,7 +208,7 @@ static uint64_t errors_alone(const trial *t)
     return errors;
 }
 
-static void fail_device(const trial *t, weir_status status)
+static void fail_device(const struct trial *t, weir_status status)
 {
     const size_t before = left();
     const uint64_t anyway = errors_alone(t);

@@ -17,12 +17,12 @@
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
-typedef struct fake_device {
+struct fake_device {
     weir_sim *sim;
     weir_device *device;
     CUcontext primary; /* alive while it is retained */
     unsigned retained;
-} fake_device;
+};
 
 struct CUstream_st {
     struct CUstream_st *next;
@@ -49,7 +49,7 @@ struct CUevent_st {
 };
 
 extern pthread_mutex_t fake_lock;
-extern fake_device fake_devices[FAKE_CUDA_DEVICES];
+extern struct fake_device fake_devices[FAKE_CUDA_DEVICES];
 extern unsigned fake_lacks;
 extern _Thread_local int fake_mode; /* the thread's capture mode */
 

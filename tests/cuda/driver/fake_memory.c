@@ -8,7 +8,7 @@
 typedef enum { REGION, RESERVED, MAPPED, PHYSICAL, PINNED, REGISTERED } kind;
 
 /* Anything that the driver gave. */
-typedef struct entry {
+struct entry {
     struct entry *next;
     kind kind;
     int device;
@@ -20,7 +20,7 @@ typedef struct entry {
     unsigned mapped;        /* PHYSICAL: mappings */
     bool released;          /* PHYSICAL: ends with its last mapping */
     void *base;             /* PINNED */
-} entry;
+};
 
 /* Memory of cuMemAllocAsync, under the lock. */
 static struct {
@@ -28,11 +28,11 @@ static struct {
     uint64_t high;
 } pools[FAKE_CUDA_DEVICES];
 
-static entry *all;
+static struct entry *all;
 
-static entry *find_locked(kind wanted, uint64_t address)
+static struct entry *find_locked(kind wanted, uint64_t address)
 {
-    entry *found = all;
+    struct entry *found = all;
     while (found != NULL && (found->kind != wanted || found->address != address)) {
         found = found->next;
     }
@@ -40,9 +40,9 @@ static entry *find_locked(kind wanted, uint64_t address)
 }
 
 /* The entry of that kind in which the address lies. */
-static entry *find_around_locked(kind wanted, uint64_t address)
+static struct entry *find_around_locked(kind wanted, uint64_t address)
 {
-    entry *found = all;
+    struct entry *found = all;
     while (found != NULL &&
            (found->kind != wanted || address < found->address || address - found->address >= found->size)) {
         found = found->next;
@@ -50,20 +50,20 @@ static entry *find_around_locked(kind wanted, uint64_t address)
     return found;
 }
 
-static entry *add_locked(kind wanted, int device, uint64_t address, uint64_t size)
+static struct entry *add_locked(kind wanted, int device, uint64_t address, uint64_t size)
 {
-    entry *made = calloc(1, sizeof(*made));
+    struct entry *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         abort();
     }
-    *made = (entry){.next = all, .kind = wanted, .device = device, .address = address, .size = size};
+    *made = (struct entry){.next = all, .kind = wanted, .device = device, .address = address, .size = size};
     all = made;
     return made;
 }
 
-static void remove_locked(entry *gone)
+static void remove_locked(struct entry *gone)
 {
-    entry **link = &all;
+    struct entry **link = &all;
     while (*link != gone) {
         link = &(*link)->next;
     }
@@ -89,9 +89,9 @@ static bool reachable_locked(int device, uint64_t address, uint64_t size)
 {
     const uint64_t end = address + size;
     while (address < end) {
-        const entry *region = find_around_locked(REGION, address);
-        const entry *mapping = region == NULL ? find_around_locked(MAPPED, address) : NULL;
-        const entry *here = region != NULL ? region : mapping;
+        const struct entry *region = find_around_locked(REGION, address);
+        const struct entry *mapping = region == NULL ? find_around_locked(MAPPED, address) : NULL;
+        const struct entry *here = region != NULL ? region : mapping;
         if (here == NULL || (region != NULL && region->device != device) ||
             (mapping != NULL && (mapping->access & 1u << device) == 0)) {
             return false;
@@ -151,7 +151,7 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     FAKE_UNSAFE_IN(current);
     (void)pthread_mutex_lock(&fake_lock);
-    entry *region = find_locked(REGION, address);
+    struct entry *region = find_locked(REGION, address);
     CUresult code = CU_ERROR_INVALID_VALUE;
     if (region != NULL) {
         code = fake_code(weir_device_region_free(fake_devices[region->device].device, address, region->size));
@@ -198,7 +198,7 @@ FAKE_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size)
 {
     FAKE_ENTRY();
     (void)pthread_mutex_lock(&fake_lock);
-    entry *reserved = find_locked(RESERVED, address);
+    struct entry *reserved = find_locked(RESERVED, address);
     CUresult code = CU_ERROR_INVALID_VALUE;
     if (reserved != NULL && reserved->size == size) {
         code = fake_code(weir_device_vm_release(fake_devices[reserved->device].device, address, size));
@@ -238,7 +238,7 @@ FAKE_EXPORT CUresult cuMemCreate(CUmemHandle *handle, size_t size, const CUmemPr
     }
     if (code == CU_SUCCESS) {
         (void)pthread_mutex_lock(&fake_lock);
-        entry *physical = add_locked(PHYSICAL, prop->location.id, 0, size);
+        struct entry *physical = add_locked(PHYSICAL, prop->location.id, 0, size);
         physical->address = (uintptr_t)physical;
         physical->handle = made;
         (void)pthread_mutex_unlock(&fake_lock);
@@ -248,7 +248,7 @@ FAKE_EXPORT CUresult cuMemCreate(CUmemHandle *handle, size_t size, const CUmemPr
 }
 
 /* Memory lives as long as its handle or a mapping does. */
-static CUresult end_physical_locked(entry *physical)
+static CUresult end_physical_locked(struct entry *physical)
 {
     if (!physical->released || physical->mapped != 0) {
         return CU_SUCCESS;
@@ -262,7 +262,7 @@ FAKE_EXPORT CUresult cuMemRelease(CUmemHandle handle)
 {
     FAKE_UNSAFE_IN(current);
     (void)pthread_mutex_lock(&fake_lock);
-    entry *physical = find_locked(PHYSICAL, handle);
+    struct entry *physical = find_locked(PHYSICAL, handle);
     CUresult code = CU_ERROR_INVALID_VALUE;
     if (physical != NULL && !physical->released) {
         physical->released = true;
@@ -277,13 +277,13 @@ FAKE_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, C
 {
     FAKE_UNSAFE_IN(current);
     (void)pthread_mutex_lock(&fake_lock);
-    entry *physical = find_locked(PHYSICAL, handle);
+    struct entry *physical = find_locked(PHYSICAL, handle);
     CUresult code = CU_ERROR_INVALID_VALUE;
     if (physical != NULL && !physical->released && offset == 0 && flags == 0 && size == physical->size) {
         code = fake_code(weir_device_vm_map(fake_devices[physical->device].device, address, size, physical->handle));
     }
     if (code == CU_SUCCESS) {
-        entry *mapping = add_locked(MAPPED, physical->device, address, size);
+        struct entry *mapping = add_locked(MAPPED, physical->device, address, size);
         mapping->physical = physical;
         physical->mapped++;
     }
@@ -295,13 +295,13 @@ FAKE_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size)
 {
     FAKE_UNSAFE_IN(current);
     (void)pthread_mutex_lock(&fake_lock);
-    entry *mapping = find_locked(MAPPED, address);
+    struct entry *mapping = find_locked(MAPPED, address);
     CUresult code = CU_ERROR_INVALID_VALUE;
     if (mapping != NULL && mapping->size == size) {
         code = fake_code(weir_device_vm_unmap(fake_devices[mapping->device].device, address, size));
     }
     if (code == CU_SUCCESS) {
-        entry *physical = mapping->physical;
+        struct entry *physical = mapping->physical;
         remove_locked(mapping);
         physical->mapped--;
         code = end_physical_locked(physical);
@@ -314,7 +314,7 @@ FAKE_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUme
 {
     FAKE_ENTRY();
     (void)pthread_mutex_lock(&fake_lock);
-    entry *mapping = find_locked(MAPPED, address);
+    struct entry *mapping = find_locked(MAPPED, address);
     CUresult code = mapping != NULL && mapping->size == size && count != 0 ? CU_SUCCESS : CU_ERROR_INVALID_VALUE;
     for (size_t i = 0; code == CU_SUCCESS && i < count; i++) {
         if (access[i].location.type != CU_LOCATION_DEVICE || access[i].location.id < 0 ||
@@ -348,7 +348,7 @@ FAKE_EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned flags)
 static CUresult end_host(kind wanted, void *memory)
 {
     (void)pthread_mutex_lock(&fake_lock);
-    entry *found = find_locked(wanted, (uintptr_t)memory);
+    struct entry *found = find_locked(wanted, (uintptr_t)memory);
     if (found != NULL) {
         free(found->base);
         remove_locked(found);
@@ -395,7 +395,7 @@ static void count_in_pool(int device, uint64_t more, uint64_t less)
 static uint64_t size_of_region(CUdeviceptr address)
 {
     (void)pthread_mutex_lock(&fake_lock);
-    const entry *region = find_locked(REGION, address);
+    const struct entry *region = find_locked(REGION, address);
     const uint64_t size = region != NULL ? region->size : 0;
     (void)pthread_mutex_unlock(&fake_lock);
     return size;

@@ -9,7 +9,7 @@
 enum { STACK = 16 };
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
-fake_device fake_devices[FAKE_CUDA_DEVICES];
+struct fake_device fake_devices[FAKE_CUDA_DEVICES];
 unsigned fake_lacks;
 
 static bool started; /* under the lock, like the following */
@@ -37,7 +37,7 @@ static void end_locked(void)
             abort();
         }
         free(fake_devices[i].primary);
-        fake_devices[i] = (fake_device){0};
+        fake_devices[i] = (struct fake_device){0};
     }
     started = false;
 }
@@ -360,7 +360,7 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devic
         return CU_ERROR_INVALID_DEVICE;
     }
     (void)pthread_mutex_lock(&fake_lock);
-    fake_device *at = &fake_devices[device];
+    struct fake_device *at = &fake_devices[device];
     at->primary = at->primary != NULL ? at->primary : make_context(device);
     at->retained += at->primary != NULL;
     *context = at->primary;
@@ -372,7 +372,7 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
     FAKE_ENTRY();
     (void)pthread_mutex_lock(&fake_lock);
-    fake_device *at = is_device(device) ? &fake_devices[device] : NULL;
+    struct fake_device *at = is_device(device) ? &fake_devices[device] : NULL;
     const bool known = at != NULL && at->retained > 0;
     CUcontext last = NULL;
     if (known && --at->retained == 0) {

@@ -251,13 +251,13 @@ static void note_realloc(weir_heap *heap, size_t which, char mode, const void *o
 /* --- failures --- */
 
 /* Arguments of one allocation. */
-typedef struct request {
+struct request {
     weir_heap *heap;
     size_t which;
     uint64_t size;
     uint64_t align;
     uint32_t attempts; /* calls of the reclaim callback */
-} request;
+};
 
 static weir__source_stats held_by(weir_heap *heap)
 {
@@ -268,13 +268,13 @@ static weir__source_stats held_by(weir_heap *heap)
     return stats;
 }
 
-typedef struct sentence {
+struct sentence {
     char *text;
     size_t size;
     size_t length;
-} sentence;
+};
 
-__attribute__((format(printf, 2, 3))) static void say(sentence *s, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -284,7 +284,7 @@ __attribute__((format(printf, 2, 3))) static void say(sentence *s, const char *f
     s->length += length < 0 ? 0 : (size_t)length < left ? (size_t)length : left;
 }
 
-static void explain_failure(const request *r, weir_status status)
+static void explain_failure(const struct request *r, weir_status status)
 {
     weir_heap *heap = r->heap;
     const weir__source_stats stats = held_by(heap);
@@ -297,7 +297,7 @@ static void explain_failure(const request *r, weir_status status)
         is_limited ? stats.held_bytes + source->ops->missing(source, r->size + heap->config.slack_bytes) : 0;
     const size_t length = source->ops->explain(source, reason, sizeof(reason));
     (void)pthread_mutex_lock(&heap->explain_lock);
-    sentence s = {.text = heap->explanation, .size = sizeof(heap->explanation)};
+    struct sentence s = {.text = heap->explanation, .size = sizeof(heap->explanation)};
     say(&s, "%s: no %s for %llu bytes at a multiple of %llu: %s. %llu bytes are live and %llu held", heap->name,
         r->which == WEIR__HEAP_STAYING ? "long-lived memory" : "memory", (unsigned long long)r->size,
         (unsigned long long)r->align, weir_status_text(status), (unsigned long long)weir__tally_live(&heap->tally),
@@ -318,35 +318,35 @@ static void explain_failure(const request *r, weir_status status)
 static void explain_refusal(weir_heap *heap, const char *what, uint64_t value)
 {
     (void)pthread_mutex_lock(&heap->explain_lock);
-    sentence s = {.text = heap->explanation, .size = sizeof(heap->explanation)};
+    struct sentence s = {.text = heap->explanation, .size = sizeof(heap->explanation)};
     say(&s, "%s: %s: %llu\n", heap->name, what, (unsigned long long)value);
     (void)pthread_mutex_unlock(&heap->explain_lock);
 }
 
 /* Frames of the reclaim callbacks that run in this thread, innermost first, with their heaps. */
-typedef struct reclaiming {
+struct reclaiming {
     const weir_heap *heap;
     const struct reclaiming *outer;
-} reclaiming;
+};
 
-static _Thread_local const reclaiming *in_callback;
+static _Thread_local const struct reclaiming *in_callback;
 
 static bool is_reclaiming(const weir_heap *heap)
 {
-    const reclaiming *frame = in_callback;
+    const struct reclaiming *frame = in_callback;
     while (frame != NULL && frame->heap != heap) {
         frame = frame->outer;
     }
     return frame != NULL;
 }
 
-static bool ask_callback(request *r)
+static bool ask_callback(struct request *r)
 {
     weir_heap *heap = r->heap;
     if (heap->config.reclaim == NULL || is_reclaiming(heap)) {
         return false;
     }
-    const reclaiming frame = {.heap = heap, .outer = in_callback};
+    const struct reclaiming frame = {.heap = heap, .outer = in_callback};
     in_callback = &frame;
     count(&heap->reclaims);
     const bool again = UNCANCELLED(heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++));
@@ -356,7 +356,7 @@ static bool ask_callback(request *r)
 
 /* --- alloc --- */
 
-static inline weir_status ask_source(const request *r, void **block)
+static inline weir_status ask_source(const struct request *r, void **block)
 {
     weir__source *source = &r->heap->sources[r->which];
     uint64_t bytes = 0;
@@ -375,7 +375,7 @@ static bool is_lack(weir_status status)
 
 /* Trims both sources and asks again. Each source has already tried its own idle memory, but the other source's may
  * count against the same limit or be memory that the system lacks. */
-static weir_status trim_and_ask(const request *r, void **block)
+static weir_status trim_and_ask(const struct request *r, void **block)
 {
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         uint64_t released = 0;
@@ -385,7 +385,7 @@ static weir_status trim_and_ask(const request *r, void **block)
     return ask_source(r, block);
 }
 
-static OUT_OF_LINE void *alloc_after(request *r, weir_status status)
+static OUT_OF_LINE void *alloc_after(struct request *r, weir_status status)
 {
     void *block = NULL;
     if (is_lack(status)) {
@@ -427,7 +427,7 @@ static inline void *obtain(weir_heap *heap, size_t which, uint64_t size, uint64_
         return refuse(heap, size, align);
     }
     const uint64_t least = heap->config.align;
-    request r = {.heap = heap, .which = which, .size = size, .align = align > least ? align : least};
+    struct request r = {.heap = heap, .which = which, .size = size, .align = align > least ? align : least};
     const weir_status status = ask_source(&r, &block);
     return WEIR__HOST_LIKELY(status == WEIR_OK) ? block : alloc_after(&r, status);
 }
@@ -540,7 +540,7 @@ static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t whi
     if (size > usable) {
         return obtain(heap, which, size, 1);
     }
-    const request r = {.heap = heap, .which = which, .size = size, .align = heap->config.align};
+    const struct request r = {.heap = heap, .which = which, .size = size, .align = heap->config.align};
     return ask_source(&r, &block) == WEIR_OK ? block : NULL;
 }
 

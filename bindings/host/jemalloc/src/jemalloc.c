@@ -25,19 +25,19 @@ extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds
 const char *malloc_conf = "retain:false";
 
 /* The description of a page run of the arena. Unused descriptions are kept until the engine ends. */
-typedef struct extent {
+struct extent {
     weir__host_slab shown;
     struct extent *next;
     struct extent *next_of_all;
     uint64_t start; /* 0: unused; protected by the lock */
-} extent;
+};
 
 struct weir__host_engine {
     extent_hooks_t hooks; /* must be the first member: hooks get only its address */
     weir__host_slabs from;
     pthread_mutex_t lock; /* protects the lists */
-    extent *all;
-    extent *unused;
+    struct extent *all;
+    struct extent *unused;
     unsigned arena;
     size_t page;       /* jemalloc's page; jemalloc treats blocks of four pages and more as large */
     bool is_oblivious; /* jemalloc starts large blocks at random offsets in their first page */
@@ -50,10 +50,10 @@ static _Thread_local uint32_t asked_bin;
 
 /* --- extent hooks --- */
 
-static extent *description(weir__host_engine *engine)
+static struct extent *description(weir__host_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
-    extent *e = engine->unused;
+    struct extent *e = engine->unused;
     if (e != NULL) {
         engine->unused = e->next;
     } else {
@@ -67,7 +67,7 @@ static extent *description(weir__host_engine *engine)
     return e;
 }
 
-static void put_back(weir__host_engine *engine, extent *e)
+static void put_back(weir__host_engine *engine, struct extent *e)
 {
     (void)pthread_mutex_lock(&engine->lock);
     e->start = 0;
@@ -84,7 +84,7 @@ static void *extent_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size
     if (wanted != NULL || size > WEIR__HOST_SLAB_BYTES) {
         return NULL;
     }
-    extent *e = description(engine);
+    struct extent *e = description(engine);
     if (e == NULL) {
         return NULL;
     }
@@ -113,7 +113,7 @@ static bool extent_dalloc(extent_hooks_t *hooks, void *memory, size_t size, bool
     (void)arena;
     weir__host_engine *engine = (weir__host_engine *)hooks;
     uint64_t start = 0;
-    extent *e = (extent *)(void *)engine->from.slab_of(engine->from.ctx, memory, &start);
+    struct extent *e = (struct extent *)(void *)engine->from.slab_of(engine->from.ctx, memory, &start);
     if (e == NULL) {
         return true;
     }
@@ -130,10 +130,10 @@ static void extent_destroy(extent_hooks_t *hooks, void *memory, size_t size, boo
 /* --- life --- */
 
 /* jemalloc 5.3 has this struct, but no header declares it. */
-typedef struct arena_config {
+struct arena_config {
     extent_hooks_t *extent_hooks;
     bool metadata_use_hooks;
-} arena_config;
+};
 
 static bool is_on(const char *name, bool otherwise)
 {
@@ -160,7 +160,7 @@ static bool set_decay(unsigned arena, const char *what)
 
 static bool open_arena(weir__host_engine *engine)
 {
-    arena_config config = {.extent_hooks = &engine->hooks, .metadata_use_hooks = false};
+    struct arena_config config = {.extent_hooks = &engine->hooks, .metadata_use_hooks = false};
     size_t size = sizeof(engine->arena);
     return mallctl("experimental.arenas_create_ext", &engine->arena, &size, &config, sizeof(config)) == 0 &&
            set_decay(engine->arena, "dirty_decay_ms") && set_decay(engine->arena, "muzzy_decay_ms");
@@ -217,7 +217,7 @@ static void destroy(weir__host_engine *engine)
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
     (void)failed; /* its memory belongs to the node, which ends too */
     while (engine->all != NULL) {
-        extent *next = engine->all->next_of_all;
+        struct extent *next = engine->all->next_of_all;
         free(engine->all);
         engine->all = next;
     }
@@ -344,7 +344,7 @@ static void trim(weir__host_engine *engine, void *thread)
 
 /* --- proof --- */
 
-static const char *check_extent(weir__host_engine *engine, extent *e)
+static const char *check_extent(weir__host_engine *engine, struct extent *e)
 {
     uint64_t start = 0;
     const void *memory = (const void *)(uintptr_t)e->start;
@@ -360,7 +360,7 @@ static bool check(weir__host_engine *engine, const char **why)
 {
     const char *broken = NULL;
     (void)pthread_mutex_lock(&engine->lock);
-    for (extent *e = engine->all; e != NULL && broken == NULL; e = e->next_of_all) {
+    for (struct extent *e = engine->all; e != NULL && broken == NULL; e = e->next_of_all) {
         broken = e->start != 0 ? check_extent(engine, e) : NULL;
     }
     (void)pthread_mutex_unlock(&engine->lock);

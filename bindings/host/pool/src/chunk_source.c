@@ -20,13 +20,13 @@
 /* After a failure the ladder is not tried again for this time. */
 #define REFUSED_NS UINT64_C(10000000)
 
-typedef struct attempt {
+struct attempt {
     weir__host_node *node;
     weir_host_kind kind;
     void *memory;
     uint64_t size;
     weir__placed placed;
-} attempt;
+};
 
 /* --- reasons --- */
 
@@ -38,14 +38,14 @@ static void note_reason(weir__host_node *node, weir_host_kind kind, const char *
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-static void note_place_error(const attempt *a, const weir__numa_error *error)
+static void note_place_error(const struct attempt *a, const weir__numa_error *error)
 {
     char text[sizeof(a->node->reasons[0])];
     (void)weir__numa_error_text(error, text, sizeof(text));
     note_reason(a->node, a->kind, text);
 }
 
-static void note_runtime_error(const attempt *a, const char *call, weir_status status)
+static void note_runtime_error(const struct attempt *a, const char *call, weir_status status)
 {
     char text[sizeof(a->node->reasons[0])];
     (void)snprintf(text, sizeof(text), "the runtime's %s of %llu MiB failed: %s", call,
@@ -69,7 +69,7 @@ static weir__numa_pages pages_of(weir_host_kind kind)
     }
 }
 
-static weir_status place(attempt *a, void *at)
+static weir_status place(struct attempt *a, void *at)
 {
     weir_host_pool *pool = a->node->pool;
     weir__numa_error error = {0};
@@ -102,7 +102,7 @@ static weir_status place(attempt *a, void *at)
 }
 
 /* Pins placed pages: registers or locks them. */
-static weir_status pin(const attempt *a)
+static weir_status pin(const struct attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir__numa_error error = {0};
@@ -126,7 +126,7 @@ static weir_status pin(const attempt *a)
     }
 }
 
-static weir_status try_mapped(attempt *a, uint64_t address)
+static weir_status try_mapped(struct attempt *a, uint64_t address)
 {
     weir_status status = place(a, (void *)(uintptr_t)address);
     if (status == WEIR_OK) {
@@ -140,7 +140,7 @@ static weir_status try_mapped(attempt *a, uint64_t address)
 
 /* Gives a chunk back to the runtime, inherited by children again (MADV_DOFORK). If the runtime refuses, the chunk stays
  * excluded from children. */
-static weir_status give_to_runtime(const attempt *a)
+static weir_status give_to_runtime(const struct attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     (void)madvise(a->memory, (size_t)a->size, MADV_DOFORK);
@@ -151,7 +151,7 @@ static weir_status give_to_runtime(const attempt *a)
     return status;
 }
 
-static weir_status ask_runtime(attempt *a)
+static weir_status ask_runtime(struct attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir__numa_wish before;
@@ -166,7 +166,7 @@ static weir_status ask_runtime(attempt *a)
 
 /* Takes a chunk from the runtime, which chooses the place; the thread's memory policy may influence it. Then asks the
  * kernel for the node of the pages. */
-static weir_status try_runtime(attempt *a)
+static weir_status try_runtime(struct attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     const bool is_strict = (a->node->pool->config.flags & WEIR_HOST_STRICT) != 0;
@@ -236,7 +236,7 @@ static void count_chunk(weir_host_stats *held, weir__host_chunk *chunk, const we
     }
 }
 
-static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
+static void enter(const struct attempt *a, weir__host_chunk *chunk, uint64_t began)
 {
     weir__host_node *node = a->node;
     chunk->start = (uint64_t)(uintptr_t)a->memory;
@@ -257,7 +257,7 @@ static void enter(const attempt *a, weir__host_chunk *chunk, uint64_t began)
 }
 
 /* Gives back the memory of a successful attempt. */
-static weir_status undo(const attempt *a)
+static weir_status undo(const struct attempt *a)
 {
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir_status status = WEIR_OK;
@@ -294,7 +294,7 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
     if (chunk == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    attempt a = {.node = node, .size = size};
+    struct attempt a = {.node = node, .size = size};
     weir_status status = WEIR_ERR_NO_MEMORY;
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     weir__host_refusal *refusal = &node->refusals[address != 0];
@@ -303,7 +303,7 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
     if (!is_refused(node, refusal, size, began)) {
         for (int kind = first; kind < end && status != WEIR_OK; kind++) {
             if (is_allowed(node, (weir_host_kind)kind)) {
-                a = (attempt){.node = node, .kind = (weir_host_kind)kind, .size = size};
+                a = (struct attempt){.node = node, .kind = (weir_host_kind)kind, .size = size};
                 status = kind == WEIR_HOST_RUNTIME ? try_runtime(&a) : try_mapped(&a, address);
             }
         }
@@ -351,11 +351,11 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
     if (chunk == NULL) {
         return WEIR_ERR_INVALID;
     }
-    const attempt a = {.node = node,
-                       .kind = (weir_host_kind)chunk->kind,
-                       .memory = (void *)(uintptr_t)address,
-                       .size = size,
-                       .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
+    const struct attempt a = {.node = node,
+                              .kind = (weir_host_kind)chunk->kind,
+                              .memory = (void *)(uintptr_t)address,
+                              .size = size,
+                              .placed = {.is_verified = chunk->is_verified, .misplaced_bytes = chunk->misplaced_bytes}};
     (void)pthread_mutex_lock(&node->pool->runtime_lock);
     const weir_status status = undo(&a);
     node->pool->gives++;

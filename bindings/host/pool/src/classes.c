@@ -26,7 +26,7 @@ enum {
     SCARCE_WASTE = 8
 };
 
-typedef struct slab {
+struct slab {
     weir__host_slab shown; /* its `bin` is the class */
     struct slab *next;     /* next slab of the class with a free slot; or next unused description */
     struct slab *previous;
@@ -35,30 +35,30 @@ typedef struct slab {
     uint32_t slots;
     uint32_t taken;
     bool is_listed;
-} slab;
+};
 
-typedef struct size_class {
+struct size_class {
     pthread_mutex_t lock;
-    slab *first;    /* list of slabs with a free slot */
-    uint32_t empty; /* number of wholly free slabs in the list */
+    struct slab *first; /* list of slabs with a free slot */
+    uint32_t empty;     /* number of wholly free slabs in the list */
     uint32_t bytes;
     uint32_t pages; /* of a slab; where memory is scarce, of the smallest slab */
     uint32_t slots;
     uint64_t all_slots; /* of all slabs of the class */
-} size_class;
+};
 
 struct weir__host_engine {
     weir__host_slabs from;
     pthread_mutex_t lock; /* protects the next two */
-    slab *all;
-    slab *unused;
-    size_class classes[WEIR__HOST_CLASSES];
+    struct slab *all;
+    struct slab *unused;
+    struct size_class classes[WEIR__HOST_CLASSES];
 };
 
 /* --- life --- */
 
 /* Chooses the smallest slab that wastes little at its end. */
-static void shape(size_class *c, bool is_scarce)
+static void shape(struct size_class *c, bool is_scarce)
 {
     const uint32_t least_pages = is_scarce ? 1 : LEAST_PAGES;
     const uint32_t least_slots = is_scarce ? 1 : LEAST_SLOTS;
@@ -91,7 +91,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
     made->from = *slabs;
     (void)pthread_mutex_init(&made->lock, NULL);
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
-        size_class *c = &made->classes[i];
+        struct size_class *c = &made->classes[i];
         (void)pthread_mutex_init(&c->lock, NULL);
         c->bytes = (uint32_t)weir__host_class_bytes(i);
         shape(c, slabs->is_scarce);
@@ -103,7 +103,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
 static void destroy(weir__host_engine *engine)
 {
     while (engine->all != NULL) {
-        slab *next = engine->all->next_of_all;
+        struct slab *next = engine->all->next_of_all;
         free(engine->all);
         engine->all = next;
     }
@@ -121,7 +121,7 @@ static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
 
 /* --- slabs (all functions here require the class's lock) --- */
 
-static void list(size_class *c, slab *s)
+static void list(struct size_class *c, struct slab *s)
 {
     s->next = c->first;
     s->previous = NULL;
@@ -132,7 +132,7 @@ static void list(size_class *c, slab *s)
     s->is_listed = true;
 }
 
-static void unlist(size_class *c, slab *s)
+static void unlist(struct size_class *c, struct slab *s)
 {
     if (s->previous != NULL) {
         s->previous->next = s->next;
@@ -147,10 +147,10 @@ static void unlist(size_class *c, slab *s)
 
 /* Returns an unused or new description. Descriptions are not freed before the engine: a lookup of a stale address may
  * read one. */
-static slab *description(weir__host_engine *engine)
+static struct slab *description(weir__host_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
-    slab *s = engine->unused;
+    struct slab *s = engine->unused;
     if (s != NULL) {
         engine->unused = s->next;
     } else {
@@ -164,7 +164,7 @@ static slab *description(weir__host_engine *engine)
     return s;
 }
 
-static void put_back(weir__host_engine *engine, slab *s)
+static void put_back(weir__host_engine *engine, struct slab *s)
 {
     (void)pthread_mutex_lock(&engine->lock);
     s->start = 0;
@@ -175,7 +175,7 @@ static void put_back(weir__host_engine *engine, slab *s)
 
 /* Returns the size of a new slab as a multiple of the smallest one. Where memory is scarce, a new slab adds about an
  * eighth to the class. */
-static uint32_t times(const weir__host_engine *engine, const size_class *c)
+static uint32_t times(const weir__host_engine *engine, const struct size_class *c)
 {
     const uint64_t wanted = engine->from.is_scarce ? c->all_slots / SCARCE_WASTE / c->slots : 1;
     const uint64_t by_slots = MOST_SLOTS / c->slots;
@@ -185,9 +185,9 @@ static uint32_t times(const weir__host_engine *engine, const size_class *c)
 }
 
 /* Makes a slab of `factor` times the smallest one. Returns NULL if there is no memory. */
-static slab *slab_of_size(weir__host_engine *engine, size_class *c, uint32_t class, uint32_t factor)
+static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c, uint32_t class, uint32_t factor)
 {
-    slab *s = description(engine);
+    struct slab *s = description(engine);
     if (s == NULL) {
         return NULL;
     }
@@ -211,14 +211,14 @@ static slab *slab_of_size(weir__host_engine *engine, size_class *c, uint32_t cla
 }
 
 /* Makes a slab, or the smallest slab if there is no room for the preferred size. */
-static slab *slab_new(weir__host_engine *engine, size_class *c, uint32_t class)
+static struct slab *slab_new(weir__host_engine *engine, struct size_class *c, uint32_t class)
 {
     const uint32_t factor = times(engine, c);
-    slab *s = slab_of_size(engine, c, class, factor);
+    struct slab *s = slab_of_size(engine, c, class, factor);
     return s == NULL && factor > 1 ? slab_of_size(engine, c, class, 1) : s;
 }
 
-static void slab_delete(weir__host_engine *engine, size_class *c, slab *s)
+static void slab_delete(weir__host_engine *engine, struct size_class *c, struct slab *s)
 {
     unlist(c, s);
     c->empty--;
@@ -228,7 +228,7 @@ static void slab_delete(weir__host_engine *engine, size_class *c, slab *s)
 }
 
 /* Takes free slots, up to `count`. */
-static size_t take(size_class *c, slab *s, void **blocks, size_t count)
+static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t count)
 {
     size_t got = 0;
     for (uint32_t word = 0; word * 64 < s->slots && got < count; word++) {
@@ -253,11 +253,11 @@ static size_t take(size_class *c, slab *s, void **blocks, size_t count)
 static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, void **blocks, size_t count)
 {
     (void)thread;
-    size_class *c = &engine->classes[class];
+    struct size_class *c = &engine->classes[class];
     size_t got = 0;
     (void)pthread_mutex_lock(&c->lock);
     while (got < count) {
-        slab *s = c->first;
+        struct slab *s = c->first;
         if (s == NULL && got > 0) {
             break; /* a smaller batch saves a new slab */
         }
@@ -273,14 +273,14 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
 /* --- giving back --- */
 
 /* Returns the slot that starts at the address, or UINT32_MAX. */
-static uint32_t slot_of(const size_class *c, const slab *s, const void *block)
+static uint32_t slot_of(const struct size_class *c, const struct slab *s, const void *block)
 {
     const uint64_t offset = (uint64_t)(uintptr_t)block - s->start;
     const uint64_t slot = offset / c->bytes;
     return slot < s->slots && slot * c->bytes == offset ? (uint32_t)slot : UINT32_MAX;
 }
 
-static bool release_one(weir__host_engine *engine, size_class *c, slab *s, const void *block)
+static bool release_one(weir__host_engine *engine, struct size_class *c, struct slab *s, const void *block)
 {
     const uint32_t slot = slot_of(c, s, block);
     if (slot == UINT32_MAX) {
@@ -305,15 +305,16 @@ static bool release_one(weir__host_engine *engine, size_class *c, slab *s, const
     return true;
 }
 
-static uint32_t class_of(const slab *s)
+static uint32_t class_of(const struct slab *s)
 {
     return atomic_load_explicit(&s->shown.bin, memory_order_relaxed);
 }
 
-static slab *slab_at(weir__host_engine *engine, const void *block)
+static struct slab *slab_at(weir__host_engine *engine, const void *block)
 {
     uint64_t start = 0;
-    return (slab *)(void *)engine->from.slab_of(engine->from.ctx, block, &start); /* `shown` is the first member */
+    return (struct slab *)(void *)engine->from.slab_of(engine->from.ctx, block,
+                                                       &start); /* `shown` is the first member */
 }
 
 static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
@@ -321,14 +322,14 @@ static bool release(weir__host_engine *engine, void *thread, void *const *blocks
     (void)thread;
     bool all = true;
     for (size_t i = 0; i < count;) {
-        slab *s = slab_at(engine, blocks[i]);
+        struct slab *s = slab_at(engine, blocks[i]);
         if (s == NULL) {
             all = false;
             i++;
             continue;
         }
         /* A batch has blocks of one class only. */
-        size_class *c = &engine->classes[class_of(s)];
+        struct size_class *c = &engine->classes[class_of(s)];
         (void)pthread_mutex_lock(&c->lock);
         do {
             s = slab_at(engine, blocks[i]);
@@ -347,10 +348,10 @@ static void trim(weir__host_engine *engine, void *thread)
 {
     (void)thread;
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
-        size_class *c = &engine->classes[i];
+        struct size_class *c = &engine->classes[i];
         (void)pthread_mutex_lock(&c->lock);
-        for (slab *s = c->first; s != NULL && c->empty > 0;) {
-            slab *next = s->next;
+        for (struct slab *s = c->first; s != NULL && c->empty > 0;) {
+            struct slab *next = s->next;
             if (s->taken == 0) {
                 slab_delete(engine, c, s);
             }
@@ -362,7 +363,7 @@ static void trim(weir__host_engine *engine, void *thread)
 
 /* --- proof --- */
 
-static uint32_t count_bits(const slab *s)
+static uint32_t count_bits(const struct slab *s)
 {
     uint32_t count = 0;
     for (size_t i = 0; i < WORDS; i++) {
@@ -371,10 +372,10 @@ static uint32_t count_bits(const slab *s)
     return count;
 }
 
-static const char *check_class(const size_class *c, uint32_t class)
+static const char *check_class(const struct size_class *c, uint32_t class)
 {
     uint32_t empty = 0;
-    for (const slab *s = c->first; s != NULL; s = s->next) {
+    for (const struct slab *s = c->first; s != NULL; s = s->next) {
         if (class_of(s) != class || !s->is_listed || s->start == 0) {
             return "a slab is in the list of a class that it does not belong to";
         }
@@ -396,7 +397,7 @@ static bool check(weir__host_engine *engine, const char **why)
 {
     const char *broken = NULL;
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES && broken == NULL; i++) {
-        size_class *c = &engine->classes[i];
+        struct size_class *c = &engine->classes[i];
         (void)pthread_mutex_lock(&c->lock);
         broken = check_class(c, i);
         (void)pthread_mutex_unlock(&c->lock);

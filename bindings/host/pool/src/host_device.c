@@ -17,11 +17,11 @@
 char weir__host_stream;
 
 /* This device's event: an event of the runtime's device, or complete because the host recorded it. */
-typedef struct weir__host_event {
+struct weir__host_event {
     struct weir__host_event *next; /* next of the node; protected by its chunk_lock */
     weir_event *event;
     bool of_host; /* recorded on the host's stream, so complete */
-} host_event;
+};
 
 static weir_device *streams_of(const weir__host_node *node)
 {
@@ -122,7 +122,7 @@ static bool is_host(const void *native)
 
 static weir_status event_create(void *ctx, weir_event **out)
 {
-    host_event *event = calloc(1, sizeof(*event));
+    struct weir__host_event *event = calloc(1, sizeof(*event));
     if (event == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -140,10 +140,10 @@ static weir_status event_create(void *ctx, weir_event **out)
     return WEIR_OK;
 }
 
-static void forget_event(weir__host_node *node, const host_event *event)
+static void forget_event(weir__host_node *node, const struct weir__host_event *event)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
-    host_event **link = &node->events;
+    struct weir__host_event **link = &node->events;
     while (*link != event) {
         link = &(*link)->next;
     }
@@ -155,7 +155,7 @@ static void forget_event(weir__host_node *node, const host_event *event)
 void weir__host_device_fini(weir__host_node *node)
 {
     while (node->events != NULL) {
-        host_event *event = node->events;
+        struct weir__host_event *event = node->events;
         node->events = event->next;
         free(event);
     }
@@ -163,7 +163,7 @@ void weir__host_device_fini(weir__host_node *node)
 
 static weir_status event_destroy(void *ctx, weir_event *handle)
 {
-    host_event *event = (host_event *)(void *)handle;
+    struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     const weir_status status = weir_device_event_destroy(streams_of(ctx), event->event);
     if (status == WEIR_OK) {
         forget_event(ctx, event);
@@ -174,7 +174,7 @@ static weir_status event_destroy(void *ctx, weir_event *handle)
 
 static weir_status event_record(void *ctx, weir_event *handle, void *native)
 {
-    host_event *event = (host_event *)(void *)handle;
+    struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     const weir_status status =
         is_host(native) ? WEIR_OK : weir_device_event_record(streams_of(ctx), event->event, native);
     if (status == WEIR_OK) {
@@ -185,7 +185,7 @@ static weir_status event_record(void *ctx, weir_event *handle, void *native)
 
 static weir_status event_query(void *ctx, weir_event *handle, bool *complete)
 {
-    const host_event *event = (host_event *)(void *)handle;
+    const struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     if (event->of_host) {
         *complete = true;
         return WEIR_OK;
@@ -195,7 +195,7 @@ static weir_status event_query(void *ctx, weir_event *handle, bool *complete)
 
 static weir_status event_sync(void *ctx, weir_event *handle)
 {
-    const host_event *event = (host_event *)(void *)handle;
+    const struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     return event->of_host ? WEIR_OK : weir_device_event_sync(streams_of(ctx), event->event);
 }
 
@@ -203,7 +203,7 @@ static weir_status event_sync(void *ctx, weir_event *handle)
  * stream's lock. The pool then synchronises, without locks, with the stream that it needs. */
 static weir_status stream_wait_event(void *ctx, void *native, weir_event *handle)
 {
-    const host_event *event = (host_event *)(void *)handle;
+    const struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     if (event->of_host) {
         return WEIR_OK;
     }

@@ -25,12 +25,12 @@
 
 /* An address range of the node. Ranges that the pool has not released, as in a child of fork, are freed with the
  * device. */
-typedef struct weir__host_reservation {
+struct weir__host_reservation {
     struct weir__host_reservation *next; /* protected by the node's chunk_lock */
     uint64_t address;
     uint64_t size;
     uint64_t open_bytes; /* accessible bytes from its beginning */
-} reservation;
+};
 
 #define LEAST_OPENED (UINT64_C(2) << 20)
 
@@ -84,7 +84,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
         note_reason(node, "reserving addresses", ENOMEM, size);
         return WEIR_ERR_NO_MEMORY;
     }
-    reservation *r = malloc(sizeof(*r));
+    struct weir__host_reservation *r = malloc(sizeof(*r));
     void *start = NULL;
     const weir_status status = r != NULL ? weir__numa_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
@@ -97,7 +97,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
         return WEIR_ERR_NO_MEMORY;
     }
     (void)madvise(start, (size_t)size, MADV_NOHUGEPAGE);
-    *r = (reservation){.address = (uint64_t)(uintptr_t)start, .size = size};
+    *r = (struct weir__host_reservation){.address = (uint64_t)(uintptr_t)start, .size = size};
     (void)pthread_mutex_lock(&node->chunk_lock);
     r->next = node->reservations;
     node->reservations = r;
@@ -110,11 +110,11 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     weir__host_node *node = ctx;
     (void)pthread_mutex_lock(&node->chunk_lock);
-    reservation **link = &node->reservations;
+    struct weir__host_reservation **link = &node->reservations;
     while (*link != NULL && (*link)->address != address) {
         link = &(*link)->next;
     }
-    reservation *r = *link;
+    struct weir__host_reservation *r = *link;
     if (r != NULL) {
         *link = r->next;
     }
@@ -179,7 +179,7 @@ static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
 }
 
 /* Makes a reservation accessible up to `bytes`, plus a quarter if the system allows, so that the call is rare. */
-static bool widen(reservation *r, uint64_t bytes)
+static bool widen(struct weir__host_reservation *r, uint64_t bytes)
 {
     char *const end = (char *)(uintptr_t)r->address + r->open_bytes;
     const uint64_t left = r->size - bytes;
@@ -199,7 +199,7 @@ static bool widen(reservation *r, uint64_t bytes)
 static bool open_addresses(weir__host_node *node, uint64_t address, uint64_t size)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
-    reservation *r = node->reservations;
+    struct weir__host_reservation *r = node->reservations;
     while (r != NULL && address - r->address >= r->size) {
         r = r->next;
     }
@@ -272,7 +272,7 @@ weir_status weir__host_pageable_create(weir__host_node *node, weir_device **devi
 void weir__host_pageable_fini(weir__host_node *node)
 {
     while (node->reservations != NULL) {
-        reservation *r = node->reservations;
+        struct weir__host_reservation *r = node->reservations;
         node->reservations = r->next;
         weir__numa_unmap((void *)(uintptr_t)r->address, r->size, false);
         free(r);

@@ -8,27 +8,27 @@
 
 #include <stdlib.h>
 
-typedef struct waiting {
+struct waiting {
     struct waiting *next;
     void *block;
     uint64_t size;
     weir_tick mark;
-} waiting;
+};
 
-typedef struct queue {
+struct queue {
     struct queue *next;
     weir__host_node *node;
     const void *native;
-    waiting *first;
-    waiting **last;
+    struct waiting *first;
+    struct waiting **last;
     weir_tick last_mark; /* of the block added last */
     bool is_unused;      /* its stream is retired and no block waits */
-} queue;
+};
 
 struct weir__host_pending {
     pthread_mutex_t lock;
     _Atomic uint64_t count;
-    queue *queues;
+    struct queue *queues;
 };
 
 weir_status weir__host_pending_create(weir__host_pending **out)
@@ -48,10 +48,10 @@ void weir__host_pending_destroy(weir__host_pending *pending)
         return;
     }
     while (pending->queues != NULL) {
-        queue *q = pending->queues;
+        struct queue *q = pending->queues;
         pending->queues = q->next;
         while (q->first != NULL) {
-            waiting *next = q->first->next;
+            struct waiting *next = q->first->next;
             free(q->first);
             q->first = next;
         }
@@ -67,16 +67,16 @@ static weir_pool *ordering_pool(const weir__host_node *node)
 }
 
 /* Finds or makes the queue of a stream on a node. Requires the lock. NULL: no memory. */
-static queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
+static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
 {
-    queue *unused = NULL;
-    for (queue *q = pending->queues; q != NULL; q = q->next) {
+    struct queue *unused = NULL;
+    for (struct queue *q = pending->queues; q != NULL; q = q->next) {
         if (q->node == node && q->native == native && !q->is_unused) {
             return q;
         }
         unused = q->is_unused ? q : unused;
     }
-    queue *q = unused;
+    struct queue *q = unused;
     if (q == NULL && (q = calloc(1, sizeof(*q))) != NULL) {
         q->next = pending->queues;
         pending->queues = q;
@@ -94,7 +94,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
 {
     weir__host_pending *pending = node->pool->pending;
     weir_stream *stream = NULL;
-    waiting *w = calloc(1, sizeof(*w));
+    struct waiting *w = calloc(1, sizeof(*w));
     weir_status status = w != NULL ? weir_pool_stream(ordering_pool(node), native_stream, &stream) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         free(w);
@@ -103,7 +103,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
     w->block = block;
     w->size = size;
     (void)pthread_mutex_lock(&pending->lock);
-    queue *q = queue_of(pending, node, native_stream);
+    struct queue *q = queue_of(pending, node, native_stream);
     status = q != NULL ? weir_stream_mark(ordering_pool(node), stream, &w->mark) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
         *q->last = w;
@@ -119,14 +119,14 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
 }
 
 /* Releases blocks from the head until one must still wait; does not wait itself. Requires the lock. */
-static weir_status collect_queue(weir__host_pending *pending, queue *q)
+static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
 {
     weir_pool *pool = ordering_pool(q->node);
     const weir_host_engine_ops *engine = q->node->pool->config.engine;
     weir_stream *stream = NULL;
     weir_status status = weir_pool_stream(pool, (void *)(uintptr_t)q->native, &stream);
     while (q->first != NULL && status == WEIR_OK) {
-        waiting *w = q->first;
+        struct waiting *w = q->first;
         bool over = false;
         status = weir_stream_reached(pool, stream, w->mark, false, &over);
         if (status != WEIR_OK || !over) {
@@ -147,7 +147,7 @@ static weir_status collect_queue(weir__host_pending *pending, queue *q)
 static weir_status collect(weir__host_pending *pending)
 {
     weir_status first = WEIR_OK;
-    for (queue *q = pending->queues; q != NULL; q = q->next) {
+    for (struct queue *q = pending->queues; q != NULL; q = q->next) {
         const weir_status status = q->first != NULL ? collect_queue(pending, q) : WEIR_OK;
         first = first != WEIR_OK ? first : status;
     }
@@ -169,7 +169,7 @@ weir_status weir__host_pending_collect(weir_host_pool *pool)
 /* Waits without the lock, so that other threads can free meanwhile. Queues are reused but not freed, so a stale one
  * costs at most an unneeded wait. The stream is looked up only while a block waits for it; it cannot be retired before
  * that. */
-static weir_status wait_for(weir__host_pending *pending, queue *q)
+static weir_status wait_for(weir__host_pending *pending, struct queue *q)
 {
     weir_stream *stream = NULL;
     weir_pool *pool = NULL;
@@ -185,10 +185,10 @@ static weir_status wait_for(weir__host_pending *pending, queue *q)
     return stream != NULL ? weir_stream_reached(pool, stream, mark, true, &reached) : status;
 }
 
-static queue *first_queue(weir__host_pending *pending)
+static struct queue *first_queue(weir__host_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
-    queue *q = pending->queues;
+    struct queue *q = pending->queues;
     (void)pthread_mutex_unlock(&pending->lock);
     return q;
 }
@@ -200,7 +200,7 @@ weir_status weir__host_pending_wait(weir_host_pool *pool)
     if (atomic_load_explicit(&pending->count, memory_order_relaxed) == 0) {
         return WEIR_OK;
     }
-    for (queue *q = first_queue(pending); q != NULL; q = q->next) {
+    for (struct queue *q = first_queue(pending); q != NULL; q = q->next) {
         const weir_status status = wait_for(pending, q);
         first = first != WEIR_OK ? first : status;
     }
@@ -210,7 +210,7 @@ weir_status weir__host_pending_wait(weir_host_pool *pool)
     return first != WEIR_OK ? first : status;
 }
 
-static bool is_of(weir__host_pending *pending, const queue *q, const void *native)
+static bool is_of(weir__host_pending *pending, const struct queue *q, const void *native)
 {
     (void)pthread_mutex_lock(&pending->lock);
     const bool is = !q->is_unused && q->native == native;
@@ -222,7 +222,7 @@ weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_s
 {
     weir__host_pending *pending = pool->pending;
     weir_status first = WEIR_OK;
-    for (queue *q = first_queue(pending); q != NULL; q = q->next) {
+    for (struct queue *q = first_queue(pending); q != NULL; q = q->next) {
         if (!is_of(pending, q, native_stream)) {
             continue;
         }

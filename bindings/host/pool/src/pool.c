@@ -639,13 +639,13 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
 }
 
 /* A request after its checks. */
-typedef struct request {
+struct request {
     uint64_t size;
     uint64_t align;
     bool is_bound; /* may be served by its own node only, or there is only one node */
-} request;
+};
 
-static weir_status take_from(weir__host_node *node, const request *r, void **ptr)
+static weir_status take_from(weir__host_node *node, const struct request *r, void **ptr)
 {
     weir_host_pool *pool = node->pool;
     weir__host_cache *cache = weir__host_cache_of(node);
@@ -697,7 +697,7 @@ static weir__host_node *in_turn(weir__host_node *node, size_t round)
 }
 
 /* A node without memory refuses quickly: its ladder remembers that it has just given nothing. */
-static weir_status take(weir__host_node *node, const request *r, void **ptr)
+static weir_status take(weir__host_node *node, const struct request *r, void **ptr)
 {
     const size_t count = r->is_bound ? 1 : node->pool->node_count;
     weir_status status = take_from(node, r, ptr);
@@ -734,7 +734,7 @@ void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
     (void)atomic_fetch_sub(&pool->ledger->held_bytes, bytes);
 }
 
-static weir_status take_or_trim(weir__host_node *node, const request *r, void **ptr)
+static weir_status take_or_trim(weir__host_node *node, const struct request *r, void **ptr)
 {
     weir_host_pool *pool = node->pool;
     void *block = NULL;
@@ -785,7 +785,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     }
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
     const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
-    const request r = {.size = size, .align = align, .is_bound = is_bound};
+    const struct request r = {.size = size, .align = align, .is_bound = is_bound};
     return take_or_trim(node, &r, ptr);
 }
 

@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 /* A piece of ACL memory. Its first page boundary is handed out in place of its start. */
-typedef struct shifted {
+struct shifted {
     struct shifted *next;
     void *page;
     void *start;
-} shifted;
+};
 
-static shifted *all_shifted; /* under the binding's lock */
+static struct shifted *all_shifted; /* under the binding's lock */
 
 static uintptr_t page_bytes(void)
 {
@@ -33,7 +33,7 @@ static bool begins_a_page(const void *memory)
 
 static weir_status malloc_shifted(uint64_t size, void **memory)
 {
-    shifted *entry = malloc(sizeof(*entry));
+    struct shifted *entry = malloc(sizeof(*entry));
     if (entry == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -54,14 +54,14 @@ static weir_status malloc_shifted(uint64_t size, void **memory)
 }
 
 /* Removes the entry of the memory from the list. Returns NULL if there is none: the memory begins where ACL's does. */
-static shifted *take_entry(const void *memory)
+static struct shifted *take_entry(const void *memory)
 {
     weir__acl_lock();
-    shifted **link = &all_shifted;
+    struct shifted **link = &all_shifted;
     while (*link != NULL && (*link)->page != memory) {
         link = &(*link)->next;
     }
-    shifted *entry = *link;
+    struct shifted *entry = *link;
     if (entry != NULL) {
         *link = entry->next;
     }
@@ -92,7 +92,7 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
 static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 {
     (void)ctx, (void)size; /* no context is needed */
-    shifted *entry = take_entry(memory);
+    struct shifted *entry = take_entry(memory);
     const weir_status status = ACL(aclrtFreeHost, entry != NULL ? entry->start : memory);
     if (status == WEIR_OK || entry == NULL) {
         free(entry);

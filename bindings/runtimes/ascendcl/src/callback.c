@@ -26,7 +26,7 @@ typedef enum callback_family { REPORT, HOST_FUNC } callback_family;
  * ORPHANED: its thread was unsubscribed before it ran. */
 typedef enum stage { WAITING, QUEUED, RUNNING, OVER, ORPHANED } stage;
 
-typedef struct callback {
+struct callback {
     acl__task task; /* first member */
     acl__job job;
     struct callback *next;      /* next in its subscription's list */
@@ -40,7 +40,7 @@ typedef struct callback {
     stage stage;
     bool blocks;
     bool dropped; /* its stream has ended it: it must not run any more */
-} callback;
+};
 
 /* A thread that runs callbacks of one family. Exists while streams are subscribed to it or callbacks are left. */
 struct acl__subscription {
@@ -49,8 +49,8 @@ struct acl__subscription {
     callback_family family;
     int32_t device;
     uint32_t streams;
-    callback *first;
-    callback **last;
+    struct callback *first;
+    struct callback **last;
 };
 
 enum { MOST_THREADS = 1024 };
@@ -105,7 +105,7 @@ static void subscription_end_if_idle(acl__subscription *s)
     free(s);
 }
 
-static void callback_free(callback *c)
+static void callback_free(struct callback *c)
 {
     acl__record_release(c->before);
     free(c);
@@ -113,7 +113,7 @@ static void callback_free(callback *c)
 
 /* --- lists of queued callbacks --- */
 
-static void give_to(acl__subscription *s, callback *c)
+static void give_to(acl__subscription *s, struct callback *c)
 {
     c->next = NULL;
     c->runs_it = s;
@@ -123,10 +123,10 @@ static void give_to(acl__subscription *s, callback *c)
     s->last = &c->next;
 }
 
-static void take_from_queue(callback *c)
+static void take_from_queue(struct callback *c)
 {
     acl__subscription *s = c->runs_it;
-    callback **link = &s->first;
+    struct callback **link = &s->first;
     while (*link != c) {
         link = &(*link)->next;
     }
@@ -146,7 +146,7 @@ static aclError no_thread_runs_it(void)
 }
 
 /* Ends a callback that has returned or is not to be run. The lock is held. */
-static void over(callback *c)
+static void over(struct callback *c)
 {
     if (c->blocks && !c->dropped) {
         c->stage = OVER; /* blocking_submit sees this and lets the stream go on */
@@ -156,7 +156,7 @@ static void over(callback *c)
 }
 
 /* Tells the auditor that the work before the function is complete. */
-static void host_sees(callback *c)
+static void host_sees(struct callback *c)
 {
     bool complete = false;
     if (c->before == NULL) {
@@ -167,7 +167,7 @@ static void host_sees(callback *c)
 }
 
 /* Runs a callback. Releases the lock while the function runs. */
-static void run(callback *c)
+static void run(struct callback *c)
 {
     c->stage = RUNNING;
     host_sees(c);
@@ -179,14 +179,14 @@ static void run(callback *c)
 
 /* --- on the runtime's thread --- */
 
-static callback *callback_of_job(acl__job *job)
+static struct callback *callback_of_job(acl__job *job)
 {
-    return (callback *)(void *)((char *)job - offsetof(callback, job));
+    return (struct callback *)(void *)((char *)job - offsetof(struct callback, job));
 }
 
 static void job_run(acl__job *job)
 {
-    callback *c = callback_of_job(job);
+    struct callback *c = callback_of_job(job);
     acl__lock();
     const bool dropped = c->dropped;
     if (!dropped) {
@@ -207,7 +207,7 @@ static void job_done(acl__job *job)
 /* --- tasks --- */
 
 /* Gives a callback that its stream has reached to the thread that runs it. */
-static aclError dispatch(callback *c)
+static aclError dispatch(struct callback *c)
 {
     acl__subscription *s = *slot_of(c->stream, c->family);
     if (s != NULL && s != &by_runtime) {
@@ -226,7 +226,7 @@ static aclError dispatch(callback *c)
 
 static aclError blocking_submit(acl__stream *stream, acl__task *task)
 {
-    callback *c = (callback *)(void *)task;
+    struct callback *c = (struct callback *)(void *)task;
     c->stream = stream;
     switch (c->stage) {
     case WAITING: {
@@ -247,7 +247,7 @@ static aclError blocking_submit(acl__stream *stream, acl__task *task)
 
 static void blocking_end(acl__task *task)
 {
-    callback *c = (callback *)(void *)task;
+    struct callback *c = (struct callback *)(void *)task;
     if (c->stage == QUEUED && c->runs_it != NULL) {
         acl__subscription *s = c->runs_it;
         take_from_queue(c);
@@ -262,8 +262,8 @@ static void blocking_end(acl__task *task)
 
 static acl__task *blocking_clone(const acl__task *task)
 {
-    const callback *c = (const callback *)(const void *)task;
-    callback *clone = calloc(1, sizeof(*clone));
+    const struct callback *c = (const struct callback *)(const void *)task;
+    struct callback *clone = calloc(1, sizeof(*clone));
     if (clone == NULL) {
         return NULL;
     }
@@ -285,19 +285,19 @@ static aclError reached(void *ctx)
 
 static void reached_end(void *ctx)
 {
-    callback *c = ctx;
+    struct callback *c = ctx;
     if (c->stage == WAITING) {
         callback_free(c);
     }
 }
 
-static aclError queue_blocking(acl__stream *stream, callback *c)
+static aclError queue_blocking(acl__stream *stream, struct callback *c)
 {
     c->task.ops = &blocking_ops;
     return acl__queue(stream, &c->task);
 }
 
-static aclError queue_non_blocking(acl__stream *stream, callback *c)
+static aclError queue_non_blocking(acl__stream *stream, struct callback *c)
 {
     aclError error = ACL_SUCCESS;
     c->before = acl__record_queue(stream, &error);
@@ -311,7 +311,7 @@ static aclError queue_non_blocking(acl__stream *stream, callback *c)
 
 static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
 {
-    callback *c = calloc(1, sizeof(*c));
+    struct callback *c = calloc(1, sizeof(*c));
     ACL_FAIL_IF(c == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
     c->stream = stream;
     c->function = function;
@@ -351,8 +351,8 @@ static void leave(acl__stream *stream, acl__subscription **slot)
     acl__subscription *s = *slot;
     *slot = NULL;
     s->streams--;
-    for (callback *c = s->first; c != NULL;) {
-        callback *next = c->next;
+    for (struct callback *c = s->first; c != NULL;) {
+        struct callback *next = c->next;
         if (c->stream == stream && c->blocks) {
             take_from_queue(c);
             c->stage = c->family == REPORT ? ORPHANED : WAITING; /* host function: goes to the runtime's thread */
@@ -387,8 +387,8 @@ void acl__callback_stream_ends(acl__stream *stream)
     }
     for (acl__subscription *s = subscriptions; s != NULL;) {
         acl__subscription *next = s->next;
-        for (callback *c = s->first; c != NULL;) {
-            callback *after = c->next;
+        for (struct callback *c = s->first; c != NULL;) {
+            struct callback *after = c->next;
             if (c->stream == stream) { /* a non-blocking one: leave() has taken the blocking ones */
                 take_from_queue(c);
                 callback_free(c);
@@ -425,7 +425,7 @@ static void run_queued(callback_family family, acl__subscription *s)
 {
     const uint64_t last = last_number;
     while (s != NULL && s->first != NULL && s->first->number <= last) {
-        callback *c = s->first;
+        struct callback *c = s->first;
         take_from_queue(c);
         run(c);
         s = subscription_of(family, this_thread());

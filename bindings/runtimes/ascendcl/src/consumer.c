@@ -23,31 +23,31 @@
 #include <stdlib.h>
 
 /* A piece kept for later requests. */
-typedef struct span {
+struct span {
     struct span *next;
     acl__piece piece;
-} span;
+};
 
 struct acl__wrapper {
     acl__allocator allocator;
     acl__stream *stream;
     int32_t stream_id;
     pthread_mutex_t mutex; /* for the callbacks and the spans; recursive: a callback may end its own registration */
-    span *spans;
+    struct span *spans;
     uint32_t references; /* one for the table, one for each execution; under the table's lock */
     uint32_t executing;
 };
 
 /* State kept for a stream. */
-typedef struct entry {
+struct entry {
     struct entry *next;
     acl__stream *stream;
     bool pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
     acl__wrapper *wrapper;
-} entry;
+};
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static entry *entries;
+static struct entry *entries;
 
 void acl__consumer_fork_lock(void)
 {
@@ -96,10 +96,10 @@ static void piece_return(acl__wrapper *wrapper, acl__piece *piece, const char *t
     block_return(wrapper, piece->block);
 }
 
-static span *take_span(acl__wrapper *wrapper)
+static struct span *take_span(acl__wrapper *wrapper)
 {
     HOLD(&wrapper->mutex);
-    span *taken = wrapper->spans;
+    struct span *taken = wrapper->spans;
     if (taken != NULL) {
         wrapper->spans = taken->next;
     }
@@ -109,7 +109,7 @@ static span *take_span(acl__wrapper *wrapper)
 /* Gives back all spans that the wrapper keeps. */
 static void recycle(acl__wrapper *wrapper)
 {
-    for (span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
+    for (struct span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
         acl__piece piece = s->piece;
         free(s);
         piece_return(wrapper, &piece, "recycled");
@@ -163,18 +163,18 @@ static bool same_allocator(const acl__allocator *a, const acl__allocator *b)
 
 /* --- the table --- */
 
-static entry **link_of(const acl__stream *stream)
+static struct entry **link_of(const acl__stream *stream)
 {
-    entry **link = &entries;
+    struct entry **link = &entries;
     while (*link != NULL && (*link)->stream != stream) {
         link = &(*link)->next;
     }
     return link;
 }
 
-static entry *entry_of(acl__stream *stream)
+static struct entry *entry_of(acl__stream *stream)
 {
-    entry **link = link_of(stream);
+    struct entry **link = link_of(stream);
     if (*link == NULL) {
         *link = calloc(1, sizeof(**link));
         if (*link != NULL) {
@@ -185,7 +185,7 @@ static entry *entry_of(acl__stream *stream)
 }
 
 /* Replaces the entry's wrapper if the registration has changed. The caller releases the former wrapper, *old. */
-static aclError refresh(entry *e, acl__wrapper **old)
+static aclError refresh(struct entry *e, acl__wrapper **old)
 {
     acl__allocator now;
     const bool registered = acl__allocator_of(e->stream, &now);
@@ -199,7 +199,7 @@ static aclError refresh(entry *e, acl__wrapper **old)
 
 static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper **old)
 {
-    entry *e = entry_of(supply->stream);
+    struct entry *e = entry_of(supply->stream);
     if (e == NULL) {
         return ACL_ERROR_BAD_ALLOC;
     }
@@ -224,7 +224,7 @@ static bool has_unfinished(const acl__stream *stream)
 static void watch_sharing(const acl__supply *supply)
 {
     bool overlaps = false;
-    for (const entry *e = entries; e != NULL && !overlaps; e = e->next) {
+    for (const struct entry *e = entries; e != NULL && !overlaps; e = e->next) {
         if (e->stream != supply->stream && e->wrapper != NULL &&
             e->wrapper->allocator.object == supply->wrapper->allocator.object) {
             overlaps = e->wrapper->executing > 0 || has_unfinished(e->stream);
@@ -239,8 +239,8 @@ void acl__op_stream_ends(aclrtStream handle)
 {
     acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
-    entry **link = link_of(handle);
-    entry *gone = *link;
+    struct entry **link = link_of(handle);
+    struct entry *gone = *link;
     if (gone != NULL) {
         *link = gone->next;
         wrapper = gone->wrapper;
@@ -257,7 +257,7 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
 {
     acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
-    const entry *e = *link_of(stream);
+    const struct entry *e = *link_of(stream);
     if (e != NULL && e->wrapper != NULL && (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
         wrapper = e->wrapper;
         wrapper->references++;
@@ -279,7 +279,7 @@ static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
     HOLD(&table_lock);
     bool behind = last == NULL;
-    for (const entry *e = entries; e != NULL; e = e->next) {
+    for (const struct entry *e = entries; e != NULL; e = e->next) {
         if (behind && e->wrapper != NULL) {
             e->wrapper->references++;
             return e->wrapper;
@@ -388,8 +388,8 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
 static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 {
     HOLD(&wrapper->mutex);
-    span **best = NULL;
-    for (span **link = &wrapper->spans; *link != NULL; link = &(*link)->next) {
+    struct span **best = NULL;
+    for (struct span **link = &wrapper->spans; *link != NULL; link = &(*link)->next) {
         const uint64_t has = (*link)->piece.bytes;
         if (has >= bytes && has / 2 <= bytes && (best == NULL || has < (*best)->piece.bytes)) {
             best = link;
@@ -398,7 +398,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
     if (best == NULL) {
         return false;
     }
-    span *taken = *best;
+    struct span *taken = *best;
     *best = taken->next;
     *piece = taken->piece;
     free(taken);
@@ -408,7 +408,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 /* Keeps a piece as a span. Returns false if it cannot be kept. */
 static bool keep(const acl__supply *supply, acl__piece *piece)
 {
-    span *kept = supply->keeps ? malloc(sizeof(*kept)) : NULL;
+    struct span *kept = supply->keeps ? malloc(sizeof(*kept)) : NULL;
     if (kept == NULL) {
         return false;
     }

@@ -39,7 +39,7 @@ static aclError not_there(const char *name, const void *pointer, uint64_t size)
 
 /* --- on a stream --- */
 
-typedef struct copy_task {
+struct copy_task {
     acl__task task; /* first member */
     void *to;
     const void *from; /* NULL: the task is a set */
@@ -48,9 +48,9 @@ typedef struct copy_task {
     side from_side;
     uint8_t value;
     const char *name; /* a constant */
-} copy_task;
+};
 
-static weir_status give_by(weir_sim_stream *stream, const copy_task *c)
+static weir_status give_by(weir_sim_stream *stream, const struct copy_task *c)
 {
     if (c->from == NULL) {
         return weir_sim_fill(acl__rt.sim, stream, address_of(c->to), c->size, c->value, c->name);
@@ -64,7 +64,7 @@ static weir_status give_by(weir_sim_stream *stream, const copy_task *c)
 }
 
 /* Queues the copy as work of the device. */
-static weir_status give(weir_sim_stream *stream, int32_t device, const copy_task *c)
+static weir_status give(weir_sim_stream *stream, int32_t device, const struct copy_task *c)
 {
     const acl__worker before = acl__work_by((acl__worker){.device = device, .copies = c->from != NULL});
     const weir_status status = give_by(stream, c);
@@ -74,7 +74,7 @@ static weir_status give(weir_sim_stream *stream, int32_t device, const copy_task
 
 static aclError submit(acl__stream *stream, acl__task *task)
 {
-    const copy_task *c = (copy_task *)(void *)task;
+    const struct copy_task *c = (struct copy_task *)(void *)task;
     return acl__status(give(stream->sim, stream->context->device, c), c->name);
 }
 
@@ -85,18 +85,18 @@ static void end(acl__task *task)
 
 static acl__task *clone(const acl__task *task)
 {
-    copy_task *c = malloc(sizeof(*c));
+    struct copy_task *c = malloc(sizeof(*c));
     if (c != NULL) {
-        *c = *(const copy_task *)(const void *)task;
+        *c = *(const struct copy_task *)(const void *)task;
     }
     return c != NULL ? &c->task : NULL;
 }
 
 static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 
-static aclError queue(acl__stream *stream, const copy_task *what)
+static aclError queue(acl__stream *stream, const struct copy_task *what)
 {
-    copy_task *task = malloc(sizeof(*task));
+    struct copy_task *task = malloc(sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     *task = *what;
     task->task.ops = &ops;
@@ -106,7 +106,7 @@ static aclError queue(acl__stream *stream, const copy_task *what)
 /* --- at once --- */
 
 /* Runs a copy and waits for it. The device is found by the address, not by the current context. */
-static aclError run(const copy_task *c)
+static aclError run(const struct copy_task *c)
 {
     weir_sim_stream *own = weir_sim_default_stream(acl__rt.sim);
     const acl__range *range = acl__range_at(&acl__rt.device_memory, c->to_side == DEVICE_SIDE ? c->to : c->from);
@@ -116,12 +116,12 @@ static aclError run(const copy_task *c)
 
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name)
 {
-    const copy_task c = {.to = to,
-                         .from = from,
-                         .size = size,
-                         .to_side = side_of(to, size),
-                         .from_side = side_of(from, size),
-                         .name = name};
+    const struct copy_task c = {.to = to,
+                                .from = from,
+                                .size = size,
+                                .to_side = side_of(to, size),
+                                .from_side = side_of(from, size),
+                                .name = name};
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
@@ -140,7 +140,7 @@ aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *na
 
 aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
 {
-    const copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
+    const struct copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
     if (size == 0) {
         return ACL_SUCCESS;
     }
@@ -167,12 +167,12 @@ static aclError degrade(acl__stream *stream)
 
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
-    const copy_task c = {.to = to,
-                         .from = from,
-                         .size = size,
-                         .to_side = side_of(to, size),
-                         .from_side = side_of(from, size),
-                         .name = name};
+    const struct copy_task c = {.to = to,
+                                .from = from,
+                                .size = size,
+                                .to_side = side_of(to, size),
+                                .from_side = side_of(from, size),
+                                .name = name};
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
@@ -195,15 +195,15 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
 }
 
 /* A copy that reads its source at once: when the call returns, the caller may reuse its host memory. */
-typedef struct kept {
+struct kept {
     bool launching;
     bool over;
     unsigned char bytes[];
-} kept;
+};
 
 static void kept_end(void *ctx)
 {
-    kept *k = ctx;
+    struct kept *k = ctx;
     k->over = true;
     if (!k->launching) {
         free(k);
@@ -217,13 +217,13 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
     if (!is_there(to, size, DEVICE_SIDE)) {
         return not_there(name, to, size);
     }
-    kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
+    struct kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
     ACL_FAIL_IF(k == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
                 (unsigned long long)size);
     k->over = false;
     k->launching = true;
     memcpy(k->bytes, from, size);
-    const copy_task c = {
+    const struct copy_task c = {
         .to = to, .from = k->bytes, .size = size, .to_side = DEVICE_SIDE, .from_side = PINNED_SIDE, .name = name};
     const acl__kernel after = {.tag = "end of a copy's buffer", .end = kept_end, .ctx = k};
     aclError error = queue(stream, &c);
@@ -244,7 +244,7 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
 
 aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name)
 {
-    const copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
+    const struct copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
     if (size == 0) {
         return ACL_SUCCESS;
     }

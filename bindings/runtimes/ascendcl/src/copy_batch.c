@@ -13,14 +13,14 @@
 enum { MOST_ROWS = 5 << 20, MOST_WIDTH = 5 << 20 };
 #define MOST_PITCH ((size_t)1 << 40) /* keeps a rectangle's size within 64 bits */
 
-typedef struct rectangle {
+struct rectangle {
     char *to;
     size_t to_pitch;
     const char *from;
     size_t from_pitch;
     size_t width;
     size_t height;
-} rectangle;
+};
 
 static bool is_device(const void *pointer)
 {
@@ -28,7 +28,7 @@ static bool is_device(const void *pointer)
 }
 
 /* Checks the arguments. Needs no lock. */
-static aclError check_rectangle(const rectangle *r, aclrtMemcpyKind kind, const char *name)
+static aclError check_rectangle(const struct rectangle *r, aclrtMemcpyKind kind, const char *name)
 {
     ACL_FAIL_IF(r->to == NULL, ACL_ERROR_INVALID_PARAM, "%s: dst is NULL", name);
     ACL_FAIL_IF(r->from == NULL, ACL_ERROR_INVALID_PARAM, "%s: src is NULL", name);
@@ -46,13 +46,13 @@ static aclError check_rectangle(const rectangle *r, aclrtMemcpyKind kind, const 
 }
 
 /* True if a side of a rectangle is host memory, or device memory from its first byte to its last. */
-static bool is_there(const void *start, size_t pitch, const rectangle *r)
+static bool is_there(const void *start, size_t pitch, const struct rectangle *r)
 {
     return !is_device(start) ||
            weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)start, pitch * (r->height - 1) + r->width) != NULL;
 }
 
-static aclError check_sides(const rectangle *r, const char *name)
+static aclError check_sides(const struct rectangle *r, const char *name)
 {
     ACL_FAIL_IF(!is_device(r->to) && !is_device(r->from), ACL_ERROR_RT_PARAM_INVALID, "%s: not from host to host",
                 name);
@@ -61,7 +61,7 @@ static aclError check_sides(const rectangle *r, const char *name)
     return ACL_SUCCESS;
 }
 
-static aclError rectangle_now(const rectangle *r, const char *name)
+static aclError rectangle_now(const struct rectangle *r, const char *name)
 {
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
@@ -81,13 +81,13 @@ ACL_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, siz
     if (width == 0 || height == 0) {
         return ACL_SUCCESS;
     }
-    const rectangle r = {dst, dpitch, src, spitch, width, height};
+    const struct rectangle r = {dst, dpitch, src, spitch, width, height};
     ACL_TRY(check_rectangle(&r, kind, __func__));
     ACL_REFUSE_IF(kind == ACL_MEMCPY_DEVICE_TO_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not from device to device");
     return rectangle_now(&r, __func__);
 }
 
-static aclError rectangle_async(const rectangle *r, aclrtStream handle, const char *name)
+static aclError rectangle_async(const struct rectangle *r, aclrtStream handle, const char *name)
 {
     acl__stream *stream = NULL;
     ACL_TRY(acl__stream_of(handle, &stream));
@@ -105,7 +105,7 @@ ACL_EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src
     if (width == 0 || height == 0) {
         return ACL_SUCCESS;
     }
-    const rectangle r = {dst, dpitch, src, spitch, width, height};
+    const struct rectangle r = {dst, dpitch, src, spitch, width, height};
     ACL_TRY(check_rectangle(&r, kind, __func__));
     return rectangle_async(&r, stream, __func__);
 }
@@ -114,7 +114,7 @@ ACL_EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src
 
 enum { MOST_PIECES = 4096 }; /* in a synchronous batch */
 
-typedef struct batch {
+struct batch {
     void **to;
     const size_t *to_sizes;
     void **from;
@@ -125,9 +125,9 @@ typedef struct batch {
     size_t attribute_count;
     size_t *failed;
     const char *name;
-} batch;
+};
 
-static bool is_all_empty(const batch *b)
+static bool is_all_empty(const struct batch *b)
 {
     size_t i = 0;
     while (i < b->count && b->sizes[i] == 0) {
@@ -146,7 +146,7 @@ static bool is_zero(const uint8_t *bytes, size_t count)
 }
 
 /* Checks the arguments that need no look at the memory. */
-static aclError check_batch(const batch *b)
+static aclError check_batch(const struct batch *b)
 {
     ACL_FAIL_IF(b->to == NULL || b->to_sizes == NULL || b->from == NULL || b->attributes == NULL ||
                     b->first_pieces == NULL,
@@ -181,7 +181,7 @@ static bool lies_in(const void *pointer, const aclrtMemLocation *location)
     return location->type == ACL_MEM_LOCATION_TYPE_DEVICE && location->id == (uint32_t)range->device;
 }
 
-static aclError check_piece(const batch *b, size_t i, const aclrtMemcpyBatchAttr *attribute)
+static aclError check_piece(const struct batch *b, size_t i, const aclrtMemcpyBatchAttr *attribute)
 {
     const void *to = b->to[i];
     const void *from = b->from[i];
@@ -197,7 +197,7 @@ static aclError check_piece(const batch *b, size_t i, const aclrtMemcpyBatchAttr
     return ACL_SUCCESS;
 }
 
-static aclError check_pieces(const batch *b)
+static aclError check_pieces(const struct batch *b)
 {
     size_t attribute = 0;
     for (size_t i = 0; i < b->count; i++) {
@@ -214,7 +214,7 @@ static aclError check_pieces(const batch *b)
 }
 
 /* Copies all pieces. `stream` is NULL for a synchronous batch. */
-static aclError copy_pieces(const batch *b, acl__stream *stream)
+static aclError copy_pieces(const struct batch *b, acl__stream *stream)
 {
     aclError error = check_pieces(b);
     for (size_t i = 0; i < b->count && error == ACL_SUCCESS; i++) {
@@ -228,7 +228,7 @@ static aclError copy_pieces(const batch *b, acl__stream *stream)
 }
 
 /* Checks a batch. Sets *nothing if there is nothing to copy. */
-static aclError begin_batch(const batch *b, bool *nothing)
+static aclError begin_batch(const struct batch *b, bool *nothing)
 {
     *nothing = false;
     ACL_FAIL_IF(b->failed == NULL || b->sizes == NULL || b->count == 0, ACL_ERROR_INVALID_PARAM,
@@ -243,8 +243,8 @@ ACL_EXPORT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs,
                                      size_t *failIndex)
 {
     ACL_ENTER_LOCKED(aclrtMemcpyBatch);
-    const batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
-                     attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatch"};
+    const struct batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
+                            attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatch"};
     bool nothing = false;
     ACL_TRY(begin_batch(&b, &nothing));
     if (nothing) {
@@ -262,8 +262,8 @@ ACL_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **
                                           size_t *failIndex, aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtMemcpyBatchAsync);
-    const batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
-                     attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatchAsync"};
+    const struct batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
+                            attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatchAsync"};
     bool nothing = false;
     ACL_TRY(begin_batch(&b, &nothing));
     if (nothing) {

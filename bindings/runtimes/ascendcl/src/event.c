@@ -93,14 +93,14 @@ static void host_saw(const acl__record *record)
     }
 }
 
-typedef struct record_task {
+struct record_task {
     acl__task task; /* first member */
     acl__record *record;
-} record_task;
+};
 
 static aclError record_submit(acl__stream *stream, acl__task *task)
 {
-    acl__record *record = ((record_task *)(void *)task)->record;
+    acl__record *record = ((struct record_task *)(void *)task)->record;
     const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
     if (status == WEIR_OK) {
         record->submitted = true;
@@ -113,7 +113,7 @@ static aclError record_submit(acl__stream *stream, acl__task *task)
 
 static void record_end(acl__task *task)
 {
-    acl__record *record = ((record_task *)(void *)task)->record;
+    acl__record *record = ((struct record_task *)(void *)task)->record;
     record->dropped = !record->submitted;
     acl__record_release(record);
     free(task);
@@ -121,12 +121,12 @@ static void record_end(acl__task *task)
 
 static aclError join_submit(acl__stream *stream, acl__task *task)
 {
-    return acl__record_join(stream, ((record_task *)(void *)task)->record);
+    return acl__record_join(stream, ((struct record_task *)(void *)task)->record);
 }
 
 static void join_end(acl__task *task)
 {
-    acl__record_release(((record_task *)(void *)task)->record);
+    acl__record_release(((struct record_task *)(void *)task)->record);
     free(task);
 }
 
@@ -135,7 +135,7 @@ static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
 
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
 {
-    record_task *task = calloc(1, sizeof(*task));
+    struct record_task *task = calloc(1, sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
     task->record = record_hold(record);
@@ -286,15 +286,15 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
 
 /* --- waits and resets of streams, as tasks --- */
 
-typedef struct event_task {
+struct event_task {
     acl__task task; /* first member */
     acl__event *event;
     acl__record *record; /* the record to wait for; NULL: the event's latest when the stream reaches the wait */
-} event_task;
+};
 
 static aclError wait_submit(acl__stream *stream, acl__task *task)
 {
-    const event_task *w = (event_task *)(void *)task;
+    const struct event_task *w = (struct event_task *)(void *)task;
     acl__record *record = w->record != NULL ? w->record : w->event->latest;
     if (record == NULL) {
         return w->event->live ? ACL__HELD : ACL_SUCCESS;
@@ -309,7 +309,7 @@ static aclError wait_submit(acl__stream *stream, acl__task *task)
 
 static void event_end(acl__task *task)
 {
-    event_task *t = (event_task *)(void *)task;
+    struct event_task *t = (struct event_task *)(void *)task;
     acl__record_release(t->record);
     event_release(t->event);
     free(t);
@@ -317,13 +317,13 @@ static void event_end(acl__task *task)
 
 static void wait_end(acl__task *task)
 {
-    ((event_task *)(void *)task)->event->queued_waits--;
+    ((struct event_task *)(void *)task)->event->queued_waits--;
     event_end(task);
 }
 
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
-    acl__event *event = ((event_task *)(void *)task)->event;
+    acl__event *event = ((struct event_task *)(void *)task)->event;
     (void)stream;
     acl__record_release(event->latest);
     event->latest = NULL;
@@ -335,7 +335,7 @@ static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end
 
 static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
 {
-    event_task *task = calloc(1, sizeof(*task));
+    struct event_task *task = calloc(1, sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
     task->event = event;

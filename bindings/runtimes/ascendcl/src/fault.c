@@ -8,14 +8,14 @@
 
 enum { FAULTS = 32 };
 
-typedef struct fault {
+struct fault {
     acl__function function; /* ACL_FN_COUNT: any */
     uint64_t nth;
     bool onwards;
     aclError code; /* ACL_SUCCESS: the usual error of the function */
-} fault;
+};
 
-static fault faults[FAULTS];
+static struct fault faults[FAULTS];
 static size_t fault_count;
 
 static bool function_named(const char *name, size_t length, acl__function *function)
@@ -35,7 +35,7 @@ static bool function_named(const char *name, size_t length, acl__function *funct
 }
 
 /* Parses one NAME:N[+][=CODE]. Returns its end, or NULL if the text is not of that form. */
-static const char *parse_fault(const char *text, fault *parsed)
+static const char *parse_fault(const char *text, struct fault *parsed)
 {
     const size_t length = strcspn(text, ":,");
     char *end = NULL;
@@ -64,7 +64,7 @@ bool acl__faults_read(const char *text)
 {
     const char *at = text;
     while (at != NULL && *at != '\0') {
-        fault parsed = {.function = ACL_FN_COUNT};
+        struct fault parsed = {.function = ACL_FN_COUNT};
         const char *end = fault_count < FAULTS ? parse_fault(at, &parsed) : NULL;
         if (end == NULL) {
             (void)fprintf(stderr,
@@ -107,7 +107,7 @@ static aclError usual_error(acl__function function)
 aclError acl__faults_strike(acl__function function, uint64_t nth, uint64_t overall)
 {
     for (size_t i = 0; i < fault_count; i++) {
-        const fault *f = &faults[i];
+        const struct fault *f = &faults[i];
         const bool any = f->function == ACL_FN_COUNT;
         const uint64_t call = any ? overall : nth;
         if ((any || f->function == function) && (call == f->nth || (f->onwards && call > f->nth))) {

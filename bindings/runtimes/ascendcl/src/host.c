@@ -25,15 +25,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef struct pinned {
+struct pinned {
     struct pinned *next; /* list of memory freed while work was under way */
     void *start;
     size_t size;
     uint64_t over_ns; /* end of the work that was under way at the free, once it is known */
     bool over_is_known;
-} pinned;
+};
 
-static pinned *freed_early;
+static struct pinned *freed_early;
 static uint64_t taken_bytes;
 
 static uint64_t address_of(const void *pointer)
@@ -144,7 +144,7 @@ static uint64_t latest_end(void)
     return latest;
 }
 
-static void look_for_end(pinned *p)
+static void look_for_end(struct pinned *p)
 {
     if (!p->over_is_known && acl__rt.held_tasks == 0) {
         p->over_ns = latest_end();
@@ -152,13 +152,13 @@ static void look_for_end(pinned *p)
     }
 }
 
-static bool is_over(pinned *p)
+static bool is_over(struct pinned *p)
 {
     look_for_end(p);
     return p->over_is_known && p->over_ns <= weir_sim_now(acl__rt.sim);
 }
 
-static void unmap(pinned *p)
+static void unmap(struct pinned *p)
 {
     (void)munmap(p->start, p->size);
     free(p);
@@ -166,8 +166,8 @@ static void unmap(pinned *p)
 
 static void sweep(void)
 {
-    for (pinned **link = &freed_early; *link != NULL;) {
-        pinned *p = *link;
+    for (struct pinned **link = &freed_early; *link != NULL;) {
+        struct pinned *p = *link;
         if (is_over(p)) {
             *link = p->next;
             unmap(p);
@@ -177,7 +177,7 @@ static void sweep(void)
     }
 }
 
-static void pages_free(pinned *p)
+static void pages_free(struct pinned *p)
 {
     if (is_over(p)) {
         unmap(p);
@@ -211,7 +211,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     }
     const uint64_t bytes = size <= SIZE_MAX / 2 ? (size + page - 1) / page * page : UINT64_MAX;
     const bool fits = acl__host_take(bytes);
-    pinned *p = fits ? calloc(1, sizeof(*p)) : NULL;
+    struct pinned *p = fits ? calloc(1, sizeof(*p)) : NULL;
     void *start = p != NULL ? map_pages(bytes, alignment()) : NULL;
     acl__range *range =
         start != NULL ? acl__range_add(&acl__rt.host_memory, ACL__PINNED, address_of(start), bytes) : NULL;
@@ -290,7 +290,7 @@ static aclError free_host(void *pointer)
     const uint64_t size = range->range.end - range->range.start;
     ACL_FAIL_IF(registered_in(range->range.start, size) != NULL, ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first", pointer);
-    pinned *p = range->owner;
+    struct pinned *p = range->owner;
     acl__range_remove(&acl__rt.host_memory, range);
     acl__host_give(size);
     pages_free(p);

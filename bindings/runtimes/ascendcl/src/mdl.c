@@ -237,14 +237,14 @@ ACL_EXPORT aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size
 /* --- descriptions --- */
 
 /* One input or output. */
-typedef struct end {
+struct end {
     char *name;
     aclmdlIODims dims;
     size_t bytes; /* at the input sizes given in the file; 0: the file gives none */
-} end;
+};
 
 struct aclmdlDesc {
-    end *ends; /* inputs, then outputs */
+    struct end *ends; /* inputs, then outputs */
     size_t input_count;
     size_t output_count;
 };
@@ -304,7 +304,7 @@ static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shap
 }
 
 /* Describes an input or output. A dimension that differs between the two input sizes is not fixed: -1. */
-static void describe(end *out, const acl__blob *blob, const acl__shape *usual, const acl__shape *other)
+static void describe(struct end *out, const acl__blob *blob, const acl__shape *usual, const acl__shape *other)
 {
     int64_t dims[5], changed[5];
     (void)snprintf(out->dims.name, sizeof(out->dims.name), "%s", blob->name);
@@ -363,7 +363,7 @@ ACL_EXPORT aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
 }
 
 /* Returns an input or output, or NULL if there is none of that index. */
-static const end *end_at(const aclmdlDesc *desc, bool output, size_t index)
+static const struct end *end_at(const aclmdlDesc *desc, bool output, size_t index)
 {
     if (desc == NULL || index >= (output ? desc->output_count : desc->input_count)) {
         return NULL;
@@ -386,20 +386,20 @@ ACL_EXPORT size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc)
 ACL_EXPORT size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
 {
     ACL_ENTER_OR(aclmdlGetInputSizeByIndex, 0);
-    const end *found = end_at(modelDesc, false, index);
+    const struct end *found = end_at(modelDesc, false, index);
     return found != NULL ? found->bytes : 0;
 }
 
 ACL_EXPORT size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
 {
     ACL_ENTER_OR(aclmdlGetOutputSizeByIndex, 0);
-    const end *found = end_at(modelDesc, true, index);
+    const struct end *found = end_at(modelDesc, true, index);
     return found != NULL ? found->bytes : 0;
 }
 
 static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims, const char *function)
 {
-    const end *found = end_at(desc, output, index);
+    const struct end *found = end_at(desc, output, index);
     ACL_FAIL_IF(found == NULL || dims == NULL, ACL_ERROR_INVALID_PARAM,
                 "%s: an argument is NULL, or there is no index %zu", function, index);
     *dims = found->dims;
@@ -421,14 +421,14 @@ ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t inde
 ACL_EXPORT const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
 {
     ACL_ENTER_OR(aclmdlGetInputNameByIndex, "");
-    const end *found = end_at(modelDesc, false, index);
+    const struct end *found = end_at(modelDesc, false, index);
     return found != NULL ? found->name : "";
 }
 
 ACL_EXPORT const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
 {
     ACL_ENTER_OR(aclmdlGetOutputNameByIndex, "");
-    const end *found = end_at(modelDesc, true, index);
+    const struct end *found = end_at(modelDesc, true, index);
     return found != NULL ? found->name : "";
 }
 

@@ -92,21 +92,21 @@ static void write_floats(char *memory, uint64_t bytes, uint64_t digest)
 
 /* --- kernels --- */
 
-typedef struct span {
+struct span {
     char *address;
     uint64_t bytes;
     bool callers; /* true: a buffer of the caller; false: a piece with marks */
-} span;
+};
 
-typedef struct mdl_kernel {
+struct mdl_kernel {
     uint64_t seed;
     bool copies;          /* copies the one input to the one output */
     uint32_t read_count;  /* spans[0 .. read_count) are read, */
     uint32_t write_count; /* the next write_count spans are written */
-    span spans[];
-} mdl_kernel;
+    struct span spans[];
+};
 
-static bool all_there(const mdl_kernel *k)
+static bool all_there(const struct mdl_kernel *k)
 {
     for (uint32_t i = 0; i < k->read_count + k->write_count; i++) {
         if (!acl__is_device_memory(k->spans[i].address, k->spans[i].bytes)) {
@@ -118,7 +118,7 @@ static bool all_there(const mdl_kernel *k)
 
 static aclError compute(void *ctx)
 {
-    const mdl_kernel *k = ctx;
+    const struct mdl_kernel *k = ctx;
     uint64_t digest = k->seed;
     bool intact = true;
     if (!all_there(k)) {
@@ -129,11 +129,11 @@ static aclError compute(void *ctx)
         return ACL_SUCCESS;
     }
     for (uint32_t i = 0; i < k->read_count; i++) {
-        const span *s = &k->spans[i];
+        const struct span *s = &k->spans[i];
         digest = mix(digest, s->callers ? read_bytes(s->address, s->bytes) : read_marks(s->address, s->bytes, &intact));
     }
     for (uint32_t i = 0; i < k->write_count; i++) {
-        const span *s = &k->spans[k->read_count + i];
+        const struct span *s = &k->spans[k->read_count + i];
         if (s->callers) {
             write_floats(s->address, s->bytes, mix(digest, i));
         } else {
@@ -148,7 +148,7 @@ static aclError compute(void *ctx)
 
 /* --- an execution --- */
 
-typedef struct execution {
+struct execution {
     acl__model *model;
     acl__supply supply;
     acl__shape *inputs; /* [input_count] */
@@ -159,7 +159,7 @@ typedef struct execution {
     aclmdlDataset *out;
     acl__piece weights; /* refreshed weights */
     acl__piece border;  /* bordered copy of the current layer */
-} execution;
+};
 
 static aclError no_memory(void)
 {
@@ -167,7 +167,7 @@ static aclError no_memory(void)
 }
 
 /* Cleanup; also runs when a callback throws. */
-static void execution_fini(execution *e)
+static void execution_fini(struct execution *e)
 {
     if (e->model == NULL) {
         return;
@@ -185,7 +185,7 @@ static void execution_fini(execution *e)
     acl__model_release(e->model);
 }
 
-static aclError execution_init(execution *e)
+static aclError execution_init(struct execution *e)
 {
     const acl__network *n = e->model->network;
     e->inputs = calloc(n->input_count, sizeof(*e->inputs));
@@ -199,7 +199,7 @@ static aclError execution_init(execution *e)
 
 /* Converts a description's dimensions ([1,] then from the outermost on) to a shape. Rank 0: the description gives
  * none. */
-static aclError shape_of(const execution *e, uint32_t input, const aclTensorDesc *desc, acl__shape *shape)
+static aclError shape_of(const struct execution *e, uint32_t input, const aclTensorDesc *desc, acl__shape *shape)
 {
     const acl__shape *usual = e->model->shapes != NULL ? &e->model->shapes[e->model->network->inputs[input]] : NULL;
     const char *name = e->model->network->blobs[e->model->network->inputs[input]].name;
@@ -234,7 +234,7 @@ static const aclDataBuffer *buffer_of(const aclmdlDataset *set, uint32_t index)
     return set->entries[index].buffer;
 }
 
-static aclError check_buffer(const execution *e, bool output, uint32_t index, uint64_t needed)
+static aclError check_buffer(const struct execution *e, bool output, uint32_t index, uint64_t needed)
 {
     const aclDataBuffer *buffer = buffer_of(output ? e->out : e->in, index);
     const char *which = output ? "output" : "input";
@@ -247,7 +247,7 @@ static aclError check_buffer(const execution *e, bool output, uint32_t index, ui
     return ACL_SUCCESS;
 }
 
-static aclError check_sets(const execution *e)
+static aclError check_sets(const struct execution *e)
 {
     const acl__network *n = e->model->network;
     ACL_FAIL_IF(e->in->count < n->input_count || e->out->count < n->output_count, ACL_ERROR_INVALID_PARAM,
@@ -257,7 +257,7 @@ static aclError check_sets(const execution *e)
 }
 
 /* Computes the bytes of each storage: those of the largest blob in it. */
-static void size_storages(execution *e)
+static void size_storages(struct execution *e)
 {
     const acl__plan *plan = e->model->plan;
     for (uint32_t b = 0; b < e->model->network->blob_count; b++) {
@@ -268,7 +268,7 @@ static void size_storages(execution *e)
     }
 }
 
-static aclError read_shapes(execution *e)
+static aclError read_shapes(struct execution *e)
 {
     const acl__network *n = e->model->network;
     acl__model_error wrong;
@@ -289,7 +289,7 @@ static aclError read_shapes(execution *e)
 }
 
 /* Writes the outputs' shapes into their descriptions. */
-static aclError describe_outputs(execution *e)
+static aclError describe_outputs(struct execution *e)
 {
     const acl__network *n = e->model->network;
     for (uint32_t i = 0; i < n->output_count; i++) {
@@ -307,16 +307,16 @@ static aclError describe_outputs(execution *e)
 
 /* --- layers --- */
 
-static span span_of(const execution *e, uint32_t storage)
+static struct span span_of(const struct execution *e, uint32_t storage)
 {
     const acl__storage *s = &e->model->plan->storages[storage];
     switch (s->kind) {
     case ACL__STORAGE_INPUT:
-        return (span){buffer_of(e->in, s->index)->data, e->bytes[storage], true};
+        return (struct span){buffer_of(e->in, s->index)->data, e->bytes[storage], true};
     case ACL__STORAGE_OUTPUT:
-        return (span){buffer_of(e->out, s->index)->data, e->bytes[storage], true};
+        return (struct span){buffer_of(e->out, s->index)->data, e->bytes[storage], true};
     default:
-        return (span){e->pieces[storage].address, e->bytes[storage], false};
+        return (struct span){e->pieces[storage].address, e->bytes[storage], false};
     }
 }
 
@@ -326,8 +326,8 @@ static weir_sim_access access_to(const void *address, uint64_t bytes, bool write
 }
 
 /* Launches a kernel and takes ownership of `k`, also on failure. `weights` may be NULL. */
-static aclError launch(const execution *e, mdl_kernel *k, const char *tag, uint64_t duration_ns, const void *weights,
-                       uint64_t weight_bytes)
+static aclError launch(const struct execution *e, struct mdl_kernel *k, const char *tag, uint64_t duration_ns,
+                       const void *weights, uint64_t weight_bytes)
 {
     const uint32_t count = k->read_count + k->write_count;
     weir_sim_access *accesses = calloc((size_t)count + 1, sizeof(*accesses));
@@ -355,25 +355,25 @@ static aclError launch(const execution *e, mdl_kernel *k, const char *tag, uint6
     return error;
 }
 
-static mdl_kernel *kernel_create(uint32_t spans, uint64_t seed)
+static struct mdl_kernel *kernel_create(uint32_t spans, uint64_t seed)
 {
-    mdl_kernel *k = calloc(1, sizeof(*k) + spans * sizeof(k->spans[0]));
+    struct mdl_kernel *k = calloc(1, sizeof(*k) + spans * sizeof(k->spans[0]));
     if (k != NULL) {
         k->seed = seed;
     }
     return k;
 }
 
-static const char *weights_of(const execution *e)
+static const char *weights_of(const struct execution *e)
 {
     return e->weights.address != NULL ? e->weights.address : e->model->weights;
 }
 
-static aclError launch_layer(const execution *e, uint32_t l)
+static aclError launch_layer(const struct execution *e, uint32_t l)
 {
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
-    mdl_kernel *k = kernel_create(layer->bottom_count + layer->top_count + 1, mix(layer->kind, l));
+    struct mdl_kernel *k = kernel_create(layer->bottom_count + layer->top_count + 1, mix(layer->kind, l));
     if (k == NULL) {
         return no_memory();
     }
@@ -385,7 +385,7 @@ static aclError launch_layer(const execution *e, uint32_t l)
             span_of(e, e->model->plan->storage_of[acl__layer_top(n, layer, i)]);
     }
     if (e->border.address != NULL) {
-        k->spans[k->read_count + k->write_count++] = (span){e->border.address, e->border.bytes, false};
+        k->spans[k->read_count + k->write_count++] = (struct span){e->border.address, e->border.bytes, false};
     }
     const uint64_t at = e->model->weight_at[l];
     const char *weights = weights_of(e);
@@ -393,7 +393,7 @@ static aclError launch_layer(const execution *e, uint32_t l)
                   weights != NULL ? weights + at : NULL, e->model->weight_at[l + 1] - at);
 }
 
-static aclError take_outputs(execution *e, uint32_t l)
+static aclError take_outputs(struct execution *e, uint32_t l)
 {
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
@@ -408,7 +408,7 @@ static aclError take_outputs(execution *e, uint32_t l)
     return error;
 }
 
-static aclError give_gone(execution *e, uint32_t l)
+static aclError give_gone(struct execution *e, uint32_t l)
 {
     const acl__plan *plan = e->model->plan;
     aclError first = ACL_SUCCESS;
@@ -420,7 +420,7 @@ static aclError give_gone(execution *e, uint32_t l)
     return first;
 }
 
-static aclError run_layer(execution *e, uint32_t l)
+static aclError run_layer(struct execution *e, uint32_t l)
 {
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
@@ -446,7 +446,7 @@ static aclError run_layer(execution *e, uint32_t l)
 /* --- start and end of an execution --- */
 
 /* Copies each output that is another name of an input, or of another output, into its own buffer. */
-static aclError copy_shared_outputs(const execution *e)
+static aclError copy_shared_outputs(const struct execution *e)
 {
     const acl__network *n = e->model->network;
     for (uint32_t i = 0; i < n->output_count; i++) {
@@ -455,7 +455,7 @@ static aclError copy_shared_outputs(const execution *e)
         if (storage->kind == ACL__STORAGE_OUTPUT && storage->index == i) {
             continue;
         }
-        mdl_kernel *k = kernel_create(2, 0);
+        struct mdl_kernel *k = kernel_create(2, 0);
         if (k == NULL) {
             return no_memory();
         }
@@ -463,7 +463,7 @@ static aclError copy_shared_outputs(const execution *e)
         k->read_count = k->write_count = 1;
         k->spans[0] = span_of(e, s);
         k->spans[0].bytes = acl__dense_bytes(&e->shapes[n->outputs[i]]);
-        k->spans[1] = (span){buffer_of(e->out, i)->data, k->spans[0].bytes, true};
+        k->spans[1] = (struct span){buffer_of(e->out, i)->data, k->spans[0].bytes, true};
         ACL_TRY(launch(e, k, n->blobs[n->outputs[i]].name, acl__roofline_ns(0, 0, 2 * k->spans[0].bytes), NULL, 0));
     }
     return ACL_SUCCESS;
@@ -471,7 +471,7 @@ static aclError copy_shared_outputs(const execution *e)
 
 /* Copies the weights of this execution into memory of the registered allocator. The hint is the address of the loaded
  * weights; this is the only request with advice. */
-static aclError refresh_weights(execution *e)
+static aclError refresh_weights(struct execution *e)
 {
     if (!acl__rt.config.refresh_weights || e->model->weights == NULL || e->supply.wrapper == NULL) {
         return ACL_SUCCESS;
@@ -480,18 +480,18 @@ static aclError refresh_weights(execution *e)
     if (error != ACL_SUCCESS || e->weights.address == e->model->weights) {
         return error;
     }
-    mdl_kernel *k = kernel_create(2, 0);
+    struct mdl_kernel *k = kernel_create(2, 0);
     if (k == NULL) {
         return no_memory();
     }
     k->copies = true;
     k->read_count = k->write_count = 1;
-    k->spans[0] = (span){e->model->weights, e->model->weight_bytes, true};
-    k->spans[1] = (span){e->weights.address, e->model->weight_bytes, true};
+    k->spans[0] = (struct span){e->model->weights, e->model->weight_bytes, true};
+    k->spans[1] = (struct span){e->weights.address, e->model->weight_bytes, true};
     return launch(e, k, "weights", acl__roofline_ns(0, 0, 2 * e->model->weight_bytes), NULL, 0);
 }
 
-static aclError run_layers(execution *e)
+static aclError run_layers(struct execution *e)
 {
     const acl__network *n = e->model->network;
     aclError error = refresh_weights(e);
@@ -505,7 +505,7 @@ static aclError run_layers(execution *e)
     return error != ACL_SUCCESS ? error : given;
 }
 
-static aclError execute(execution *e, aclrtStream stream, acl__executor executor)
+static aclError execute(struct execution *e, aclrtStream stream, acl__executor executor)
 {
     ACL_TRY(execution_init(e));
     ACL_TRY(read_shapes(e));
@@ -517,7 +517,7 @@ static aclError execute(execution *e, aclrtStream stream, acl__executor executor
 static aclError execute_id(uint32_t id, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
                            acl__executor executor, const char *function)
 {
-    execution e __attribute__((cleanup(execution_fini))) = {.in = input, .out = output};
+    struct execution e __attribute__((cleanup(execution_fini))) = {.in = input, .out = output};
     ACL_FAIL_IF(input == NULL || output == NULL, ACL_ERROR_INVALID_PARAM, "%s: a data set is NULL", function);
     e.model = acl__model_get(id);
     return e.model != NULL ? execute(&e, stream, executor) : (aclError)ACL_ERROR_GE_EXEC_MODEL_ID_INVALID;

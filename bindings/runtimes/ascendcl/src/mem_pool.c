@@ -26,21 +26,21 @@ enum { PAGE = ACL__HUGE_PAGE, STAMPS = 2 };
 
 typedef enum segment_state { FREE, CACHED, BUSY } segment_state;
 
-typedef struct page {
+struct page {
     weir_vm_handle memory; /* 0: none */
     bool mapped;           /* false although there is memory: the device refused to map it or to take it back */
-} page;
+};
 
-typedef struct segment {
+struct segment {
     weir__sim_range range; /* first member */
     segment_state state;
     uint64_t asked;  /* BUSY: bytes that the caller requested */
     acl__stamp made; /* BUSY: stamp of the allocation */
     acl__stamp stamps[STAMPS];
     uint32_t stamp_count;
-} segment;
+};
 
-typedef struct pool {
+struct pool {
     void *link; /* used by the slab */
     struct pool *next;
     struct pool *previous;
@@ -57,10 +57,10 @@ typedef struct pool {
     uint32_t follow_events;
     uint32_t opportunistic;
     uint32_t internal;
-    acl__range *range; /* the pool's addresses, in the set of device memory */
-    page *pages;       /* one for each page of the addresses */
+    acl__range *range;  /* the pool's addresses, in the set of device memory */
+    struct page *pages; /* one for each struct page of the addresses */
     weir__sim_ranges segments;
-} pool;
+};
 
 /* The kinds of reuse, in the order in which they are tried. */
 typedef enum reuse { OWN, BY_EVENT, OPPORTUNISTIC, INTERNAL, REUSES } reuse;
@@ -68,7 +68,7 @@ typedef enum reuse { OWN, BY_EVENT, OPPORTUNISTIC, INTERNAL, REUSES } reuse;
 static weir__sim_slab pools_slab;
 static weir__sim_slab segments_slab;
 static bool slabs_ready;
-static pool *first_pool;
+static struct pool *first_pool;
 static bool is_used; /* true once a pool was made: from then on orders are tracked */
 
 static uint64_t address_of(const void *pointer)
@@ -76,7 +76,7 @@ static uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
-static uint64_t size_of(const segment *s)
+static uint64_t size_of(const struct segment *s)
 {
     return s->range.end - s->range.start;
 }
@@ -89,35 +89,35 @@ static uint64_t in_pages(uint64_t size)
 
 /* --- segments --- */
 
-static segment *first_segment(const pool *p)
+static struct segment *first_segment(const struct pool *p)
 {
-    return (segment *)(void *)weir__sim_ranges_first(&p->segments);
+    return (struct segment *)(void *)weir__sim_ranges_first(&p->segments);
 }
 
-static segment *next_segment(const segment *s)
+static struct segment *next_segment(const struct segment *s)
 {
-    return (segment *)(void *)weir__sim_ranges_next(&s->range);
+    return (struct segment *)(void *)weir__sim_ranges_next(&s->range);
 }
 
-static segment *previous_segment(const segment *s)
+static struct segment *previous_segment(const struct segment *s)
 {
-    return (segment *)(void *)weir__sim_ranges_previous(&s->range);
+    return (struct segment *)(void *)weir__sim_ranges_previous(&s->range);
 }
 
-static segment *segment_at(const pool *p, uint64_t address)
+static struct segment *segment_at(const struct pool *p, uint64_t address)
 {
     weir__sim_range *r = weir__sim_ranges_floor(&p->segments, address);
-    return r != NULL && r->end > address ? (segment *)(void *)r : NULL;
+    return r != NULL && r->end > address ? (struct segment *)(void *)r : NULL;
 }
 
-static void drop_stamps(segment *s)
+static void drop_stamps(struct segment *s)
 {
     while (s->stamp_count > 0) {
         acl__stamp_drop(&s->stamps[--s->stamp_count]);
     }
 }
 
-static void segment_delete(pool *p, segment *s)
+static void segment_delete(struct pool *p, struct segment *s)
 {
     drop_stamps(s);
     acl__stamp_drop(&s->made);
@@ -126,7 +126,7 @@ static void segment_delete(pool *p, segment *s)
 }
 
 /* Drops the stamps that the host has seen complete. */
-static void tidy_stamps(segment *s)
+static void tidy_stamps(struct segment *s)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->stamp_count; i++) {
@@ -139,7 +139,7 @@ static void tidy_stamps(segment *s)
     s->stamp_count = kept;
 }
 
-static bool can_join(const segment *a, const segment *b)
+static bool can_join(const struct segment *a, const struct segment *b)
 {
     return a != NULL && b != NULL && a->range.end == b->range.start && a->state == b->state && a->state != BUSY &&
            a->stamp_count == b->stamp_count && a->stamp_count < 2 &&
@@ -147,7 +147,7 @@ static bool can_join(const segment *a, const segment *b)
 }
 
 /* Merges b into a. Keeps the later stamp. */
-static void join(pool *p, segment *a, segment *b)
+static void join(struct pool *p, struct segment *a, struct segment *b)
 {
     if (a->stamp_count == 1 && b->stamps[0].tick > a->stamps[0].tick) {
         const acl__stamp later = a->stamps[0];
@@ -161,23 +161,23 @@ static void join(pool *p, segment *a, segment *b)
 }
 
 /* Merges a segment with its neighbours where they are alike. Returns the result. */
-static segment *coalesce(pool *p, segment *s)
+static struct segment *coalesce(struct pool *p, struct segment *s)
 {
-    segment *before = previous_segment(s);
+    struct segment *before = previous_segment(s);
     if (can_join(before, s)) {
         join(p, before, s);
         s = before;
     }
-    segment *after = next_segment(s);
+    struct segment *after = next_segment(s);
     if (can_join(s, after)) {
         join(p, s, after);
     }
     return s;
 }
 
-static segment *segment_add(pool *p, uint64_t start, uint64_t end, segment_state state)
+static struct segment *segment_add(struct pool *p, uint64_t start, uint64_t end, segment_state state)
 {
-    segment *s = weir__sim_slab_get(&segments_slab);
+    struct segment *s = weir__sim_slab_get(&segments_slab);
     if (s != NULL) {
         memset(s, 0, sizeof(*s));
         s->range.start = start;
@@ -189,12 +189,12 @@ static segment *segment_add(pool *p, uint64_t start, uint64_t end, segment_state
 }
 
 /* Cuts a segment in two at an address inside it. Returns the upper part; NULL: out of host memory. */
-static segment *split(pool *p, segment *s, uint64_t at)
+static struct segment *split(struct pool *p, struct segment *s, uint64_t at)
 {
     const uint64_t end = s->range.end;
     s->range.end = at;
     weir__sim_ranges_resized(&s->range);
-    segment *upper = segment_add(p, at, end, s->state);
+    struct segment *upper = segment_add(p, at, end, s->state);
     if (upper == NULL) {
         s->range.end = end;
         weir__sim_ranges_resized(&s->range);
@@ -208,13 +208,13 @@ static segment *split(pool *p, segment *s, uint64_t at)
 
 /* --- pages --- */
 
-static page *page_at(const pool *p, uint64_t address)
+static struct page *page_at(const struct pool *p, uint64_t address)
 {
     return &p->pages[(address - p->range->range.start) / PAGE];
 }
 
 /* Gives one page mapped memory. */
-static weir_status page_fill(pool *p, page *at, uint64_t address)
+static weir_status page_fill(struct pool *p, struct page *at, uint64_t address)
 {
     weir_status status = WEIR_OK;
     if (at->memory == 0) {
@@ -238,7 +238,7 @@ static weir_status page_fill(pool *p, page *at, uint64_t address)
 
 /* Returns a page's memory to the device. If the device refuses, the memory counts as reserved until it is taken
  * back. */
-static void page_empty(pool *p, page *at, uint64_t address)
+static void page_empty(struct pool *p, struct page *at, uint64_t address)
 {
     if (at->mapped) {
         at->mapped = weir_device_vm_unmap(acl__rt.memory, address, PAGE) != WEIR_OK;
@@ -250,7 +250,7 @@ static void page_empty(pool *p, page *at, uint64_t address)
     }
 }
 
-static void pages_empty(pool *p, uint64_t start, uint64_t end)
+static void pages_empty(struct pool *p, uint64_t start, uint64_t end)
 {
     for (uint64_t at = start; at < end; at += PAGE) {
         page_empty(p, page_at(p, at), at);
@@ -259,7 +259,7 @@ static void pages_empty(pool *p, uint64_t start, uint64_t end)
 
 /* Fills all pages of a FREE segment. On failure they are emptied again, except for memory that the device then refuses
  * to take back. */
-static weir_status pages_fill(pool *p, const segment *s)
+static weir_status pages_fill(struct pool *p, const struct segment *s)
 {
     for (uint64_t at = s->range.start; at < s->range.end; at += PAGE) {
         const weir_status status = page_fill(p, page_at(p, at), at);
@@ -276,7 +276,7 @@ static weir_status pages_fill(pool *p, const segment *s)
 typedef enum wait_policy { LOOK, WAIT } wait_policy;
 
 /* True if all work that may touch a segment is complete; the host has then seen it. */
-static bool is_over(segment *s, wait_policy how)
+static bool is_over(struct segment *s, wait_policy how)
 {
     tidy_stamps(s);
     for (uint32_t i = 0; i < s->stamp_count; i++) {
@@ -289,9 +289,9 @@ static bool is_over(segment *s, wait_policy how)
 }
 
 /* Returns the memory of the upper end of a segment, at most `bytes`. Returns how much was returned. */
-static uint64_t release_from(pool *p, segment *s, uint64_t bytes)
+static uint64_t release_from(struct pool *p, struct segment *s, uint64_t bytes)
 {
-    segment *gone = s;
+    struct segment *gone = s;
     if (size_of(s) > bytes) {
         gone = split(p, s, s->range.end - bytes);
         if (gone == NULL) {
@@ -308,30 +308,30 @@ static uint64_t release_from(pool *p, segment *s, uint64_t bytes)
 }
 
 /* Tries again to return memory that the device refused to take back. */
-static void release_leftovers(pool *p)
+static void release_leftovers(struct pool *p)
 {
     const bool any = p->reserved > p->used + p->cached;
-    for (segment *s = any ? first_segment(p) : NULL; s != NULL; s = next_segment(s)) {
+    for (struct segment *s = any ? first_segment(p) : NULL; s != NULL; s = next_segment(s)) {
         if (s->state == FREE) {
             pages_empty(p, s->range.start, s->range.end);
         }
     }
 }
 
-static uint64_t idle_bytes(const pool *p)
+static uint64_t idle_bytes(const struct pool *p)
 {
     return p->reserved - p->used;
 }
 
 /* Returns at most `bytes` of idle memory to the device, from the highest address down, as far as its work is complete.
  * Returns how much was returned. */
-static uint64_t release(pool *p, uint64_t bytes, wait_policy how)
+static uint64_t release(struct pool *p, uint64_t bytes, wait_policy how)
 {
     uint64_t released = 0;
     uint64_t below = UINT64_MAX;
     bytes -= bytes % PAGE;
     while (released < bytes) {
-        segment *s = (segment *)(void *)weir__sim_ranges_floor(&p->segments, below);
+        struct segment *s = (struct segment *)(void *)weir__sim_ranges_floor(&p->segments, below);
         if (s == NULL) {
             break;
         }
@@ -347,7 +347,7 @@ static uint64_t release(pool *p, uint64_t bytes, wait_policy how)
 
 /* True if only the stream's own work may touch the segment, or, with `events`, work that waits have ordered before
  * it. */
-static bool is_for(const segment *s, const acl__line *line, bool events)
+static bool is_for(const struct segment *s, const acl__line *line, bool events)
 {
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         const acl__stamp *stamp = &s->stamps[i];
@@ -359,7 +359,7 @@ static bool is_for(const segment *s, const acl__line *line, bool events)
     return true;
 }
 
-static bool fits_kind(const pool *p, segment *s, const acl__line *line, reuse kind)
+static bool fits_kind(const struct pool *p, struct segment *s, const acl__line *line, reuse kind)
 {
     switch (kind) {
     case OWN:
@@ -373,7 +373,7 @@ static bool fits_kind(const pool *p, segment *s, const acl__line *line, reuse ki
     }
 }
 
-static bool wait_for(segment *s, acl__line *line)
+static bool wait_for(struct segment *s, acl__line *line)
 {
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         if (!acl__stamp_join(&s->stamps[i], line)) {
@@ -385,10 +385,11 @@ static bool wait_for(segment *s, acl__line *line)
 
 /* Returns the smallest segment that holds `size`, the lowest of equals: of the FREE ones, or of the CACHED ones of a
  * kind. NULL: none. */
-static segment *best_fit(const pool *p, uint64_t size, segment_state state, const acl__line *line, reuse kind)
+static struct segment *best_fit(const struct pool *p, uint64_t size, segment_state state, const acl__line *line,
+                                reuse kind)
 {
-    segment *best = NULL;
-    for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
+    struct segment *best = NULL;
+    for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == state && size_of(s) >= size && (best == NULL || size_of(s) < size_of(best)) &&
             (state == FREE || fits_kind(p, s, line, kind))) {
             best = s;
@@ -398,16 +399,16 @@ static segment *best_fit(const pool *p, uint64_t size, segment_state state, cons
 }
 
 /* Cuts a segment down to `size`. Returns false when out of host memory. */
-static bool cut_to(pool *p, segment *s, uint64_t size)
+static bool cut_to(struct pool *p, struct segment *s, uint64_t size)
 {
     return size_of(s) == size || split(p, s, s->range.start + size) != NULL;
 }
 
 /* Returns a CACHED segment of exactly `size` bytes for the stream; NULL: none. */
-static segment *take_cached(pool *p, uint64_t size, acl__line *line)
+static struct segment *take_cached(struct pool *p, uint64_t size, acl__line *line)
 {
     for (reuse kind = OWN; kind < REUSES && acl__rt.config.reuse_pools; kind++) {
-        segment *s = best_fit(p, size, CACHED, line, kind);
+        struct segment *s = best_fit(p, size, CACHED, line, kind);
         if (s != NULL && (kind != INTERNAL || wait_for(s, line))) {
             return cut_to(p, s, size) ? s : NULL;
         }
@@ -417,9 +418,9 @@ static segment *take_cached(pool *p, uint64_t size, acl__line *line)
 
 /* Gives new memory to a FREE segment. Returns a CACHED segment of exactly `size` bytes; NULL: no addresses or no
  * memory. */
-static segment *take_new(pool *p, uint64_t size)
+static struct segment *take_new(struct pool *p, uint64_t size)
 {
-    segment *s = best_fit(p, size, FREE, NULL, OWN);
+    struct segment *s = best_fit(p, size, FREE, NULL, OWN);
     if (s == NULL || !cut_to(p, s, size)) {
         return NULL;
     }
@@ -434,9 +435,9 @@ static segment *take_new(pool *p, uint64_t size)
 }
 
 /* Returns a CACHED segment of exactly `size` bytes that the stream may have from now on; NULL: none. */
-static segment *obtain(pool *p, uint64_t size, acl__line *line)
+static struct segment *obtain(struct pool *p, uint64_t size, acl__line *line)
 {
-    segment *s = take_cached(p, size, line);
+    struct segment *s = take_cached(p, size, line);
     s = s != NULL ? s : take_new(p, size);
     const bool again = s == NULL && acl__rt.config.reuse_pools && release(p, p->cached, LOOK) > 0;
     return again ? take_new(p, size) : s;
@@ -444,15 +445,15 @@ static segment *obtain(pool *p, uint64_t size, acl__line *line)
 
 /* --- announcements to the auditor, in the order of the stream --- */
 
-typedef struct notice {
+struct notice {
     acl__task task; /* first member */
     uint64_t address;
     uint64_t size; /* 0: a free */
-} notice;
+};
 
 static aclError notice_submit(acl__stream *stream, acl__task *task)
 {
-    const notice *n = (notice *)(void *)task;
+    const struct notice *n = (struct notice *)(void *)task;
     if (n->size > 0) {
         weir_sim_block_alloc(acl__rt.sim, n->address, n->size, stream->sim, "aclrtMemPoolMallocAsync");
     } else {
@@ -470,9 +471,9 @@ static const acl__task_ops notice_ops = {.submit = notice_submit, .end = task_fr
 
 static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 {
-    notice *n = malloc(sizeof(*n));
+    struct notice *n = malloc(sizeof(*n));
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
-    *n = (notice){.task = {.ops = &notice_ops}, .address = address, .size = size};
+    *n = (struct notice){.task = {.ops = &notice_ops}, .address = address, .size = size};
     return acl__queue(stream, &n->task);
 }
 
@@ -481,13 +482,13 @@ static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 static void make_ready(void)
 {
     if (!slabs_ready) {
-        weir__sim_slab_init(&pools_slab, sizeof(pool), 8);
-        weir__sim_slab_init(&segments_slab, sizeof(segment), 64);
+        weir__sim_slab_init(&pools_slab, sizeof(struct pool), 8);
+        weir__sim_slab_init(&segments_slab, sizeof(struct segment), 64);
         slabs_ready = true;
     }
 }
 
-static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, pool **p)
+static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, struct pool **p)
 {
     *p = handle;
     ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&pools_slab, handle) || !(*p)->live, code,
@@ -495,13 +496,13 @@ static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, po
     return ACL_SUCCESS;
 }
 
-static aclError malloc_locked(pool *p, uint64_t asked, acl__stream *stream, void **pointer)
+static aclError malloc_locked(struct pool *p, uint64_t asked, acl__stream *stream, void **pointer)
 {
     const uint64_t size = in_pages(asked);
     ACL_FAIL_IF(size == 0, ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolMallocAsync: %llu bytes overflow when rounded up",
                 (unsigned long long)asked);
     acl__line *line = acl__line_of(stream);
-    segment *s = line != NULL ? obtain(p, size, line) : NULL;
+    struct segment *s = line != NULL ? obtain(p, size, line) : NULL;
     ACL_FAIL_IF(s == NULL, ACL_ERROR_RT_INTERNAL_ERROR,
                 "aclrtMemPoolMallocAsync: memory pool exhausted: %llu bytes asked, %llu of at most %llu reserved, "
                 "%llu of them in use",
@@ -536,7 +537,7 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
         return ACL_SUCCESS;
     }
     acl__stream *stream = NULL;
-    pool *p = NULL;
+    struct pool *p = NULL;
     ACL_TRY(acl__stream_of(stream_handle, &stream));
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
     ACL_REFUSE_IF(p->device != stream->context->device, ACL_ERROR_RT_PARAM_INVALID,
@@ -545,15 +546,15 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
 }
 
 /* Returns the BUSY segment at an address, or NULL. *in becomes the pool of the address, or NULL if it is no pool's. */
-static segment *busy_at(const void *pointer, pool **in)
+static struct segment *busy_at(const void *pointer, struct pool **in)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     *in = range != NULL && range->kind == ACL__POOLED ? range->owner : NULL;
-    segment *s = *in != NULL ? segment_at(*in, address_of(pointer)) : NULL;
+    struct segment *s = *in != NULL ? segment_at(*in, address_of(pointer)) : NULL;
     return s != NULL && s->state == BUSY ? s : NULL;
 }
 
-static void make_cached(pool *p, segment *s)
+static void make_cached(struct pool *p, struct segment *s)
 {
     acl__stamp_drop(&s->made);
     s->state = CACHED;
@@ -565,17 +566,17 @@ static void make_cached(pool *p, segment *s)
 
 /* --- free of memory that is no pool's: when the stream reaches it, before any later work --- */
 
-typedef struct late_free {
+struct late_free {
     acl__task task; /* first member */
     void *pointer;
-} late_free;
+};
 
 static aclError late_free_submit(acl__stream *stream, acl__task *task)
 {
     if (!acl__has_arrived(stream)) {
         return ACL__HELD;
     }
-    void *pointer = ((late_free *)(void *)task)->pointer;
+    void *pointer = ((struct late_free *)(void *)task)->pointer;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     /* By now the address may belong to a pool, and that pool may be in the middle of the operation that pumped this
      * task. */
@@ -595,9 +596,9 @@ static aclError free_later(void *pointer, acl__stream *stream)
                     (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != address_of(pointer)),
                 ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is no allocation", pointer);
     ACL_TRY(acl__engine_need());
-    late_free *f = malloc(sizeof(*f));
+    struct late_free *f = malloc(sizeof(*f));
     ACL_FAIL_IF(f == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolFreeAsync: no host memory");
-    *f = (late_free){.task = {.ops = &late_free_ops}, .pointer = pointer};
+    *f = (struct late_free){.task = {.ops = &late_free_ops}, .pointer = pointer};
     return acl__queue(stream, &f->task);
 }
 
@@ -607,8 +608,8 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
     ACL_NEED(ptr);
     acl__stream *stream = NULL;
     ACL_TRY(acl__stream_of(stream_handle, &stream));
-    pool *p = NULL;
-    segment *s = busy_at(ptr, &p);
+    struct pool *p = NULL;
+    struct segment *s = busy_at(ptr, &p);
     if (p == NULL) {
         return free_later(ptr, stream);
     }
@@ -626,7 +627,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
 }
 
 /* Frees a block on the host's word that no work touches it any more. */
-static void free_now(pool *p, segment *s)
+static void free_now(struct pool *p, struct segment *s)
 {
     weir_sim_block_free(acl__rt.sim, s->range.start, NULL, "aclrtFree");
     make_cached(p, s);
@@ -634,8 +635,8 @@ static void free_now(pool *p, segment *s)
 
 bool acl__mem_pool_free_now(void *pointer, aclError *error)
 {
-    pool *p = NULL;
-    segment *s = busy_at(pointer, &p);
+    struct pool *p = NULL;
+    struct segment *s = busy_at(pointer, &p);
     if (p == NULL) {
         return false;
     }
@@ -651,8 +652,8 @@ bool acl__mem_pool_free_now(void *pointer, aclError *error)
 
 bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size)
 {
-    pool *p = NULL;
-    const segment *s = busy_at(pointer, &p);
+    struct pool *p = NULL;
+    const struct segment *s = busy_at(pointer, &p);
     if (s == NULL || address_of(pointer) - s->range.start >= s->asked) {
         return false;
     }
@@ -664,9 +665,9 @@ bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size
 /* --- synchronisation --- */
 
 /* Merges segments that have become alike. */
-static void tidy(pool *p)
+static void tidy(struct pool *p)
 {
-    for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
+    for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == CACHED) {
             tidy_stamps(s);
             s = coalesce(p, s);
@@ -680,7 +681,7 @@ void acl__mem_pool_synced(acl__stream *stream)
         return;
     }
     acl__order_synced(stream);
-    for (pool *p = first_pool; p != NULL; p = p->next) {
+    for (struct pool *p = first_pool; p != NULL; p = p->next) {
         tidy(p);
         if (idle_bytes(p) > p->threshold) {
             release_leftovers(p);
@@ -707,7 +708,7 @@ void acl__mem_pool_waited(acl__stream *stream, const void *event)
 
 /* --- pools --- */
 
-static weir_status addresses_reserve(pool *p)
+static weir_status addresses_reserve(struct pool *p)
 {
     uint64_t start = 0;
     p->pages = calloc(p->most / PAGE, sizeof(*p->pages));
@@ -750,7 +751,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     ACL_REFUSE_IF(most == 0 || most > total, ACL_ERROR_RT_PARAM_INVALID, "a size of %zu is more than the device's %llu",
                   poolProps->maxSize, (unsigned long long)total);
     make_ready();
-    pool *p = weir__sim_slab_get(&pools_slab);
+    struct pool *p = weir__sim_slab_get(&pools_slab);
     ACL_REFUSE_IF(p == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     memset(p, 0, sizeof(*p));
     p->device = (int32_t)poolProps->location.id;
@@ -768,17 +769,17 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
 }
 
 /* Returns all memory of a pool and deletes it. Returns false if the device refused some memory; the pool then stays. */
-static bool pool_end(pool *p, wait_policy how)
+static bool pool_end(struct pool *p, wait_policy how)
 {
     (void)release(p, p->reserved, how);
-    for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
+    for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == BUSY) {
             free_now(p, s);
             s = first_segment(p); /* restart: the segment may have merged with its neighbours */
         }
     }
     /* The caller gives up blocks with unfinished work. */
-    for (segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
+    for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         pages_empty(p, s->range.start, s->range.end);
         drop_stamps(s);
         s->state = FREE;
@@ -804,7 +805,7 @@ ACL_EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
     ACL_ENTER_LOCKED(aclrtMemPoolDestroy);
     ACL_NEED(memPool);
-    pool *p = NULL;
+    struct pool *p = NULL;
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
     if (p->blocks > 0) {
         ACL_REFUSE_IF(acl__rt.config.strict, ACL_ERROR_RT_INTERNAL_ERROR, "%llu blocks are in use",
@@ -818,8 +819,8 @@ ACL_EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
 
 void acl__mem_pool_reset(int32_t device)
 {
-    for (pool *p = first_pool; p != NULL;) {
-        pool *next = p->next;
+    for (struct pool *p = first_pool; p != NULL;) {
+        struct pool *next = p->next;
         if (p->device == device) {
             (void)pool_end(p, LOOK);
         }
@@ -831,7 +832,7 @@ ACL_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKe
 {
     ACL_ENTER_LOCKED(aclrtMemPoolTrimTo);
     ACL_NEED(memPool);
-    pool *p = NULL;
+    struct pool *p = NULL;
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
     ACL_REFUSE_IF(minBytesToKeep > p->most || minBytesToKeep < p->used, ACL_ERROR_RT_INTERNAL_ERROR,
                   "%zu is not between the %llu bytes in use and the pool's %llu", minBytesToKeep,
@@ -848,7 +849,7 @@ ACL_EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKe
 
 /* --- attributes: switches have 32 bits, byte counts 64 --- */
 
-static uint32_t *switch_of(pool *p, aclrtMemPoolAttr attr)
+static uint32_t *switch_of(struct pool *p, aclrtMemPoolAttr attr)
 {
     switch (attr) {
     case ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -862,7 +863,7 @@ static uint32_t *switch_of(pool *p, aclrtMemPoolAttr attr)
     }
 }
 
-static uint64_t *number_of(pool *p, aclrtMemPoolAttr attr)
+static uint64_t *number_of(struct pool *p, aclrtMemPoolAttr attr)
 {
     switch (attr) {
     case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
@@ -880,7 +881,7 @@ static uint64_t *number_of(pool *p, aclrtMemPoolAttr attr)
     }
 }
 
-static aclError set_number(pool *p, aclrtMemPoolAttr attr, uint64_t value)
+static aclError set_number(struct pool *p, aclrtMemPoolAttr attr, uint64_t value)
 {
     if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD) {
         ACL_FAIL_IF(acl__rt.config.strict && value > p->most, ACL_ERROR_RT_INTERNAL_ERROR,
@@ -903,7 +904,7 @@ ACL_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
     ACL_ENTER_LOCKED(aclrtMemPoolSetAttr);
     ACL_NEED(memPool);
     ACL_REFUSE_IF(value == NULL, ACL_ERROR_RT_PARAM_INVALID, "value is NULL");
-    pool *p = NULL;
+    struct pool *p = NULL;
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_PARAM_INVALID, &p));
     ACL_REFUSE_IF(attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT || attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT,
                   ACL_ERROR_RT_PARAM_INVALID, "attribute %d can only be read", (int)attr);
@@ -925,7 +926,7 @@ ACL_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
     ACL_ENTER_LOCKED(aclrtMemPoolGetAttr);
     ACL_NEED(memPool);
     ACL_REFUSE_IF(value == NULL, ACL_ERROR_RT_PARAM_INVALID, "value is NULL");
-    pool *p = NULL;
+    struct pool *p = NULL;
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_PARAM_INVALID, &p));
     const uint32_t *chosen = switch_of(p, attr);
     const uint64_t *number = number_of(p, attr);

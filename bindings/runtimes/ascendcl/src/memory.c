@@ -78,26 +78,27 @@ void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
 /* --- allocation --- */
 
 /* The page sizes that a policy asks for, in the order of the attempts. */
-typedef struct pages {
+struct pages {
     uint64_t first;
     uint64_t second; /* 0: none */
-} pages;
+};
 
 /* A value that is no policy, such as the bare memory type 0x1000, means the default policy. */
-static pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
+static struct pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
 {
     switch ((uint32_t)policy) {
     case ACL_MEM_MALLOC_HUGE_ONLY:
     case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
-        return (pages){ACL__HUGE_PAGE, 0};
+        return (struct pages){ACL__HUGE_PAGE, 0};
     case ACL_MEM_MALLOC_NORMAL_ONLY:
     case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
-        return (pages){ACL__NORMAL_PAGE, 0};
+        return (struct pages){ACL__NORMAL_PAGE, 0};
     case ACL_MEM_MALLOC_HUGE1G_ONLY:
     case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
-        return (pages){HUGE1G, 0};
+        return (struct pages){HUGE1G, 0};
     default:
-        return size > ACL__HUGE_THRESHOLD ? (pages){ACL__HUGE_PAGE, ACL__NORMAL_PAGE} : (pages){ACL__NORMAL_PAGE, 0};
+        return size > ACL__HUGE_THRESHOLD ? (struct pages){ACL__HUGE_PAGE, ACL__NORMAL_PAGE}
+                                          : (struct pages){ACL__NORMAL_PAGE, 0};
     }
 }
 
@@ -137,7 +138,7 @@ static weir_status take(int32_t device, uint64_t size, uint64_t page, void **poi
 
 aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer)
 {
-    const pages try = pages_for(policy, size);
+    const struct pages try = pages_for(policy, size);
     weir_status status = take(device, size, try.first, pointer);
     if (status != WEIR_OK && try.second != 0) {
         status = take(device, size, try.second, pointer);

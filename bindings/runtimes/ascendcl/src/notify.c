@@ -17,14 +17,14 @@
 
 /* --- marks --- */
 
-typedef struct mark {
+struct mark {
     uint32_t references; /* one for the kernel that sets it, one for each word or notify that holds it */
     acl__record *record; /* NULL: no order is known */
-} mark;
+};
 
-static mark *mark_new(void)
+static struct mark *mark_new(void)
 {
-    mark *m = calloc(1, sizeof(*m));
+    struct mark *m = calloc(1, sizeof(*m));
     if (m != NULL) {
         m->references = 1;
     } else {
@@ -33,7 +33,7 @@ static mark *mark_new(void)
     return m;
 }
 
-static void mark_release(mark *m)
+static void mark_release(struct mark *m)
 {
     if (m != NULL && --m->references == 0) {
         acl__record_release(m->record);
@@ -42,7 +42,7 @@ static void mark_release(mark *m)
 }
 
 /* Puts `m`, with one more reference, into *place and releases the former mark. */
-static void mark_give(mark **place, mark *m)
+static void mark_give(struct mark **place, struct mark *m)
 {
     m->references++;
     mark_release(*place);
@@ -52,10 +52,10 @@ static void mark_give(mark **place, mark *m)
 /* --- words --- */
 
 /* A word that an ACL call wrote, with the mark of the last write. */
-typedef struct word {
+struct word {
     weir__sim_range range; /* first member; the word's eight bytes */
-    mark *last;
-} word;
+    struct mark *last;
+};
 
 enum { WORD_BYTES = 8, FIRST_SWEEP = 256 };
 
@@ -63,9 +63,9 @@ static weir__sim_ranges words;
 static size_t word_count;
 static size_t sweep_at = FIRST_SWEEP;
 
-static word *word_at(uint64_t address)
+static struct word *word_at(uint64_t address)
 {
-    word *w = (word *)(void *)weir__sim_ranges_floor(&words, address);
+    struct word *w = (struct word *)(void *)weir__sim_ranges_floor(&words, address);
     return w != NULL && w->range.start == address ? w : NULL;
 }
 
@@ -83,7 +83,7 @@ static void sweep_words(void)
         weir__sim_range *next = weir__sim_ranges_next(range);
         if (!is_device_word(range->start)) {
             weir__sim_ranges_remove(&words, range);
-            mark_release(((word *)(void *)range)->last);
+            mark_release(((struct word *)(void *)range)->last);
             free(range);
             word_count--;
         }
@@ -93,9 +93,9 @@ static void sweep_words(void)
 }
 
 /* Finds or creates the record of a word. NULL: out of memory. */
-static word *word_get(uint64_t address)
+static struct word *word_get(uint64_t address)
 {
-    word *w = word_at(address);
+    struct word *w = word_at(address);
     if (w != NULL) {
         return w;
     }
@@ -124,21 +124,21 @@ static aclError check_word(const void *address, const char *name)
 
 /* --- writing a word --- */
 
-typedef struct value_write {
+struct value_write {
     uint64_t address;
     uint64_t value;
-    mark *mark;
-} value_write;
+    struct mark *mark;
+};
 
 /* Runs when virtual time reaches the write. */
 static aclError write_now(void *ctx)
 {
-    const value_write *w = ctx;
+    const struct value_write *w = ctx;
     if (!is_device_word(w->address)) {
         return ACL_ERROR_RT_DEVICE_MEM_ERROR;
     }
     memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
-    word *to = word_get(w->address);
+    struct word *to = word_get(w->address);
     if (to != NULL) { /* without a record a waiting stream finds the value, but no order */
         mark_give(&to->last, w->mark);
     }
@@ -147,7 +147,7 @@ static aclError write_now(void *ctx)
 
 static void write_end(void *ctx)
 {
-    value_write *w = ctx;
+    struct value_write *w = ctx;
     mark_release(w->mark);
     free(w);
 }
@@ -163,14 +163,14 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
     ACL_TRY(check_word(devAddr, __func__));
     ACL_TRY(acl__stream_of(stream, &on));
     const uint64_t address = (uint64_t)(uintptr_t)devAddr;
-    value_write *w = calloc(1, sizeof(*w));
-    mark *m = mark_new();
+    struct value_write *w = calloc(1, sizeof(*w));
+    struct mark *m = mark_new();
     if (w == NULL || m == NULL) {
         free(w);
         mark_release(m);
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for writing a value");
     }
-    *w = (value_write){.address = address, .value = value, .mark = m};
+    *w = (struct value_write){.address = address, .value = value, .mark = m};
     m->references++; /* this function's own reference */
     const weir_sim_access access = {.address = address, .size = WORD_BYTES, .write = true};
     const acl__kernel kernel = {
@@ -186,14 +186,14 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
 
 /* --- waiting for a word --- */
 
-typedef struct value_wait {
+struct value_wait {
     acl__task task; /* first member */
     uint64_t address;
     uint64_t value;
     uint32_t how;
-} value_wait;
+};
 
-static bool is_satisfied(const value_wait *w)
+static bool is_satisfied(const struct value_wait *w)
 {
     uint64_t found = 0;
     memcpy(&found, (const void *)(uintptr_t)w->address, sizeof(found));
@@ -212,7 +212,7 @@ static bool is_satisfied(const value_wait *w)
 /* Orders the stream after the last writer of the word, and queues its read of the word. */
 static aclError join_writer(acl__stream *stream, uint64_t address)
 {
-    const word *w = word_at(address);
+    const struct word *w = word_at(address);
     if (w == NULL || w->last == NULL || w->last->record == NULL) {
         return ACL_SUCCESS;
     }
@@ -231,7 +231,7 @@ static aclError join_writer(acl__stream *stream, uint64_t address)
 
 static aclError value_wait_submit(acl__stream *stream, acl__task *task)
 {
-    const value_wait *w = (const value_wait *)(const void *)task;
+    const struct value_wait *w = (const struct value_wait *)(const void *)task;
     if (!acl__has_arrived(stream)) {
         return ACL__HELD;
     }
@@ -256,7 +256,7 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
     acl__stream *stream = NULL;
     ACL_TRY(check_word(devAddr, __func__));
     ACL_TRY(acl__stream_of(handle, &stream));
-    value_wait *w = calloc(1, sizeof(*w));
+    struct value_wait *w = calloc(1, sizeof(*w));
     ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
     w->task.ops = &value_wait_ops;
     w->address = (uint64_t)(uintptr_t)devAddr;
@@ -268,24 +268,24 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
 /* --- notifies --- */
 
 /* One bit that is set by a record and cleared by a wait. */
-typedef struct notify {
+struct notify {
     void *link;          /* used by the slab */
     struct notify *next; /* list of live notifies */
     struct notify *previous;
     uint32_t references; /* one for the handle, one for each task */
     bool live;
     int32_t device;
-    mark *set; /* mark of the record that set it; NULL: not set */
-} notify;
+    struct mark *set; /* mark of the record that set it; NULL: not set */
+};
 
 enum { NOTIFIES = 8192 }; /* limit of one device */
 
 static weir__sim_slab notifies;
 static bool notifies_ready;
 static uint32_t notify_counts[ACL__DEVICES];
-static notify *first_notify;
+static struct notify *first_notify;
 
-static void notify_release(notify *n)
+static void notify_release(struct notify *n)
 {
     if (--n->references == 0) {
         mark_release(n->set);
@@ -295,7 +295,7 @@ static void notify_release(notify *n)
 }
 
 /* Ends a notify. Streams that wait for it get an error, unless it is set already. */
-static void notify_end(notify *n)
+static void notify_end(struct notify *n)
 {
     n->live = false;
     notify_counts[n->device]--;
@@ -305,8 +305,8 @@ static void notify_end(notify *n)
 
 void acl__notify_reset(int32_t device)
 {
-    for (notify *n = first_notify; n != NULL;) {
-        notify *next = n->next;
+    for (struct notify *n = first_notify; n != NULL;) {
+        struct notify *next = n->next;
         if (n->device == device) {
             notify_end(n);
         }
@@ -314,27 +314,27 @@ void acl__notify_reset(int32_t device)
     }
 }
 
-static aclError notify_of(aclrtNotify handle, notify **n)
+static aclError notify_of(aclrtNotify handle, struct notify **n)
 {
-    ACL_FAIL_IF(!notifies_ready || !weir__sim_slab_owns(&notifies, handle) || !((const notify *)handle)->live,
+    ACL_FAIL_IF(!notifies_ready || !weir__sim_slab_owns(&notifies, handle) || !((const struct notify *)handle)->live,
                 ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live notify", handle);
     *n = handle;
     return ACL_SUCCESS;
 }
 
-static aclError notify_create_locked(notify **out)
+static aclError notify_create_locked(struct notify **out)
 {
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
     ACL_FAIL_IF(notify_counts[context->device] >= NOTIFIES, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
                 "device %d has %d notifies and no more", context->device, (int)NOTIFIES);
     if (!notifies_ready) {
-        weir__sim_slab_init(&notifies, sizeof(notify), 64);
+        weir__sim_slab_init(&notifies, sizeof(struct notify), 64);
         notifies_ready = true;
     }
-    notify *n = weir__sim_slab_get(&notifies);
+    struct notify *n = weir__sim_slab_get(&notifies);
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
-    *n = (notify){.references = 1, .live = true, .device = context->device};
+    *n = (struct notify){.references = 1, .live = true, .device = context->device};
     ACL_LIST_ADD(first_notify, n);
     notify_counts[context->device]++;
     *out = n;
@@ -347,7 +347,7 @@ ACL_EXPORT aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     ACL_REFUSE_IF(flag != ACL_NOTIFY_DEFAULT && flag != ACL_NOTIFY_DEVICE_USE_ONLY, ACL_ERROR_RT_PARAM_INVALID,
                   "0x%llx is no flag of a notify", (unsigned long long)flag);
-    notify *n = NULL;
+    struct notify *n = NULL;
     ACL_TRY(notify_create_locked(&n));
     *handle = n;
     return ACL_SUCCESS;
@@ -357,7 +357,7 @@ ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
 {
     ACL_ENTER_LOCKED(aclrtDestroyNotify);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    notify *n = NULL;
+    struct notify *n = NULL;
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
     ACL_TRY(notify_of(handle, &n));
@@ -367,21 +367,21 @@ ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
 
 /* --- recording a notify --- */
 
-typedef struct notify_record {
-    notify *notify;
-    mark *mark;
-} notify_record;
+struct notify_record {
+    struct notify *notify;
+    struct mark *mark;
+};
 
 static aclError notify_set_now(void *ctx)
 {
-    const notify_record *r = ctx;
+    const struct notify_record *r = ctx;
     mark_give(&r->notify->set, r->mark);
     return ACL_SUCCESS;
 }
 
 static void notify_record_end(void *ctx)
 {
-    notify_record *r = ctx;
+    struct notify_record *r = ctx;
     notify_release(r->notify);
     mark_release(r->mark);
     free(r);
@@ -391,12 +391,12 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_han
 {
     ACL_ENTER_LOCKED(aclrtRecordNotify);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    notify *n = NULL;
+    struct notify *n = NULL;
     acl__stream *stream = NULL;
     ACL_TRY(notify_of(handle, &n));
     ACL_TRY(acl__stream_of(stream_handle, &stream));
-    notify_record *r = calloc(1, sizeof(*r));
-    mark *m = mark_new();
+    struct notify_record *r = calloc(1, sizeof(*r));
+    struct mark *m = mark_new();
     if (r == NULL || m == NULL) {
         free(r);
         mark_release(m);
@@ -410,20 +410,20 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_han
         return error;
     }
     n->references++;
-    *r = (notify_record){.notify = n, .mark = m};
+    *r = (struct notify_record){.notify = n, .mark = m};
     const acl__kernel kernel = {.tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
     return acl__launch(stream, &kernel);
 }
 
 /* --- waiting for a notify --- */
 
-typedef struct notify_wait {
+struct notify_wait {
     acl__task task; /* first member */
-    notify *notify;
+    struct notify *notify;
     uint32_t timeout_s; /* counted from the time when the stream reached the wait; 0: none */
     bool arrived;
     acl__deadline deadline;
-} notify_wait;
+};
 
 static bool has_passed(const acl__deadline *deadline)
 {
@@ -435,7 +435,7 @@ static bool has_passed(const acl__deadline *deadline)
 
 static aclError notify_wait_submit(acl__stream *stream, acl__task *task)
 {
-    notify_wait *w = (notify_wait *)(void *)task;
+    struct notify_wait *w = (struct notify_wait *)(void *)task;
     if (!acl__has_arrived(stream)) {
         return ACL__HELD;
     }
@@ -443,7 +443,7 @@ static aclError notify_wait_submit(acl__stream *stream, acl__task *task)
         w->arrived = true;
         w->deadline = acl__deadline_in((int64_t)w->timeout_s * 1000);
     }
-    notify *n = w->notify;
+    struct notify *n = w->notify;
     if (n->set != NULL) {
         ACL_TRY(acl__record_join(stream, n->set->record));
         mark_release(n->set);
@@ -458,7 +458,7 @@ static aclError notify_wait_submit(acl__stream *stream, acl__task *task)
 
 static void notify_wait_end(acl__task *task)
 {
-    notify_release(((notify_wait *)(void *)task)->notify);
+    notify_release(((struct notify_wait *)(void *)task)->notify);
     free(task);
 }
 
@@ -468,14 +468,14 @@ ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stre
 {
     ACL_ENTER_LOCKED(aclrtWaitAndResetNotify);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    notify *n = NULL;
+    struct notify *n = NULL;
     acl__stream *stream = NULL;
     ACL_TRY(notify_of(handle, &n));
     ACL_TRY(acl__stream_of(stream_handle, &stream));
     if (timeout > 0) {
         ACL_TRY(acl__engine_need()); /* the runtime's thread checks the clock when no call comes */
     }
-    notify_wait *w = calloc(1, sizeof(*w));
+    struct notify_wait *w = calloc(1, sizeof(*w));
     ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a notify");
     n->references++;
     w->task.ops = &notify_wait_ops;

@@ -19,7 +19,7 @@
 typedef enum attribute_kind { NUMBERS, REALS, TEXTS } attribute_kind;
 
 /* One named list. A single value is a list of one. */
-typedef struct attribute {
+struct attribute {
     struct attribute *next;
     attribute_kind kind;
     int count;
@@ -29,13 +29,13 @@ typedef struct attribute {
         char **texts;
     } values;
     char name[];
-} attribute;
-
-struct aclopAttr {
-    attribute *first;
 };
 
-static void attribute_free(attribute *a)
+struct aclopAttr {
+    struct attribute *first;
+};
+
+static void attribute_free(struct attribute *a)
 {
     if (a->kind == TEXTS) {
         for (int i = 0; i < a->count && a->values.texts != NULL; i++) {
@@ -62,8 +62,8 @@ ACL_EXPORT void aclopDestroyAttr(const aclopAttr *attr)
     if (attr == NULL) {
         return;
     }
-    for (attribute *a = attr->first; a != NULL;) {
-        attribute *next = a->next;
+    for (struct attribute *a = attr->first; a != NULL;) {
+        struct attribute *next = a->next;
         attribute_free(a);
         a = next;
     }
@@ -76,10 +76,10 @@ static aclError no_memory(const char *function)
 }
 
 /* Creates a list. Its values are not set yet. NULL: out of memory. */
-static attribute *attribute_create(const char *name, attribute_kind kind, int count)
+static struct attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
     const size_t length = strlen(name) + 1;
-    attribute *a = calloc(1, sizeof(*a) + length);
+    struct attribute *a = calloc(1, sizeof(*a) + length);
     const size_t room = count > 0 ? (size_t)count : 1;
     if (a == NULL) {
         return NULL;
@@ -103,7 +103,7 @@ static attribute *attribute_create(const char *name, attribute_kind kind, int co
 
 /* Checks the arguments of a function that sets an attribute, and creates the attribute. */
 static aclError begin(const char *function, const aclopAttr *attr, const char *name, attribute_kind kind, int count,
-                      const void *values, attribute **a)
+                      const void *values, struct attribute **a)
 {
     ACL_FAIL_IF(attr == NULL || name == NULL || count < 0 || (count > 0 && values == NULL), ACL_ERROR_INVALID_PARAM,
                 "%s: an argument is NULL, or there are %d values", function, count);
@@ -112,9 +112,9 @@ static aclError begin(const char *function, const aclopAttr *attr, const char *n
 }
 
 /* Adds an attribute, in place of one of the same name. */
-static void put(aclopAttr *attr, attribute *a)
+static void put(aclopAttr *attr, struct attribute *a)
 {
-    attribute **link = &attr->first;
+    struct attribute **link = &attr->first;
     while (*link != NULL && strcmp((*link)->name, a->name) != 0) {
         link = &(*link)->next;
     }
@@ -127,7 +127,7 @@ static void put(aclopAttr *attr, attribute *a)
 
 static aclError set_numbers(const char *function, aclopAttr *attr, const char *name, int count, const int64_t *numbers)
 {
-    attribute *a = NULL;
+    struct attribute *a = NULL;
     ACL_TRY(begin(function, attr, name, NUMBERS, count, numbers, &a));
     for (int i = 0; i < count; i++) {
         a->values.numbers[i] = numbers[i];
@@ -138,7 +138,7 @@ static aclError set_numbers(const char *function, aclopAttr *attr, const char *n
 
 static aclError set_reals(const char *function, aclopAttr *attr, const char *name, int count, const float *reals)
 {
-    attribute *a = NULL;
+    struct attribute *a = NULL;
     ACL_TRY(begin(function, attr, name, REALS, count, reals, &a));
     for (int i = 0; i < count; i++) {
         a->values.reals[i] = reals[i];
@@ -149,7 +149,7 @@ static aclError set_reals(const char *function, aclopAttr *attr, const char *nam
 
 static aclError set_texts(const char *function, aclopAttr *attr, const char *name, int count, const char *const *texts)
 {
-    attribute *a = NULL;
+    struct attribute *a = NULL;
     ACL_TRY(begin(function, attr, name, TEXTS, count, texts, &a));
     for (int i = 0; i < count; i++) {
         a->values.texts[i] = texts[i] != NULL ? strdup(texts[i]) : NULL;
@@ -198,7 +198,7 @@ ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, 
 ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
 {
     ACL_ENTER(aclopSetAttrListBool);
-    attribute *a = NULL;
+    struct attribute *a = NULL;
     ACL_TRY(begin(__func__, attr, attrName, NUMBERS, numValues, values, &a));
     for (int i = 0; i < numValues; i++) {
         a->values.numbers[i] = values[i] != 0;
@@ -228,7 +228,7 @@ ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName
 /* Returns the first number of an attribute, or `fallback` if there is no attribute of that name. */
 static int64_t number_of(const aclopAttr *attr, const char *name, int64_t fallback)
 {
-    for (const attribute *a = attr != NULL ? attr->first : NULL; a != NULL; a = a->next) {
+    for (const struct attribute *a = attr != NULL ? attr->first : NULL; a != NULL; a = a->next) {
         if (a->kind == NUMBERS && a->count > 0 && strcmp(a->name, name) == 0) {
             return a->values.numbers[0];
         }
@@ -248,12 +248,12 @@ static acl__op_options options_of(const aclopAttr *attr)
 
 /* --- the arguments of an operator --- */
 
-typedef struct call {
+struct call {
     const char *name;
     acl__op op;
     const void *in[ACL__OP_INPUTS];
     void *out;
-} call;
+};
 
 /* Converts a description to a tensor. Returns false if it has more dimensions than operators take. */
 static bool tensor_of(const aclTensorDesc *desc, acl__tensor *tensor)
@@ -278,7 +278,7 @@ static aclError check_arrays(const char *name, int count, aclTensorDesc *const d
     return ACL_SUCCESS;
 }
 
-static aclError check_memory(const call *c, const void *address, uint64_t needed, const aclDataBuffer *buffer,
+static aclError check_memory(const struct call *c, const void *address, uint64_t needed, const aclDataBuffer *buffer,
                              const char *which, uint32_t index)
 {
     ACL_FAIL_IF(buffer->size < needed, ACL_ERROR_INVALID_PARAM, "%s: %s %u needs %" PRIu64 " bytes, its buffer has %zu",
@@ -296,7 +296,7 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
     return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+static aclError read_call(struct call *c, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                           aclTensorDesc *outputDesc, aclDataBuffer *output, const aclopAttr *attr)
 {
     uint32_t least = 0, most = 0;
@@ -328,19 +328,19 @@ static aclError read_call(call *c, int numInputs, aclTensorDesc *inputDesc[], ac
 
 /* --- the kernel --- */
 
-typedef struct op_kernel {
+struct op_kernel {
     acl__op op;
     const void *in[ACL__OP_INPUTS];
     void *out;
     void *workspace;
     void *temporary;
-} op_kernel;
+};
 
 /* Runs an operator's kernel. If its memory was freed before, the error is the hardware's for an exception of the
  * core. */
 static aclError compute(void *ctx)
 {
-    const op_kernel *k = ctx;
+    const struct op_kernel *k = ctx;
     bool there = acl__is_device_memory(k->out, k->op.out_bytes) &&
                  acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
                  (k->op.temporary_bytes == 0 || acl__is_device_memory(k->temporary, k->op.temporary_bytes));
@@ -359,10 +359,10 @@ static weir_sim_access access_to(const void *address, uint64_t bytes, bool write
     return (weir_sim_access){.address = (uint64_t)(uintptr_t)address, .size = bytes, .write = write};
 }
 
-static aclError launch(const acl__supply *supply, const call *c, const acl__piece *workspace,
+static aclError launch(const acl__supply *supply, const struct call *c, const acl__piece *workspace,
                        const acl__piece *temporary)
 {
-    op_kernel *k = calloc(1, sizeof(*k));
+    struct op_kernel *k = calloc(1, sizeof(*k));
     if (k == NULL) {
         return no_memory(c->name);
     }
@@ -398,24 +398,24 @@ static aclError launch(const acl__supply *supply, const call *c, const acl__piec
 }
 
 /* The memory of an operator while it is being queued. */
-typedef struct holding {
+struct holding {
     acl__supply supply;
     acl__piece workspace;
     acl__piece temporary;
     const char *name;
-} holding;
+};
 
 /* Cleanup; also runs when a callback throws. */
-static void holding_fini(holding *h)
+static void holding_fini(struct holding *h)
 {
     (void)acl__supply_give(&h->supply, &h->temporary, h->name);
     (void)acl__supply_give(&h->supply, &h->workspace, h->name);
     acl__supply_end(&h->supply);
 }
 
-static aclError execute(const call *c, aclrtStream stream)
+static aclError execute(const struct call *c, aclrtStream stream)
 {
-    holding h __attribute__((cleanup(holding_fini))) = {.name = c->name};
+    struct holding h __attribute__((cleanup(holding_fini))) = {.name = c->name};
     ACL_TRY(acl__supply_begin(&h.supply, stream, ACL__OPERATOR));
     aclError error = acl__supply_take(&h.supply, c->op.workspace_bytes, NULL, c->name, &h.workspace);
     if (error == ACL_SUCCESS && c->op.temporary_bytes > 0) {
@@ -433,7 +433,7 @@ static aclError run(const char *function, const char *opType, int numInputs, acl
                     aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
                     const aclopAttr *attr, aclrtStream stream)
 {
-    call c = {.name = opType};
+    struct call c = {.name = opType};
     ACL_FAIL_IF(opType == NULL, ACL_ERROR_INVALID_PARAM, "%s: opType is NULL", function);
     ACL_TRY(check_arrays(opType, numInputs, inputDesc, inputs, "input"));
     ACL_TRY(check_arrays(opType, numOutputs, outputDesc, outputs, "output"));

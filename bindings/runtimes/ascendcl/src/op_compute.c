@@ -428,12 +428,12 @@ static int32_t combine_int(acl__op_kind kind, int32_t a, int32_t b)
 }
 
 /* Visits all elements of the output, in order, and tracks the position in each input. */
-typedef struct walk {
+struct walk {
     int64_t at[ACL__OP_RANK];
     int64_t position[ACL__OP_INPUTS];
-} walk;
+};
 
-static void walk_on(const acl__op *op, walk *w)
+static void walk_on(const acl__op *op, struct walk *w)
 {
     for (uint32_t d = op->out.rank; d-- > 0;) {
         for (uint32_t i = 0; i < op->input_count; i++) {
@@ -451,7 +451,7 @@ static void walk_on(const acl__op *op, walk *w)
 
 static void compute_elementwise(const acl__op *op, const void *const in[], void *out, void *result)
 {
-    walk w = {{0}, {0}};
+    struct walk w = {{0}, {0}};
     const aclDataType type = op->in[0].type, to = result == out ? op->out.type : ACL_FLOAT;
     for (uint64_t i = 0; i < op->elements; i++, walk_on(op, &w)) {
         const void *second = op->input_count > 1 ? in[1] : in[0];

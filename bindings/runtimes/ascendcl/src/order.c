@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct entry {
+struct entry {
     uint64_t serial;
     uint64_t tick;
-} entry;
+};
 
-typedef struct clock {
-    entry *entries;
+struct clock {
+    struct entry *entries;
     size_t count;
     size_t capacity;
-} vector_clock;
+};
 
 struct acl__line {
     acl__stream *stream; /* valid while its id is `id` */
@@ -28,23 +28,23 @@ struct acl__line {
     uint64_t serial;
     uint64_t tick; /* tick of the last allocation or free */
     uint64_t seen; /* the host knows that all work up to this tick is complete */
-    vector_clock knows;
+    struct clock knows;
 };
 
 /* The clock of an event's latest recording. */
-typedef struct mark {
+struct mark {
     struct mark *next;
     const void *event;
     size_t count;
-    entry entries[];
-} mark;
+    struct entry entries[];
+};
 
 enum { SLOT_BITS = 20, BUCKETS = 1024 };
 
 static acl__line **lines;
 static size_t line_count;
 static uint64_t last_serial;
-static mark *marks[BUCKETS];
+static struct mark *marks[BUCKETS];
 
 /* --- lines --- */
 
@@ -129,7 +129,7 @@ static uint64_t known_tick(const acl__line *line, uint64_t serial)
     return 0;
 }
 
-static entry *entry_new(vector_clock *clock)
+static struct entry *entry_new(struct clock *clock)
 {
     /* Reuse the entry of a line that is gone. */
     for (size_t i = 0; i < clock->count; i++) {
@@ -139,7 +139,7 @@ static entry *entry_new(vector_clock *clock)
     }
     if (clock->count == clock->capacity) {
         const size_t capacity = clock->capacity == 0 ? 8 : clock->capacity * 2;
-        entry *grown = realloc(clock->entries, capacity * sizeof(*grown));
+        struct entry *grown = realloc(clock->entries, capacity * sizeof(*grown));
         if (grown == NULL) {
             return NULL;
         }
@@ -154,7 +154,7 @@ static void learn(acl__line *line, uint64_t serial, uint64_t tick)
     if (serial == line->serial || tick == 0 || line_by(serial) == NULL) {
         return;
     }
-    entry *known = NULL;
+    struct entry *known = NULL;
     for (size_t i = 0; i < line->knows.count && known == NULL; i++) {
         known = line->knows.entries[i].serial == serial ? &line->knows.entries[i] : NULL;
     }
@@ -163,7 +163,7 @@ static void learn(acl__line *line, uint64_t serial, uint64_t tick)
         if (known == NULL) {
             return;
         }
-        *known = (entry){.serial = serial};
+        *known = (struct entry){.serial = serial};
     }
     known->tick = tick > known->tick ? tick : known->tick;
 }
@@ -190,9 +190,9 @@ void acl__order_synced(const acl__stream *stream)
 
 /* --- events --- */
 
-static mark **mark_link(const void *event)
+static struct mark **mark_link(const void *event)
 {
-    mark **link = &marks[(uintptr_t)event / 16 % BUCKETS];
+    struct mark **link = &marks[(uintptr_t)event / 16 % BUCKETS];
     while (*link != NULL && (*link)->event != event) {
         link = &(*link)->next;
     }
@@ -201,8 +201,8 @@ static mark **mark_link(const void *event)
 
 static void forget(const void *event)
 {
-    mark **link = mark_link(event);
-    mark *m = *link;
+    struct mark **link = mark_link(event);
+    struct mark *m = *link;
     if (m != NULL) {
         *link = m->next;
         free(m);
@@ -216,24 +216,24 @@ void acl__order_recorded(const void *event, acl__stream *stream)
     if (line == NULL) {
         return;
     }
-    mark *m = malloc(sizeof(*m) + (line->knows.count + 1) * sizeof(entry));
+    struct mark *m = malloc(sizeof(*m) + (line->knows.count + 1) * sizeof(struct entry));
     if (m == NULL) {
         return;
     }
     m->event = event;
     m->count = line->knows.count + 1;
-    m->entries[0] = (entry){.serial = line->serial, .tick = line->tick};
+    m->entries[0] = (struct entry){.serial = line->serial, .tick = line->tick};
     if (line->knows.count > 0) {
-        memcpy(&m->entries[1], line->knows.entries, line->knows.count * sizeof(entry));
+        memcpy(&m->entries[1], line->knows.entries, line->knows.count * sizeof(struct entry));
     }
-    mark **bucket = &marks[(uintptr_t)event / 16 % BUCKETS];
+    struct mark **bucket = &marks[(uintptr_t)event / 16 % BUCKETS];
     m->next = *bucket;
     *bucket = m;
 }
 
 void acl__order_waited(acl__stream *stream, const void *event)
 {
-    const mark *m = *mark_link(event);
+    const struct mark *m = *mark_link(event);
     acl__line *line = m != NULL ? acl__line_of(stream) : NULL;
     for (size_t i = 0; line != NULL && i < m->count; i++) {
         learn(line, m->entries[i].serial, m->entries[i].tick);

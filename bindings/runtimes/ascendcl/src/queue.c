@@ -206,7 +206,7 @@ void acl__host_saw(acl__stream *stream)
 
 /* --- kernels --- */
 
-typedef struct kernel_task {
+struct kernel_task {
     acl__task task; /* first member */
     acl__stream *stream;
     int32_t stream_id;
@@ -214,9 +214,9 @@ typedef struct kernel_task {
     acl__kernel kernel;
     char tag[48];
     weir_sim_access accesses[];
-} kernel_task;
+};
 
-static void kernel_release(kernel_task *k)
+static void kernel_release(struct kernel_task *k)
 {
     if (--k->holders > 0) {
         return;
@@ -229,13 +229,13 @@ static void kernel_release(kernel_task *k)
 
 static void task_end(acl__task *task)
 {
-    kernel_release((kernel_task *)(void *)task);
+    kernel_release((struct kernel_task *)(void *)task);
 }
 
 /* Runs when virtual time reaches the kernel's end. */
 static void kernel_over(void *ctx)
 {
-    kernel_task *k = ctx;
+    struct kernel_task *k = ctx;
     if (k->kernel.compute != NULL) {
         const aclError error = k->kernel.compute(k->kernel.ctx);
         if (error != ACL_SUCCESS && k->stream->live && k->stream->id == k->stream_id) {
@@ -252,7 +252,7 @@ static void kernel_dropped(void *ctx)
 
 static aclError kernel_submit(acl__stream *stream, acl__task *task)
 {
-    kernel_task *k = (kernel_task *)(void *)task;
+    struct kernel_task *k = (struct kernel_task *)(void *)task;
     k->stream = stream;
     k->stream_id = stream->id;
     weir_sim_work work = WEIR_SIM_WORK_INIT;
@@ -279,9 +279,9 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
 /* Clones a kernel. A kernel with an `end` function cannot be repeated, because `end` is called exactly once. */
 static acl__task *kernel_clone(const acl__task *task)
 {
-    const kernel_task *k = (const kernel_task *)(const void *)task;
+    const struct kernel_task *k = (const struct kernel_task *)(const void *)task;
     const size_t bytes = sizeof(*k) + k->kernel.access_count * sizeof(weir_sim_access);
-    kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
+    struct kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
     if (clone == NULL) {
         return NULL;
     }
@@ -297,7 +297,7 @@ static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_en
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 {
     const size_t bytes = kernel->access_count * sizeof(weir_sim_access);
-    kernel_task *k = calloc(1, sizeof(*k) + bytes);
+    struct kernel_task *k = calloc(1, sizeof(*k) + bytes);
     if (k == NULL) {
         if (kernel->end != NULL) {
             kernel->end(kernel->ctx);

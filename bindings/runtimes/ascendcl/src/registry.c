@@ -8,22 +8,22 @@
 
 #include <stdlib.h>
 
-typedef struct registration {
+struct registration {
     struct registration *next;
     aclrtStream stream;
     aclrtAllocatorDesc desc; /* as the caller gave it; may be freed by now */
     acl__allocator allocator;
-} registration;
+};
 
 enum { BUCKETS = 256 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static registration *buckets[BUCKETS];
+static struct registration *buckets[BUCKETS];
 
 /* Returns the link to the stream's registration, or the link at which it would be added. */
-static registration **link_of(aclrtStream stream)
+static struct registration **link_of(aclrtStream stream)
 {
-    registration **link = &buckets[((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
+    struct registration **link = &buckets[((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
     while (*link != NULL && (*link)->stream != stream) {
         link = &(*link)->next;
     }
@@ -76,7 +76,7 @@ DESC_SETTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorGetAddrFr
 
 static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 {
-    registration **link = link_of(stream);
+    struct registration **link = link_of(stream);
     if (*link == NULL) {
         *link = calloc(1, sizeof(**link));
         ACL_FAIL_IF(*link == NULL, ACL_ERROR_BAD_ALLOC, "aclrtAllocatorRegister: no host memory");
@@ -108,8 +108,8 @@ ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
     ACL_NEED(stream);
     acl__consumer_registration_ends(stream, NULL);
     (void)pthread_mutex_lock(&lock);
-    registration **link = link_of(stream);
-    registration *gone = *link;
+    struct registration **link = link_of(stream);
+    struct registration *gone = *link;
     if (gone != NULL) {
         *link = gone->next;
     }
@@ -121,7 +121,7 @@ ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
 static bool find(aclrtStream stream, acl__allocator *allocator, aclrtAllocatorDesc *desc)
 {
     (void)pthread_mutex_lock(&lock);
-    const registration *found = *link_of(stream);
+    const struct registration *found = *link_of(stream);
     if (found != NULL) {
         *allocator = found->allocator;
         *desc = found->desc;

@@ -90,7 +90,7 @@ bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
 
 enum { KEY_BYTES = 65 };
 
-typedef struct shared {
+struct shared {
     struct shared *next;
     uint64_t address;
     uint64_t size;
@@ -98,14 +98,14 @@ typedef struct shared {
     bool open_to_all;
     bool open_to_us;
     char key[KEY_BYTES];
-} shared;
+};
 
-static shared *first_shared;
+static struct shared *first_shared;
 static uint64_t last_key;
 
-static shared **shared_link(const char *key)
+static struct shared **shared_link(const char *key)
 {
-    shared **link = &first_shared;
+    struct shared **link = &first_shared;
     while (*link != NULL && strncmp((*link)->key, key, KEY_BYTES) != 0) {
         link = &(*link)->next;
     }
@@ -136,7 +136,7 @@ ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key
     const bool open_to_all = flags != 0;
     ACL_REFUSE_IF(size == 0 || !is_there(address, size), ACL_ERROR_RT_PARAM_INVALID,
                   "%llu bytes at %#llx are no device memory", (unsigned long long)size, (unsigned long long)address);
-    shared *s = calloc(1, sizeof(*s));
+    struct shared *s = calloc(1, sizeof(*s));
     ACL_REFUSE_IF(s == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     s->address = address;
     s->size = size;
@@ -154,7 +154,7 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
     ACL_NEED(key);
     ACL_NEED(pid);
     ACL_REFUSE_IF(num == 0, ACL_ERROR_RT_PARAM_INVALID, "num is 0");
-    shared *s = *shared_link(key);
+    struct shared *s = *shared_link(key);
     for (size_t i = 0; s != NULL && i < num; i++) {
         s->open_to_us = s->open_to_us || pid[i] == (int32_t)getpid();
     }
@@ -179,7 +179,7 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
     ACL_REFUSE_IF(flags > ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, ACL_ERROR_RT_PARAM_INVALID,
                   "flags must be 0 or 1");
     const bool enable_access = flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS;
-    shared *s = *shared_link(key);
+    struct shared *s = *shared_link(key);
     if (s == NULL || !is_there(s->address, s->size)) {
         return no_key(__func__);
     }
@@ -198,8 +198,8 @@ ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
 {
     ACL_ENTER_LOCKED(aclrtIpcMemClose);
     ACL_NEED(key);
-    shared **link = shared_link(key);
-    shared *s = *link;
+    struct shared **link = shared_link(key);
+    struct shared *s = *link;
     if (s != NULL && s->imports > 0) {
         s->imports--;
     } else if (s != NULL) {

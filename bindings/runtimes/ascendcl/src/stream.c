@@ -18,14 +18,14 @@ static int32_t last_id;
 
 /* --- state callbacks --- */
 
-typedef struct state_callback {
+struct state_callback {
     struct state_callback *next;
     aclrtStreamStateCallback function;
     void *args;
     char name[];
-} state_callback;
+};
 
-static state_callback *state_callbacks;
+static struct state_callback *state_callbacks;
 
 /* Calls all state callbacks without the lock. The list is copied first, because a callback may register more. */
 static void announce(aclrtStream handle, aclrtStreamState state)
@@ -37,7 +37,7 @@ static void announce(aclrtStream handle, aclrtStreamState state)
     } copies[MOST];
     size_t count = 0;
     acl__lock();
-    for (state_callback *c = state_callbacks; c != NULL && count < MOST; c = c->next) {
+    for (struct state_callback *c = state_callbacks; c != NULL && count < MOST; c = c->next) {
         copies[count].function = c->function;
         copies[count++].args = c->args;
     }
@@ -56,12 +56,12 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
 {
     ACL_ENTER_LOCKED(aclrtRegStreamStateCallback);
     ACL_REFUSE_IF(regName == NULL, ACL_ERROR_INVALID_PARAM, "the name is NULL");
-    state_callback **link = &state_callbacks;
+    struct state_callback **link = &state_callbacks;
     while (*link != NULL && strcmp((*link)->name, regName) != 0) {
         link = &(*link)->next;
     }
     if (callback == NULL) { /* removing an unknown regName is no error */
-        state_callback *gone = *link;
+        struct state_callback *gone = *link;
         if (gone != NULL) {
             *link = gone->next;
             free(gone);
@@ -70,7 +70,7 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
     }
     ACL_REFUSE_IF(*link != NULL, ACL_ERROR_RT_PARAM_INVALID, "\"%s\" is registered already", regName);
     const size_t length = strlen(regName) + 1;
-    state_callback *made = malloc(sizeof(*made) + length);
+    struct state_callback *made = malloc(sizeof(*made) + length);
     ACL_REFUSE_IF(made == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     made->next = NULL;
     made->function = callback;

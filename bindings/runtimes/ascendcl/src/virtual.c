@@ -19,15 +19,15 @@
 
 enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30 };
 
-typedef struct reservation {
+struct reservation {
     weir__sim_range range; /* first member */
     int32_t maker;         /* current device when it was made; -1: none */
     int32_t device;        /* device that the mapped memory belongs to, while `of_device` is not 0 */
     uint32_t of_device;    /* number of mappings of a device's memory */
     uint32_t mappings;
-} reservation;
+};
 
-typedef struct physical {
+struct physical {
     void *link; /* used by the slab */
     struct physical *next;
     struct physical *previous;
@@ -39,21 +39,21 @@ typedef struct physical {
     uint32_t references; /* one for the creation, one for each retain; 0: the user has no valid handle any more */
     uint32_t mappings;   /* number of addresses at which it is mapped */
     uint64_t shareable;  /* 0: not exported */
-} physical;
+};
 
 static weir__sim_slab reservations_slab;
 static weir__sim_slab physicals_slab;
 static bool slabs_ready;
 static weir__sim_ranges reservations;
-static physical *first_physical;
+static struct physical *first_physical;
 static uint64_t host_side_bytes;
 static uint64_t last_shareable;
 
 static void make_ready(void)
 {
     if (!slabs_ready) {
-        weir__sim_slab_init(&reservations_slab, sizeof(reservation), 16);
-        weir__sim_slab_init(&physicals_slab, sizeof(physical), 64);
+        weir__sim_slab_init(&reservations_slab, sizeof(struct reservation), 16);
+        weir__sim_slab_init(&physicals_slab, sizeof(struct physical), 64);
         slabs_ready = true;
     }
 }
@@ -74,17 +74,17 @@ static int32_t current_device(void)
     return context != NULL ? context->device : -1;
 }
 
-static bool is_on_device(const physical *p)
+static bool is_on_device(const struct physical *p)
 {
     return p->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
 }
 
 /* --- reservations --- */
 
-static reservation *reservation_at(uint64_t address)
+static struct reservation *reservation_at(uint64_t address)
 {
     weir__sim_range *r = weir__sim_ranges_floor(&reservations, address);
-    return r != NULL && r->end > address ? (reservation *)(void *)r : NULL;
+    return r != NULL && r->end > address ? (struct reservation *)(void *)r : NULL;
 }
 
 bool acl__virtual_is_reserved(const void *pointer)
@@ -120,7 +120,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     ACL_REFUSE_IF(rounded == 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "there are no %zu bytes of addresses", size);
     make_ready();
-    reservation *r = weir__sim_slab_get(&reservations_slab);
+    struct reservation *r = weir__sim_slab_get(&reservations_slab);
     ACL_REFUSE_IF(r == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     uint64_t address = 0;
     const aclError error = acl__status(weir_device_vm_reserve(acl__rt.memory, rounded, &address), __func__);
@@ -128,7 +128,8 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
         weir__sim_slab_put(&reservations_slab, r);
         return error;
     }
-    *r = (reservation){.range = {.start = address, .end = address + rounded}, .maker = current_device(), .device = -1};
+    *r = (struct reservation){
+        .range = {.start = address, .end = address + rounded}, .maker = current_device(), .device = -1};
     weir__sim_ranges_insert(&reservations, &r->range);
     *virPtr = (void *)(uintptr_t)address;
     return ACL_SUCCESS;
@@ -136,7 +137,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
 
 static aclError release_locked(const void *pointer)
 {
-    reservation *r = reservation_at((uintptr_t)pointer);
+    struct reservation *r = reservation_at((uintptr_t)pointer);
     ACL_FAIL_IF(r == NULL || r->range.start != (uintptr_t)pointer, ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtReleaseMemAddress: %p is not the start of a reservation", pointer);
     ACL_FAIL_IF(r->mappings > 0, ACL_ERROR_RT_PARAM_INVALID,
@@ -258,7 +259,7 @@ static void room_give(const aclrtMemLocation *location, uint64_t size)
 }
 
 /* Destroys physical memory without references and mappings. If the device refuses, the memory is kept. */
-static weir_status physical_end(physical *p)
+static weir_status physical_end(struct physical *p)
 {
     const weir_status status = weir_device_vm_destroy(acl__rt.memory, p->memory);
     if (status != WEIR_OK) {
@@ -273,8 +274,8 @@ static weir_status physical_end(physical *p)
 /* Destroys memory that the device refused to take back before. */
 static void end_orphans(void)
 {
-    for (physical *p = first_physical; p != NULL;) {
-        physical *next = p->next;
+    for (struct physical *p = first_physical; p != NULL;) {
+        struct physical *next = p->next;
         if (p->references == 0 && p->mappings == 0) {
             (void)physical_end(p);
         }
@@ -282,7 +283,7 @@ static void end_orphans(void)
     }
 }
 
-static aclError physical_of(aclrtDrvMemHandle handle, const char *name, physical **p)
+static aclError physical_of(aclrtDrvMemHandle handle, const char *name, struct physical **p)
 {
     *p = handle;
     ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&physicals_slab, handle) || (*p)->references == 0,
@@ -297,7 +298,7 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
     end_orphans();
     ACL_FAIL_IF(size == 0 || !room_take(&prop->location, size), ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "aclrtMallocPhysical: there are no %llu bytes free", (unsigned long long)size);
-    physical *p = weir__sim_slab_get(&physicals_slab);
+    struct physical *p = weir__sim_slab_get(&physicals_slab);
     weir_vm_handle memory = 0;
     const weir_status status = p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
@@ -307,12 +308,12 @@ static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrt
         room_give(&prop->location, size);
         return acl__status(status, "aclrtMallocPhysical");
     }
-    *p = (physical){.size = size,
-                    .granularity = granularity,
-                    .memory = memory,
-                    .location = prop->location,
-                    .maker = current_device(),
-                    .references = 1};
+    *p = (struct physical){.size = size,
+                           .granularity = granularity,
+                           .memory = memory,
+                           .location = prop->location,
+                           .maker = current_device(),
+                           .references = 1};
     ACL_LIST_ADD(first_physical, p);
     *handle = p;
     return ACL_SUCCESS;
@@ -347,7 +348,7 @@ ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
     ACL_ENTER_LOCKED(aclrtFreePhysical);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the handle is NULL");
-    physical *p = NULL;
+    struct physical *p = NULL;
     ACL_TRY(physical_of(handle, __func__, &p));
     if (p->references > 1 || p->mappings > 0) {
         p->references--;
@@ -364,9 +365,9 @@ ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 /* --- mappings --- */
 
 /* Finds the reservation that a mapping goes into, and checks the addresses. */
-static aclError check_place(uint64_t address, uint64_t size, const physical *p, reservation **in)
+static aclError check_place(uint64_t address, uint64_t size, const struct physical *p, struct reservation **in)
 {
-    reservation *r = reservation_at(address);
+    struct reservation *r = reservation_at(address);
     ACL_FAIL_IF(r == NULL || r->range.end - address < size, ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtMapMem: %llu bytes at %#llx are not all reserved", (unsigned long long)size,
                 (unsigned long long)address);
@@ -390,12 +391,12 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
     ACL_REFUSE_IF(flags != 0, ACL_ERROR_INVALID_PARAM, "flags must be 0");
     ACL_REFUSE_IF(offset != 0, ACL_ERROR_RT_PARAM_INVALID, "the offset must be 0");
     const uint64_t address = (uintptr_t)virPtr;
-    physical *p = NULL;
+    struct physical *p = NULL;
     ACL_TRY(physical_of(handle, __func__, &p));
     ACL_REFUSE_IF(round_up(size, p->granularity) != p->size || (acl__rt.config.strict && size % p->granularity != 0),
                   ACL_ERROR_RT_PARAM_INVALID, "%llu bytes are not the whole of the handle's %llu",
                   (unsigned long long)size, (unsigned long long)p->size);
-    reservation *r = NULL;
+    struct reservation *r = NULL;
     ACL_TRY(check_place(address, p->size, p, &r));
     acl__range *range = acl__range_add(&acl__rt.device_memory, ACL__MAPPED, address, p->size);
     ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
@@ -426,9 +427,9 @@ static acl__range *mapping_at(const void *pointer)
 
 static aclError unmap(acl__range *range)
 {
-    physical *p = range->owner;
+    struct physical *p = range->owner;
     ACL_TRY(acl__status(weir_device_vm_unmap(acl__rt.memory, range->range.start, p->size), "aclrtUnmapMem"));
-    reservation *r = reservation_at(range->range.start);
+    struct reservation *r = reservation_at(range->range.start);
     r->mappings--;
     r->of_device -= is_on_device(p);
     p->mappings--;
@@ -455,7 +456,7 @@ ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHand
     ACL_NEED(handle);
     const acl__range *range = mapping_at(virPtr);
     ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
-    physical *p = range->owner;
+    struct physical *p = range->owner;
     p->references++;
     *handle = p;
     return ACL_SUCCESS;
@@ -485,7 +486,7 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
         ACL_TRY(check_access(&desc[i]));
     }
     acl__range *range = mapping_at(virPtr);
-    const physical *p = range != NULL ? range->owner : NULL;
+    const struct physical *p = range != NULL ? range->owner : NULL;
     ACL_REFUSE_IF(p == NULL || round_up(size, p->granularity) != p->size, ACL_ERROR_RT_PARAM_INVALID,
                   "%zu bytes at %p are not one mapping", size, virPtr);
     for (size_t i = 0; i < count; i++) {
@@ -500,14 +501,14 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
 
 aclrtMemLocation acl__virtual_location(const acl__range *range)
 {
-    return ((const physical *)range->owner)->location;
+    return ((const struct physical *)range->owner)->location;
 }
 
 /* --- sharing: the names are made and checked, but no other process can use them --- */
 
-static physical *exported_as(uint64_t shareable)
+static struct physical *exported_as(uint64_t shareable)
 {
-    physical *p = first_physical;
+    struct physical *p = first_physical;
     while (p != NULL && (p->references == 0 || p->shareable != shareable)) {
         p = p->next;
     }
@@ -519,7 +520,7 @@ static aclError export_handle(aclrtDrvMemHandle handle, uint64_t flags, const ch
     ACL_FAIL_IF(flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: flags must be 0 or 1", name);
     ACL_HOLD_LOCK();
-    physical *p = NULL;
+    struct physical *p = NULL;
     ACL_TRY(physical_of(handle, name, &p));
     ACL_FAIL_IF(p->shareable != 0, ACL_ERROR_RT_PARAM_INVALID, "%s: the handle has been exported before", name);
     p->shareable = ++last_shareable;
@@ -602,7 +603,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
 
 /* --- reset of a device --- */
 
-static void unmap_all_in(const reservation *r)
+static void unmap_all_in(const struct reservation *r)
 {
     for (weir__sim_range *at = weir__sim_ranges_after(&acl__rt.device_memory, r->range.start);
          at != NULL && at->start < r->range.end;) {
@@ -617,13 +618,13 @@ static void unmap_all_in(const reservation *r)
 
 /* True if the reset of a device destroys the memory: it is the device's, or it was made while the device was
  * current. */
-static bool goes_with(const physical *p, int32_t device)
+static bool goes_with(const struct physical *p, int32_t device)
 {
     return is_on_device(p) ? (int32_t)p->location.id == device : p->maker == device;
 }
 
 /* Removes all mappings of memory that no user may use any more. */
-static void unmap_all_of(const physical *p)
+static void unmap_all_of(const struct physical *p)
 {
     for (weir__sim_range *at = weir__sim_ranges_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
         acl__range *range = (acl__range *)(void *)at;
@@ -637,8 +638,8 @@ static void unmap_all_of(const physical *p)
 
 void acl__virtual_reset(int32_t device)
 {
-    for (physical *p = first_physical; p != NULL;) {
-        physical *next = p->next;
+    for (struct physical *p = first_physical; p != NULL;) {
+        struct physical *next = p->next;
         if (goes_with(p, device)) {
             p->references = 0;
             if (p->mappings > 0) {
@@ -651,7 +652,7 @@ void acl__virtual_reset(int32_t device)
     }
     for (weir__sim_range *at = weir__sim_ranges_first(&reservations); at != NULL;) {
         weir__sim_range *next = weir__sim_ranges_next(at);
-        const reservation *r = (const reservation *)(const void *)at;
+        const struct reservation *r = (const struct reservation *)(const void *)at;
         if (r->maker == device) {
             unmap_all_in(r);
             (void)release_locked((const void *)(uintptr_t)r->range.start);

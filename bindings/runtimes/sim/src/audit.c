@@ -37,7 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct block {
+struct block {
     uint64_t start;
     uint64_t end;
     weir__sim_op *alloc;
@@ -46,32 +46,32 @@ typedef struct block {
     struct block *next;  /* next in the list `covered` */
     bool live;
     bool covered; /* live, but its first byte was handed out again: it is in the list `covered` */
-} block;
+};
 
-typedef struct read {
+struct read {
     struct read *next;
     weir__sim_op *op;
-} read;
+};
 
-typedef struct segment {
+struct segment {
     weir__sim_range range; /* first member, so that a range of the set is a segment; 0 to 0 once removed */
-    block *owner;
+    struct block *owner;
     weir__sim_op *write; /* never NULL */
-    read *reads;
-} segment;
+    struct read *reads;
+};
 
-typedef struct given {
+struct given {
     weir__sim_range range; /* first member */
     weir__sim_op *op;
     bool mapped;
-} given;
+};
 
-typedef struct audit_stream {
+struct audit_stream {
     weir__sim_clock clock; /* empty once the stream has ended */
     uint64_t host_version; /* version of the host's clock at the last join; 0 = never */
     uint64_t tick;         /* the stream's own entry */
     uint64_t last_work;    /* tick of its last work; later ticks are waits */
-} audit_stream;
+};
 
 enum { HINTS = 8192 };
 
@@ -81,7 +81,7 @@ struct weir__sim_audit {
     uint64_t operations;
     uint64_t host_tick;
 
-    audit_stream *streams;
+    struct audit_stream *streams;
     uint32_t stream_count;
     uint32_t stream_capacity;
     weir__sim_clock host;  /* work that the host has seen complete */
@@ -89,13 +89,13 @@ struct weir__sim_audit {
 
     weir__sim_ranges segments;
     weir__sim_ranges givens;
-    given *last_given; /* the entry that held the last block; NULL after a change */
-    block *covered;
+    struct given *last_given; /* the entry that held the last block; NULL after a change */
+    struct block *covered;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
-    block *direct;             /* owner of memory touched directly; NULL: direct access is off */
+    struct block *direct;      /* owner of memory touched directly; NULL: direct access is off */
     weir__sim_slab ops, blocks, reads, segment_slab, given_slab;
     weir__sim_report report;
-    segment *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
+    struct segment *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
 };
 
 /* --- clocks --- */
@@ -168,9 +168,9 @@ static bool is_blind(weir__sim_audit *audit)
 
 /* Returns the stream after joining the host's clock into its clock: work that the host has seen complete comes before
  * all work it queues from now on. NULL: out of memory. */
-static audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
+static struct audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
 {
-    audit_stream *stream = &audit->streams[number];
+    struct audit_stream *stream = &audit->streams[number];
     if (stream->host_version != audit->host_version) {
         bool changed = false;
         if (!clock_reach(&stream->clock, number + 1) || !clock_join(&stream->clock, &audit->host, &changed)) {
@@ -232,7 +232,7 @@ static void op_release(weir__sim_audit *audit, weir__sim_op *op)
     }
 }
 
-static void block_release(weir__sim_audit *audit, block *b)
+static void block_release(weir__sim_audit *audit, struct block *b)
 {
     if (b->segments == 0 && !b->covered) {
         op_release(audit, b->alloc);
@@ -241,35 +241,35 @@ static void block_release(weir__sim_audit *audit, block *b)
     }
 }
 
-static void reads_clear(weir__sim_audit *audit, segment *s)
+static void reads_clear(weir__sim_audit *audit, struct segment *s)
 {
     while (s->reads != NULL) {
-        read *first = s->reads;
+        struct read *first = s->reads;
         s->reads = first->next;
         op_release(audit, first->op);
         weir__sim_slab_put(&audit->reads, first);
     }
 }
 
-static segment *segment_next(const segment *s)
+static struct segment *segment_next(const struct segment *s)
 {
-    return (segment *)(void *)weir__sim_ranges_next(&s->range);
+    return (struct segment *)(void *)weir__sim_ranges_next(&s->range);
 }
 
-static segment **hint_for(weir__sim_audit *audit, uint64_t address)
+static struct segment **hint_for(weir__sim_audit *audit, uint64_t address)
 {
     return &audit->hints[((address >> 8) * 0x9e3779b97f4a7c15u) >> 51];
 }
 
 /* Returns the segment that contains `address`, or NULL. */
-static segment *segment_at(weir__sim_audit *audit, uint64_t address)
+static struct segment *segment_at(weir__sim_audit *audit, uint64_t address)
 {
-    segment **hint = hint_for(audit, address);
-    segment *s = *hint;
+    struct segment **hint = hint_for(audit, address);
+    struct segment *s = *hint;
     if (s != NULL && s->range.start <= address && address < s->range.end) {
         return s;
     }
-    s = (segment *)(void *)weir__sim_ranges_floor(&audit->segments, address);
+    s = (struct segment *)(void *)weir__sim_ranges_floor(&audit->segments, address);
     if (s == NULL || s->range.end <= address) {
         return NULL;
     }
@@ -278,14 +278,14 @@ static segment *segment_at(weir__sim_audit *audit, uint64_t address)
 }
 
 /* Returns the first segment that ends above `address`, or NULL. */
-static segment *segment_from(weir__sim_audit *audit, uint64_t address)
+static struct segment *segment_from(weir__sim_audit *audit, uint64_t address)
 {
-    segment *s = segment_at(audit, address);
-    return s != NULL ? s : (segment *)(void *)weir__sim_ranges_after(&audit->segments, address);
+    struct segment *s = segment_at(audit, address);
+    return s != NULL ? s : (struct segment *)(void *)weir__sim_ranges_after(&audit->segments, address);
 }
 
 /* Removes a segment from the shadow, and a freed block with its last segment. */
-static void segment_remove(weir__sim_audit *audit, segment *s)
+static void segment_remove(weir__sim_audit *audit, struct segment *s)
 {
     weir__sim_ranges_remove(&audit->segments, &s->range);
     s->range.start = 0;
@@ -298,9 +298,10 @@ static void segment_remove(weir__sim_audit *audit, segment *s)
 }
 
 /* Creates a segment for memory that has none. NULL: out of memory. */
-static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, block *owner, weir__sim_op *write)
+static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, struct block *owner,
+                                   weir__sim_op *write)
 {
-    segment *s = weir__sim_slab_get(&audit->segment_slab);
+    struct segment *s = weir__sim_slab_get(&audit->segment_slab);
     if (s == NULL) {
         go_blind(audit);
         return NULL;
@@ -317,9 +318,9 @@ static segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end
 }
 
 /* Gives `s` to `owner`, which may own it already, and replaces all accesses recorded there by `write`. */
-static void segment_take(weir__sim_audit *audit, segment *s, block *owner, weir__sim_op *write)
+static void segment_take(weir__sim_audit *audit, struct segment *s, struct block *owner, weir__sim_op *write)
 {
-    block *earlier = s->owner;
+    struct block *earlier = s->owner;
     s->owner = owner;
     s->owner->segments++;
     earlier->segments--;
@@ -331,9 +332,9 @@ static void segment_take(weir__sim_audit *audit, segment *s, block *owner, weir_
 }
 
 /* Adds `op` to the readers of `s`. Returns false when out of memory. */
-static bool read_add(weir__sim_audit *audit, segment *s, weir__sim_op *op)
+static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op)
 {
-    read *r = weir__sim_slab_get(&audit->reads);
+    struct read *r = weir__sim_slab_get(&audit->reads);
     if (r == NULL) {
         go_blind(audit);
         return false;
@@ -346,9 +347,9 @@ static bool read_add(weir__sim_audit *audit, segment *s, weir__sim_op *op)
 
 /* Cuts `s` in two at `at`, which lies inside it. Both halves keep the recorded accesses. Returns the upper half; NULL:
  * out of memory. */
-static segment *segment_split(weir__sim_audit *audit, segment *s, uint64_t at)
+static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, uint64_t at)
 {
-    segment *upper = weir__sim_slab_get(&audit->segment_slab);
+    struct segment *upper = weir__sim_slab_get(&audit->segment_slab);
     if (upper == NULL) {
         go_blind(audit);
         return NULL;
@@ -362,7 +363,7 @@ static segment *segment_split(weir__sim_audit *audit, segment *s, uint64_t at)
     s->range.end = at;
     weir__sim_ranges_resized(&s->range);
     weir__sim_ranges_insert(&audit->segments, &upper->range);
-    for (read *r = s->reads; r != NULL; r = r->next) {
+    for (struct read *r = s->reads; r != NULL; r = r->next) {
         if (!read_add(audit, upper, r->op)) {
             return NULL;
         }
@@ -371,7 +372,7 @@ static segment *segment_split(weir__sim_audit *audit, segment *s, uint64_t at)
 }
 
 /* Cuts `s`, which overlaps [start, end), to lie inside that range. Returns the piece; NULL: out of memory. */
-static segment *segment_cut(weir__sim_audit *audit, segment *s, uint64_t start, uint64_t end)
+static struct segment *segment_cut(weir__sim_audit *audit, struct segment *s, uint64_t start, uint64_t end)
 {
     if (s->range.start < start) {
         s = segment_split(audit, s, start);
@@ -384,11 +385,11 @@ static segment *segment_cut(weir__sim_audit *audit, segment *s, uint64_t start, 
 
 /* Returns the access of a segment that is not ordered before `clock`, or NULL. Of several accesses it prefers the one
  * that ends last, which makes the clearest message. `reads` and `freed` say whether reads and the free count, too. */
-static weir__sim_op *conflict(const segment *s, const weir__sim_clock *clock, bool reads, bool freed)
+static weir__sim_op *conflict(const struct segment *s, const weir__sim_clock *clock, bool reads, bool freed)
 {
     weir__sim_op *found = is_ordered(s->write, clock) ? NULL : s->write;
     if (reads) {
-        for (read *r = s->reads; r != NULL; r = r->next) {
+        for (struct read *r = s->reads; r != NULL; r = r->next) {
             if (!is_ordered(r->op, clock) && (found == NULL || r->op->end_ns > found->end_ns)) {
                 found = r->op;
             }
@@ -414,9 +415,9 @@ static uint64_t end_of(uint64_t address, uint64_t size)
 /* --- create and destroy --- */
 
 /* Creates the owner that all directly touched memory shares. NULL: out of memory. */
-static block *direct_owner(weir__sim_audit *audit)
+static struct block *direct_owner(weir__sim_audit *audit)
 {
-    block *b = weir__sim_slab_get(&audit->blocks);
+    struct block *b = weir__sim_slab_get(&audit->blocks);
     if (b != NULL) {
         memset(b, 0, sizeof(*b));
         b->start = UINT64_MAX;
@@ -435,10 +436,10 @@ weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access)
     audit->host_version = 1;
     audit->report.max_findings = max_findings;
     weir__sim_slab_init(&audit->ops, sizeof(weir__sim_op), 256);
-    weir__sim_slab_init(&audit->blocks, sizeof(block), 128);
-    weir__sim_slab_init(&audit->reads, sizeof(read), 128);
-    weir__sim_slab_init(&audit->segment_slab, sizeof(segment), 128);
-    weir__sim_slab_init(&audit->given_slab, sizeof(given), 16);
+    weir__sim_slab_init(&audit->blocks, sizeof(struct block), 128);
+    weir__sim_slab_init(&audit->reads, sizeof(struct read), 128);
+    weir__sim_slab_init(&audit->segment_slab, sizeof(struct segment), 128);
+    weir__sim_slab_init(&audit->given_slab, sizeof(struct given), 16);
     weir__sim_audit_stream_created(audit);
     if (direct_access) {
         audit->direct = direct_owner(audit);
@@ -493,7 +494,7 @@ void weir__sim_audit_stream_created(weir__sim_audit *audit)
     }
     if (audit->stream_count == audit->stream_capacity) {
         uint32_t capacity = audit->stream_capacity == 0 ? 8 : audit->stream_capacity * 2;
-        audit_stream *streams = realloc(audit->streams, capacity * sizeof(*streams));
+        struct audit_stream *streams = realloc(audit->streams, capacity * sizeof(*streams));
         if (streams == NULL) {
             go_blind(audit);
             return;
@@ -516,7 +517,7 @@ void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t number, weir__sim
     if (is_blind(audit)) {
         return;
     }
-    audit_stream *stream = stream_now(audit, number);
+    struct audit_stream *stream = stream_now(audit, number);
     if (stream == NULL) {
         return;
     }
@@ -533,7 +534,7 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
     if (is_blind(audit)) {
         return;
     }
-    audit_stream *stream = stream_now(audit, number);
+    struct audit_stream *stream = stream_now(audit, number);
     if (stream == NULL) {
         return;
     }
@@ -592,8 +593,8 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 
 /* Judges and records that `op` writes the piece `s`, which belongs to `owner` from now on. `last` is the piece that
  * `op` wrote before, or NULL; adjacent pieces with equal records are merged. Returns the piece written. */
-static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
-                            block *owner, segment *last)
+static struct segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
+                                   struct segment *s, struct block *owner, struct segment *last)
 {
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL) {
@@ -612,10 +613,10 @@ static segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock
 
 /* Judges and records, piece by piece, that `op` writes the part of `owner` in [start, end). `s` is the piece that
  * contains `start`. */
-static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
-                           block *owner, uint64_t start, uint64_t end)
+static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
+                           struct block *owner, uint64_t start, uint64_t end)
 {
-    segment *last = NULL;
+    struct segment *last = NULL;
     while (s != NULL && s->range.start < end) {
         if (s->owner != owner) { /* belongs to an overlapping block, which was reported */
             s = segment_next(s);
@@ -625,21 +626,21 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (s == NULL) {
             return;
         }
-        segment *next = s->range.end < end ? segment_next(s) : NULL;
+        struct segment *next = s->range.end < end ? segment_next(s) : NULL;
         last = write_piece(audit, clock, op, s, owner, last);
         s = next;
     }
 }
 
 /* Judges a read of `s` by `op` and adds `op` to the readers, in place of the readers that it is ordered after. */
-static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s)
+static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s)
 {
     weir__sim_op *earlier = conflict(s, clock, false, true);
     if (earlier != NULL) {
         report(audit, WEIR_SIM_UNORDERED, s->range.start, s->range.end, earlier, op, "");
     }
-    for (read **link = &s->reads; *link != NULL;) {
-        read *r = *link;
+    for (struct read **link = &s->reads; *link != NULL;) {
+        struct read *r = *link;
         if (is_ordered(r->op, clock)) {
             *link = r->next;
             op_release(audit, r->op);
@@ -652,7 +653,7 @@ static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, 
 }
 
 /* True if a block is live and still has its memory. After its region was returned a live block has none. */
-static bool is_held(const block *b)
+static bool is_held(const struct block *b)
 {
     return b->live && b->freed == NULL;
 }
@@ -660,11 +661,11 @@ static bool is_held(const block *b)
 /* Returns the address up to which the device gave memory without a gap from `start` on, at most `end`: in one region,
  * or in adjacent mappings. *first is the region or mapping at `start`. If the device gave nothing there, *first is NULL
  * and the result is `start`. */
-static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, const given **first)
+static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, const struct given **first)
 {
-    given *g = audit->last_given;
+    struct given *g = audit->last_given;
     if (g == NULL || start < g->range.start || g->range.end <= start) {
-        g = (given *)(void *)weir__sim_ranges_floor(&audit->givens, start);
+        g = (struct given *)(void *)weir__sim_ranges_floor(&audit->givens, start);
         if (g == NULL || g->range.end <= start) {
             *first = NULL;
             return start;
@@ -673,7 +674,7 @@ static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, c
     }
     *first = g;
     while (g->range.end < end) {
-        given *next = (given *)(void *)weir__sim_ranges_next(&g->range);
+        struct given *next = (struct given *)(void *)weir__sim_ranges_next(&g->range);
         if (!g->mapped || next == NULL || !next->mapped || next->range.start != g->range.end) {
             return g->range.end;
         }
@@ -684,7 +685,7 @@ static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, c
 
 /* Adds a live block to the list `covered` because its first byte was handed out again, so that its own free still finds
  * it. */
-static void cover(weir__sim_audit *audit, block *b)
+static void cover(weir__sim_audit *audit, struct block *b)
 {
     if (!b->covered) {
         b->covered = true;
@@ -695,9 +696,9 @@ static void cover(weir__sim_audit *audit, block *b)
 
 /* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets one with a single access:
  * `first`, the device's hand-over. NULL: out of memory. */
-static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
+static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
 {
-    segment *s = segment_from(audit, at);
+    struct segment *s = segment_from(audit, at);
     if (s == NULL || s->range.start > at) {
         uint64_t gap_end = s != NULL && s->range.start < end ? s->range.start : end;
         return segment_new(audit, at, gap_end, audit->direct, first);
@@ -718,7 +719,7 @@ static segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, 
 static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                          uint64_t end, bool write, bool reported)
 {
-    const given *first = NULL;
+    const struct given *first = NULL;
     uint64_t limit = given_to(audit, start, end, &first);
     if (limit < end && !reported) {
         char detail[80];
@@ -727,9 +728,9 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
         report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, NULL, op, detail);
         reported = true;
     }
-    segment *last = NULL;
+    struct segment *last = NULL;
     for (uint64_t at = start; at < limit && !audit->blind;) {
-        segment *s = direct_piece(audit, at, limit, first->op);
+        struct segment *s = direct_piece(audit, at, limit, first->op);
         if (s == NULL) {
             return;
         }
@@ -739,7 +740,7 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
             report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, s->owner->alloc, op, "which it runs into");
         }
         if (write) {
-            block *owner = s->owner->live ? s->owner : audit->direct;
+            struct block *owner = s->owner->live ? s->owner : audit->direct;
             last = write_piece(audit, clock, op, s, owner, last);
         } else {
             touch_by_read(audit, clock, op, s);
@@ -749,10 +750,10 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
 
 /* Judges an access to [start, end), which begins in the live block of `s`, up to the block's end, and with direct
  * access beyond it. */
-static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
+static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
                         uint64_t start, uint64_t end, bool write)
 {
-    block *owner = s->owner;
+    struct block *owner = s->owner;
     uint64_t inside = end;
     if (end > owner->end) {
         char detail[64];
@@ -780,13 +781,14 @@ static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, we
 }
 
 /* Reports an access that begins where no memory may be touched. `s` is the segment there, or NULL. */
-static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const segment *s, uint64_t start, uint64_t end)
+static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const struct segment *s, uint64_t start,
+                          uint64_t end)
 {
     if (s != NULL) {
         report(audit, WEIR_SIM_USE_AFTER_FREE, start, end, s->owner->freed, op, "");
         return;
     }
-    const segment *below = start > 0 ? segment_at(audit, start - 1) : NULL;
+    const struct segment *below = start > 0 ? segment_at(audit, start - 1) : NULL;
     const char *detail = audit->direct != NULL ? "no memory is there"
                          : below != NULL       ? "which ends just below"
                                                : "no block was ever there";
@@ -802,8 +804,8 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     if (end <= start) {
         return;
     }
-    const given *there = NULL;
-    segment *s = segment_at(audit, start);
+    const struct given *there = NULL;
+    struct segment *s = segment_at(audit, start);
     if (s != NULL && is_held(s->owner)) {
         touch_block(audit, clock, op, s, start, end, access->write);
     } else if (audit->direct != NULL && given_to(audit, start, end, &there) > start) {
@@ -832,7 +834,7 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
     if (is_blind(audit)) {
         return;
     }
-    audit_stream *stream = stream_now(audit, number);
+    struct audit_stream *stream = stream_now(audit, number);
     if (stream == NULL) {
         return;
     }
@@ -854,10 +856,10 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
 
 /* --- blocks --- */
 
-static block *uncover(weir__sim_audit *audit, uint64_t address)
+static struct block *uncover(weir__sim_audit *audit, uint64_t address)
 {
-    for (block **link = &audit->covered; *link != NULL; link = &(*link)->next) {
-        block *b = *link;
+    for (struct block **link = &audit->covered; *link != NULL; link = &(*link)->next) {
+        struct block *b = *link;
         if (b->start == address) {
             *link = b->next;
             b->covered = false;
@@ -869,10 +871,10 @@ static block *uncover(weir__sim_audit *audit, uint64_t address)
 
 /* Judges the hand-out of one segment's bytes to the owner of `clock`. Returns true if the host had seen all work on
  * them complete. */
-static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, segment *s,
-                           const block **reported)
+static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
+                           const struct block **reported)
 {
-    block *owner = s->owner;
+    struct block *owner = s->owner;
     if (owner->live) {
         if (owner->start == s->range.start) {
             cover(audit, owner);
@@ -894,18 +896,18 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
 /* Clears [start, end) for a new owner and judges each earlier owner. *reuse becomes a segment object to use again,
  * still in the set but covering none of the old content, or NULL. Returns false when out of memory. */
 static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
-                     uint64_t end, segment **reuse)
+                     uint64_t end, struct segment **reuse)
 {
-    const block *reported = NULL;
+    const struct block *reported = NULL;
     bool idle = true;
     *reuse = NULL;
-    for (segment *s = segment_from(audit, start); s != NULL && s->range.start < end;) {
+    for (struct segment *s = segment_from(audit, start); s != NULL && s->range.start < end;) {
         s = segment_cut(audit, s, start, end);
         if (s == NULL) {
             return false;
         }
         idle = judge_hand_out(audit, clock, op, s, &reported) && idle;
-        segment *next = segment_next(s);
+        struct segment *next = segment_next(s);
         if (*reuse == NULL) {
             *reuse = s;
         } else {
@@ -927,7 +929,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     }
     const weir__sim_clock *clock = &audit->host;
     if (number != WEIR__SIM_HOST) {
-        audit_stream *stream = stream_now(audit, number);
+        struct audit_stream *stream = stream_now(audit, number);
         if (stream == NULL) {
             return;
         }
@@ -935,13 +937,13 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     }
     uint64_t end = end_of(address, size == 0 ? 1 : size);
     weir__sim_op *op = op_new(audit, number, info);
-    block *b = weir__sim_slab_get(&audit->blocks);
-    segment *s = NULL;
+    struct block *b = weir__sim_slab_get(&audit->blocks);
+    struct segment *s = NULL;
     if (op == NULL || b == NULL || !hand_out(audit, clock, op, address, end, &s)) {
         go_blind(audit);
         return;
     }
-    const given *beside = NULL;
+    const struct given *beside = NULL;
     if (given_to(audit, address, end, &beside) < end || beside == NULL) {
         report(audit, WEIR_SIM_OUTSIDE_REGION, address, end, beside != NULL ? beside->op : NULL, op,
                beside != NULL ? "whose end it crosses" : "the device gave nothing there");
@@ -967,10 +969,10 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
 }
 
 /* Judges a free by the host: reports it unless the host has seen the end of all work on the block. */
-static void judge_host_free(weir__sim_audit *audit, const block *b, weir__sim_op *op)
+static void judge_host_free(weir__sim_audit *audit, const struct block *b, weir__sim_op *op)
 {
     bool said = false;
-    for (segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end; s = segment_next(s)) {
+    for (struct segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end; s = segment_next(s)) {
         weir__sim_op *earlier = s->owner == b ? conflict(s, &audit->host, true, false) : NULL;
         if (earlier == NULL) {
             continue;
@@ -988,13 +990,13 @@ static void judge_host_free(weir__sim_audit *audit, const block *b, weir__sim_op
 
 /* Ends a live block. Its segments stay, with accesses that may not be complete. If the block's region is gone, its
  * memory cannot be handed out again, and the segments are removed. */
-static void block_free(weir__sim_audit *audit, block *b, weir__sim_op *op)
+static void block_free(weir__sim_audit *audit, struct block *b, weir__sim_op *op)
 {
     b->live = false;
     b->segments++; /* keeps the block alive while its segments are removed */
     if (b->freed != NULL) {
-        for (segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end;) {
-            segment *next = segment_next(s);
+        for (struct segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end;) {
+            struct segment *next = segment_next(s);
             if (s->owner == b) {
                 segment_remove(audit, s);
             }
@@ -1023,8 +1025,8 @@ void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32
     if (number != WEIR__SIM_HOST) {
         op->bound = audit->streams[number].last_work;
     }
-    segment *s = segment_at(audit, address);
-    block *b = s != NULL && s->owner->live && s->owner->start == address ? s->owner : NULL;
+    struct segment *s = segment_at(audit, address);
+    struct block *b = s != NULL && s->owner->live && s->owner->start == address ? s->owner : NULL;
     if (b == NULL) {
         b = uncover(audit, address);
     }
@@ -1050,7 +1052,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     if (is_blind(audit)) {
         return;
     }
-    given *g = weir__sim_slab_get(&audit->given_slab);
+    struct given *g = weir__sim_slab_get(&audit->given_slab);
     weir__sim_op *op = op_new(audit, WEIR__SIM_HOST, info);
     if (g == NULL || op == NULL) {
         go_blind(audit);
@@ -1067,8 +1069,8 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
 static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, weir__sim_op *op)
 {
     bool said_pending = false;
-    for (segment *s = segment_from(audit, start); s != NULL && s->range.start < end;) {
-        block *owner = s->owner;
+    for (struct segment *s = segment_from(audit, start); s != NULL && s->range.start < end;) {
+        struct block *owner = s->owner;
         weir__sim_op *earlier = conflict(s, &audit->host, true, true);
         if (earlier != NULL && !said_pending) {
             said_pending = true;
@@ -1086,7 +1088,7 @@ static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, we
         if (s == NULL) {
             return;
         }
-        segment *next = segment_next(s);
+        struct segment *next = segment_next(s);
         segment_remove(audit, s);
         s = next;
     }
@@ -1103,7 +1105,7 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
     }
     judge_taken(audit, address, end_of(address, size), op);
     op_release(audit, op);
-    given *g = (given *)(void *)weir__sim_ranges_floor(&audit->givens, address);
+    struct given *g = (struct given *)(void *)weir__sim_ranges_floor(&audit->givens, address);
     if (g != NULL && g->range.start == address) {
         audit->last_given = NULL;
         weir__sim_ranges_remove(&audit->givens, &g->range);
@@ -1132,17 +1134,17 @@ void weir__sim_audit_leaks(weir__sim_audit *audit)
         return;
     }
     for (weir__sim_range *r = weir__sim_ranges_first(&audit->segments); r != NULL; r = weir__sim_ranges_next(r)) {
-        const block *b = ((segment *)(void *)r)->owner;
+        const struct block *b = ((struct segment *)(void *)r)->owner;
         if (b->live && b->freed == NULL && b->start == r->start) {
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
         }
     }
-    for (const block *b = audit->covered; b != NULL; b = b->next) {
+    for (const struct block *b = audit->covered; b != NULL; b = b->next) {
         if (b->freed == NULL) {
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
         }
     }
     for (weir__sim_range *r = weir__sim_ranges_first(&audit->givens); r != NULL; r = weir__sim_ranges_next(r)) {
-        report(audit, WEIR_SIM_LEAK, r->start, r->end, ((given *)(void *)r)->op, NULL, "");
+        report(audit, WEIR_SIM_LEAK, r->start, r->end, ((struct given *)(void *)r)->op, NULL, "");
     }
 }

@@ -12,10 +12,10 @@
 #include <string.h>
 
 /* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
-typedef struct extent {
+struct extent {
     weir__sim_range range; /* first member */
     uint32_t physical;     /* of a mapping: index of the mapped physical memory */
-} extent;
+};
 
 enum {
     ACCOUNTING_WINDOW_BITS = 45,
@@ -31,9 +31,9 @@ enum {
 
 /* --- ranges of addresses --- */
 
-static extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start, uint64_t end)
+static struct extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start, uint64_t end)
 {
-    extent *e = weir__sim_slab_get(&memory->extents);
+    struct extent *e = weir__sim_slab_get(&memory->extents);
     if (e != NULL) {
         e->range.start = start;
         e->range.end = end;
@@ -42,21 +42,21 @@ static extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint6
     return e;
 }
 
-static void extent_remove(weir__sim_memory *memory, weir__sim_ranges *set, extent *e)
+static void extent_remove(weir__sim_memory *memory, weir__sim_ranges *set, struct extent *e)
 {
     weir__sim_ranges_remove(set, &e->range);
     weir__sim_slab_put(&memory->extents, e);
 }
 
-static extent *floor_of(const weir__sim_ranges *set, uint64_t address)
+static struct extent *floor_of(const weir__sim_ranges *set, uint64_t address)
 {
-    return (extent *)(void *)weir__sim_ranges_floor(set, address);
+    return (struct extent *)(void *)weir__sim_ranges_floor(set, address);
 }
 
 /* Returns the member of `set` that is exactly this range, or NULL. */
-static extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t size)
+static struct extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t size)
 {
-    extent *e = floor_of(set, address);
+    struct extent *e = floor_of(set, address);
     return e != NULL && e->range.start == address && e->range.end - e->range.start == size ? e : NULL;
 }
 
@@ -71,7 +71,7 @@ static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
 static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_set, weir__sim_ranges *used,
                                uint64_t size, uint64_t *start)
 {
-    extent *from = (extent *)(void *)weir__sim_ranges_first_fit(free_set, size);
+    struct extent *from = (struct extent *)(void *)weir__sim_ranges_first_fit(free_set, size);
     if (from == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -90,11 +90,11 @@ static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_
 }
 
 /* Moves a member of `used` back to the free ranges and coalesces it with its neighbours. Cannot fail. */
-static void extent_free(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, extent *e)
+static void extent_free(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, struct extent *e)
 {
     weir__sim_ranges_remove(used, &e->range);
-    extent *below = floor_of(free_set, e->range.start);
-    extent *above = (extent *)(void *)weir__sim_ranges_after(free_set, e->range.start);
+    struct extent *below = floor_of(free_set, e->range.start);
+    struct extent *above = (struct extent *)(void *)weir__sim_ranges_after(free_set, e->range.start);
     if (above != NULL && above->range.start == e->range.end) {
         e->range.end = above->range.end;
         extent_remove(memory, free_set, above);
@@ -115,7 +115,7 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     weir__sim_memory *memory = &sim->memory;
     const weir_sim_config *config = &sim->config;
     memory->capacity = config->capacity_bytes;
-    weir__sim_slab_init(&memory->extents, sizeof(extent), 64);
+    weir__sim_slab_init(&memory->extents, sizeof(struct extent), 64);
     uint64_t alignment =
         config->region_granularity_bytes > config->page_bytes ? config->region_granularity_bytes : config->page_bytes;
     uint64_t base_alignment = alignment > BACKED_BASE_ALIGNMENT ? alignment : BACKED_BASE_ALIGNMENT;
@@ -208,7 +208,7 @@ weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *addre
 weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size)
 {
     weir__sim_memory *memory = &sim->memory;
-    extent *region = exactly(&memory->regions, address, size);
+    struct extent *region = exactly(&memory->regions, address, size);
     if (region == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_region_free: %llu bytes at %#llx are no region",
                            (unsigned long long)size, (unsigned long long)address);
@@ -279,7 +279,7 @@ weir_status weir__sim_vm_reserve(weir_sim *sim, uint64_t size, uint64_t *address
 weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
 {
     weir__sim_memory *memory = &sim->memory;
-    extent *reservation = exactly(&memory->reservations, address, size);
+    struct extent *reservation = exactly(&memory->reservations, address, size);
     if (reservation == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_release: %llu bytes at %#llx are no reservation",
                            (unsigned long long)size, (unsigned long long)address);
@@ -313,7 +313,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     }
     weir__sim_backing_discard(&memory->backing, offset, size);
     weir__sim_ranges placed = {.root = NULL};
-    extent *e = extent_add(memory, &placed, offset, offset + size);
+    struct extent *e = extent_add(memory, &placed, offset, offset + size);
     if (e !=
         NULL) { /* on failure the offsets are lost, not the memory: there are many times more offsets than capacity */
         extent_free(memory, &placed, &memory->free_offsets, e);
@@ -374,7 +374,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
     weir__sim_physical *physical = physical_of(memory, handle, &index);
-    const extent *reservation = floor_of(&memory->reservations, address);
+    const struct extent *reservation = floor_of(&memory->reservations, address);
     if (physical == NULL) {
         return no_physical(mapping_call, handle);
     }
@@ -392,7 +392,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
         return weir_refuse(WEIR_ERR_INVALID, "%s: memory is mapped between %#llx and %#llx already", mapping_call,
                            (unsigned long long)address, (unsigned long long)(address + size));
     }
-    extent *mapping = extent_add(memory, &memory->mappings, address, address + size);
+    struct extent *mapping = extent_add(memory, &memory->mappings, address, address + size);
     if (mapping == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -410,7 +410,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
 weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
 {
     weir__sim_memory *memory = &sim->memory;
-    extent *mapping = exactly(&memory->mappings, address, size);
+    struct extent *mapping = exactly(&memory->mappings, address, size);
     if (mapping == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_vm_unmap: %llu bytes at %#llx are no mapping",
                            (unsigned long long)size, (unsigned long long)address);

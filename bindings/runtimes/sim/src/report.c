@@ -89,13 +89,13 @@ static const char *relation(weir_sim_finding_kind kind)
     return "with";
 }
 
-typedef struct sentence {
+struct sentence {
     char *text;
     size_t used;
     size_t size;
-} sentence;
+};
 
-__attribute__((format(printf, 2, 3))) static void say(sentence *s, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const char *format, ...)
 {
     if (s->used + 1 >= s->size) {
         return;
@@ -112,7 +112,7 @@ __attribute__((format(printf, 2, 3))) static void say(sentence *s, const char *f
     }
 }
 
-static void say_operation(sentence *s, const weir__sim_op *op)
+static void say_operation(struct sentence *s, const weir__sim_op *op)
 {
     say(s, "%s", op->what);
     if (op->tag[0] != '\0') {
@@ -125,7 +125,7 @@ static void say_operation(sentence *s, const weir__sim_op *op)
     }
 }
 
-static void say_all(sentence *s, const weir_sim_finding *finding, const weir__sim_op *earlier,
+static void say_all(struct sentence *s, const weir_sim_finding *finding, const weir__sim_op *earlier,
                     const weir__sim_op *later, const char *detail)
 {
     say(s, "%s: 0x%" PRIx64 ", %" PRIu64 " bytes", kind_text(finding->kind), finding->address, finding->size);
@@ -211,6 +211,6 @@ void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, 
     finding->earlier = describe(earlier);
     finding->later = describe(later);
     finding->in_flight = earlier != NULL && later != NULL && earlier->end_ns > later->start_ns;
-    sentence s = {.text = finding->text, .size = sizeof(finding->text)};
+    struct sentence s = {.text = finding->text, .size = sizeof(finding->text)};
     say_all(&s, finding, earlier, later, detail);
 }

@@ -280,7 +280,7 @@ weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
 /* --- work --- */
 
 /* One piece of work to be queued on a stream. */
-typedef struct piece {
+struct piece {
     const char *function; /* public function that queues it */
     const char *what;
     const char *tag;
@@ -290,10 +290,10 @@ typedef struct piece {
     size_t access_count;
     bool has_effect;
     weir__sim_effect effect;
-} piece;
+};
 
 /* Queues a piece of work. Lock held. */
-static weir_status queue(weir_sim *sim, weir_sim_stream *native, piece *p)
+static weir_status queue(weir_sim *sim, weir_sim_stream *native, struct piece *p)
 {
     weir__sim_reach(sim, weir__sim_plus(sim->now, p->cost_ns));
     weir_sim_stream *stream = NULL;
@@ -350,7 +350,7 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
     if (work->dropped != NULL && work->host_function == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: dropped is set and host_function is NULL", function);
     }
-    piece p;
+    struct piece p;
     p.function = function;
     p.what = work->host_function != NULL && !work->kernel ? "host function" : "kernel";
     p.tag = work->tag;
@@ -373,15 +373,15 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
 static weir_status transfer(const char *function, weir_sim *sim, weir_sim_stream *stream, const char *tag,
                             uint64_t ns_per_mib, const weir_sim_access accesses[2], const weir__sim_effect *effect)
 {
-    piece p = {.function = function,
-               .what = effect->kind == WEIR__SIM_FILL ? "fill" : "copy",
-               .tag = tag,
-               .duration_ns = weir__sim_price(sim->config.costs.transfer_ns, ns_per_mib, effect->size),
-               .cost_ns = sim->config.costs.launch_ns,
-               .accesses = accesses,
-               .access_count = 2,
-               .has_effect = sim->config.mode == WEIR_SIM_BACKED,
-               .effect = *effect};
+    struct piece p = {.function = function,
+                      .what = effect->kind == WEIR__SIM_FILL ? "fill" : "copy",
+                      .tag = tag,
+                      .duration_ns = weir__sim_price(sim->config.costs.transfer_ns, ns_per_mib, effect->size),
+                      .cost_ns = sim->config.costs.launch_ns,
+                      .accesses = accesses,
+                      .access_count = 2,
+                      .has_effect = sim->config.mode == WEIR_SIM_BACKED,
+                      .effect = *effect};
     weir__sim_lock(sim);
     weir_status status = WEIR_OK;
     if (effect->size > 0) {

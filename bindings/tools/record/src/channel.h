@@ -42,7 +42,7 @@ enum { channel_records_host = 1, channel_records_device = 2 }; /* bits of channe
 
 enum { channel_image = 'X' }; /* the kind of an image's first event; all other events have a weir_trace_kind */
 
-typedef struct channel_slot {
+struct channel_slot {
     _Alignas(64) _Atomic uint64_t turn;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint64_t id;      /* address of the block, or the event */
@@ -54,9 +54,9 @@ typedef struct channel_slot {
     uint8_t kind;
     char mode;
     uint32_t image; /* number of the image, from 0 in order of arrival */
-} channel_slot;
+};
 
-typedef struct channel {
+struct channel {
     uint64_t magic;
     uint64_t least_bytes; /* smaller blocks of host memory are not recorded */
     int32_t program;      /* process id */
@@ -69,9 +69,9 @@ typedef struct channel {
     _Atomic uint64_t image_first;
     _Atomic uint64_t calls;             /* observed calls of the device runtime */
     _Alignas(64) _Atomic uint64_t tail; /* the next free ticket */
-    _Alignas(64) channel_slot slots[];
-} channel;
+    _Alignas(64) struct channel_slot slots[];
+};
 
-enum { channel_bytes = sizeof(channel) + sizeof(channel_slot) * channel_slots };
+enum { channel_bytes = sizeof(struct channel) + sizeof(struct channel_slot) * channel_slots };
 
 #endif

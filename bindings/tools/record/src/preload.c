@@ -141,45 +141,45 @@ static bool know_next(void)
 /* --- recording --- */
 
 /* Returns the channel if this call is to be recorded: it is not nested, and host memory is recorded. Otherwise NULL. */
-static channel *enter(void)
+static struct channel *enter(void)
 {
-    channel *const to = inside++ == 0 ? tell_channel() : NULL;
+    struct channel *const to = inside++ == 0 ? tell_channel() : NULL;
     return to != NULL && (to->what & channel_records_host) != 0 ? to : NULL;
 }
 
-static void *told_alloc(channel *to, void *block, size_t size, size_t align)
+static void *told_alloc(struct channel *to, void *block, size_t size, size_t align)
 {
     inside--;
     if (to != NULL && block != NULL && size >= to->least_bytes) {
-        tell(to, &(channel_slot){.kind = WEIR_TRACE_ALLOC,
-                                 .device = channel_host,
-                                 .id = (uintptr_t)block,
-                                 .size = size,
-                                 .extra = align});
+        tell(to, &(struct channel_slot){.kind = WEIR_TRACE_ALLOC,
+                                        .device = channel_host,
+                                        .id = (uintptr_t)block,
+                                        .size = size,
+                                        .extra = align});
     }
     return block;
 }
 
-static bool may_be_known(const channel *to, void *block)
+static bool may_be_known(const struct channel *to, void *block)
 {
     return to->least_bytes == 0 || next.malloc_usable_size == NULL || next.malloc_usable_size(block) >= to->least_bytes;
 }
 
-static void tell_free(channel *to, void *block)
+static void tell_free(struct channel *to, void *block)
 {
     if (may_be_known(to, block)) {
-        tell(to, &(channel_slot){.kind = WEIR_TRACE_FREE, .device = channel_host, .id = (uintptr_t)block});
+        tell(to, &(struct channel_slot){.kind = WEIR_TRACE_FREE, .device = channel_host, .id = (uintptr_t)block});
     }
 }
 
-static void tell_realloc(channel *to, char half, void *old, void *block, size_t size)
+static void tell_realloc(struct channel *to, char half, void *old, void *block, size_t size)
 {
-    tell(to, &(channel_slot){.kind = WEIR_TRACE_REALLOC,
-                             .mode = half,
-                             .device = channel_host,
-                             .id = (uintptr_t)block,
-                             .extra = (uintptr_t)old,
-                             .size = size});
+    tell(to, &(struct channel_slot){.kind = WEIR_TRACE_REALLOC,
+                                    .mode = half,
+                                    .device = channel_host,
+                                    .id = (uintptr_t)block,
+                                    .extra = (uintptr_t)old,
+                                    .size = size});
 }
 
 /* --- the functions --- */
@@ -189,7 +189,7 @@ EXPORT void *malloc(size_t size)
     if (!know_next()) {
         return early_alloc(size);
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     return told_alloc(to, next.malloc(size), size, 0);
 }
 
@@ -206,7 +206,7 @@ EXPORT void *calloc(size_t count, size_t size)
     if (!know_next()) {
         return fits ? early_alloc(bytes) : NULL;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     return told_alloc(to, next.calloc(count, size), bytes, 0);
 }
 
@@ -215,7 +215,7 @@ EXPORT void free(void *block)
     if (block == NULL || is_early(block) || !know_next()) {
         return;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     if (to != NULL) {
         tell_free(to, block);
     }
@@ -235,7 +235,7 @@ static void *move_early(void *old, size_t size)
 
 /* Size 0: the allocator decides whether to free the block or to return one. Recorded as a free, followed by an alloc if
  * it returns a block. */
-static void *realloc_to_nothing(channel *to, void *old)
+static void *realloc_to_nothing(struct channel *to, void *old)
 {
     if (to != NULL) {
         tell_free(to, old);
@@ -251,7 +251,7 @@ EXPORT void *realloc(void *old, size_t size)
     if (is_early(old) || !know_next()) {
         return move_early(old, size);
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     if (size == 0) {
         return realloc_to_nothing(to, old);
     }
@@ -282,7 +282,7 @@ EXPORT int posix_memalign(void **block, size_t align, size_t size)
     if (!know_next() || next.posix_memalign == NULL) {
         return ENOMEM;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     const int error = next.posix_memalign(block, align, size);
     (void)told_alloc(to, error == 0 ? *block : NULL, size, align);
     return error;
@@ -294,7 +294,7 @@ EXPORT void *aligned_alloc(size_t align, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     return told_alloc(to, next.aligned_alloc(align, size), size, align);
 }
 
@@ -304,7 +304,7 @@ EXPORT void *memalign(size_t align, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     return told_alloc(to, next.memalign(align, size), size, align);
 }
 
@@ -314,7 +314,7 @@ EXPORT void *valloc(size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     return told_alloc(to, next.valloc(size), size, (size_t)sysconf(_SC_PAGESIZE));
 }
 
@@ -324,6 +324,6 @@ EXPORT void *pvalloc(size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    channel *const to = enter();
+    struct channel *const to = enter();
     return told_alloc(to, next.pvalloc(size), size, (size_t)sysconf(_SC_PAGESIZE));
 }

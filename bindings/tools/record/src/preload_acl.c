@@ -60,9 +60,9 @@ static uint16_t current_device(void)
 }
 
 /* Returns the channel, or NULL if this call is not to be recorded. */
-static channel *enter(void)
+static struct channel *enter(void)
 {
-    channel *const to = inside == 0 ? tell_channel() : NULL;
+    struct channel *const to = inside == 0 ? tell_channel() : NULL;
     if (to == NULL || (to->what & channel_records_device) == 0) {
         return NULL;
     }
@@ -70,44 +70,47 @@ static channel *enter(void)
     return to;
 }
 
-static void tell_alloc(channel *to, uint16_t device, void *const *block, uint64_t size, void *stream)
+static void tell_alloc(struct channel *to, uint16_t device, void *const *block, uint64_t size, void *stream)
 {
     if (*block != NULL) { /* some functions succeed for size 0 and return no block */
-        tell(to, &(channel_slot){.kind = WEIR_TRACE_ALLOC,
-                                 .device = device,
-                                 .id = (uintptr_t)*block,
-                                 .size = size,
-                                 .stream = (uintptr_t)stream});
+        tell(to, &(struct channel_slot){.kind = WEIR_TRACE_ALLOC,
+                                        .device = device,
+                                        .id = (uintptr_t)*block,
+                                        .size = size,
+                                        .stream = (uintptr_t)stream});
     }
 }
 
-static void tell_free_begins(channel *to, uint16_t device, void *block)
+static void tell_free_begins(struct channel *to, uint16_t device, void *block)
 {
-    tell(to, &(channel_slot){.kind = WEIR_TRACE_REALLOC, .mode = 'B', .device = device, .extra = (uintptr_t)block});
+    tell(to,
+         &(struct channel_slot){.kind = WEIR_TRACE_REALLOC, .mode = 'B', .device = device, .extra = (uintptr_t)block});
 }
 
 /* Records the end of a free, in the order of a stream, or of the host (`host_order`). */
-static void tell_free_ends(channel *to, aclError result, uint16_t device, void *block, void *stream, bool host_order)
+static void tell_free_ends(struct channel *to, aclError result, uint16_t device, void *block, void *stream,
+                           bool host_order)
 {
     if (result != ACL_SUCCESS) { /* the block stays live */
-        tell(to, &(channel_slot){.kind = WEIR_TRACE_REALLOC, .mode = 'E', .device = device, .extra = (uintptr_t)block});
+        tell(to, &(struct channel_slot){
+                     .kind = WEIR_TRACE_REALLOC, .mode = 'E', .device = device, .extra = (uintptr_t)block});
         return;
     }
-    tell(to, &(channel_slot){.kind = WEIR_TRACE_FREE,
-                             .mode = 'E',
-                             .device = device,
-                             .id = (uintptr_t)block,
-                             .stream = (uintptr_t)stream,
-                             .extra = host_order});
+    tell(to, &(struct channel_slot){.kind = WEIR_TRACE_FREE,
+                                    .mode = 'E',
+                                    .device = device,
+                                    .id = (uintptr_t)block,
+                                    .stream = (uintptr_t)stream,
+                                    .extra = host_order});
 }
 
-static void tell_order(channel *to, weir_trace_kind kind, char mode, void *event, void *stream)
+static void tell_order(struct channel *to, weir_trace_kind kind, char mode, void *event, void *stream)
 {
-    tell(to, &(channel_slot){.kind = (uint8_t)kind,
-                             .mode = mode,
-                             .device = current_device(),
-                             .id = (uintptr_t)event,
-                             .stream = (uintptr_t)stream});
+    tell(to, &(struct channel_slot){.kind = (uint8_t)kind,
+                                    .mode = mode,
+                                    .device = current_device(),
+                                    .id = (uintptr_t)event,
+                                    .stream = (uintptr_t)stream});
 }
 
 /* --- memory --- */
@@ -116,7 +119,7 @@ static void tell_order(channel *to, weir_trace_kind kind, char mode, void *event
     EXPORT aclError name parameters;                                                                                   \
     aclError name parameters                                                                                           \
     {                                                                                                                  \
-        channel *const to = enter();                                                                                   \
+        struct channel *const to = enter();                                                                            \
         PASS_ON(#name, parameters, arguments, result);                                                                 \
         if (to != NULL && result == ACL_SUCCESS) {                                                                     \
             tell_alloc(to, on_device, address, size, NULL);                                                            \
@@ -128,7 +131,7 @@ static void tell_order(channel *to, weir_trace_kind kind, char mode, void *event
     EXPORT aclError name(void *address);                                                                               \
     aclError name(void *address)                                                                                       \
     {                                                                                                                  \
-        channel *const to = enter();                                                                                   \
+        struct channel *const to = enter();                                                                            \
         if (to != NULL) {                                                                                              \
             tell_free_begins(to, on_device, address);                                                                  \
         }                                                                                                              \
@@ -156,7 +159,7 @@ EXPORT aclError aclrtMemPoolMallocAsync(void **address, size_t size, void *pool,
 
 aclError aclrtMemPoolMallocAsync(void **address, size_t size, void *pool, void *stream)
 {
-    channel *const to = enter();
+    struct channel *const to = enter();
     PASS_ON("aclrtMemPoolMallocAsync", (void **, size_t, void *, void *), (address, size, pool, stream), result);
     if (to != NULL && result == ACL_SUCCESS && size != 0) {
         tell_alloc(to, current_device(), address, size, stream);
@@ -168,7 +171,7 @@ EXPORT aclError aclrtMemPoolFreeAsync(void *address, void *stream);
 
 aclError aclrtMemPoolFreeAsync(void *address, void *stream)
 {
-    channel *const to = enter();
+    struct channel *const to = enter();
     if (to != NULL) {
         tell_free_begins(to, 0, address);
     }
@@ -185,7 +188,7 @@ aclError aclrtMemPoolFreeAsync(void *address, void *stream)
     EXPORT aclError name parameters;                                                                                   \
     aclError name parameters                                                                                           \
     {                                                                                                                  \
-        channel *const to = enter();                                                                                   \
+        struct channel *const to = enter();                                                                            \
         PASS_ON(#name, parameters, arguments, result);                                                                 \
         if (to != NULL && result == ACL_SUCCESS) {                                                                     \
             tell_order(to, kind, mode, event, stream);                                                                 \

@@ -28,22 +28,22 @@
 enum { nap_ns = 50000, naps_between_looks = 400 };
 
 /* The only object on its page. In a child the page is all zero. */
-typedef struct process_page {
-    _Atomic(channel *) channel;
+struct process_page {
+    _Atomic(struct channel *) channel;
     uint32_t image;
     atomic_int joins; /* 1 once a thread has begun to join the channel */
-} process_page;
+};
 
-static _Atomic(process_page *) page;
-static _Atomic(channel *) inherited; /* the channel, for children to join */
-static atomic_int asked;             /* 1 once the environment has been read */
+static _Atomic(struct process_page *) page;
+static _Atomic(struct channel *) inherited; /* the channel, for children to join */
+static atomic_int asked;                    /* 1 once the environment has been read */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* number of the thread, from 1 */
 static _Thread_local __attribute__((tls_model("initial-exec"))) bool telling;
 
 /* --- attaching --- */
 
-static channel *map_channel(const char *path)
+static struct channel *map_channel(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
@@ -54,7 +54,7 @@ static channel *map_channel(const char *path)
     if (memory == MAP_FAILED) {
         return NULL;
     }
-    channel *const found = memory;
+    struct channel *const found = memory;
     if (found->magic != CHANNEL_MAGIC || (found->program != (int32_t)getpid() && found->children == 0)) {
         (void)munmap(memory, channel_bytes);
         return NULL;
@@ -64,7 +64,7 @@ static channel *map_channel(const char *path)
 
 static void forget_channel(void)
 {
-    process_page *const own = atomic_load_explicit(&page, memory_order_relaxed);
+    struct process_page *const own = atomic_load_explicit(&page, memory_order_relaxed);
     atomic_store_explicit(&inherited, NULL, memory_order_relaxed);
     if (own != NULL) {
         atomic_store_explicit(&own->channel, NULL, memory_order_relaxed);
@@ -72,7 +72,7 @@ static void forget_channel(void)
 }
 
 /* Makes this process an image of its own. */
-static void join(process_page *own, channel *to)
+static void join(struct process_page *own, struct channel *to)
 {
     if (to->children == 0) {
         atomic_store(&to->image_first, atomic_load(&to->tail));
@@ -80,13 +80,13 @@ static void join(process_page *own, channel *to)
     own->image = atomic_fetch_add(&to->images, 1);
     own_number = 0; /* a child inherits the parent's number */
     atomic_store_explicit(&own->channel, to, memory_order_release);
-    tell(to, &(channel_slot){.kind = channel_image, .id = (uint64_t)getpid()});
+    tell(to, &(struct channel_slot){.kind = channel_image, .id = (uint64_t)getpid()});
 }
 
 /* Joins a child of fork to the channel. Only one thread joins; calls of other threads meanwhile are not recorded. */
-static void join_as_child(process_page *own)
+static void join_as_child(struct process_page *own)
 {
-    channel *const to = atomic_load_explicit(&inherited, memory_order_relaxed);
+    struct channel *const to = atomic_load_explicit(&inherited, memory_order_relaxed);
     int nobody = 0;
     if (to == NULL || to->children == 0) {
         atomic_store_explicit(&inherited, NULL, memory_order_relaxed);
@@ -95,7 +95,7 @@ static void join_as_child(process_page *own)
     }
 }
 
-static process_page *make_page(void)
+static struct process_page *make_page(void)
 {
     const size_t size = (size_t)sysconf(_SC_PAGESIZE);
     void *const memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -112,8 +112,8 @@ static process_page *make_page(void)
 
 static void attach(const char *path)
 {
-    process_page *const own = make_page();
-    channel *const found = own != NULL ? map_channel(path) : NULL;
+    struct process_page *const own = make_page();
+    struct channel *const found = own != NULL ? map_channel(path) : NULL;
     if (found == NULL) {
         return;
     }
@@ -160,12 +160,12 @@ __attribute__((constructor)) static void at_load(int count, char **arguments, ch
     look_at_environment(environment);
 }
 
-channel *tell_channel(void)
+struct channel *tell_channel(void)
 {
     if (atomic_load_explicit(&asked, memory_order_relaxed) == 0) {
         look_at_environment(environ);
     }
-    process_page *const own = atomic_load_explicit(&page, memory_order_acquire);
+    struct process_page *const own = atomic_load_explicit(&page, memory_order_acquire);
     if (own == NULL) {
         return NULL;
     }
@@ -179,7 +179,7 @@ channel *tell_channel(void)
 /* --- writing events --- */
 
 /* Waits a little for the reader. Returns false, and ends the recording, if the reader has ended. */
-static bool wait_for_reader(const channel *to, unsigned *naps)
+static bool wait_for_reader(const struct channel *to, unsigned *naps)
 {
     int cancels = 0;
     const struct timespec nap = {.tv_nsec = nap_ns};
@@ -196,12 +196,12 @@ static bool wait_for_reader(const channel *to, unsigned *naps)
 }
 
 /* Takes the next ticket and returns its slot, which is free. NULL: the reader has ended. */
-static channel_slot *take_slot(channel *to, uint64_t *ticket)
+static struct channel_slot *take_slot(struct channel *to, uint64_t *ticket)
 {
     uint64_t tail = atomic_load_explicit(&to->tail, memory_order_relaxed);
     unsigned naps = 0;
     for (;;) {
-        channel_slot *const slot = &to->slots[tail % channel_slots];
+        struct channel_slot *const slot = &to->slots[tail % channel_slots];
         const uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_acquire);
         if (turn == tail) {
             if (atomic_compare_exchange_weak_explicit(&to->tail, &tail, tail + 1, memory_order_relaxed,
@@ -219,7 +219,7 @@ static channel_slot *take_slot(channel *to, uint64_t *ticket)
 }
 
 /* Publishes an event. With several processes, the reader may have given up waiting for it: then the event is lost. */
-static void publish(const channel *to, channel_slot *slot, uint64_t ticket)
+static void publish(const struct channel *to, struct channel_slot *slot, uint64_t ticket)
 {
     if (to->children == 0) {
         atomic_store_explicit(&slot->turn, ticket + 1, memory_order_release);
@@ -232,7 +232,7 @@ static void publish(const channel *to, channel_slot *slot, uint64_t ticket)
 
 /* Does not record an allocation in a signal handler that interrupts this function: it might wait for the interrupted
  * code. */
-void tell(channel *to, const channel_slot *event)
+void tell(struct channel *to, const struct channel_slot *event)
 {
     if (telling) {
         return;
@@ -244,7 +244,7 @@ void tell(channel *to, const channel_slot *event)
         own_number = atomic_fetch_add_explicit(&to->threads, 1, memory_order_relaxed) + 1;
     }
     const uint64_t time_ns = wall_ns();
-    channel_slot *const slot = take_slot(to, &ticket);
+    struct channel_slot *const slot = take_slot(to, &ticket);
     if (slot != NULL) {
         slot->time_ns = time_ns;
         slot->id = event->id;

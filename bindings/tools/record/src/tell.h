@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /* Returns the channel, or NULL if nothing is to be recorded: no recording, a child of fork, another program. */
-channel *tell_channel(void);
+struct channel *tell_channel(void);
 /* Writes an event of the calling thread; waits while the ring is full. Keeps errno. */
-void tell(channel *to, const channel_slot *event);
+void tell(struct channel *to, const struct channel_slot *event);
 
 /* preload.c: returns true if the program's calls of malloc reach this library's malloc. */
 bool stands_in_front(void);

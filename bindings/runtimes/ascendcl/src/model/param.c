@@ -23,12 +23,12 @@
 #define ARRAY_KEY (-23300)
 #define HINT_ID 30
 
-typedef struct word {
+struct word {
     const char *at;
     size_t size;
-} word;
+};
 
-typedef struct reader {
+struct reader {
     const char *name;
     const char *at, *end;
     uint32_t line; /* current line, from 1 */
@@ -41,10 +41,10 @@ typedef struct reader {
     uint32_t layer_goal, blob_goal;
     uint32_t *slots; /* hash table of blobs by name: blob + 1; 0: empty */
     uint32_t slot_mask;
-} reader;
+};
 
 /* Records the first failure. Always returns false. */
-__attribute__((format(printf, 3, 4))) static bool fail(reader *r, weir_status status, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool fail(struct reader *r, weir_status status, const char *format, ...)
 {
     if (r->status != WEIR_OK) {
         return false;
@@ -61,7 +61,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(reader *r, weir_status st
     return false;
 }
 
-static bool no_memory(reader *r)
+static bool no_memory(struct reader *r)
 {
     return fail(r, WEIR_ERR_NO_MEMORY, "out of host memory");
 }
@@ -77,7 +77,7 @@ static bool blank(char c)
 }
 
 /* Reads the next word of this line. Returns false at the end of the line. */
-static bool next_word(reader *r, word *out)
+static bool next_word(struct reader *r, struct word *out)
 {
     while (r->at < r->end && blank(*r->at)) {
         r->at++;
@@ -86,12 +86,12 @@ static bool next_word(reader *r, word *out)
     while (r->at < r->end && !blank(*r->at) && *r->at != '\n') {
         r->at++;
     }
-    *out = (word){start, (size_t)(r->at - start)};
+    *out = (struct word){start, (size_t)(r->at - start)};
     return out->size > 0;
 }
 
 /* Goes to the next line that is not empty. Returns false at the end of the file. */
-static bool next_line(reader *r)
+static bool next_line(struct reader *r)
 {
     for (;;) {
         while (r->at < r->end && *r->at != '\n') {
@@ -160,9 +160,9 @@ static bool number(const char *at, const char *end, double *out)
     return at == end && isfinite(value);
 }
 
-static bool count_word(reader *r, const char *what, uint32_t limit, uint32_t *out)
+static bool count_word(struct reader *r, const char *what, uint32_t limit, uint32_t *out)
 {
-    word w;
+    struct word w;
     double value;
     if (!next_word(r, &w)) {
         return fail(r, WEIR_ERR_INVALID, "the line ends where %s should stand", what);
@@ -180,7 +180,7 @@ static bool count_word(reader *r, const char *what, uint32_t limit, uint32_t *ou
 /* --- growing arrays --- */
 
 /* Makes room for one more element of `size` bytes in *array, which holds `used` of *room. */
-static bool grow(reader *r, void **array, uint32_t used, uint32_t *room, size_t size)
+static bool grow(struct reader *r, void **array, uint32_t used, uint32_t *room, size_t size)
 {
     if (used < *room) {
         return true;
@@ -196,7 +196,7 @@ static bool grow(reader *r, void **array, uint32_t used, uint32_t *room, size_t 
 }
 
 /* Copies a name. All names lie in one buffer as large as the file, which no set of names can exceed. */
-static const char *keep(reader *r, word w)
+static const char *keep(struct reader *r, struct word w)
 {
     char *start = r->network->text + r->text_used;
     memcpy(start, w.at, w.size);
@@ -207,7 +207,7 @@ static const char *keep(reader *r, word w)
 
 /* --- blobs by name --- */
 
-static uint32_t *slot_of(reader *r, word w)
+static uint32_t *slot_of(struct reader *r, struct word w)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < w.size; i++) {
@@ -225,7 +225,7 @@ static uint32_t *slot_of(reader *r, word w)
     }
 }
 
-static bool name_word(reader *r, const char *what, word *w)
+static bool name_word(struct reader *r, const char *what, struct word *w)
 {
     if (!next_word(r, w)) {
         return fail(r, WEIR_ERR_INVALID, "the line ends where %s should stand", what);
@@ -241,7 +241,7 @@ static bool name_word(reader *r, const char *what, word *w)
     return true;
 }
 
-static bool link(reader *r, uint32_t blob)
+static bool link(struct reader *r, uint32_t blob)
 {
     acl__network *n = r->network;
     if (!grow(r, (void **)&n->links, n->link_count, &r->link_room, sizeof(*n->links))) {
@@ -251,9 +251,9 @@ static bool link(reader *r, uint32_t blob)
     return true;
 }
 
-static bool read_bottom(reader *r, acl__layer *layer)
+static bool read_bottom(struct reader *r, acl__layer *layer)
 {
-    word w;
+    struct word w;
     if (!name_word(r, "an input blob", &w)) {
         return false;
     }
@@ -266,9 +266,9 @@ static bool read_bottom(reader *r, acl__layer *layer)
     return link(r, blob - 1);
 }
 
-static bool read_top(reader *r, acl__layer *layer)
+static bool read_top(struct reader *r, acl__layer *layer)
 {
-    word w;
+    struct word w;
     acl__network *n = r->network;
     if (!name_word(r, "an output blob", &w)) {
         return false;
@@ -287,7 +287,7 @@ static bool read_top(reader *r, acl__layer *layer)
 
 /* --- parameters --- */
 
-static bool add_value(reader *r, double value)
+static bool add_value(struct reader *r, double value)
 {
     acl__network *n = r->network;
     if (!grow(r, (void **)&n->values, n->value_count, &r->value_room, sizeof(*n->values))) {
@@ -297,7 +297,7 @@ static bool add_value(reader *r, double value)
     return true;
 }
 
-static bool read_values(reader *r, const acl__layer *layer, acl__param *param, const char *at, const char *end)
+static bool read_values(struct reader *r, const acl__layer *layer, acl__param *param, const char *at, const char *end)
 {
     double value;
     uint32_t promised = 1;
@@ -317,7 +317,7 @@ static bool read_values(reader *r, const acl__layer *layer, acl__param *param, c
     while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         const char *stop = comma != NULL ? comma : end;
-        word w = {at, (size_t)(stop - at)};
+        struct word w = {at, (size_t)(stop - at)};
         if (*at == '"') {
             return fail(r, WEIR_ERR_UNSUPPORTED, "layer \"%.60s\", parameter %d: a text as value is not supported",
                         layer->name, (int)param->id);
@@ -357,7 +357,7 @@ static const acl__param *find_param(const acl__network *network, const acl__laye
     return NULL;
 }
 
-static bool read_param(reader *r, acl__layer *layer, word w)
+static bool read_param(struct reader *r, acl__layer *layer, struct word w)
 {
     acl__network *n = r->network;
     const char *equals = memchr(w.at, '=', w.size);
@@ -389,7 +389,7 @@ static bool read_param(reader *r, acl__layer *layer, word w)
 
 /* Reads parameter 30: rank, w, h, c of each output. It is only kept for comparison; shapes are computed from the
  * layers. */
-static bool read_hints(reader *r, const acl__layer *layer)
+static bool read_hints(struct reader *r, const acl__layer *layer)
 {
     acl__network *n = r->network;
     uint32_t count;
@@ -418,7 +418,7 @@ static bool read_hints(reader *r, const acl__layer *layer)
 
 /* --- layers --- */
 
-static bool kind_of(word w, acl__layer_kind *kind)
+static bool kind_of(struct word w, acl__layer_kind *kind)
 {
     for (int i = 0; i < ACL__LAYER_KINDS; i++) {
         const char *name = acl__layer_kind_name((acl__layer_kind)i);
@@ -431,7 +431,7 @@ static bool kind_of(word w, acl__layer_kind *kind)
 }
 
 /* Checks the numbers of inputs and outputs of a layer. */
-static bool check_degree(reader *r, const acl__layer *layer)
+static bool check_degree(struct reader *r, const acl__layer *layer)
 {
     uint32_t least = 1, most = 1, tops = 1;
     switch (layer->kind) {
@@ -474,10 +474,10 @@ static bool check_degree(reader *r, const acl__layer *layer)
     return true;
 }
 
-static bool read_layer(reader *r)
+static bool read_layer(struct reader *r)
 {
     acl__network *n = r->network;
-    word type, name, w;
+    struct word type, name, w;
     if (n->layer_count == r->layer_goal) {
         return fail(r, WEIR_ERR_INVALID, "more than the %u layers that the head announces", (unsigned)r->layer_goal);
     }
@@ -518,9 +518,9 @@ static bool read_layer(reader *r)
 
 /* --- the whole file --- */
 
-static bool read_head(reader *r)
+static bool read_head(struct reader *r)
 {
-    word w;
+    struct word w;
     acl__network *n = r->network;
     if (!next_word(r, &w) && !(next_line(r) && next_word(r, &w))) {
         return fail(r, WEIR_ERR_INVALID, "the file is empty");
@@ -560,7 +560,7 @@ static bool read_head(reader *r)
 }
 
 /* Finds the inputs and outputs of the network. */
-static bool find_ends(reader *r)
+static bool find_ends(struct reader *r)
 {
     acl__network *n = r->network;
     n->inputs = calloc(n->blob_count, sizeof(*n->inputs));
@@ -582,7 +582,7 @@ static bool find_ends(reader *r)
     return true;
 }
 
-static bool read_network(reader *r)
+static bool read_network(struct reader *r)
 {
     if (!read_head(r)) {
         return false;
@@ -603,7 +603,7 @@ static bool read_network(reader *r)
 weir_status acl__network_parse(const char *name, const char *text, size_t size, acl__network **out,
                                acl__model_error *error)
 {
-    reader r = {.name = name, .at = text, .end = text + size, .line = 1, .error = error, .text_room = size};
+    struct reader r = {.name = name, .at = text, .end = text + size, .line = 1, .error = error, .text_room = size};
     error->text[0] = '\0';
     if (size > ACL__MAX_FILE_BYTES) {
         fail(&r, WEIR_ERR_LIMIT, "%zu bytes are more than the limit of %zu", size, ACL__MAX_FILE_BYTES);

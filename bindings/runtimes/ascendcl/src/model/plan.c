@@ -12,20 +12,20 @@
 
 #include <stdlib.h>
 
-typedef struct planner {
+struct planner {
     const acl__network *network;
     acl__plan *plan;
     uint32_t *pending; /* [storage]: uses still to come, outputs of the network included */
-} planner;
+};
 
-static uint32_t new_storage(planner *p, acl__storage_kind kind, uint32_t index, uint32_t layer)
+static uint32_t new_storage(struct planner *p, acl__storage_kind kind, uint32_t index, uint32_t layer)
 {
     uint32_t s = p->plan->storage_count++;
     p->plan->storages[s] = (acl__storage){kind, index, layer, layer};
     return s;
 }
 
-static void place_blob(planner *p, uint32_t blob, uint32_t storage)
+static void place_blob(struct planner *p, uint32_t blob, uint32_t storage)
 {
     uint32_t uses = p->network->blobs[blob].consumers;
     p->plan->storage_of[blob] = storage;
@@ -33,7 +33,7 @@ static void place_blob(planner *p, uint32_t blob, uint32_t storage)
 }
 
 /* Returns the first input's memory if the layer may share it; UINT32_MAX otherwise. */
-static uint32_t shared_storage(const planner *p, const acl__layer *layer)
+static uint32_t shared_storage(const struct planner *p, const acl__layer *layer)
 {
     acl__layer_class class = acl__layer_class_of(layer->kind);
     if (class != ACL__CLASS_VIEW && class != ACL__CLASS_INPLACE) {
@@ -44,7 +44,7 @@ static uint32_t shared_storage(const planner *p, const acl__layer *layer)
     return class == ACL__CLASS_VIEW || alone ? s : UINT32_MAX;
 }
 
-static void plan_layer(planner *p, uint32_t l, uint32_t *inputs)
+static void plan_layer(struct planner *p, uint32_t l, uint32_t *inputs)
 {
     const acl__layer *layer = &p->network->layers[l];
     uint32_t shared = layer->bottom_count > 0 ? shared_storage(p, layer) : UINT32_MAX;
@@ -65,7 +65,7 @@ static void plan_layer(planner *p, uint32_t l, uint32_t *inputs)
 }
 
 /* Makes memory that holds an output of the network the caller's buffer from the start. */
-static void bind_outputs(planner *p)
+static void bind_outputs(struct planner *p)
 {
     for (uint32_t i = 0; i < p->network->output_count; i++) {
         acl__storage *s = &p->plan->storages[p->plan->storage_of[p->network->outputs[i]]];
@@ -78,7 +78,7 @@ static void bind_outputs(planner *p)
 
 /* Lists the memory that ends with each layer, in the order in which the layer names it. Memory without a reader ends
  * with the layer that made it. */
-static void collect_gone(planner *p)
+static void collect_gone(struct planner *p)
 {
     acl__plan *plan = p->plan;
     uint32_t used = 0;
@@ -115,7 +115,7 @@ acl__plan *acl__plan_create(const acl__network *network)
         acl__plan_free(plan);
         return NULL;
     }
-    planner p = {network, plan, pending};
+    struct planner p = {network, plan, pending};
     uint32_t inputs = 0;
     for (uint32_t l = 0; l < network->layer_count; l++) {
         plan_layer(&p, l, &inputs);

@@ -17,14 +17,14 @@
 #define SAME_UPPER (-233)
 #define SAME_LOWER (-234)
 
-typedef struct place {
+struct place {
     const acl__network *network;
     const acl__layer *layer;
     acl__shape *shapes;
     acl__model_error *error;
-} place;
+};
 
-__attribute__((format(printf, 2, 3))) static weir_status wrong(const place *p, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static weir_status wrong(const struct place *p, const char *format, ...)
 {
     int used = snprintf(p->error->text, sizeof(p->error->text), "%s:%u: layer \"%.60s\" (%s): ", p->network->name,
                         (unsigned)p->layer->line, p->layer->name, acl__layer_kind_name(p->layer->kind));
@@ -43,12 +43,12 @@ static int64_t cut(int64_t value)
     return value < -limit ? -limit : value > limit ? limit : value;
 }
 
-static int64_t param(const place *p, int32_t id, int64_t fallback)
+static int64_t param(const struct place *p, int32_t id, int64_t fallback)
 {
     return cut(acl__layer_int(p->network, p->layer, id, fallback));
 }
 
-static const acl__shape *in(const place *p, uint32_t i)
+static const acl__shape *in(const struct place *p, uint32_t i)
 {
     return &p->shapes[acl__layer_bottom(p->network, p->layer, i)];
 }
@@ -75,7 +75,7 @@ bool acl__shape_equal(const acl__shape *a, const acl__shape *b)
 }
 
 /* Stores the shape of an output. Takes any numbers; a shape outside the bounds is an error. */
-static weir_status give(const place *p, uint32_t top, uint32_t rank, int64_t w, int64_t h, int64_t d, int64_t c)
+static weir_status give(const struct place *p, uint32_t top, uint32_t rank, int64_t w, int64_t h, int64_t d, int64_t c)
 {
     const int64_t v[4] = {w, h, d, c};
     uint64_t elements = 1;
@@ -96,7 +96,7 @@ static weir_status give(const place *p, uint32_t top, uint32_t rank, int64_t w, 
     return WEIR_OK;
 }
 
-static weir_status give_shape(const place *p, uint32_t top, const acl__shape *s)
+static weir_status give_shape(const struct place *p, uint32_t top, const acl__shape *s)
 {
     return give(p, top, s->rank, (int64_t)s->w, (int64_t)s->h, (int64_t)s->d, (int64_t)s->c);
 }
@@ -109,42 +109,42 @@ static int64_t ceil_div(int64_t a, int64_t b)
 }
 
 /* The sliding window of a layer in one direction. */
-typedef struct window {
+struct window {
     int64_t kernel, dilation, stride, before, after;
-} window;
+};
 
-static int64_t extent(window w)
+static int64_t extent(struct window w)
 {
     return w.dilation * (w.kernel - 1) + 1;
 }
 
 /* Reads a convolution's window. In ncnn a vertical parameter has the id of the horizontal one plus ten, and its value
  * by default. The two paddings at the far side were added later and have other ids. */
-static window conv_window(const acl__network *n, const acl__layer *l, bool vertical)
+static struct window conv_window(const acl__network *n, const acl__layer *l, bool vertical)
 {
     int64_t left = acl__layer_int(n, l, 4, 0);
-    window x = {cut(acl__layer_int(n, l, 1, 0)), cut(acl__layer_int(n, l, 2, 1)), cut(acl__layer_int(n, l, 3, 1)),
-                cut(left), cut(acl__layer_int(n, l, 15, left))};
+    struct window x = {cut(acl__layer_int(n, l, 1, 0)), cut(acl__layer_int(n, l, 2, 1)),
+                       cut(acl__layer_int(n, l, 3, 1)), cut(left), cut(acl__layer_int(n, l, 15, left))};
     if (!vertical) {
         return x;
     }
     int64_t top = acl__layer_int(n, l, 14, x.before);
-    return (window){cut(acl__layer_int(n, l, 11, x.kernel)), cut(acl__layer_int(n, l, 12, x.dilation)),
-                    cut(acl__layer_int(n, l, 13, x.stride)), cut(top), cut(acl__layer_int(n, l, 16, top))};
+    return (struct window){cut(acl__layer_int(n, l, 11, x.kernel)), cut(acl__layer_int(n, l, 12, x.dilation)),
+                           cut(acl__layer_int(n, l, 13, x.stride)), cut(top), cut(acl__layer_int(n, l, 16, top))};
 }
 
-static bool window_fits(window w)
+static bool window_fits(struct window w)
 {
     return w.kernel >= 1 && w.dilation >= 1 && w.stride >= 1;
 }
 
-static bool same_padding(window w)
+static bool same_padding(struct window w)
 {
     return w.before == SAME_UPPER || w.before == SAME_LOWER;
 }
 
 /* Replaces a padding that keeps the size by the padding before and after. */
-static window resolve(window w, int64_t size)
+static struct window resolve(struct window w, int64_t size)
 {
     if (same_padding(w)) {
         int64_t whole = extent(w) + (size - 1) / w.stride * w.stride - size;
@@ -162,8 +162,8 @@ acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *la
     acl__shape wide = *shape;
     wide.rank = 0;
     if (layer->kind == ACL__LAYER_CONVOLUTION || layer->kind == ACL__LAYER_CONVOLUTION_DW) {
-        window x = resolve(conv_window(network, layer, false), (int64_t)shape->w);
-        window y = resolve(conv_window(network, layer, true), (int64_t)shape->h);
+        struct window x = resolve(conv_window(network, layer, false), (int64_t)shape->w);
+        struct window y = resolve(conv_window(network, layer, true), (int64_t)shape->h);
         if (x.before + x.after + y.before + y.after > 0) {
             wide.rank = shape->rank;
             wide.w += (uint64_t)(x.before + x.after);
@@ -174,7 +174,7 @@ acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *la
 }
 
 /* Returns the output size of a convolution in one direction; 0 if the window is larger than the padded input. */
-static int64_t convolved(window w, int64_t size)
+static int64_t convolved(struct window w, int64_t size)
 {
     if (same_padding(w)) {
         return ceil_div(size, w.stride);
@@ -183,11 +183,11 @@ static int64_t convolved(window w, int64_t size)
     return room < 0 ? 0 : room / w.stride + 1;
 }
 
-static weir_status convolution(const place *p)
+static weir_status convolution(const struct place *p)
 {
     const acl__shape *s = in(p, 0);
-    window x = conv_window(p->network, p->layer, false);
-    window y = conv_window(p->network, p->layer, true);
+    struct window x = conv_window(p->network, p->layer, false);
+    struct window y = conv_window(p->network, p->layer, true);
     int64_t channels = param(p, 0, 0);
     int64_t groups = p->layer->kind == ACL__LAYER_CONVOLUTION_DW ? param(p, 7, 1) : 1;
     if (s->rank != 3) {
@@ -216,7 +216,7 @@ static weir_status convolution(const place *p)
 
 /* Returns the output size of a pooling in one direction. In mode 0 the last window may extend beyond the input; in mode
  * 1 it may not. 0 if the window is larger than the padded input. */
-static int64_t pooled(window w, int64_t size, int64_t mode)
+static int64_t pooled(struct window w, int64_t size, int64_t mode)
 {
     if (mode != 0 && mode != 1) {
         return ceil_div(size, w.stride);
@@ -228,7 +228,7 @@ static int64_t pooled(window w, int64_t size, int64_t mode)
     return (mode == 0 ? ceil_div(room, w.stride) : room / w.stride) + 1;
 }
 
-static weir_status pooling(const place *p)
+static weir_status pooling(const struct place *p)
 {
     const acl__shape *s = in(p, 0);
     if (s->rank != 3) {
@@ -242,9 +242,9 @@ static weir_status pooling(const place *p)
         return give(p, 0, 3, w == SAME_UPPER ? (int64_t)s->w : w, h == SAME_UPPER ? (int64_t)s->h : h, 1,
                     (int64_t)s->c);
     }
-    window x = {param(p, 1, 0), 1, param(p, 2, 1), param(p, 3, 0), param(p, 14, param(p, 3, 0))};
-    window y = {param(p, 11, x.kernel), 1, param(p, 12, x.stride), param(p, 13, x.before),
-                param(p, 15, param(p, 13, x.before))};
+    struct window x = {param(p, 1, 0), 1, param(p, 2, 1), param(p, 3, 0), param(p, 14, param(p, 3, 0))};
+    struct window y = {param(p, 11, x.kernel), 1, param(p, 12, x.stride), param(p, 13, x.before),
+                       param(p, 15, param(p, 13, x.before))};
     int64_t mode = param(p, 5, 0);
     if (!window_fits(x) || !window_fits(y) || x.before < 0 || x.after < 0 || y.before < 0 || y.after < 0) {
         return wrong(p, "kernel and stride must be at least 1, a padding at least 0");
@@ -259,7 +259,7 @@ static weir_status pooling(const place *p)
 
 /* --- several inputs --- */
 
-static weir_status larger_input(const place *p)
+static weir_status larger_input(const struct place *p)
 {
     const acl__shape *best = in(p, 0);
     for (uint32_t i = 1; i < p->layer->bottom_count; i++) {
@@ -283,7 +283,7 @@ static int64_t *axis(acl__shape *s, int64_t *v, int64_t which)
     return which >= 0 && which < s->rank ? &v[which] : NULL;
 }
 
-static weir_status give_axes(const place *p, uint32_t top, uint32_t rank, const int64_t *v)
+static weir_status give_axes(const struct place *p, uint32_t top, uint32_t rank, const int64_t *v)
 {
     switch (rank) {
     case 1:
@@ -299,7 +299,7 @@ static weir_status give_axes(const place *p, uint32_t top, uint32_t rank, const 
     }
 }
 
-static weir_status concat(const place *p)
+static weir_status concat(const struct place *p)
 {
     acl__shape first = *in(p, 0);
     int64_t v[4], other[4], which = param(p, 0, 0);
@@ -330,7 +330,7 @@ static weir_status concat(const place *p)
 
 /* --- one input, other shape --- */
 
-static weir_status interp(const place *p)
+static weir_status interp(const struct place *p)
 {
     const acl__shape *s = in(p, 0);
     double scale_h = acl__layer_float(p->network, p->layer, 1, 1),
@@ -346,7 +346,7 @@ static weir_status interp(const place *p)
     return give(p, 0, 3, (int64_t)wide, (int64_t)high, 1, (int64_t)s->c);
 }
 
-static weir_status reshape(const place *p)
+static weir_status reshape(const struct place *p)
 {
     const int64_t missing = SAME_UPPER;
     const acl__shape *s = in(p, 0);
@@ -382,7 +382,7 @@ static weir_status reshape(const place *p)
     return give(p, 0, rank, w, h, d, c);
 }
 
-static weir_status expand_dims(const place *p)
+static weir_status expand_dims(const struct place *p)
 {
     acl__shape s = *in(p, 0);
     uint32_t count = 0;
@@ -407,7 +407,7 @@ static weir_status expand_dims(const place *p)
     return give_axes(p, 0, rank, wide);
 }
 
-static weir_status tile(const place *p)
+static weir_status tile(const struct place *p)
 {
     acl__shape s = *in(p, 0);
     uint32_t count = 0;
@@ -435,7 +435,7 @@ static weir_status tile(const place *p)
     return give_axes(p, 0, s.rank, v);
 }
 
-static weir_status permute(const place *p)
+static weir_status permute(const struct place *p)
 {
     /* For each order, the former place of w, h and c; w varies fastest. Order 0 changes nothing. */
     static const char orders3[6][4] = {"whc", "hwc", "wch", "cwh", "hcw", "chw"};
@@ -460,7 +460,7 @@ static weir_status permute(const place *p)
 
 /* --- matrices and attention --- */
 
-static weir_status gemm(const place *p)
+static weir_status gemm(const struct place *p)
 {
     bool transposed_a = param(p, 2, 0) != 0, transposed_b = param(p, 3, 0) != 0;
     bool constant_a = param(p, 4, 0) != 0, constant_b = param(p, 5, 0) != 0;
@@ -496,7 +496,7 @@ static weir_status gemm(const place *p)
     return param(p, 14, 0) != 0 ? give(p, 0, 2, m, n, 1, 1) : give(p, 0, 2, n, m, 1, 1);
 }
 
-static weir_status sdpa(const place *p)
+static weir_status sdpa(const struct place *p)
 {
     const acl__shape *q = in(p, 0), *k = in(p, 1), *v = in(p, 2);
     bool mask = param(p, 5, 0) != 0, cache = param(p, 7, 0) != 0;
@@ -531,7 +531,7 @@ static weir_status sdpa(const place *p)
 }
 
 /* The output has the greatest possible number of boxes: the real number is known only after the computation. */
-static weir_status yolo(const place *p)
+static weir_status yolo(const struct place *p)
 {
     int64_t boxes = 0, per_cell = param(p, 1, 5);
     for (uint32_t i = 0; i < p->layer->bottom_count; i++) {
@@ -550,7 +550,7 @@ static weir_status yolo(const place *p)
 /* --- all layers --- */
 
 /* Stores an input's shape as the file gives it: w, h, c. Without a size in the file the caller must give one. */
-static weir_status fixed_input(const place *p, uint32_t top)
+static weir_status fixed_input(const struct place *p, uint32_t top)
 {
     int64_t w = param(p, 0, 0), h = param(p, 1, 0), c = param(p, 2, 0), d = param(p, 11, 0);
     if (w < 1) {
@@ -561,7 +561,7 @@ static weir_status fixed_input(const place *p, uint32_t top)
     return give(p, top, rank, w, h > 0 ? h : 1, d > 0 ? d : 1, c > 0 ? c : 1);
 }
 
-static weir_status layer_shapes(const place *p)
+static weir_status layer_shapes(const struct place *p)
 {
     const acl__shape *s;
     switch (p->layer->kind) {
@@ -613,7 +613,7 @@ weir_status acl__network_shapes(const acl__network *network, const acl__shape *i
 {
     uint32_t input = 0;
     for (uint32_t l = 0; l < network->layer_count; l++) {
-        place p = {network, &network->layers[l], shapes, error};
+        struct place p = {network, &network->layers[l], shapes, error};
         weir_status status = WEIR_OK;
         if (p.layer->kind != ACL__LAYER_INPUT) {
             status = layer_shapes(&p);
