@@ -200,18 +200,46 @@ static void test_events_carry_order(void **state)
     replay_result_free(&result);
 }
 
-static void test_several_devices(void **state)
+/* A replay plays one device; with another one in the file its result is the same, and the events keep their numbers. */
+static void test_one_device_of_several(void **state)
 {
     (void)state;
     static const char text[] = "#wtr 1\n#dev 0 cap=4194304\n#dev 1 cap=4194304\n"
                                "a 0 0 3145728 0 0\n"
                                "a 1 1 3145728 1 0 d=1\n"
                                "f 2 0 0 0\n"
-                               "f 3 1 1 0\n";
-    struct replay_result result = replay(text, "caching", (struct replay_options){0});
-    assert_false(result.oom.happened); /* each strategy has a device of its own */
-    assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
+                               "a 3 2 2097152 1 0 d=1\n"
+                               "f 4 1 1 0\n";
+    struct trace *both = read_text(text);
+    const struct replay_strategy *caching = replay_strategy_find("caching", 7);
+    const struct replay_options options = {.check = true, .history = true};
+    for (uint32_t device = 0; device < 2; device++) {
+        char error[512] = "";
+        struct trace *trace = NULL;
+        struct trace_error problem = {0};
+        struct replay_result result;
+        assert_int_equal(trace_of_device(both, device, &trace, &problem), WEIR_OK);
+        assert_true(replay_run(trace, caching, 0, &options, &result, error, sizeof(error)));
+        assert_int_equal(result.peak_reserved_bytes, 4 * MIB);
+        assert_int_equal(result.peak_live_bytes, 3 * MIB);
+        assert_int_equal(result.oom.happened, device == 1);
+        assert_int_equal(result.worst_event, device);
+        assert_int_equal(result.regions[0].added, device);
+        assert_int_equal(result.point_count, 2);
+        assert_int_equal(result.points[1].event, device == 0 ? 2 : 3);
+        if (device == 1) {
+            assert_int_equal(result.oom.event, 3);
+            assert_int_equal(result.oom.size, 2 * MIB);
+        }
+        replay_result_free(&result);
+        trace_free(trace);
+    }
+    char error[512] = "";
+    struct replay_result result;
+    assert_false(replay_run(both, caching, 0, &options, &result, error, sizeof(error)));
+    assert_non_null(strstr(error, "the trace uses several"));
     replay_result_free(&result);
+    trace_free(both);
 }
 
 static void test_trim_and_capacity(void **state)
@@ -253,7 +281,7 @@ int main(void)
         cmocka_unit_test(test_uses_are_honoured),
         cmocka_unit_test(test_ignored_uses_are_found),
         cmocka_unit_test(test_events_carry_order),
-        cmocka_unit_test(test_several_devices),
+        cmocka_unit_test(test_one_device_of_several),
         cmocka_unit_test(test_trim_and_capacity),
         cmocka_unit_test(test_repeats),
     };

@@ -47,6 +47,16 @@ static struct sweep sweep_of(const struct trace *trace, const struct replay_stra
     return sweep;
 }
 
+static struct trace *device_of(const struct trace *trace, uint32_t device)
+{
+    struct trace *one = NULL;
+    struct trace_error error = {0};
+    if (trace_of_device(trace, device, &one, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    return one;
+}
+
 static void test_peaks_of_each_device(void **state)
 {
     (void)state;
@@ -60,13 +70,15 @@ static void test_peaks_of_each_device(void **state)
                                "f 5 3 1 0\n"
                                "a 6 5 700 1 0 d=1\n";
     struct trace *trace = read_text(text);
-    uint64_t peaks[2] = {77, 77};
-    uint64_t at_once = 77;
+    const uint64_t expected[] = {4096 + 1000 + 1 + 3000, 5000};
     assert_int_equal(trace->device_count, 2);
-    assert_true(sweep_peaks(trace, peaks, &at_once));
-    assert_int_equal(peaks[0], 4096 + 1000 + 1 + 3000);
-    assert_int_equal(peaks[1], 5000);
-    assert_int_equal(at_once, 4096 + 1000 + 1 + 5000 + 3000);
+    for (uint32_t d = 0; d < 2; d++) {
+        uint64_t peak = 77;
+        struct trace *one = device_of(trace, d);
+        assert_true(sweep_peak(one, &peak));
+        assert_int_equal(peak, expected[d]);
+        trace_free(one);
+    }
     trace_free(trace);
 }
 
@@ -82,12 +94,10 @@ static void test_peak_is_that_of_the_replay(void **state)
     char error[512] = "";
     const struct replay_options options = {.no_audit = true, .no_timing = true};
     uint64_t peak = 0;
-    uint64_t at_once = 0;
     assert_int_equal(trace->device_count, 1);
     assert_true(replay_run(trace, named("caching"), 0, &options, &result, error, sizeof(error)));
-    assert_true(sweep_peaks(trace, &peak, &at_once));
+    assert_true(sweep_peak(trace, &peak));
     assert_int_equal(peak, result.peak_live_bytes);
-    assert_int_equal(at_once, peak);
     replay_result_free(&result);
     trace_free(trace);
 }
@@ -264,13 +274,18 @@ static void test_each_device_has_its_own_limit(void **state)
                                "a 3 2 2097152 0 0\n"
                                "f 4 2 0 0\n";
     struct trace *trace = read_text(text);
-    struct sweep sweep =
-        sweep_of(trace, named("direct"), (struct sweep_range){1000, 1500, 500}, (struct replay_options){0});
-    const struct sweep_point *points = sweep.rows[0].points;
-    assert_int_equal(sweep.peak_bytes, 8 * MIB);
-    assert_true(points[0].limit == 8 * MIB && points[0].served);
-    assert_int_equal(points[1].limit, 10 * MIB + 4 * MIB); /* 9 and 3 MiB, each rounded */
-    sweep_free(&sweep);
+    static const uint64_t limits[2][2] = {{6 * MIB, 10 * MIB}, {2 * MIB, 4 * MIB}}; /* 9 and 3 MiB are rounded */
+    for (uint32_t d = 0; d < 2; d++) {
+        struct trace *one = device_of(trace, d);
+        struct sweep sweep =
+            sweep_of(one, named("direct"), (struct sweep_range){1000, 1500, 500}, (struct replay_options){0});
+        const struct sweep_point *points = sweep.rows[0].points;
+        assert_int_equal(sweep.peak_bytes, limits[d][0]);
+        assert_true(points[0].limit == limits[d][0] && points[0].served);
+        assert_int_equal(points[1].limit, limits[d][1]);
+        sweep_free(&sweep);
+        trace_free(one);
+    }
     trace_free(trace);
 }
 

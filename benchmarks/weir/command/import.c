@@ -19,6 +19,7 @@ static const char help[] =
     "the text goes to standard output.\n"
     "\n"
     "  -o, --output OUT   write to this file\n"
+    "  -d, --device N     write the events of device N only\n"
     "  -q, --quiet        print no summary on standard error\n"
     "  -h, --help         print this text\n"
     "\n"
@@ -43,18 +44,25 @@ int command_import(int argc, char **argv)
 {
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
+        {"device", required_argument, NULL, 'd'},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     const char *output = "-";
+    uint64_t device = TRACE_NO_INDEX; /* all */
     bool quiet = false;
     int letter;
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, ":o:qh", options, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, ":o:d:qh", options, NULL)) != -1) {
         switch (letter) {
         case 'o':
             output = optarg;
+            break;
+        case 'd':
+            if (!parse_number(optarg, &device) || device >= TRACE_MAX_DEVICES) {
+                return complain("import", true, "--device %s: not a number below %u", optarg, TRACE_MAX_DEVICES);
+            }
             break;
         case 'q':
             quiet = true;
@@ -74,7 +82,11 @@ int command_import(int argc, char **argv)
     struct trace *trace = NULL;
     struct trace_error error = {0};
     int status = open_trace("import", argv[optind], &trace);
+    if (status == EXIT_DONE && device != TRACE_NO_INDEX) {
+        status = choose_device("import", (uint32_t)device, &trace);
+    }
     if (status != EXIT_DONE) {
+        trace_free(trace);
         return status;
     }
     out_file_drop_at_signals();

@@ -232,6 +232,8 @@ json_t *output_json(const struct comparison *comparison)
                                json_text(trace->source), "peak_live_bytes", number(comparison->peak_live_bytes),
                                "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
+    (void)json_object_set_new(object, "device", number(trace->device));
+    (void)json_object_set_new(object, "file_events", number(trace->file_event_count));
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
     }

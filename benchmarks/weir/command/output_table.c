@@ -12,8 +12,13 @@ static void print_heading(FILE *out, const struct comparison *comparison)
     const struct trace *trace = comparison->trace;
     char events[UNIT_TEXT];
     char live[UNIT_TEXT];
-    (void)fprintf(out, "%s\n  %s events, %u stream%s, peak live %s\n", trace->path,
-                  format_count(events, trace->event_count), trace->stream_count, trace->stream_count == 1 ? "" : "s",
+    (void)fputs(trace->path, out);
+    if (output_names_device(trace)) {
+        const char *name = trace->devices[trace->device].name;
+        (void)fprintf(out, ", device %u%s%s", trace->device, name[0] != '\0' ? ": " : "", name);
+    }
+    (void)fprintf(out, "\n  %s events, %u stream%s, peak live %s\n", format_count(events, trace->event_count),
+                  trace->stream_count, trace->stream_count == 1 ? "" : "s",
                   format_size(live, comparison->peak_live_bytes));
 }
 
@@ -67,8 +72,11 @@ static void print_oom(FILE *out, const struct comparison *comparison, const stru
 {
     char *report = output_oom(&result->oom);
     char live[UNIT_TEXT];
-    (void)fprintf(out, "  %s ran out of memory at event %llu: ", result->strategy->name,
-                  (unsigned long long)result->oom.event);
+    (void)fprintf(out, "  %s ran out of memory ", result->strategy->name);
+    if (output_names_device(comparison->trace)) {
+        (void)fprintf(out, "on device %u ", comparison->trace->device);
+    }
+    (void)fprintf(out, "at event %llu: ", (unsigned long long)result->oom.event);
     for (const char *line = report; line != NULL && *line != '\0';) {
         const int length = (int)strcspn(line, "\n");
         (void)fputs(line == report ? "" : "  ", out);

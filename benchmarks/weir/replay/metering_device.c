@@ -48,10 +48,9 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 static void count_held(struct watch *watch, uint64_t more, uint64_t less)
 {
-    struct watch_total *total = watch->total;
-    total->held_bytes += more;
-    total->held_bytes -= less;
-    total->peak_bytes = total->held_bytes > total->peak_bytes ? total->held_bytes : total->peak_bytes;
+    watch->held_bytes += more;
+    watch->held_bytes -= less;
+    watch->peak_bytes = watch->held_bytes > watch->peak_bytes ? watch->held_bytes : watch->peak_bytes;
 }
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
@@ -200,7 +199,7 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     return status;
 }
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep)
+weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep)
 {
     static const weir_device_ops ops = {
         .struct_size = sizeof(ops),
@@ -221,7 +220,7 @@ weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *t
         .stream_wait_event = stream_wait_event,
         .stream_sync = stream_sync,
     };
-    *watch = (struct watch){.sim = sim, .total = total, .keep = keep, .event = -1};
+    *watch = (struct watch){.sim = sim, .keep = keep, .event = -1};
     return weir_device_create(&ops, watch, &watch->device);
 }
 
