@@ -270,6 +270,69 @@ static void test_repeats(void **state)
     replay_result_free(&result);
 }
 
+/* The last `o` is a request that a replay asks for, unless the program went on without it. */
+static void test_the_request_that_was_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "#wtr 1\n"
+                               "s 0 + 0x10000000 20971520 0\n"
+                               "p 0 8388608 0 0x10000000\n"
+                               "o 1 77 0\n" /* the program went on */
+                               "a 1 1 9437184 3 0 addr=0x10800000\n"
+                               "f 2 1 3 0\n"
+                               "o 3 12582912 1048576\n"
+                               "m 4 I dumped\n";
+    struct trace *trace = read_text(text);
+    const struct recorded_oom refused = recorded_oom_find(trace);
+    assert_true(refused.found);
+    assert_int_equal(refused.event, 5);
+    assert_int_equal(refused.size, 12 * MIB);
+    assert_int_equal(refused.stream, 3);
+    assert_int_equal(refused.reserved_bytes, 20 * MIB);
+    assert_int_equal(refused.capacity, 21 * MIB);
+    trace_free(trace);
+    struct replay_result result = replay(text, "caching", (struct replay_options){.capacity = 21 * MIB, .repeat = 2});
+    assert_false(result.oom.happened);
+    assert_int_equal(result.peak_live_bytes, 20 * MIB);
+    assert_int_equal(result.events_played, 2 * 7);
+    replay_result_free(&result);
+    result = replay(text, "caching", (struct replay_options){.capacity = 18 * MIB});
+    assert_true(result.oom.happened);
+    assert_int_equal(result.oom.event, 5);
+    assert_int_equal(result.oom.size, 12 * MIB);
+    replay_result_free(&result);
+}
+
+/* Segments that do not add up, and free memory beyond any device, imply no capacity. */
+static void test_absurd_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t reserved;
+    } cases[] = {
+        {"#wtr 1\no 1 100 4194304\n", 0},
+        {"#wtr 1\ns 0 + 0x1000 4194304 0\no 1 100 18446744073709551615\n", 4 * MIB},
+        {"#wtr 1\ns 0 + 0x1000 18446744073709547519 0\ns 0 + 0x1000 4194304 0\no 1 100 1\n", UINT64_MAX},
+        {"#wtr 1\ns 0 + 0x1000 512 0\ns 0 - 0x1000 4194304 0\no 1 100 4194304\n", 0},
+        {"#wtr 1\ns 0 + 0x1000 512 0\no 1 100 512\n", 512},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct trace *trace = read_text(cases[i].text);
+        const struct recorded_oom refused = recorded_oom_find(trace);
+        assert_true(refused.found);
+        assert_int_equal(refused.reserved_bytes, cases[i].reserved);
+        assert_int_equal(refused.capacity, 0);
+        trace_free(trace);
+    }
+    struct trace *trace = read_text("#wtr 1\no 1 100 4194304\na 2 0 8 0 0\n");
+    assert_false(recorded_oom_find(trace).found);
+    trace_free(trace);
+    struct replay_result result = replay("#wtr 1\no 1 18446744073709551615 1\n", "caching", (struct replay_options){0});
+    assert_true(result.oom.happened);
+    replay_result_free(&result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +347,8 @@ int main(void)
         cmocka_unit_test(test_one_device_of_several),
         cmocka_unit_test(test_trim_and_capacity),
         cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_the_request_that_was_refused),
+        cmocka_unit_test(test_absurd_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

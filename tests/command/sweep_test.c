@@ -349,6 +349,55 @@ static void test_a_replay_that_breaks_ends_the_sweep(void **state)
     trace_free(trace);
 }
 
+/* --- a capacity that is enough --- */
+
+static uint64_t enough_of(const struct trace *trace, const char *name)
+{
+    char error[512] = "";
+    uint64_t enough = 77;
+    const struct replay_options options = {.capacity = 2 * MIB, .limit = 2 * MIB}; /* both are ignored */
+    if (!sweep_enough(trace, named(name), 0, &options, &enough, error, sizeof(error))) {
+        fail_msg("%s", error);
+    }
+    return enough;
+}
+
+static bool serves(const struct trace *trace, const char *name, uint64_t capacity)
+{
+    char error[512] = "";
+    struct replay_result result;
+    const struct replay_options options = {.capacity = capacity, .no_timing = true};
+    assert_true(replay_run(trace, named(name), 0, &options, &result, error, sizeof(error)));
+    const bool served = !result.oom.happened;
+    replay_result_free(&result);
+    return served;
+}
+
+static void test_enough_is_enough(void **state)
+{
+    (void)state;
+    char *text = mixed_trace();
+    struct trace *trace = read_text(text);
+    static const char *const names[] = {"caching", "pytorch", "direct", "caching+vm"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const uint64_t enough = enough_of(trace, names[i]);
+        assert_true(enough > 0 && enough % PIECE == 0);
+        assert_true(serves(trace, names[i], enough));
+        const uint64_t step = enough / 256 > PIECE ? enough / 256 : PIECE;
+        assert_false(serves(trace, names[i], enough - step));
+    }
+    trace_free(trace);
+    free(text);
+
+    trace = read_text("#wtr 1\na 0 0 6291456 0 0\no 1 4194304 0\n"); /* with the request that was refused */
+    assert_int_equal(enough_of(trace, "direct"), 10 * MIB);
+    assert_int_equal(enough_of(trace, "pytorch"), 20 * MIB);
+    trace_free(trace);
+    trace = read_text("#wtr 1\na 0 0 6291456 0 0\no 1 18446744073709551615 0\n");
+    assert_int_equal(enough_of(trace, "direct"), 0);
+    trace_free(trace);
+}
+
 struct heard {
     double last;
     bool fell;
@@ -386,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_hazards_are_counted),
         cmocka_unit_test(test_absurd_sizes_and_no_blocks),
         cmocka_unit_test(test_a_replay_that_breaks_ends_the_sweep),
+        cmocka_unit_test(test_enough_is_enough),
         cmocka_unit_test(test_progress_rises_to_the_end),
     };
     return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);

@@ -293,6 +293,41 @@ good '#dev 1 name="second"' import -q three.wtr --device 1
 cp out only1.wtr
 good 'only1.wtr, device 1: second' replay -q -s caching only1.wtr --no-timing
 
+# A recording that ends in out-of-memory, on two of three devices: each strategy is asked for the request that was refused.
+cat >died.wtr <<'TRACE'
+#wtr 1
+#clock order
+s 0 + 0x10000000 20971520 0
+p 0 8388608 0 0x10000000
+s 0 + 0x20000000 25165824 1 d=1
+s 0 + 0x30000000 2097152 2 d=2
+a 1 1 1000 2 0 d=2 addr=0x30000000
+a 1 2 9437184 0 0 addr=0x10800000
+a 2 3 20971520 1 0 d=1 addr=0x20000000
+o 3 100 50 d=2
+a 4 4 1000 2 0 d=2 addr=0x30000400
+f 5 2 0 0
+o 6 12582912 1048576
+o 7 8388608 4194304 d=1
+TRACE
+good 'the recorded program ran out of memory at event 10: it asked for 12.0 MiB, and 1.00 MiB were free' \
+    replay -q died.wtr --no-timing
+grep -qF 'capacity 21.0 MiB, as the recording implies: 20.0 MiB reserved at that event' out || complain 'no implied capacity'
+[ "$(grep -c 'recorded program ran out' out)" = 2 ] || complain 'device 2 went on, and is said to have died'
+grep -qF 'caching serves the request that the recorded program did not get; a device of 28.0 MiB is enough' out ||
+    complain 'no verdict for caching'
+grep -qF 'pytorch ran out of memory on device 1 at event 11: 8.00 MiB asked' out || complain 'the request is not asked for'
+grep -qF 'pytorch runs out at the same event as the recorded program; a device of 40.0 MiB is enough' out ||
+    complain 'no verdict for pytorch'
+good 'direct runs out earlier than the recorded program, at event 6; a device of 28.0 MiB is enough' \
+    replay -q died.wtr -d 1 -c 16MiB -s direct
+grep -q 'recording implies' out && complain '--capacity does not override the implied capacity'
+good '"verdict": "same"' replay -q died.wtr -d 1 -s pytorch --json
+grep -qF '"capacity_bytes": 29360128' out && grep -qF '"enough_bytes": 41943040' out || complain 'the JSON lacks an answer'
+good '"recorded_oom": null' replay -q died.wtr -d 2 -s pytorch --json
+sed 's/^o 7 8388608/o 7 18446744073709551615/' died.wtr >absurd.wtr
+good 'no device is enough' replay -q absurd.wtr -d 1 -s caching
+
 # The same seed gives the same figures, apart from wall time.
 figures() { "$weir" replay "$small" --json --seed "$1" | grep -vE 'p50|p99|p999|seconds'; }
 [ "$(figures 7)" = "$(figures 7)" ] || complain 'the same seed gave different figures'

@@ -26,7 +26,8 @@ static const char help_head[] =
 static const char help_tail[] =
     "\n"
     "  -s, --strategy LIST  strategies to compare, separated by commas (default: caching,pytorch,direct)\n"
-    "  -c, --capacity SIZE  device memory, for example 64GiB (default: the capacity in the trace, else unlimited)\n"
+    "  -c, --capacity SIZE  device memory, for example 64GiB (default: the capacity that a recorded\n"
+    "                       out-of-memory implies, else the capacity in the trace, else unlimited)\n"
     "  -d, --device N       replay device N only (default: every device that the trace uses, each by itself)\n"
     "  -l, --limit SIZE     maximum memory that a pool may reserve\n"
     "      --growth POLICY  if memory of another stream would serve after a wait: balanced, grow-first, wait-first\n"
@@ -369,6 +370,20 @@ static struct replay_options options_for(const struct settings *settings, struct
     return options;
 }
 
+/* Finds for each strategy how much memory serves the request on which the recorded program ran out, too. */
+static int find_enough(const struct settings *settings, struct comparison *comparison)
+{
+    char error[512];
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        if (!sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &settings->replay,
+                          &comparison->enough[i], error, sizeof(error))) {
+            return complain("replay", false, "%s", error);
+        }
+    }
+    return EXIT_DONE;
+}
+
 static int sweep_limits(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
@@ -388,7 +403,10 @@ static int compare_strategies(const struct settings *settings, struct comparison
 {
     char error[512];
     struct progress progress = {.trace = comparison->trace->path};
-    const struct replay_options options = options_for(settings, &progress);
+    struct replay_options options = options_for(settings, &progress);
+    if (comparison->implied) {
+        options.capacity = comparison->refused.capacity;
+    }
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
         if (status != WEIR_OK) {
@@ -407,7 +425,8 @@ static int compare_strategies(const struct settings *settings, struct comparison
             return complain("replay", false, "%s", error);
         }
     }
-    return settings->sweeps ? sweep_limits(settings, comparison) : EXIT_DONE;
+    const int status = comparison->refused.found ? find_enough(settings, comparison) : EXIT_DONE;
+    return status == EXIT_DONE && settings->sweeps ? sweep_limits(settings, comparison) : status;
 }
 
 static void drop_comparison(struct comparison *comparison)
@@ -416,6 +435,7 @@ static void drop_comparison(struct comparison *comparison)
         replay_result_free(&comparison->results[i]);
     }
     free(comparison->results);
+    free(comparison->enough);
     sweep_free(&comparison->sweep);
     trace_free(comparison->trace);
     *comparison = (struct comparison){0};
@@ -476,7 +496,10 @@ static int run_device(const struct settings *settings, struct trace *trace, stru
     }
     comparison->trace = trace;
     comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
-    if (comparison->results == NULL || !sweep_peak(trace, &comparison->peak_live_bytes)) {
+    comparison->enough = calloc(settings->strategy_count, sizeof(*comparison->enough));
+    comparison->refused = recorded_oom_find(trace);
+    comparison->implied = settings->replay.capacity == 0 && comparison->refused.capacity != 0;
+    if (comparison->results == NULL || comparison->enough == NULL || !sweep_peak(trace, &comparison->peak_live_bytes)) {
         return complain("replay", false, "no host memory");
     }
     const int status = compare_strategies(settings, comparison);

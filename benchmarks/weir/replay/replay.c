@@ -22,13 +22,7 @@
 #include "replay/series.h"
 #include "replay/tags.h"
 
-enum {
-    findings_read = 10000,
-    findings_kept = 50,
-    progress_steps = 200,
-    largest_capacity_shift = 44,
-    least_capacity = 2 << 20
-};
+enum { findings_read = 10000, findings_kept = 50, progress_steps = 200 };
 
 /* A stream of the trace, created when an event first names it. */
 struct track {
@@ -54,9 +48,10 @@ struct run {
     weir_pool *pool;
     weir_event *handover; /* event of the wait that a use implies */
     struct track *tracks;
-    struct live_block *blocks;
+    struct live_block *blocks; /* [block_count + 1]: the last one is for `refused` */
     struct replay_tags tags;
-    weir_event **objects; /* device events of e, x and y lines */
+    struct recorded_oom refused; /* the request that the recorded program did not get */
+    weir_event **objects;        /* device events of e, x and y lines */
     struct latency latency;
     struct series series;
     uint64_t live_bytes;
@@ -100,7 +95,7 @@ static uint64_t capacity_of(const struct run *run)
         return run->options->capacity;
     }
     uint64_t told = run->trace->devices[run->trace->device].capacity;
-    return told != 0 ? told : UINT64_C(1) << largest_capacity_shift;
+    return told != 0 ? told : REPLAY_MOST_CAPACITY;
 }
 
 static bool start_device(struct run *run, uint64_t pad_bytes)
@@ -108,7 +103,7 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
     const uint32_t device = run->trace->device;
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.capacity_bytes = capacity_of(run);
-    if (sim.capacity_bytes < least_capacity || sim.capacity_bytes > UINT64_C(1) << largest_capacity_shift) {
+    if (sim.capacity_bytes < REPLAY_LEAST_CAPACITY || sim.capacity_bytes > REPLAY_MOST_CAPACITY) {
         return fail(run, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB", run->trace->path, device,
                     (unsigned long long)sim.capacity_bytes);
     }
@@ -426,6 +421,14 @@ static bool realloc_block(struct run *run, uint64_t number, const struct trace_e
            free_block(run, event->old_index, track, NULL);
 }
 
+/* Asks for the request that the recorded program did not get. */
+static bool ask_again(struct run *run, uint64_t number)
+{
+    const uint32_t index = run->trace->block_count;
+    return alloc_block(run, number, index, run->refused.stream, run->refused.size, 0, WEIR_TRACE_NONE) &&
+           free_block(run, index, run->blocks[index].track, NULL);
+}
+
 static bool play_event(struct run *run, uint64_t number, const struct trace_event *event)
 {
     const weir_trace_event *e = &event->event;
@@ -456,12 +459,13 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
     case WEIR_TRACE_CAPACITY:
         weir_sim_set_capacity(run->sim, e->size);
         return true;
+    case WEIR_TRACE_OOM:
+        return !run->refused.found || event != &run->trace->events[run->refused.index] || ask_again(run, number);
     case WEIR_TRACE_PRIOR:   /* played before the events */
     case WEIR_TRACE_MARK:    /* labels of the report */
     case WEIR_TRACE_POOL:    /* one pool serves all private pools */
     case WEIR_TRACE_SEGMENT: /* this kind and the following are recorded truth */
     case WEIR_TRACE_MAPPING:
-    case WEIR_TRACE_OOM:
     case WEIR_TRACE_COUNTERS:
     default:
         return true;
@@ -619,6 +623,7 @@ static bool start(struct run *run, uint64_t pad_bytes)
         return fail(run, "no host memory");
     }
     latency_init(&run->latency);
+    run->refused = recorded_oom_find(trace);
     if (!replay_tags_init(&run->tags, trace)) {
         return fail(run, "no host memory");
     }

@@ -4,6 +4,7 @@
  * then plays the events. The tags of the trace become tags of the pools, so that an out-of-memory record names the
  * largest holders, and "other" for the rest (tags.h). A trace must be of one device (trace->device). Live bytes are
  * the requested bytes; reserved bytes are those that the device gave. Events have the numbers of the file.
+ * The request on which the recorded program ran out of memory is asked for too (recorded_oom.h).
  */
 #ifndef WEIR_BENCHMARKS_REPLAY_H
 #define WEIR_BENCHMARKS_REPLAY_H
@@ -12,8 +13,13 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 
+#include "replay/recorded_oom.h"
 #include "replay/strategies.h"
 #include "trace/trace.h"
+
+/* The capacities that a simulated device may have. */
+#define REPLAY_LEAST_CAPACITY (UINT64_C(2) << 20)
+#define REPLAY_MOST_CAPACITY (UINT64_C(1) << 44)
 
 struct replay_options {
     uint64_t capacity; /* bytes of the device; 0 = the capacity in the trace, unlimited without one */

@@ -22,7 +22,7 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
 struct tally {
     uint64_t live;
     uint64_t peak;
-    uint64_t *size; /* [block_count] */
+    uint64_t *size; /* [block_count + 1]: the last one is for the request that the recorded program did not get */
 };
 
 static void add_block(struct tally *tally, uint32_t index, uint64_t size)
@@ -40,6 +40,7 @@ static void drop_block(struct tally *tally, uint32_t index)
 
 static void add_up(struct tally *tally, const struct trace *trace)
 {
+    const struct recorded_oom refused = recorded_oom_find(trace);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         if (event->event.kind == WEIR_TRACE_PRIOR) {
@@ -58,6 +59,12 @@ static void add_up(struct tally *tally, const struct trace *trace)
             break;
         case WEIR_TRACE_FREE:
             drop_block(tally, event->index);
+            break;
+        case WEIR_TRACE_OOM:
+            if (refused.found && i == refused.index) {
+                add_block(tally, trace->block_count, refused.size);
+                drop_block(tally, trace->block_count);
+            }
             break;
         default:
             break;
@@ -301,4 +308,83 @@ void sweep_free(struct sweep *sweep)
     }
     free(sweep->rows);
     *sweep = (struct sweep){0};
+}
+
+/* --- a capacity that is enough --- */
+
+struct trial {
+    const struct trace *trace;
+    const struct replay_strategy *strategy;
+    uint64_t pad_bytes;
+    struct replay_options options;
+    uint64_t reserved; /* peak reserved bytes of the latest replay */
+    bool served;
+    char *error;
+    size_t error_size;
+};
+
+/* Replays with the capacity. Returns false if the replay fails. */
+static bool try_capacity(struct trial *trial, uint64_t capacity)
+{
+    struct replay_result result;
+    trial->options.capacity = capacity;
+    const bool done = replay_run(trial->trace, trial->strategy, trial->pad_bytes, &trial->options, &result,
+                                 trial->error, trial->error_size);
+    trial->served = done && !result.oom.happened;
+    trial->reserved = result.peak_reserved_bytes;
+    replay_result_free(&result);
+    return done;
+}
+
+static uint64_t round_to(uint64_t bytes, uint64_t granularity)
+{
+    return (bytes + granularity - 1) / granularity * granularity;
+}
+
+/* Narrows (*refused, *served] down. */
+static bool bisect(struct trial *trial, uint64_t granularity, uint64_t refused, uint64_t *served)
+{
+    while (*served - refused > granularity && *served - refused > *served / 256) {
+        const uint64_t middle = round_to(refused + (*served - refused) / 2, granularity);
+        if (middle == *served) {
+            break;
+        }
+        if (!try_capacity(trial, middle)) {
+            return false;
+        }
+        *(trial->served ? served : &refused) = middle;
+    }
+    return true;
+}
+
+bool sweep_enough(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
+                  const struct replay_options *options, uint64_t *enough, char *error, size_t error_size)
+{
+    struct trial trial = {trace, strategy, pad_bytes, *options, 0, false, error, error_size};
+    uint64_t granularity = 0;
+    uint64_t peak = 0;
+    trial.options.limit = 0;
+    trial.options.history = false;
+    trial.options.no_timing = true;
+    trial.options.no_audit = true;
+    trial.options.progress = NULL;
+    *enough = 0;
+    if (!read_granularity(&granularity) || !sweep_peak(trace, &peak)) {
+        (void)snprintf(error, error_size, "no host memory");
+        return false;
+    }
+    if (!try_capacity(&trial, REPLAY_MOST_CAPACITY)) {
+        return false;
+    }
+    if (!trial.served) {
+        return true;
+    }
+    const uint64_t most = round_to(trial.reserved > 0 ? trial.reserved : granularity, granularity);
+    if (!try_capacity(&trial, most)) {
+        return false;
+    }
+    *enough = trial.served ? most : REPLAY_MOST_CAPACITY;
+    const uint64_t least = peak < most ? peak / granularity * granularity : 0;
+    const uint64_t refused = least > granularity ? least - granularity : 0;
+    return bisect(&trial, granularity, refused, enough);
 }

@@ -50,7 +50,8 @@ struct sweep {
     size_t row_count;
 };
 
-/* Computes the peak of the requested live bytes. Returns false without host memory. */
+/* Computes the peak of the requested live bytes, with the request on which the recorded program ran out of memory.
+ * Returns false without host memory. */
 bool sweep_peak(const struct trace *trace, uint64_t *peak);
 
 /* Fills *sweep for `count` strategies; the model of strategy i adds pads[i] bytes to a request. The limit, history and
@@ -60,5 +61,13 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
                size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
                char *error, size_t error_size);
 void sweep_free(struct sweep *sweep);
+
+/* Finds a capacity of the device that serves the whole trace, in multiples of the granularity of the device, by
+ * bisection between the peak of live bytes and the memory that the strategy takes without a limit. A replay with
+ * *enough served the trace; a capacity that is lower by 1/256, or by one granule, was refused. 0: the strategy does not
+ * serve the trace without a limit either. The capacity and limit of `options` are ignored. Returns false with a line in
+ * `error` if a replay fails. */
+bool sweep_enough(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
+                  const struct replay_options *options, uint64_t *enough, char *error, size_t error_size);
 
 #endif
