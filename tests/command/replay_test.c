@@ -189,17 +189,45 @@ TEST(test_events_carry_order)
     replay_result_free(&result);
 }
 
-TEST(test_several_devices)
+/* A replay plays one device; with another one in the file its result is the same, and the events keep their numbers. */
+TEST(test_one_device_of_several)
 {
     static const char text[] = "#wtr 1\n#dev 0 cap=4194304\n#dev 1 cap=4194304\n"
                                "a 0 0 3145728 0 0\n"
                                "a 1 1 3145728 1 0 d=1\n"
                                "f 2 0 0 0\n"
-                               "f 3 1 1 0\n";
-    struct replay_result result = replay(text, "caching", (struct replay_options){0});
-    assert_false(result.oom.happened); /* each strategy has a device of its own */
-    assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
+                               "a 3 2 2097152 1 0 d=1\n"
+                               "f 4 1 1 0\n";
+    struct trace *both = read_text(text);
+    const struct replay_strategy *caching = replay_strategy_find("caching", 7);
+    const struct replay_options options = {.check = true, .history = true};
+    for (uint32_t device = 0; device < 2; device++) {
+        char error[512] = "";
+        struct trace *trace = NULL;
+        struct trace_error problem = {0};
+        struct replay_result result;
+        assert_int_equal(trace_of_device(both, device, &trace, &problem), WEIR_OK);
+        assert_true(replay_run(trace, caching, 0, &options, &result, error, sizeof(error)));
+        assert_int_equal(result.peak_reserved_bytes, 4 * MIB);
+        assert_int_equal(result.peak_live_bytes, 3 * MIB);
+        assert_int_equal(result.oom.happened, device == 1);
+        assert_int_equal(result.worst_event, device);
+        assert_int_equal(result.regions[0].added, device);
+        assert_int_equal(result.point_count, 2);
+        assert_int_equal(result.points[1].event, device == 0 ? 2 : 3);
+        if (device == 1) {
+            assert_int_equal(result.oom.event, 3);
+            assert_int_equal(result.oom.size, 2 * MIB);
+        }
+        replay_result_free(&result);
+        trace_free(trace);
+    }
+    char error[512] = "";
+    struct replay_result result;
+    assert_false(replay_run(both, caching, 0, &options, &result, error, sizeof(error)));
+    assert_non_null(strstr(error, "the trace uses several"));
     replay_result_free(&result);
+    trace_free(both);
 }
 
 TEST(test_trim_and_capacity)
@@ -225,6 +253,67 @@ TEST(test_repeats)
     assert_int_equal(result.region_count, 1);
     assert_int_equal(result.point_count, 3);
     assert_int_not_equal(result.places[0].address, 0);
+    replay_result_free(&result);
+}
+
+/* The last `o` is a request that a replay asks for, unless the program went on without it. */
+TEST(test_the_request_that_was_refused)
+{
+    static const char text[] = "#wtr 1\n"
+                               "s 0 + 0x10000000 20971520 0\n"
+                               "p 0 8388608 0 0x10000000\n"
+                               "o 1 77 0\n" /* the program went on */
+                               "a 1 1 9437184 3 0 addr=0x10800000\n"
+                               "f 2 1 3 0\n"
+                               "o 3 12582912 1048576\n"
+                               "m 4 I dumped\n";
+    struct trace *trace = read_text(text);
+    const struct recorded_oom refused = recorded_oom_find(trace);
+    assert_true(refused.found);
+    assert_int_equal(refused.event, 5);
+    assert_int_equal(refused.size, 12 * MIB);
+    assert_int_equal(refused.stream, 3);
+    assert_int_equal(refused.reserved_bytes, 20 * MIB);
+    assert_int_equal(refused.capacity, 21 * MIB);
+    trace_free(trace);
+    struct replay_result result = replay(text, "caching", (struct replay_options){.capacity = 21 * MIB, .repeat = 2});
+    assert_false(result.oom.happened);
+    assert_int_equal(result.peak_live_bytes, 20 * MIB);
+    assert_int_equal(result.events_played, 2 * 7);
+    replay_result_free(&result);
+    result = replay(text, "caching", (struct replay_options){.capacity = 18 * MIB});
+    assert_true(result.oom.happened);
+    assert_int_equal(result.oom.event, 5);
+    assert_int_equal(result.oom.size, 12 * MIB);
+    replay_result_free(&result);
+}
+
+/* Segments that do not add up, and free memory beyond any device, imply no capacity. */
+TEST(test_absurd_refusals)
+{
+    static const struct {
+        const char *text;
+        uint64_t reserved;
+    } cases[] = {
+        {"#wtr 1\no 1 100 4194304\n", 0},
+        {"#wtr 1\ns 0 + 0x1000 4194304 0\no 1 100 18446744073709551615\n", 4 * MIB},
+        {"#wtr 1\ns 0 + 0x1000 18446744073709547519 0\ns 0 + 0x1000 4194304 0\no 1 100 1\n", UINT64_MAX},
+        {"#wtr 1\ns 0 + 0x1000 512 0\ns 0 - 0x1000 4194304 0\no 1 100 4194304\n", 0},
+        {"#wtr 1\ns 0 + 0x1000 512 0\no 1 100 512\n", 512},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct trace *trace = read_text(cases[i].text);
+        const struct recorded_oom refused = recorded_oom_find(trace);
+        assert_true(refused.found);
+        assert_int_equal(refused.reserved_bytes, cases[i].reserved);
+        assert_int_equal(refused.capacity, 0);
+        trace_free(trace);
+    }
+    struct trace *trace = read_text("#wtr 1\no 1 100 4194304\na 2 0 8 0 0\n");
+    assert_false(recorded_oom_find(trace).found);
+    trace_free(trace);
+    struct replay_result result = replay("#wtr 1\no 1 18446744073709551615 1\n", "caching", (struct replay_options){0});
+    assert_true(result.oom.happened);
     replay_result_free(&result);
 }
 

@@ -1,5 +1,6 @@
 /* shared_test.c: the promises that a replay keeps on every recorded trace. Caching has no hazard, its books are right
- * after every event, and it never reserves more than the model of PyTorch's allocator. With virtual memory caching and
+ * after every event, it never reserves more than the model of PyTorch's allocator, and it serves the trace on a device
+ * of the memory that the model takes. With virtual memory caching and
  * size_class have no hazard either and, if one stream does all the work, never reserve more than 1.05 times the peak of
  * live bytes plus 8 MiB. Over all traces together, caching with virtual memory spends at most five times as much device
  * time as without, and makes at most ten device calls for a thousand allocations once the peak has been reached. Runs
@@ -87,6 +88,24 @@ static bool try_mapped(struct sums *sums, const struct trace *trace, const char 
     return kept;
 }
 
+/* Caching serves the trace on a device of the memory that the model of PyTorch's allocator takes. */
+static bool lasts_as_long(const struct trace *trace, const struct replay_result *pytorch)
+{
+    char error[512] = "";
+    struct replay_result result;
+    const uint64_t capacity = pytorch->peak_reserved_bytes;
+    const struct replay_options options = {
+        .capacity = capacity > REPLAY_LEAST_CAPACITY ? capacity : REPLAY_LEAST_CAPACITY, .no_audit = true};
+    const bool done = replay_run(trace, replay_strategy_find("caching", 7), 0, &options, &result, error, sizeof(error));
+    const bool kept = done && !result.oom.happened;
+    printf("%s %-60s caching in the memory of pytorch: %s\n", kept ? "ok    " : "FAILED", trace->path,
+           !done  ? error
+           : kept ? "serves all"
+                  : result.oom.why);
+    replay_result_free(&result);
+    return kept;
+}
+
 static void try_trace(struct sums *sums, const char *path)
 {
     struct trace *trace = NULL;
@@ -109,6 +128,7 @@ static void try_trace(struct sums *sums, const char *path)
     if (done) {
         sums->failures += checked.hazards != 0 || checked.oom.happened;
         judge(sums, path, &caching, &pytorch, &recorded);
+        sums->failures += !lasts_as_long(trace, &pytorch);
         sums->caching_ns += trace->stream_count == 1 ? caching.device_time_ns : 0;
     } else {
         sums->failures++;

@@ -44,6 +44,16 @@ static struct sweep sweep_of(const struct trace *trace, const struct replay_stra
     return sweep;
 }
 
+static struct trace *device_of(const struct trace *trace, uint32_t device)
+{
+    struct trace *one = NULL;
+    struct trace_error error = {0};
+    if (trace_of_device(trace, device, &one, &error) != WEIR_OK) {
+        fail_msg("%s", error.message);
+    }
+    return one;
+}
+
 TEST(test_peaks_of_each_device)
 {
     static const char text[] = "#wtr 1\n"
@@ -56,13 +66,15 @@ TEST(test_peaks_of_each_device)
                                "f 5 3 1 0\n"
                                "a 6 5 700 1 0 d=1\n";
     struct trace *trace = read_text(text);
-    uint64_t peaks[2] = {77, 77};
-    uint64_t at_once = 77;
+    const uint64_t expected[] = {4096 + 1000 + 1 + 3000, 5000};
     assert_int_equal(trace->device_count, 2);
-    assert_true(sweep_peaks(trace, peaks, &at_once));
-    assert_int_equal(peaks[0], 4096 + 1000 + 1 + 3000);
-    assert_int_equal(peaks[1], 5000);
-    assert_int_equal(at_once, 4096 + 1000 + 1 + 5000 + 3000);
+    for (uint32_t d = 0; d < 2; d++) {
+        uint64_t peak = 77;
+        struct trace *one = device_of(trace, d);
+        assert_true(sweep_peak(one, &peak));
+        assert_int_equal(peak, expected[d]);
+        trace_free(one);
+    }
     trace_free(trace);
 }
 
@@ -77,12 +89,10 @@ TEST(test_peak_is_that_of_the_replay)
     char error[512] = "";
     const struct replay_options options = {.no_audit = true, .no_timing = true};
     uint64_t peak = 0;
-    uint64_t at_once = 0;
     assert_int_equal(trace->device_count, 1);
     assert_true(replay_run(trace, named("caching"), 0, &options, &result, error, sizeof(error)));
-    assert_true(sweep_peaks(trace, &peak, &at_once));
+    assert_true(sweep_peak(trace, &peak));
     assert_int_equal(peak, result.peak_live_bytes);
-    assert_int_equal(at_once, peak);
     replay_result_free(&result);
     trace_free(trace);
 }
@@ -255,13 +265,18 @@ TEST(test_each_device_has_its_own_limit)
                                "a 3 2 2097152 0 0\n"
                                "f 4 2 0 0\n";
     struct trace *trace = read_text(text);
-    struct sweep sweep =
-        sweep_of(trace, named("direct"), (struct sweep_range){1000, 1500, 500}, (struct replay_options){0});
-    const struct sweep_point *points = sweep.rows[0].points;
-    assert_int_equal(sweep.peak_bytes, 8 * MIB);
-    assert_true(points[0].limit == 8 * MIB && points[0].served);
-    assert_int_equal(points[1].limit, 10 * MIB + 4 * MIB); /* 9 and 3 MiB, each rounded */
-    sweep_free(&sweep);
+    static const uint64_t limits[2][2] = {{6 * MIB, 10 * MIB}, {2 * MIB, 4 * MIB}}; /* 9 and 3 MiB are rounded */
+    for (uint32_t d = 0; d < 2; d++) {
+        struct trace *one = device_of(trace, d);
+        struct sweep sweep =
+            sweep_of(one, named("direct"), (struct sweep_range){1000, 1500, 500}, (struct replay_options){0});
+        const struct sweep_point *points = sweep.rows[0].points;
+        assert_int_equal(sweep.peak_bytes, limits[d][0]);
+        assert_true(points[0].limit == limits[d][0] && points[0].served);
+        assert_int_equal(points[1].limit, limits[d][1]);
+        sweep_free(&sweep);
+        trace_free(one);
+    }
     trace_free(trace);
 }
 
@@ -322,6 +337,54 @@ TEST(test_a_replay_that_breaks_ends_the_sweep)
     trace_free(trace);
 }
 
+/* --- a capacity that is enough --- */
+
+static uint64_t enough_of(const struct trace *trace, const char *name)
+{
+    char error[512] = "";
+    uint64_t enough = 77;
+    const struct replay_options options = {.capacity = 2 * MIB, .limit = 2 * MIB}; /* both are ignored */
+    if (!sweep_enough(trace, named(name), 0, &options, &enough, error, sizeof(error))) {
+        fail_msg("%s", error);
+    }
+    return enough;
+}
+
+static bool serves(const struct trace *trace, const char *name, uint64_t capacity)
+{
+    char error[512] = "";
+    struct replay_result result;
+    const struct replay_options options = {.capacity = capacity, .no_timing = true};
+    assert_true(replay_run(trace, named(name), 0, &options, &result, error, sizeof(error)));
+    const bool served = !result.oom.happened;
+    replay_result_free(&result);
+    return served;
+}
+
+TEST(test_enough_is_enough)
+{
+    char *text = mixed_trace();
+    struct trace *trace = read_text(text);
+    static const char *const names[] = {"caching", "pytorch", "direct", "caching+vm"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const uint64_t enough = enough_of(trace, names[i]);
+        assert_true(enough > 0 && enough % PIECE == 0);
+        assert_true(serves(trace, names[i], enough));
+        const uint64_t step = enough / 256 > PIECE ? enough / 256 : PIECE;
+        assert_false(serves(trace, names[i], enough - step));
+    }
+    trace_free(trace);
+    free(text);
+
+    trace = read_text("#wtr 1\na 0 0 6291456 0 0\no 1 4194304 0\n"); /* with the request that was refused */
+    assert_int_equal(enough_of(trace, "direct"), 10 * MIB);
+    assert_int_equal(enough_of(trace, "pytorch"), 20 * MIB);
+    trace_free(trace);
+    trace = read_text("#wtr 1\na 0 0 6291456 0 0\no 1 18446744073709551615 0\n");
+    assert_int_equal(enough_of(trace, "direct"), 0);
+    trace_free(trace);
+}
+
 struct heard {
     double last;
     bool fell;
@@ -348,5 +411,18 @@ TEST(test_progress_rises_to_the_end)
 
 int main(void)
 {
-    return run_all_tests("sweeps", NULL, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_peaks_of_each_device),
+        cmocka_unit_test(test_peak_is_that_of_the_replay),
+        cmocka_unit_test(test_limits_are_rounded_up),
+        cmocka_unit_test(test_each_point_is_a_replay),
+        cmocka_unit_test(test_more_memory_may_serve_less),
+        cmocka_unit_test(test_each_device_has_its_own_limit),
+        cmocka_unit_test(test_hazards_are_counted),
+        cmocka_unit_test(test_absurd_sizes_and_no_blocks),
+        cmocka_unit_test(test_a_replay_that_breaks_ends_the_sweep),
+        cmocka_unit_test(test_enough_is_enough),
+        cmocka_unit_test(test_progress_rises_to_the_end),
+    };
+    return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
 }

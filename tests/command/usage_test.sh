@@ -270,6 +270,78 @@ for name in one.wtr two.wtr.xz three.wtr.gz; do
 done
 cmp -s one.wtr.text two.wtr.xz.text && cmp -s one.wtr.text three.wtr.gz.text || complain 'conversions differ'
 
+# Devices apart: a table, a JSON object and a trace of the page for each; the messages name the device and the file's events.
+cat >three.wtr <<'TRACE'
+#wtr 1
+#dev 0 cap=8388608
+#dev 1 name="second"
+a 0 0 4194304 0 0
+a 1 1 6291456 3 0 d=1
+m 2 I half
+a 3 2 1048576 4 0 d=2
+a 4 3 4194304 0 0
+f 5 1 3 0
+a 6 4 4194304 0 0
+TRACE
+good 'three.wtr, device 1: second' replay -q -s caching three.wtr --no-timing
+[ "$(grep -c '^three.wtr, device [012]' out)" = 3 ] || complain 'not one table for each device'
+grep -qF '  4 events, 1 stream, peak live 12.0 MiB' out || complain 'device 0 does not have its own events'
+grep -qF 'caching ran out of memory on device 0 at event 6: ' out || complain 'the report does not name the device'
+good 'three.wtr, device 2' replay -q -s caching three.wtr --device 2
+[ "$(grep -c ', device' out)" = 1 ] || complain '--device 2 shows another device'
+good '"device": 1' replay -q -s caching three.wtr -d 1 --json --sweep
+grep -qF '"file_events": 7' out || complain 'the JSON does not count the events of the file'
+"$weir" replay -q -s caching three.wtr --json >out
+[ "$(grep -c '^    "device": [012]' out)" = 3 ] || complain 'not one JSON object for each device'
+good 'report: ' replay -q -s caching three.wtr --report three.html
+grep -qF '"name":"three.wtr, device 2"' three.html || complain 'the page does not list the devices'
+[ "$(grep -oF '"marks":[[2,"I","half"]]' three.html | wc -l)" = 3 ] || complain 'a mark is not on every device'
+grep -qF '"alloc":[0,4,6],"free":[-1,-1,-1]' three.html || complain 'the page does not use the numbers of the file'
+bad 'three.wtr: no event is of device 3; the trace uses the devices 0, 1, 2' replay three.wtr --device 3
+bad 'three.wtr: no event is of device 7' import three.wtr -d 7
+bad 'good.wtr: no event is of device 1; the trace uses device 0' replay good.wtr --device 1
+bad '--device -1' replay three.wtr --device -1
+bad '--device 4096' import three.wtr --device 4096
+good '#dev 1 name="second"' import -q three.wtr --device 1
+[ "$(grep -c 'd=1' out)" = 1 ] && [ "$(grep -c '^[afm] ' out)" = 3 ] || complain 'import --device takes the wrong events'
+cp out only1.wtr
+good 'only1.wtr, device 1: second' replay -q -s caching only1.wtr --no-timing
+
+# A recording that ends in out-of-memory, on two of three devices: each strategy is asked for the request that was refused.
+cat >died.wtr <<'TRACE'
+#wtr 1
+#clock order
+s 0 + 0x10000000 20971520 0
+p 0 8388608 0 0x10000000
+s 0 + 0x20000000 25165824 1 d=1
+s 0 + 0x30000000 2097152 2 d=2
+a 1 1 1000 2 0 d=2 addr=0x30000000
+a 1 2 9437184 0 0 addr=0x10800000
+a 2 3 20971520 1 0 d=1 addr=0x20000000
+o 3 100 50 d=2
+a 4 4 1000 2 0 d=2 addr=0x30000400
+f 5 2 0 0
+o 6 12582912 1048576
+o 7 8388608 4194304 d=1
+TRACE
+good 'the recorded program ran out of memory at event 10: it asked for 12.0 MiB, and 1.00 MiB were free' \
+    replay -q died.wtr --no-timing
+grep -qF 'capacity 21.0 MiB, as the recording implies: 20.0 MiB reserved at that event' out || complain 'no implied capacity'
+[ "$(grep -c 'recorded program ran out' out)" = 2 ] || complain 'device 2 went on, and is said to have died'
+grep -qF 'caching serves the request that the recorded program did not get; a device of 28.0 MiB is enough' out ||
+    complain 'no verdict for caching'
+grep -qF 'pytorch ran out of memory on device 1 at event 11: 8.00 MiB asked' out || complain 'the request is not asked for'
+grep -qF 'pytorch runs out at the same event as the recorded program; a device of 40.0 MiB is enough' out ||
+    complain 'no verdict for pytorch'
+good 'direct runs out earlier than the recorded program, at event 6; a device of 28.0 MiB is enough' \
+    replay -q died.wtr -d 1 -c 16MiB -s direct
+grep -q 'recording implies' out && complain '--capacity does not override the implied capacity'
+good '"verdict": "same"' replay -q died.wtr -d 1 -s pytorch --json
+grep -qF '"capacity_bytes": 29360128' out && grep -qF '"enough_bytes": 41943040' out || complain 'the JSON lacks an answer'
+good '"recorded_oom": null' replay -q died.wtr -d 2 -s pytorch --json
+sed 's/^o 7 8388608/o 7 18446744073709551615/' died.wtr >absurd.wtr
+good 'no device is enough' replay -q absurd.wtr -d 1 -s caching
+
 # The same seed gives the same figures, apart from wall time.
 figures() { "$weir" replay "$small" --json --seed "$1" | grep -vE 'p50|p99|p999|seconds'; }
 [ "$(figures 7)" = "$(figures 7)" ] || complain 'the same seed gave different figures'

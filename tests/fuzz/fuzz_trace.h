@@ -81,6 +81,33 @@ static inline void fuzz_compare(const struct trace *a, const struct trace *b)
     }
 }
 
+/* Each device that is used gives a trace; every block is in one of them, under the numbers of the file. */
+static inline void fuzz_split(const struct trace *trace)
+{
+    uint64_t blocks = 0;
+    struct trace_error error;
+    for (uint32_t d = 0; d < trace->device_count; d++) {
+        struct trace *one = NULL;
+        const bool done = trace_of_device(trace, d, &one, &error) == WEIR_OK;
+        fuzz_require(done == trace->devices[d].used, "a device that is used has a trace");
+        if (!done) {
+            continue;
+        }
+        fuzz_check_trace(one);
+        fuzz_require(one->device == d, "the trace is of the device");
+        for (size_t i = 0; i < one->event_count; i++) {
+            const uint64_t number = trace_event_number(one, i);
+            fuzz_require(number < trace->event_count && (i == 0 || number > trace_event_number(one, i - 1)) &&
+                             trace->events[number].event.kind == one->events[i].event.kind &&
+                             trace->events[number].event.id == one->events[i].event.id,
+                         "an event keeps its number");
+        }
+        blocks += one->block_count;
+        trace_free(one);
+    }
+    fuzz_require(blocks == trace->block_count, "every block is on one device");
+}
+
 static inline void fuzz_trace_bytes(const char *name, const uint8_t *data, size_t size)
 {
     struct trace_limits limits = {.max_bytes = 1 << 22, .max_events = 1 << 16};
@@ -103,6 +130,9 @@ static inline void fuzz_trace_bytes(const char *name, const uint8_t *data, size_
         fuzz_require(false, "what was written can be read");
     }
     fuzz_compare(trace, again);
+    if (trace->device_count <= 8) {
+        fuzz_split(trace);
+    }
     free(text);
     trace_free(trace);
     trace_free(again);

@@ -84,6 +84,21 @@ int open_trace(const char *subcommand, const char *name, struct trace **trace)
     return status;
 }
 
+int choose_device(const char *subcommand, uint32_t device, struct trace **trace)
+{
+    struct trace_error error = {0};
+    struct trace *one = NULL;
+    if ((*trace)->device == device) {
+        return EXIT_DONE;
+    }
+    if (trace_of_device(*trace, device, &one, &error) != WEIR_OK) {
+        return complain(subcommand, false, "%s", error.message);
+    }
+    trace_free(*trace);
+    *trace = one;
+    return EXIT_DONE;
+}
+
 static int is_recording(const struct dirent *entry)
 {
     return bundled_stem(entry->d_name) > 0;

@@ -3,6 +3,7 @@
 #define WEIR_COMMAND_BUNDLED_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct trace;
 
@@ -10,6 +11,10 @@ struct trace;
  * slash, reads the installed recording of that name: "llama_ctx_dyn" or "llama_ctx_dyn.wtr.xz". Returns EXIT_DONE, and
  * the caller frees *trace with trace_free; or EXIT_USAGE after one line on standard error. */
 int open_trace(const char *subcommand, const char *name, struct trace **trace);
+
+/* Replaces *trace by the trace of one device, if it has events of other devices. Returns EXIT_DONE, or EXIT_USAGE after
+ * one line on standard error if no event is of the device; *trace is then unchanged. */
+int choose_device(const char *subcommand, uint32_t device, struct trace **trace);
 
 /* Lists the paths of the installed recordings, sorted; *paths and each path are from malloc. Returns EXIT_DONE, or
  * EXIT_USAGE after one line on standard error if no recordings are installed. */

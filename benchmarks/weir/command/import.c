@@ -11,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char help_head[] =
+    "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
+    "\n"
+    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with gzip\n"
+    "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
+    "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
+    "the text goes to standard output.\n"
+    "\n";
+
 static const struct subcommand subcommand = {
     .name = "import",
-    .head =
-        "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
-        "\n"
-        "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with "
-        "gzip\n"
-        "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
-        "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with "
-        "'-',\n"
-        "the text goes to standard output.\n"
-        "\n",
+    .head = help_head,
     .tail = "\n"
             "  weir import snapshot.pickle -o run.wtr.xz\n"
             "  weir import llama_ctx_dyn         the text of an installed recording (weir info --list)\n"
@@ -42,17 +42,32 @@ static void summarise(const struct trace *trace, const char *output)
     }
 }
 
+static int parse_device(void *ctx, const char *value)
+{
+    uint64_t *device = ctx;
+    if (!parse_number(value, device) || *device >= TRACE_MAX_DEVICES) {
+        return complain("import", true, "--device %s: not a number below %u", value, TRACE_MAX_DEVICES);
+    }
+    return EXIT_DONE;
+}
+
 int command_import(int argc, char **argv)
 {
     const char *output = "-";
+    uint64_t device = TRACE_NO_INDEX; /* all */
     bool quiet = false;
     const struct option_row rows[] = {
         {.name = "output", .letter = 'o', .value = "OUT", .text = "write to this file", .word = &output},
+        {.name = "device",
+         .letter = 'd',
+         .value = "N",
+         .parse = parse_device,
+         .text = "write the events of device N only"},
         {.name = "quiet", .letter = 'q', .text = "print no summary on standard error", .flag = &quiet},
         OPTION_HELP,
         {.name = NULL},
     };
-    int status = read_options(&subcommand, rows, NULL, argc, argv);
+    int status = read_options(&subcommand, rows, &device, argc, argv);
     if (status != EXIT_DONE) {
         return status < 0 ? EXIT_DONE : status;
     }
@@ -62,7 +77,11 @@ int command_import(int argc, char **argv)
     struct trace *trace = NULL;
     struct trace_error error = {0};
     status = open_trace("import", argv[optind], &trace);
+    if (status == EXIT_DONE && device != TRACE_NO_INDEX) {
+        status = choose_device("import", (uint32_t)device, &trace);
+    }
     if (status != EXIT_DONE) {
+        trace_free(trace);
         return status;
     }
     out_file_drop_at_signals();

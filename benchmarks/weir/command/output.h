@@ -16,16 +16,28 @@ struct price_source {
     size_t assumed;   /* prices that are not in the file */
 };
 
-/* The results of one trace with each strategy. */
+/* The results of one trace, or of one device of a trace, with each strategy. */
 struct comparison {
     const struct price_source *prices;
-    struct trace *trace;
+    struct trace *trace; /* of one device */
     struct replay_result *results;
     size_t result_count;
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
     struct sweep sweep;              /* has no rows if no sweep was requested */
+    struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
+    bool implied;                    /* the capacity is that of `refused` */
+    uint64_t *enough;                /* [result_count] bytes that would have served `refused` too; 0 = none */
 };
+
+/* True if the output names the device: the file uses several, or it is not device 0. */
+static inline bool output_names_device(const struct trace *trace)
+{
+    return trace->numbers != NULL || trace->device != 0;
+}
+
+/* Returns how a replay dealt with `refused`: "served", "same" (refused too) or "earlier" (ran out before). */
+const char *output_verdict(const struct comparison *comparison, const struct replay_result *result);
 
 /* Returns the report of an out-of-memory failure; its lines from the second on begin with two blanks. The text is from
  * malloc; NULL without host memory. */

@@ -28,6 +28,38 @@ char *output_oom(const struct replay_oom *oom)
     return text;
 }
 
+const char *output_verdict(const struct comparison *comparison, const struct replay_result *result)
+{
+    if (!result->oom.happened) {
+        return "served";
+    }
+    return result->oom.event == comparison->refused.event ? "same" : "earlier";
+}
+
+/* Returns the request on which the recorded program ran out of memory. */
+static json_t *refused_json(const struct comparison *comparison)
+{
+    const struct recorded_oom *refused = &comparison->refused;
+    if (!refused->found) {
+        return json_null();
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b}", "event", number(refused->event), "size", number(refused->size),
+                     "free_bytes", number(refused->free_bytes), "reserved_bytes", number(refused->reserved_bytes),
+                     "capacity_bytes", refused->capacity != 0 ? number(refused->capacity) : json_null(),
+                     "capacity_used", comparison->implied);
+}
+
+/* Returns how a strategy dealt with that request. */
+static json_t *verdict_json(const struct comparison *comparison, const struct replay_result *result)
+{
+    if (!comparison->refused.found) {
+        return json_null();
+    }
+    const uint64_t enough = comparison->enough[result - comparison->results];
+    return json_pack("{s:s, s:o}", "verdict", output_verdict(comparison, result), "enough_bytes",
+                     enough != 0 ? number(enough) : json_null());
+}
+
 static json_t *holders_json(const weir_oom_record *record)
 {
     json_t *all = json_array();
@@ -172,6 +204,7 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "served", served_json(result));
     (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
     (void)json_object_set_new(object, "recorded", recorded_json(comparison, result));
+    (void)json_object_set_new(object, "recorded_oom", verdict_json(comparison, result));
     return object;
 }
 
@@ -239,6 +272,9 @@ json_t *output_json(const struct comparison *comparison)
                                "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
     (void)json_object_set_new(object, "prices", prices_json(comparison->prices));
+    (void)json_object_set_new(object, "device", number(trace->device));
+    (void)json_object_set_new(object, "file_events", number(trace->file_event_count));
+    (void)json_object_set_new(object, "recorded_oom", refused_json(comparison));
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
     }

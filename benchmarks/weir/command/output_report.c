@@ -29,8 +29,8 @@ static json_t *marks_json(const struct trace *trace)
         const weir_trace_event *event = &trace->events[i].event;
         if (event->kind == WEIR_TRACE_MARK) {
             char mode[2] = {event->mode, '\0'};
-            (void)json_array_append_new(
-                marks, json_pack("[I, s, o]", (json_int_t)i, mode, json_text(event->name != NULL ? event->name : "")));
+            (void)json_array_append_new(marks, json_pack("[I, s, o]", (json_int_t)trace_event_number(trace, i), mode,
+                                                         json_text(event->name != NULL ? event->name : "")));
         }
     }
     return marks;
@@ -79,19 +79,20 @@ static json_t *blocks_json(const struct trace *trace, struct block_columns *colu
     columns->tag = json_array();
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
+        const int64_t number = (int64_t)trace_event_number(trace, i);
         switch (event->event.kind) {
         case WEIR_TRACE_PRIOR:
             add_born(columns, event, -1, event->event.stream);
             break;
         case WEIR_TRACE_ALLOC:
-            add_born(columns, event, (int64_t)i, event->event.stream);
+            add_born(columns, event, number, event->event.stream);
             break;
         case WEIR_TRACE_REALLOC:
-            add_born(columns, event, (int64_t)i, stream_of_row(columns, event->old_index));
-            add_died(columns, event->old_index, (int64_t)i);
+            add_born(columns, event, number, stream_of_row(columns, event->old_index));
+            add_died(columns, event->old_index, number);
             break;
         case WEIR_TRACE_FREE:
-            add_died(columns, event->index, (int64_t)i);
+            add_died(columns, event->index, number);
             break;
         default:
             break;
@@ -144,6 +145,18 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* Returns the name by which the page lists the trace. */
+static json_t *name_json(const struct trace *trace)
+{
+    char name[320];
+    const int length = (int)sizeof(name) - 32;
+    if (!output_names_device(trace)) {
+        return json_text(base_name(trace->path));
+    }
+    (void)snprintf(name, sizeof(name), "%.*s, device %u", length, base_name(trace->path), trace->device);
+    return json_text(name);
+}
+
 static json_t *trace_json(const struct comparison *comparison)
 {
     static const char *const clocks[] = {"ns", "logical", "order"};
@@ -159,7 +172,7 @@ static json_t *trace_json(const struct comparison *comparison)
             (void)json_array_append_new(tags, json_text(trace->tags[i] != NULL ? trace->tags[i] : ""));
         }
         (void)json_object_set_new(object, "path", json_text(trace->path));
-        (void)json_object_set_new(object, "name", json_text(base_name(trace->path)));
+        (void)json_object_set_new(object, "name", name_json(trace));
         (void)json_object_set_new(object, "threads", integer(trace->thread_count));
         (void)json_object_set_new(object, "clock", json_string(clocks[trace->clock]));
         (void)json_object_set_new(object, "marks", marks_json(trace));

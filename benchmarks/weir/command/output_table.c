@@ -26,10 +26,56 @@ static void print_heading(FILE *out, const struct comparison *comparison)
     const struct trace *trace = comparison->trace;
     char events[UNIT_TEXT];
     char live[UNIT_TEXT];
-    (void)fprintf(out, "%s\n  %s events, %u stream%s, peak live %s, prices ", trace->path,
-                  format_count(events, trace->event_count), trace->stream_count, trace->stream_count == 1 ? "" : "s",
+    (void)fputs(trace->path, out);
+    if (output_names_device(trace)) {
+        const char *name = trace->devices[trace->device].name;
+        (void)fprintf(out, ", device %u%s%s", trace->device, name[0] != '\0' ? ": " : "", name);
+    }
+    (void)fprintf(out, "\n  %s events, %u stream%s, peak live %s, prices ", format_count(events, trace->event_count),
+                  trace->stream_count, trace->stream_count == 1 ? "" : "s",
                   format_size(live, comparison->peak_live_bytes));
     print_prices(out, comparison->prices);
+}
+
+/* Prints the request on which the recorded program ran out of memory, below the heading. */
+static void print_refused(FILE *out, const struct comparison *comparison)
+{
+    const struct recorded_oom *refused = &comparison->refused;
+    char text[4][UNIT_TEXT];
+    if (!refused->found) {
+        return;
+    }
+    (void)fprintf(out, "  the recorded program ran out of memory at event %llu: it asked for %s, and %s were free\n",
+                  (unsigned long long)refused->event, format_size(text[0], refused->size),
+                  format_size(text[1], refused->free_bytes));
+    if (comparison->implied) {
+        (void)fprintf(out, "  capacity %s, as the recording implies: %s reserved at that event, and the free memory\n",
+                      format_size(text[2], refused->capacity), format_size(text[3], refused->reserved_bytes));
+    }
+}
+
+/* Prints how each strategy dealt with that request. */
+static void print_verdicts(FILE *out, const struct comparison *comparison)
+{
+    char text[UNIT_TEXT];
+    for (size_t i = 0; i < comparison->result_count && comparison->refused.found; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        const char *verdict = output_verdict(comparison, result);
+        (void)fprintf(out, "  %s ", result->strategy->name);
+        if (strcmp(verdict, "served") == 0) {
+            (void)fputs("serves the request that the recorded program did not get; ", out);
+        } else if (strcmp(verdict, "same") == 0) {
+            (void)fputs("runs out at the same event as the recorded program; ", out);
+        } else {
+            (void)fprintf(out, "runs out earlier than the recorded program, at event %llu; ",
+                          (unsigned long long)result->oom.event);
+        }
+        if (comparison->enough[i] != 0) {
+            (void)fprintf(out, "a device of %s is enough\n", format_size(text, comparison->enough[i]));
+        } else {
+            (void)fputs("no device is enough\n", out);
+        }
+    }
 }
 
 static void print_row(FILE *out, const struct replay_result *result)
@@ -82,8 +128,11 @@ static void print_oom(FILE *out, const struct comparison *comparison, const stru
 {
     char *report = output_oom(&result->oom);
     char live[UNIT_TEXT];
-    (void)fprintf(out, "  %s ran out of memory at event %llu: ", result->strategy->name,
-                  (unsigned long long)result->oom.event);
+    (void)fprintf(out, "  %s ran out of memory ", result->strategy->name);
+    if (output_names_device(comparison->trace)) {
+        (void)fprintf(out, "on device %u ", comparison->trace->device);
+    }
+    (void)fprintf(out, "at event %llu: ", (unsigned long long)result->oom.event);
     for (const char *line = report; line != NULL && *line != '\0';) {
         const int length = (int)strcspn(line, "\n");
         (void)fputs(line == report ? "" : "  ", out);
@@ -192,6 +241,7 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
 void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
+    print_refused(out, comparison);
     (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
                   "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns",
                   "p99", "p99.9");
@@ -213,6 +263,7 @@ void output_table(FILE *out, const struct comparison *comparison)
                           (unsigned long long)result->hazards);
         }
     }
+    print_verdicts(out, comparison);
     print_recorded(out, &comparison->recorded);
     if (comparison->sweep.row_count > 0) {
         print_sweep(out, &comparison->sweep);

@@ -28,9 +28,9 @@ static const char help_head[] =
     "weir replay TRACE...: how would other strategies have served this run?\n"
     "\n"
     "Replays every allocation, free, cross-stream use, event and wait of a trace against each strategy on a simulated\n"
-    "device, which is empty at the start of each replay. Prints one table per trace: peak reserved memory and its\n"
-    "ratio to peak live, the largest free range at that peak, the event at which memory ran out, device calls and\n"
-    "their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
+    "device, which is empty at the start of each replay. Prints one table per trace, or per device of a trace: peak\n"
+    "reserved memory and its ratio to peak live, the largest free range at that peak, the event at which memory ran\n"
+    "out, device calls and their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
     "\n";
 
 static const char help_tail[] =
@@ -41,9 +41,9 @@ static const char help_tail[] =
     "  weir replay run.wtr.xz --strategy caching,size_class,routing --sweep\n"
     "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
     "\n"
-    "A sweep limits the pool of each device to F times the peak live bytes of that device, rounded up to a multiple\n"
-    "of 2 MiB. The device gives memory in pieces of 2 MiB, so several factors may give the same limit. Each limit is\n"
-    "replayed, because a strategy that serves a trace under one limit may fail under a higher one; a line below the\n"
+    "A sweep limits the pool to F times the peak live bytes, rounded up to a multiple of 2 MiB. The device gives\n"
+    "memory in pieces of 2 MiB, so several factors may give the same limit. Each limit is replayed, because a\n"
+    "strategy that serves a trace under one limit may fail under a higher one; a line below the\n"
     "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells how\n"
     "many tenths of the events were played before memory ran out.\n"
     "\n"
@@ -63,7 +63,8 @@ struct settings {
     size_t strategy_count;
     struct replay_options replay;
     struct price_source prices;
-    int pad; /* -1: the padding that the recording shows */
+    int pad;         /* -1: the padding that the recording shows */
+    uint64_t device; /* TRACE_NO_INDEX: all */
     bool sweeps;
     struct sweep_range sweep;
     const char *report;
@@ -213,6 +214,11 @@ static int parse_pad(void *ctx, const char *value)
     return status;
 }
 
+static int parse_device(void *ctx, const char *value)
+{
+    return parse_count("--device", value, 0, TRACE_MAX_DEVICES - 1, &((struct settings *)ctx)->device);
+}
+
 /* Returns EXIT_DONE, EXIT_USAGE, or -1 after --help. */
 static int read_settings(struct settings *settings, int argc, char **argv)
 {
@@ -227,7 +233,13 @@ static int read_settings(struct settings *settings, int argc, char **argv)
          .letter = 'c',
          .value = "SIZE",
          .parse = parse_capacity,
-         .text = "device memory, for example 64GiB (default: the capacity in the trace, else unlimited)"},
+         .text = "device memory, for example 64GiB (default: the capacity that a recorded\n"
+                 "out-of-memory implies, else the capacity in the trace, else unlimited)"},
+        {.name = "device",
+         .letter = 'd',
+         .value = "N",
+         .parse = parse_device,
+         .text = "replay device N only (default: every device that the trace uses, each by itself)"},
         {.name = "limit",
          .letter = 'l',
          .value = "SIZE",
@@ -261,7 +273,9 @@ static int read_settings(struct settings *settings, int argc, char **argv)
          .value = "FILE",
          .word = &settings->report,
          .text = "write a page with charts: bytes over time, memory maps, fragmentation"},
-        {.name = "json", .flag = &settings->json, .text = "print JSON: one object, or an array for several traces"},
+        {.name = "json",
+         .flag = &settings->json,
+         .text = "print JSON: one object, or an array for several traces or devices"},
         {.name = "no-timing",
          .flag = &replay->no_timing,
          .text = "do not time calls; all figures are then the same in every run"},
@@ -359,6 +373,20 @@ static struct replay_options options_for(const struct settings *settings, struct
     return options;
 }
 
+/* Finds for each strategy how much memory serves the request on which the recorded program ran out, too. */
+static int find_enough(const struct settings *settings, struct comparison *comparison)
+{
+    char error[512];
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        if (!sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &settings->replay,
+                          &comparison->enough[i], error, sizeof(error))) {
+            return complain("replay", false, "%s", error);
+        }
+    }
+    return EXIT_DONE;
+}
+
 static int sweep_limits(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
@@ -378,7 +406,10 @@ static int compare_strategies(const struct settings *settings, struct comparison
 {
     char error[512];
     struct progress progress = {.trace = comparison->trace->path};
-    const struct replay_options options = options_for(settings, &progress);
+    struct replay_options options = options_for(settings, &progress);
+    if (comparison->implied) {
+        options.capacity = comparison->refused.capacity;
+    }
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
         if (status != WEIR_OK) {
@@ -397,27 +428,8 @@ static int compare_strategies(const struct settings *settings, struct comparison
             return complain("replay", false, "%s", error);
         }
     }
-    return settings->sweeps ? sweep_limits(settings, comparison) : EXIT_DONE;
-}
-
-static int run_trace(const struct settings *settings, const char *path, struct comparison *comparison)
-{
-    comparison->prices = &settings->prices;
-    int status = open_trace("replay", path, &comparison->trace);
-    if (status != EXIT_DONE) {
-        return status;
-    }
-    uint64_t *peaks = calloc(comparison->trace->device_count, sizeof(*peaks));
-    const bool added_up = peaks != NULL && sweep_peaks(comparison->trace, peaks, &comparison->peak_live_bytes);
-    free(peaks);
-    if (!added_up) {
-        return complain("replay", false, "no host memory");
-    }
-    comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
-    if (comparison->results == NULL) {
-        return complain("replay", false, "no host memory");
-    }
-    return compare_strategies(settings, comparison);
+    const int status = comparison->refused.found ? find_enough(settings, comparison) : EXIT_DONE;
+    return status == EXIT_DONE && settings->sweeps ? sweep_limits(settings, comparison) : status;
 }
 
 static void drop_comparison(struct comparison *comparison)
@@ -426,6 +438,7 @@ static void drop_comparison(struct comparison *comparison)
         replay_result_free(&comparison->results[i]);
     }
     free(comparison->results);
+    free(comparison->enough);
     sweep_free(&comparison->sweep);
     trace_free(comparison->trace);
     *comparison = (struct comparison){0};
@@ -447,11 +460,112 @@ static bool has_hazards(const struct comparison *comparison)
     return false;
 }
 
+/* --- all traces --- */
+
+/* The results of the command so far. The report needs all comparisons at the end; without a report there is at
+ * most one. */
+struct outcome {
+    struct comparison *comparisons;
+    size_t count;
+    size_t capacity;
+    json_t *json;
+    size_t tables;
+    bool hazards;
+};
+
+static struct comparison *add_comparison(struct outcome *outcome)
+{
+    if (outcome->count == outcome->capacity) {
+        const size_t capacity = outcome->capacity == 0 ? 4 : outcome->capacity * 2;
+        struct comparison *larger = realloc(outcome->comparisons, capacity * sizeof(*larger));
+        if (larger == NULL) {
+            return NULL;
+        }
+        outcome->comparisons = larger;
+        outcome->capacity = capacity;
+    }
+    struct comparison *comparison = &outcome->comparisons[outcome->count++];
+    *comparison = (struct comparison){0};
+    return comparison;
+}
+
+/* Replays a trace of one device, which passes to the outcome, and prints its table. */
+static int run_device(const struct settings *settings, struct trace *trace, struct outcome *outcome)
+{
+    struct comparison *comparison = add_comparison(outcome);
+    if (comparison == NULL) {
+        trace_free(trace);
+        return complain("replay", false, "no host memory");
+    }
+    comparison->prices = &settings->prices;
+    comparison->trace = trace;
+    comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
+    comparison->enough = calloc(settings->strategy_count, sizeof(*comparison->enough));
+    comparison->refused = recorded_oom_find(trace);
+    comparison->implied = settings->replay.capacity == 0 && comparison->refused.capacity != 0;
+    if (comparison->results == NULL || comparison->enough == NULL || !sweep_peak(trace, &comparison->peak_live_bytes)) {
+        return complain("replay", false, "no host memory");
+    }
+    const int status = compare_strategies(settings, comparison);
+    if (status != EXIT_DONE) {
+        return status;
+    }
+    outcome->hazards |= has_hazards(comparison);
+    if (settings->json) {
+        (void)json_array_append_new(outcome->json, output_json(comparison));
+    } else {
+        (void)fputs(outcome->tables++ > 0 ? "\n" : "", stdout);
+        output_table(stdout, comparison);
+        (void)fflush(stdout);
+    }
+    if (settings->report == NULL) {
+        drop_comparison(comparison);
+        outcome->count--;
+    }
+    return EXIT_DONE;
+}
+
+/* Replays each device of a trace of several. */
+static int run_devices(const struct settings *settings, const struct trace *trace, struct outcome *outcome)
+{
+    int status = EXIT_DONE;
+    for (uint32_t d = 0; d < trace->device_count && status == EXIT_DONE; d++) {
+        struct trace *one = NULL;
+        struct trace_error error = {0};
+        if (!trace->devices[d].used) {
+            continue;
+        }
+        if (trace_of_device(trace, d, &one, &error) != WEIR_OK) {
+            return complain("replay", false, "%s", error.message);
+        }
+        status = run_device(settings, one, outcome);
+    }
+    return status;
+}
+
+static int run_trace(const struct settings *settings, const char *path, struct outcome *outcome)
+{
+    struct trace *trace = NULL;
+    int status = open_trace("replay", path, &trace);
+    if (status == EXIT_DONE && settings->device != TRACE_NO_INDEX) {
+        status = choose_device("replay", (uint32_t)settings->device, &trace);
+    }
+    if (status == EXIT_DONE && trace->device != TRACE_NO_INDEX) {
+        return run_device(settings, trace, outcome);
+    }
+    if (status == EXIT_DONE) {
+        status = run_devices(settings, trace, outcome);
+    }
+    trace_free(trace);
+    return status;
+}
+
 /* --- the command --- */
 
-static int print_json(const json_t *all, size_t traces)
+static int print_json(const json_t *all)
 {
-    return json_print("replay", traces == 1 ? json_array_get(all, 0) : all, JSON_INDENT(2) | JSON_REAL_PRECISION(8));
+    return json_print("replay", json_array_size(all) == 1 ? json_array_get(all, 0) : all,
+                      JSON_INDENT(2) | JSON_REAL_PRECISION(8));
 }
 
 /* Returns the command line as one string, for the report. NULL without host memory. */
@@ -473,12 +587,12 @@ static char *command_line(int argc, char **argv)
 }
 
 static int write_report(const struct settings *settings, struct out_file *file, const char *command,
-                        const struct comparison *comparisons, size_t count)
+                        const struct outcome *outcome)
 {
     char error[256];
     struct report_context context = {command != NULL ? command : "weir replay", settings->replay.capacity,
                                      settings->replay.seed};
-    if (!output_report(file, &context, comparisons, count, error, sizeof(error))) {
+    if (!output_report(file, &context, outcome->comparisons, outcome->count, error, sizeof(error))) {
         return complain("replay", false, "%s: %s", settings->report, error);
     }
     if (!settings->json) {
@@ -487,43 +601,27 @@ static int write_report(const struct settings *settings, struct out_file *file, 
     return EXIT_DONE;
 }
 
-/* Replays all traces. Frees each trace after its replay unless the report needs all of them at the end. */
+/* Replays all traces. */
 static int run_all(const struct settings *settings, char **paths, size_t count, const char *command,
                    struct out_file *report)
 {
-    struct comparison *comparisons = calloc(count, sizeof(*comparisons));
-    json_t *all = json_array();
-    int status = comparisons == NULL || all == NULL ? complain("replay", false, "no host memory") : EXIT_DONE;
-    bool hazards = false;
+    struct outcome outcome = {.json = json_array()};
+    int status = outcome.json == NULL ? complain("replay", false, "no host memory") : EXIT_DONE;
     for (size_t i = 0; i < count && status == EXIT_DONE; i++) {
-        status = run_trace(settings, paths[i], &comparisons[i]);
-        if (status != EXIT_DONE) {
-            break;
-        }
-        hazards |= has_hazards(&comparisons[i]);
-        if (settings->json) {
-            (void)json_array_append_new(all, output_json(&comparisons[i]));
-        } else {
-            output_table(stdout, &comparisons[i]);
-            (void)fputs(i + 1 < count ? "\n" : "", stdout);
-            (void)fflush(stdout);
-        }
-        if (settings->report == NULL) {
-            drop_comparison(&comparisons[i]);
-        }
+        status = run_trace(settings, paths[i], &outcome);
     }
     if (status == EXIT_DONE && settings->report != NULL) {
-        status = write_report(settings, report, command, comparisons, count);
+        status = write_report(settings, report, command, &outcome);
     }
     if (status == EXIT_DONE && settings->json) {
-        status = print_json(all, count);
+        status = print_json(outcome.json);
     }
-    for (size_t i = 0; comparisons != NULL && i < count; i++) {
-        drop_comparison(&comparisons[i]);
+    for (size_t i = 0; i < outcome.count; i++) {
+        drop_comparison(&outcome.comparisons[i]);
     }
-    free(comparisons);
-    json_decref(all);
-    return status != EXIT_DONE ? status : hazards ? EXIT_HAZARDS : EXIT_DONE;
+    free(outcome.comparisons);
+    json_decref(outcome.json);
+    return status != EXIT_DONE ? status : outcome.hazards ? EXIT_HAZARDS : EXIT_DONE;
 }
 
 /* Runs the command. Opens the report before the first replay, because a replay may take minutes. */
@@ -544,7 +642,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
 
 int command_replay(int argc, char **argv)
 {
-    struct settings settings = {.pad = -1};
+    struct settings settings = {.pad = -1, .device = TRACE_NO_INDEX};
     char *command = command_line(argc, argv);
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {

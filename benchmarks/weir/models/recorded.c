@@ -94,21 +94,24 @@ struct check {
 
 /* --- helpers --- */
 
-static void mismatch(struct check *check, const char *format, ...)
+static void mismatch(struct check *check, size_t event, const char *format, ...)
 #if defined(__GNUC__)
-    __attribute__((format(printf, 2, 3)))
+    __attribute__((format(printf, 3, 4)))
 #endif
     ;
 
-static void mismatch(struct check *check, const char *format, ...)
+/* Keeps the first difference, with the number of its event in the file. */
+static void mismatch(struct check *check, size_t event, const char *format, ...)
 {
     struct recorded_report *report = check->report;
     if (report->first_mismatch[0] != '\0') {
         return;
     }
+    const int used = snprintf(report->first_mismatch, sizeof(report->first_mismatch), "event %" PRIu64 ": ",
+                              trace_event_number(check->trace, event));
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(report->first_mismatch, sizeof(report->first_mismatch), format, arguments);
+    vsnprintf(report->first_mismatch + used, sizeof(report->first_mismatch) - (size_t)used, format, arguments);
     va_end(arguments);
 }
 
@@ -231,8 +234,8 @@ static weir_status add_segment(struct check *check, struct heap *heap, struct se
              segment->address % MODEL_PYTORCH_GRANULE == 0 && segment->address <= UINT64_MAX - segment->size &&
              !overlaps(&heap->segments, segment);
     if (!*added) {
-        mismatch(check, "event %zu: segment 0x%" PRIx64 " of %" PRIu64 " bytes overlaps another or is no segment",
-                 segment->event, segment->address, segment->size);
+        mismatch(check, segment->event, "segment 0x%" PRIx64 " of %" PRIu64 " bytes overlaps another or is no segment",
+                 segment->address, segment->size);
         return WEIR_OK;
     }
     status =
@@ -371,10 +374,9 @@ static weir_status place_prior(struct check *check, struct prior *prior, const s
                                      &range);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
-        mismatch(check,
-                 "event %zu: block at the start at 0x%" PRIx64 " of %" PRIu64
-                 " bytes overlaps another or lies in no segment",
-                 prior->event, prior->address, prior->size);
+        mismatch(check, prior->event,
+                 "block at the start at 0x%" PRIx64 " of %" PRIu64 " bytes overlaps another or lies in no segment",
+                 prior->address, prior->size);
         return WEIR_OK;
     }
     if (status != WEIR_OK) {
@@ -464,9 +466,9 @@ static weir_status settle_waiting(struct check *check, struct heap *heap, size_t
     erase_segment(&heap->waiting, index);
     if (heap->begun || check->start_events > 0) {
         check->report->segments_total++;
-        mismatch(check,
-                 "event %zu: segment 0x%" PRIx64 " of %" PRIu64 " bytes was taken and no request was placed in it",
-                 segment.event, segment.address, segment.size);
+        mismatch(check, segment.event,
+                 "segment 0x%" PRIx64 " of %" PRIu64 " bytes was taken and no request was placed in it",
+                 segment.address, segment.size);
     }
     return add_segment(check, heap, &segment, hint_of(segment.size), &added);
 }
@@ -518,17 +520,16 @@ static weir_status return_segment(struct check *check, size_t index)
     struct segment *segment = segment_around(&heap->segments, recorded.address);
     check->report->removals_total++;
     if (segment == NULL) {
-        mismatch(check, "event %zu: segment 0x%" PRIx64 " is given back and was not there", index, recorded.address);
+        mismatch(check, index, "segment 0x%" PRIx64 " is given back and was not there", recorded.address);
         return WEIR_OK;
     }
     bool same = segment->address == recorded.address && segment->size == recorded.size;
     if (same && remove_region(check, heap, segment)) {
         check->report->removals_matched++;
     } else {
-        mismatch(check,
-                 "event %zu: segment 0x%" PRIx64 " of %" PRIu64
-                 " bytes is given back; the model has blocks in it or another size",
-                 index, recorded.address, recorded.size);
+        mismatch(check, index,
+                 "segment 0x%" PRIx64 " of %" PRIu64 " bytes is given back; the model has blocks in it or another size",
+                 recorded.address, recorded.size);
         empty_segment(check, segment);
         if (!remove_region(check, heap, segment)) {
             return WEIR_ERR_INTERNAL;
@@ -649,11 +650,10 @@ static weir_status answer_from_new(struct check *check, struct heap *heap, size_
     if (!fitted && right_size) {
         check->report->segments_matched++;
     } else {
-        mismatch(check,
-                 "event %zu: segment of %" PRIu64 " bytes was taken for a request of %" PRIu64
-                 " bytes; expected %s%" PRIu64 " bytes",
-                 index, segment->size, event->size, fitted ? "none, or one of " : "one of ",
-                 model_pytorch_segment_bytes(rounded));
+        mismatch(
+            check, index,
+            "segment of %" PRIu64 " bytes was taken for a request of %" PRIu64 " bytes; expected %s%" PRIu64 " bytes",
+            segment->size, event->size, fitted ? "none, or one of " : "one of ", model_pytorch_segment_bytes(rounded));
     }
     return place(heap, segment->address, rounded, answer);
 }
@@ -685,15 +685,13 @@ static void tell_address(struct check *check, size_t index, const struct answer 
 {
     const weir_trace_event *event = &check->trace->events[index].event;
     if (answer->placed) {
-        mismatch(check,
-                 "event %zu: block of %" PRIu64 " bytes on stream %" PRIu32 ": expected at 0x%" PRIx64
-                 ", recorded at 0x%" PRIx64,
-                 index, event->size, event->stream, answer->range.address, event->address);
+        mismatch(check, index,
+                 "block of %" PRIu64 " bytes on stream %" PRIu32 ": expected at 0x%" PRIx64 ", recorded at 0x%" PRIx64,
+                 event->size, event->stream, answer->range.address, event->address);
     } else {
-        mismatch(check,
-                 "event %zu: block of %" PRIu64 " bytes on stream %" PRIu32
-                 ": expected a new segment, recorded at 0x%" PRIx64,
-                 index, event->size, event->stream, event->address);
+        mismatch(check, index,
+                 "block of %" PRIu64 " bytes on stream %" PRIu32 ": expected a new segment, recorded at 0x%" PRIx64,
+                 event->size, event->stream, event->address);
     }
 }
 
@@ -706,7 +704,7 @@ static weir_status allocate(struct check *check, size_t index)
     weir_lane lane;
     check->report->addresses_total++;
     if (rounded == UINT64_MAX) {
-        mismatch(check, "event %zu: a block of %" PRIu64 " bytes cannot be", index, event->size);
+        mismatch(check, index, "a block of %" PRIu64 " bytes cannot be", event->size);
         return WEIR_OK;
     }
     weir_status status = lane_of(check, heap, event->stream, event->pool, &lane);

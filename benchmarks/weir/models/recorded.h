@@ -29,8 +29,7 @@ struct recorded_report {
     uint64_t priors_total;      /* blocks at the start */
     uint64_t priors_placed;     /* blocks at the start that lie in a recorded segment without overlap */
     uint64_t priors_enlarged; /* blocks at the start with a recorded size that is too small, as later addresses prove */
-    char first_mismatch
-        [256]; /* the difference, its event (index into trace->events), expected and recorded; "" = none */
+    char first_mismatch[256]; /* the difference, its event, expected and recorded; "" = none */
 };
 
 /* Compares the model with the record. `pad_bytes` is 0, 32, another value below 512, or RECORDED_PAD_BEST. With

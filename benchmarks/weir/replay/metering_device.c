@@ -50,10 +50,9 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 static void count_held(struct watch *watch, uint64_t more, uint64_t less)
 {
-    struct watch_total *total = watch->total;
-    total->held_bytes += more;
-    total->held_bytes -= less;
-    total->peak_bytes = total->held_bytes > total->peak_bytes ? total->held_bytes : total->peak_bytes;
+    watch->held_bytes += more;
+    watch->held_bytes -= less;
+    watch->peak_bytes = watch->held_bytes > watch->peak_bytes ? watch->held_bytes : watch->peak_bytes;
 }
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
@@ -160,11 +159,11 @@ WEIR__ORDERING_CALLS(CALL, GIVING)
 
 #define SLOT(NAME, slot, ...) .slot = slot,
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep)
+weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep)
 {
     static const weir_device_ops ops = {
         .struct_size = sizeof(ops), .get_info = get_info, WEIR__DEVICE_CALLS(SLOT, SLOT)};
-    *watch = (struct watch){.sim = sim, .total = total, .keep = keep, .event = -1};
+    *watch = (struct watch){.sim = sim, .keep = keep, .event = -1};
     return weir_device_create(&ops, watch, &watch->device);
 }
 

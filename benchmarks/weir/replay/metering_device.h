@@ -7,19 +7,14 @@
 
 #include "replay/replay.h"
 
-/* The bytes that all devices of one replay hold together, now and at the peak. */
-struct watch_total {
-    uint64_t held_bytes;
-    uint64_t peak_bytes;
-};
-
 struct watch {
     weir_sim *sim;
-    struct watch_total *total;
     weir_device *device; /* the device for the pool */
+    uint64_t held_bytes; /* bytes that the device has given and not got back */
+    uint64_t peak_bytes; /* highest held_bytes */
     uint64_t calls;
     uint64_t ns;
-    int64_t event; /* current event index, recorded with region changes */
+    int64_t event; /* number of the current event, recorded with region changes */
     bool keep;     /* true: record regions */
     bool failed;   /* a region was not recorded for lack of host memory */
     struct replay_region *regions;
@@ -27,7 +22,7 @@ struct watch {
     size_t region_capacity;
 };
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, struct watch_total *total, bool keep);
+weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep);
 /* Ends the watch and frees its regions. The pool must have been destroyed. */
 void watch_fini(struct watch *watch);
 

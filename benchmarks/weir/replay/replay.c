@@ -23,25 +23,10 @@
 #include "replay/tags.h"
 #include "shared/clock.h"
 
-enum {
-    findings_read = 10000,
-    findings_kept = 50,
-    progress_steps = 200,
-    largest_capacity_shift = 44,
-    least_capacity = 2 << 20
-};
-
-/* A device of the trace: a simulator and a pool over it. */
-struct machine {
-    weir_sim *sim;
-    struct watch watch;
-    weir_pool *pool;
-    weir_event *handover; /* event of the wait that a use implies */
-};
+enum { findings_read = 10000, findings_kept = 50, progress_steps = 200 };
 
 /* A stream of the trace, created when an event first names it. */
 struct track {
-    struct machine *machine;
     weir_sim_stream *native;
     weir_stream *stream;
     uint32_t *used; /* blocks that the next work on the stream touches */
@@ -59,19 +44,21 @@ struct run {
     const struct trace *trace;
     const struct replay_options *options;
     struct replay_result *result;
-    struct machine *machines;
+    weir_sim *sim;
+    struct watch watch;
+    weir_pool *pool;
+    weir_event *handover; /* event of the wait that a use implies */
     struct track *tracks;
-    struct live_block *blocks;
+    struct live_block *blocks; /* [block_count + 1]: the last one is for `refused` */
     struct replay_tags tags;
-    weir_event **objects; /* device events of e, x and y lines */
-    struct machine **object_machines;
+    struct recorded_oom refused; /* the request that the recorded program did not get */
+    weir_event **objects;        /* device events of e, x and y lines */
     struct latency latency;
     struct series series;
     uint64_t live_bytes;
     uint64_t live_peak;
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
-    struct watch_total total;
     bool stopped; /* out of memory */
     char *error;
     size_t error_size;
@@ -101,23 +88,23 @@ static const char *tag_of(const struct run *run, const weir_trace_event *event)
     return tag_text(run, event->tag);
 }
 
-/* --- machines and streams --- */
+/* --- the device and its streams --- */
 
-static uint64_t capacity_of(const struct run *run, uint32_t device)
+static uint64_t capacity_of(const struct run *run)
 {
     if (run->options->capacity != 0) {
         return run->options->capacity;
     }
-    uint64_t told = run->trace->devices[device].capacity;
-    return told != 0 ? told : UINT64_C(1) << largest_capacity_shift;
+    uint64_t told = run->trace->devices[run->trace->device].capacity;
+    return told != 0 ? told : REPLAY_MOST_CAPACITY;
 }
 
-static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
+static bool start_device(struct run *run, uint64_t pad_bytes)
 {
-    struct machine *machine = &run->machines[device];
+    const uint32_t device = run->trace->device;
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
-    sim.capacity_bytes = capacity_of(run, device);
-    if (sim.capacity_bytes < least_capacity || sim.capacity_bytes > UINT64_C(1) << largest_capacity_shift) {
+    sim.capacity_bytes = capacity_of(run);
+    if (sim.capacity_bytes < REPLAY_LEAST_CAPACITY || sim.capacity_bytes > REPLAY_MOST_CAPACITY) {
         return fail(run, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB", run->trace->path, device,
                     (unsigned long long)sim.capacity_bytes);
     }
@@ -126,24 +113,24 @@ static bool start_machine(struct run *run, uint32_t device, uint64_t pad_bytes)
     sim.no_audit = run->options->no_audit;
     sim.max_findings = findings_read;
     sim.address_base = (UINT64_C(1) << 44) + ((uint64_t)device << 46);
-    weir_status status = weir_sim_create(&sim, &machine->sim);
+    weir_status status = weir_sim_create(&sim, &run->sim);
     if (status == WEIR_OK) {
-        status = watch_init(&machine->watch, machine->sim, &run->total, run->options->history);
+        status = watch_init(&run->watch, run->sim, run->options->history);
     }
     if (status == WEIR_OK) {
         model_pytorch_config model = MODEL_PYTORCH_CONFIG_INIT;
         model.pad_bytes = pad_bytes;
         weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-        config.device = machine->watch.device;
+        config.device = run->watch.device;
         config.strategy = run->result->strategy->ops();
         config.strategy_config = run->result->strategy->models_padding ? &model : NULL;
-        config.limit_bytes = run->options->limits != NULL ? run->options->limits[device] : run->options->limit;
+        config.limit_bytes = run->options->limit;
         config.growth = run->options->growth;
         config.flags = run->result->strategy->pool_flags;
-        status = weir_pool_create(&config, &machine->pool);
+        status = weir_pool_create(&config, &run->pool);
     }
     if (status == WEIR_OK) {
-        status = replay_tags_name(&run->tags, run->trace, machine->pool);
+        status = replay_tags_name(&run->tags, run->trace, run->pool);
     }
     return status == WEIR_OK || fail_status(run, "cannot set up the device", status);
 }
@@ -152,10 +139,9 @@ static struct track *track_of(struct run *run, uint32_t number)
 {
     struct track *track = &run->tracks[number];
     if (track->stream == NULL) {
-        track->machine = &run->machines[run->trace->stream_device[number]];
-        weir_status status = weir_sim_stream_create(track->machine->sim, &track->native);
+        weir_status status = weir_sim_stream_create(run->sim, &track->native);
         if (status == WEIR_OK) {
-            status = weir_pool_stream(track->machine->pool, track->native, &track->stream);
+            status = weir_pool_stream(run->pool, track->native, &track->stream);
         }
         if (status != WEIR_OK) {
             (void)fail_status(run, "cannot make a stream", status);
@@ -169,32 +155,16 @@ static struct track *track_of(struct run *run, uint32_t number)
 
 static void note_reserved(struct run *run, uint64_t event)
 {
-    if (run->total.peak_bytes <= run->result->peak_reserved_bytes) {
+    if (run->watch.peak_bytes <= run->result->peak_reserved_bytes) {
         return;
     }
-    run->result->peak_reserved_bytes = run->total.peak_bytes;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    run->result->peak_reserved_bytes = run->watch.peak_bytes;
     run->result->worst_event = event;
-    run->result->free_bytes = 0;
-    run->result->largest_free_bytes = 0;
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-        if (weir_pool_get_stats(run->machines[d].pool, &stats) == WEIR_OK) {
-            run->result->free_bytes += stats.free_bytes;
-            if (stats.largest_free_bytes > run->result->largest_free_bytes) {
-                run->result->largest_free_bytes = stats.largest_free_bytes;
-            }
-        }
+    if (weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
+        run->result->free_bytes = stats.free_bytes;
+        run->result->largest_free_bytes = stats.largest_free_bytes;
     }
-}
-
-/* Returns the number of device calls so far. Reserved memory changes only by device calls. */
-static uint64_t device_calls(const struct run *run)
-{
-    uint64_t calls = 0;
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        calls += run->machines[d].watch.calls;
-    }
-    return calls;
 }
 
 static void count_live(struct run *run, uint64_t more, uint64_t less)
@@ -203,21 +173,21 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
     run->live_bytes -= less;
     if (run->live_bytes > run->live_peak) {
         run->live_peak = run->live_bytes;
-        run->calls_at_peak = device_calls(run);
+        run->calls_at_peak = run->watch.calls;
         run->allocs_at_peak = run->result->allocs;
     }
 }
 
 /* --- events --- */
 
-static void note_oom(struct run *run, uint64_t event, uint64_t size, weir_pool *pool)
+static void note_oom(struct run *run, uint64_t event, uint64_t size)
 {
     struct replay_oom *oom = &run->result->oom;
     oom->happened = true;
     oom->event = event;
     oom->size = size;
     oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    if (weir_pool_get_oom(pool, &oom->record) == WEIR_OK) {
+    if (weir_pool_get_oom(run->pool, &oom->record) == WEIR_OK) {
         (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
     }
     run->stopped = true;
@@ -253,13 +223,13 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         return true;
     }
     uint64_t began = run->options->no_timing ? 0 : wall_ns();
-    weir_status status = weir_pool_alloc_tagged(track->machine->pool, track->stream, size, align,
-                                                replay_tags_of(&run->tags, tag), &block);
+    weir_status status =
+        weir_pool_alloc_tagged(run->pool, track->stream, size, align, replay_tags_of(&run->tags, tag), &block);
     if (!run->options->no_timing) {
         latency_add(&run->latency, wall_ns() - began);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
-        note_oom(run, event, size, track->machine->pool);
+        note_oom(run, event, size);
         return true;
     }
     if (status != WEIR_OK) {
@@ -270,7 +240,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     const uint64_t address = weir_block_address(block);
     const uint64_t capacity = weir_block_capacity(block);
     if (!run->options->no_audit) {
-        weir_sim_block_alloc(track->machine->sim, address, capacity, track->native,
+        weir_sim_block_alloc(run->sim, address, capacity, track->native,
                              tag == REPLAY_TAG_PRIOR ? "before the window" : tag_text(run, tag));
     }
     if (run->options->history) {
@@ -286,14 +256,12 @@ static bool free_block(struct run *run, uint32_t index, struct track *track, con
     if (live->block == NULL) {
         return true; /* the block was not placed */
     }
-    struct machine *machine = live->track->machine;
-    track = track != NULL && track->machine != machine ? live->track : track;
     if (!run->options->no_audit) {
-        weir_sim_block_free(machine->sim, weir_block_address(live->block), track != NULL ? track->native : NULL, tag);
+        weir_sim_block_free(run->sim, weir_block_address(live->block), track != NULL ? track->native : NULL, tag);
     }
     uint64_t began = run->options->no_timing ? 0 : wall_ns();
-    weir_status status = track != NULL ? weir_pool_free(machine->pool, live->block, track->stream)
-                                       : weir_pool_free_idle(machine->pool, live->block);
+    weir_status status = track != NULL ? weir_pool_free(run->pool, live->block, track->stream)
+                                       : weir_pool_free_idle(run->pool, live->block);
     if (!run->options->no_timing) {
         latency_add(&run->latency, wall_ns() - began);
     }
@@ -306,29 +274,29 @@ static bool free_block(struct run *run, uint32_t index, struct track *track, con
 }
 
 /* Makes the stream that uses a block wait for the block's stream, as the recorded program did. */
-static weir_status hand_over(struct machine *machine, const struct track *from, const struct track *to)
+static weir_status hand_over(struct run *run, const struct track *from, const struct track *to)
 {
-    weir_device *device = weir_sim_device(machine->sim);
+    weir_device *device = weir_sim_device(run->sim);
     weir_status status = WEIR_OK;
-    if (machine->handover == NULL) {
-        status = weir_device_event_create(device, &machine->handover);
+    if (run->handover == NULL) {
+        status = weir_device_event_create(device, &run->handover);
     }
     if (status == WEIR_OK) {
-        status = weir_device_event_record(device, machine->handover, from->native);
+        status = weir_device_event_record(device, run->handover, from->native);
     }
-    return status == WEIR_OK ? weir_device_stream_wait_event(device, to->native, machine->handover) : status;
+    return status == WEIR_OK ? weir_device_stream_wait_event(device, to->native, run->handover) : status;
 }
 
 static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
 {
     struct live_block *live = &run->blocks[index];
     struct track *track = track_of(run, stream_number);
-    if (track == NULL || live->block == NULL || track->machine != live->track->machine) {
+    if (track == NULL || live->block == NULL) {
         return track != NULL;
     }
-    weir_status status = track == live->track ? WEIR_OK : hand_over(track->machine, live->track, track);
+    weir_status status = track == live->track ? WEIR_OK : hand_over(run, live->track, track);
     if (status == WEIR_OK && !run->options->ignore_uses) {
-        status = weir_pool_use(track->machine->pool, live->block, track->stream);
+        status = weir_pool_use(run->pool, live->block, track->stream);
     }
     if (status != WEIR_OK) {
         return fail_status(run, "use", status);
@@ -372,22 +340,10 @@ static bool work_on(struct run *run, const weir_trace_event *event)
     work.accesses = accesses;
     work.access_count = count;
     work.tag = tag_of(run, event);
-    weir_status status = weir_sim_launch(track->machine->sim, track->native, &work);
+    weir_status status = weir_sim_launch(run->sim, track->native, &work);
     track->used_count = 0;
     free(accesses);
     return status == WEIR_OK || fail_status(run, "work", status);
-}
-
-static weir_event *object_of(struct run *run, uint32_t index, struct machine *machine)
-{
-    if (run->objects[index] == NULL) {
-        if (weir_device_event_create(weir_sim_device(machine->sim), &run->objects[index]) != WEIR_OK) {
-            return NULL;
-        }
-        run->object_machines[index] = machine;
-    }
-    /* An event belongs to one device; waits between devices are not modelled. */
-    return run->object_machines[index] == machine ? run->objects[index] : NULL;
 }
 
 static bool record_or_wait(struct run *run, const struct trace_event *event)
@@ -396,21 +352,21 @@ static bool record_or_wait(struct run *run, const struct trace_event *event)
     if (track == NULL) {
         return false;
     }
-    weir_device *device = weir_sim_device(track->machine->sim);
-    weir_event *object = object_of(run, event->index, track->machine);
-    if (object == NULL) {
+    weir_device *device = weir_sim_device(run->sim);
+    weir_event **object = &run->objects[event->index];
+    if (*object == NULL && weir_device_event_create(device, object) != WEIR_OK) {
         return true;
     }
     weir_status status;
     if (event->event.kind == WEIR_TRACE_RECORD) {
-        status = weir_device_event_record(device, object, track->native);
+        status = weir_device_event_record(device, *object, track->native);
         if (status == WEIR_OK) {
-            status = weir_stream_recorded(track->machine->pool, object, track->stream);
+            status = weir_stream_recorded(run->pool, *object, track->stream);
         }
     } else {
-        status = weir_device_stream_wait_event(device, track->native, object);
+        status = weir_device_stream_wait_event(device, track->native, *object);
         if (status == WEIR_OK) {
-            status = weir_stream_waited(track->machine->pool, track->stream, object);
+            status = weir_stream_waited(run->pool, track->stream, *object);
         }
     }
     return status == WEIR_OK || fail_status(run, "event", status);
@@ -418,13 +374,10 @@ static bool record_or_wait(struct run *run, const struct trace_event *event)
 
 static bool sync_all(struct run *run)
 {
-    weir_status status = WEIR_OK;
-    for (uint32_t d = 0; d < run->trace->device_count && status == WEIR_OK; d++) {
-        status = weir_sim_sync(run->machines[d].sim);
-    }
+    weir_status status = weir_sim_sync(run->sim);
     for (uint32_t s = 0; s < run->trace->stream_count && status == WEIR_OK; s++) {
         if (run->tracks[s].stream != NULL) {
-            status = weir_stream_synced(run->tracks[s].machine->pool, run->tracks[s].stream);
+            status = weir_stream_synced(run->pool, run->tracks[s].stream);
         }
     }
     return status == WEIR_OK || fail_status(run, "sync", status);
@@ -432,35 +385,30 @@ static bool sync_all(struct run *run)
 
 static bool sync_one(struct run *run, const struct trace_event *event)
 {
+    weir_device *device = weir_sim_device(run->sim);
     weir_status status = WEIR_OK;
     if (event->event.mode == 's') {
         struct track *track = track_of(run, event->event.stream);
         if (track == NULL) {
             return false;
         }
-        status = weir_device_stream_sync(weir_sim_device(track->machine->sim), track->native);
+        status = weir_device_stream_sync(device, track->native);
         if (status == WEIR_OK) {
-            status = weir_stream_synced(track->machine->pool, track->stream);
+            status = weir_stream_synced(run->pool, track->stream);
         }
     } else if (run->objects[event->index] != NULL) {
-        struct machine *machine = run->object_machines[event->index];
-        status = weir_device_event_sync(weir_sim_device(machine->sim), run->objects[event->index]);
+        status = weir_device_event_sync(device, run->objects[event->index]);
         if (status == WEIR_OK) {
-            status = weir_event_synced(machine->pool, run->objects[event->index]);
+            status = weir_event_synced(run->pool, run->objects[event->index]);
         }
     }
     return status == WEIR_OK || fail_status(run, "sync", status);
 }
 
-static bool trim_all(struct run *run)
+static bool trim(struct run *run)
 {
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_status status = weir_pool_trim(run->machines[d].pool, 0, WEIR_TRIM_WAIT, NULL);
-        if (status != WEIR_OK) {
-            return fail_status(run, "trim", status);
-        }
-    }
-    return true;
+    weir_status status = weir_pool_trim(run->pool, 0, WEIR_TRIM_WAIT, NULL);
+    return status == WEIR_OK || fail_status(run, "trim", status);
 }
 
 static bool realloc_block(struct run *run, uint64_t number, const struct trace_event *event)
@@ -473,6 +421,14 @@ static bool realloc_block(struct run *run, uint64_t number, const struct trace_e
     uint32_t stream = (uint32_t)(track - run->tracks);
     return alloc_block(run, number, event->index, stream, event->event.size, 0, event->event.tag) &&
            free_block(run, event->old_index, track, NULL);
+}
+
+/* Asks for the request that the recorded program did not get. */
+static bool ask_again(struct run *run, uint64_t number)
+{
+    const uint32_t index = run->trace->block_count;
+    return alloc_block(run, number, index, run->refused.stream, run->refused.size, 0, WEIR_TRACE_NONE) &&
+           free_block(run, index, run->blocks[index].track, NULL);
 }
 
 static bool play_event(struct run *run, uint64_t number, const struct trace_event *event)
@@ -501,32 +457,29 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
     case WEIR_TRACE_SYNC:
         return e->mode == '*' ? sync_all(run) : sync_one(run, event);
     case WEIR_TRACE_TRIM:
-        return trim_all(run);
+        return trim(run);
     case WEIR_TRACE_CAPACITY:
-        for (uint32_t d = 0; d < run->trace->device_count; d++) {
-            weir_sim_set_capacity(run->machines[d].sim, e->size);
-        }
+        weir_sim_set_capacity(run->sim, e->size);
         return true;
+    case WEIR_TRACE_OOM:
+        return !run->refused.found || event != &run->trace->events[run->refused.index] || ask_again(run, number);
     case WEIR_TRACE_PRIOR:   /* played before the events */
     case WEIR_TRACE_MARK:    /* labels of the report */
     case WEIR_TRACE_POOL:    /* one pool serves all private pools */
     case WEIR_TRACE_SEGMENT: /* this kind and the following are recorded truth */
     case WEIR_TRACE_MAPPING:
-    case WEIR_TRACE_OOM:
     case WEIR_TRACE_COUNTERS:
     default:
         return true;
     }
 }
 
-static bool check_pools(struct run *run, uint64_t number)
+static bool check_pool(struct run *run, uint64_t number)
 {
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        const char *why = "";
-        if (weir_pool_check(run->machines[d].pool, &why) != WEIR_OK) {
-            return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path, run->result->strategy->name,
-                        (unsigned long long)number, why);
-        }
+    const char *why = "";
+    if (weir_pool_check(run->pool, &why) != WEIR_OK) {
+        return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path, run->result->strategy->name,
+                    (unsigned long long)number, why);
     }
     run->result->checks++;
     return true;
@@ -564,8 +517,8 @@ static bool play_prior(struct run *run)
     for (size_t i = 0; i < count && played && !run->stopped; i++) {
         const weir_trace_event *e = &prior[i]->event;
         uint64_t size = e->size > run->result->pad_bytes ? e->size - run->result->pad_bytes : e->size;
-        played = alloc_block(run, (uint64_t)(prior[i] - trace->events), prior[i]->index, e->stream, size, 0,
-                             REPLAY_TAG_PRIOR);
+        played = alloc_block(run, trace_event_number(trace, (size_t)(prior[i] - trace->events)), prior[i]->index,
+                             e->stream, size, 0, REPLAY_TAG_PRIOR);
         struct live_block *live = &run->blocks[prior[i]->index];
         if (live->block != NULL) {
             count_live(run, e->size - size, 0);
@@ -575,7 +528,7 @@ static bool play_prior(struct run *run)
     run->result->prior_blocks = count;
     free(prior);
     note_reserved(run, 0);
-    return played && (!run->options->check || check_pools(run, 0));
+    return played && (!run->options->check || check_pool(run, 0));
 }
 
 static void report_progress(const struct run *run, double share)
@@ -606,29 +559,27 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
 {
     const struct trace *trace = run->trace;
     const uint64_t step = trace->event_count / progress_steps + 1;
-    uint64_t calls = device_calls(run);
-    const uint64_t shift = round == 0 ? 0 : weir_sim_now(run->machines[0].sim);
+    uint64_t calls = run->watch.calls;
+    const uint64_t shift = round == 0 ? 0 : weir_sim_now(run->sim);
     for (size_t i = 0; i < trace->event_count && !run->stopped; i++) {
         const struct trace_event *event = &trace->events[i];
-        for (uint32_t d = 0; d < trace->device_count; d++) {
-            run->machines[d].watch.event = (int64_t)i;
-            if (trace->clock == TRACE_CLOCK_NS) {
-                weir_sim_advance_to(run->machines[d].sim, shift + event->event.time_ns);
-            }
+        const uint64_t number = trace_event_number(trace, i);
+        run->watch.event = (int64_t)number;
+        if (trace->clock == TRACE_CLOCK_NS) {
+            weir_sim_advance_to(run->sim, shift + event->event.time_ns);
         }
-        if (!play_event(run, i, event)) {
+        if (!play_event(run, number, event)) {
             return false;
         }
         run->result->events_played++;
-        const uint64_t calls_now = device_calls(run);
-        if (calls_now != calls) {
-            calls = calls_now;
-            note_reserved(run, i);
+        if (run->watch.calls != calls) { /* reserved memory changes only by device calls */
+            calls = run->watch.calls;
+            note_reserved(run, number);
         }
         if (run->options->history && round == 0) {
-            series_add(&run->series, i, run->live_bytes, run->total.held_bytes);
+            series_add(&run->series, i, number, run->live_bytes, run->watch.held_bytes);
         }
-        if (run->options->check && !check_pools(run, i)) {
+        if (run->options->check && !check_pool(run, number)) {
             return false;
         }
         if (i % step == 0) {
@@ -650,9 +601,7 @@ static bool play(struct run *run)
         if (!play_events(run, round, rounds)) {
             return false;
         }
-        for (uint32_t d = 0; d < run->trace->device_count; d++) {
-            run->machines[d].watch.keep = false; /* the report draws only the first round */
-        }
+        run->watch.keep = false; /* the report draws only the first round */
         run->result->seconds += (double)(wall_ns() - began) * 1e-9;
     }
     return true;
@@ -661,13 +610,13 @@ static bool play(struct run *run)
 static bool start(struct run *run, uint64_t pad_bytes)
 {
     const struct trace *trace = run->trace;
-    run->machines = calloc(trace->device_count, sizeof(*run->machines));
+    if (trace->device == TRACE_NO_INDEX) {
+        return fail(run, "%s: a replay plays one device, and the trace uses several", trace->path);
+    }
     run->tracks = calloc(trace->stream_count, sizeof(*run->tracks));
     run->blocks = calloc((size_t)trace->block_count + 1, sizeof(*run->blocks));
     run->objects = calloc((size_t)trace->object_count + 1, sizeof(weir_event *));
-    run->object_machines = calloc((size_t)trace->object_count + 1, sizeof(struct machine *));
-    bool enough = run->machines != NULL && run->tracks != NULL && run->blocks != NULL && run->objects != NULL &&
-                  run->object_machines != NULL;
+    bool enough = run->tracks != NULL && run->blocks != NULL && run->objects != NULL;
     if (enough && run->options->history) {
         run->result->places = calloc((size_t)trace->block_count + 1, sizeof(*run->result->places));
         enough = run->result->places != NULL && series_init(&run->series, trace->event_count);
@@ -676,15 +625,11 @@ static bool start(struct run *run, uint64_t pad_bytes)
         return fail(run, "no host memory");
     }
     latency_init(&run->latency);
+    run->refused = recorded_oom_find(trace);
     if (!replay_tags_init(&run->tags, trace)) {
         return fail(run, "no host memory");
     }
-    for (uint32_t d = 0; d < trace->device_count; d++) {
-        if (!start_machine(run, d, pad_bytes)) {
-            return false;
-        }
-    }
-    return true;
+    return start_device(run, pad_bytes);
 }
 
 static void keep_figures(struct run *run)
@@ -694,20 +639,15 @@ static void keep_figures(struct run *run)
     result->p50_ns = latency_percentile(&run->latency, 0.5);
     result->p99_ns = latency_percentile(&run->latency, 0.99);
     result->p999_ns = latency_percentile(&run->latency, 0.999);
-    result->device_calls = device_calls(run);
+    result->device_calls = run->watch.calls;
+    result->device_time_ns = run->watch.ns;
     result->warm_calls = result->device_calls - run->calls_at_peak;
     result->warm_allocs = result->allocs - run->allocs_at_peak;
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-        result->device_time_ns += run->machines[d].watch.ns;
-        if (weir_pool_get_stats(run->machines[d].pool, &stats) != WEIR_OK) {
-            continue;
-        }
-        result->waits += stats.waits;
-        result->syncs += stats.syncs;
-        for (size_t i = 0; i < WEIR_RUNG_COUNT; i++) {
-            result->served[i] += stats.served[i];
-        }
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    if (weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
+        result->waits = stats.waits;
+        result->syncs = stats.syncs;
+        memcpy(result->served, stats.served, sizeof(result->served));
     }
 }
 
@@ -729,18 +669,14 @@ static bool keep_findings(struct run *run)
         return fail(run, "no host memory");
     }
     for (int in_flight = 1; in_flight >= 0; in_flight--) {
-        for (uint32_t d = 0; d < run->trace->device_count; d++) {
-            for (size_t i = 0; weir_sim_finding_at(run->machines[d].sim, i, &finding); i++) {
-                if (finding.in_flight == (in_flight == 1)) {
-                    result->hazards_in_flight += finding.in_flight;
-                    keep_finding(result, &finding);
-                }
+        for (size_t i = 0; weir_sim_finding_at(run->sim, i, &finding); i++) {
+            if (finding.in_flight == (in_flight == 1)) {
+                result->hazards_in_flight += finding.in_flight;
+                keep_finding(result, &finding);
             }
         }
     }
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        result->hazards += weir_sim_finding_count(run->machines[d].sim, WEIR_SIM_FINDING_KINDS);
-    }
+    result->hazards = weir_sim_finding_count(run->sim, WEIR_SIM_FINDING_KINDS);
     return true;
 }
 
@@ -750,75 +686,55 @@ static bool keep_history(struct run *run)
     if (!run->options->history) {
         return true;
     }
-    size_t count = 0;
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        count += run->machines[d].watch.region_count;
-    }
-    result->regions = calloc(count + 1, sizeof(*result->regions));
-    if (result->regions == NULL) {
+    if (run->watch.failed) {
         return fail(run, "no host memory");
     }
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        const struct watch *watch = &run->machines[d].watch;
-        if (watch->failed) {
-            return fail(run, "no host memory");
-        }
-        if (watch->region_count > 0) {
-            memcpy(result->regions + result->region_count, watch->regions,
-                   watch->region_count * sizeof(*result->regions));
-        }
-        result->region_count += watch->region_count;
-    }
+    result->regions = run->watch.regions;
+    result->region_count = run->watch.region_count;
+    run->watch.regions = NULL;
+    run->watch.region_count = 0;
     result->points = run->series.points;
     result->point_count = run->series.count;
     run->series.points = NULL;
     return true;
 }
 
-/* Frees the remaining blocks, destroys the pools and lets the auditor look for leaks. */
+/* Frees the remaining blocks, destroys the pool and lets the auditor look for leaks. */
 static bool finish(struct run *run)
 {
     if (!free_rest(run)) {
         return false;
     }
-    for (uint32_t d = 0; d < run->trace->device_count; d++) {
-        struct machine *machine = &run->machines[d];
-        weir_status status = weir_pool_destroy(machine->pool);
-        machine->pool = NULL;
-        if (status != WEIR_OK) {
-            return fail_status(run, "the pool could not give everything back", status);
-        }
-        if (!run->options->no_audit) {
-            weir_sim_audit_leaks(machine->sim);
-        }
+    weir_status status = weir_pool_destroy(run->pool);
+    run->pool = NULL;
+    if (status != WEIR_OK) {
+        return fail_status(run, "the pool could not give everything back", status);
     }
-    if (run->total.held_bytes != 0) {
+    if (!run->options->no_audit) {
+        weir_sim_audit_leaks(run->sim);
+    }
+    if (run->watch.held_bytes != 0) {
         return fail(run, "%s: %s: %llu bytes were not given back", run->trace->path, run->result->strategy->name,
-                    (unsigned long long)run->total.held_bytes);
+                    (unsigned long long)run->watch.held_bytes);
     }
     return keep_findings(run);
 }
 
 static void clean_up(struct run *run)
 {
-    for (uint32_t d = 0; run->machines != NULL && d < run->trace->device_count; d++) {
-        struct machine *machine = &run->machines[d];
-        weir_status status = weir_pool_destroy(machine->pool);
-        (void)status; /* the pool is NULL unless a failure has been reported already */
-        if (machine->watch.device != NULL) {
-            watch_fini(&machine->watch);
-        }
-        (void)!weir_sim_destroy(machine->sim); /* cannot fail: its pool and its watch are destroyed */
+    weir_status status = weir_pool_destroy(run->pool);
+    (void)status; /* the pool is NULL unless a failure has been reported already */
+    if (run->watch.device != NULL) {
+        watch_fini(&run->watch);
     }
+    (void)!weir_sim_destroy(run->sim); /* cannot fail: its pool and its watch are destroyed */
     for (uint32_t s = 0; run->tracks != NULL && s < run->trace->stream_count; s++) {
         free(run->tracks[s].used);
     }
     replay_tags_fini(&run->tags);
-    free(run->machines);
     free(run->tracks);
     free(run->blocks);
     free(run->objects);
-    free(run->object_machines);
     free(run->series.points);
 }
 

@@ -2,8 +2,9 @@
  *
  * Every replay starts with an empty device, allocates the blocks that were live before the window in address order, and
  * then plays the events. The tags of the trace become tags of the pools, so that an out-of-memory record names the
- * largest holders, and "other" for the rest (tags.h). Each device of a trace gets its own simulator and pool. Live
- * bytes are the requested bytes; reserved bytes are those that the device gave.
+ * largest holders, and "other" for the rest (tags.h). A trace must be of one device (trace->device). Live bytes are
+ * the requested bytes; reserved bytes are those that the device gave. Events have the numbers of the file.
+ * The request on which the recorded program ran out of memory is asked for too (recorded_oom.h).
  */
 #ifndef WEIR_BENCHMARKS_REPLAY_H
 #define WEIR_BENCHMARKS_REPLAY_H
@@ -12,15 +13,19 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 
+#include "replay/recorded_oom.h"
 #include "replay/strategies.h"
 #include "trace/trace.h"
 
+/* The capacities that a simulated device may have. */
+#define REPLAY_LEAST_CAPACITY (UINT64_C(2) << 20)
+#define REPLAY_MOST_CAPACITY (UINT64_C(1) << 44)
+
 struct replay_options {
-    uint64_t capacity;      /* bytes of each device; 0 = the capacity in the trace, unlimited without one */
-    uint64_t limit;         /* the pools' limit_bytes; 0 = none */
-    const uint64_t *limits; /* limit of each device's pool, instead of `limit`: [device_count]; may be NULL */
-    weir_sim_costs costs;   /* prices of device calls; 0 = the default */
-    uint64_t seed;          /* jitter of durations; 0 = none */
+    uint64_t capacity;    /* bytes of the device; 0 = the capacity in the trace, unlimited without one */
+    uint64_t limit;       /* the pool's limit_bytes; 0 = none */
+    weir_sim_costs costs; /* prices of device calls; 0 = the default */
+    uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
     bool ignore_uses; /* do not tell the pool of uses on other streams */
     bool no_audit;
@@ -35,7 +40,7 @@ struct replay_options {
 
 struct replay_oom {
     bool happened;
-    uint64_t event; /* index in the trace */
+    uint64_t event;
     uint64_t size;
     char why[512];          /* one sentence */
     weir_oom_record record; /* the pool's record; failure 0: the request did not reach a pool */
@@ -47,7 +52,7 @@ struct replay_place {
     uint64_t capacity;
 };
 
-/* The lifetime of a region or a mapping in event indices; -1: before the first event, or never. */
+/* The lifetime of a region or a mapping in event numbers; -1: before the first event, or never. */
 struct replay_region {
     uint64_t address;
     uint64_t size;

@@ -11,7 +11,7 @@
 struct series {
     struct replay_point *points;
     size_t count;
-    uint64_t stride; /* events per point */
+    size_t stride; /* events per point */
 };
 
 /* Returns false without host memory. */
@@ -19,13 +19,14 @@ static inline bool series_init(struct series *series, uint64_t events)
 {
     series->points = calloc(SERIES_POINTS + 2, sizeof(*series->points));
     series->count = 0;
-    series->stride = events / SERIES_POINTS + 1;
+    series->stride = (size_t)(events / SERIES_POINTS) + 1;
     return series->points != NULL;
 }
 
-static inline void series_add(struct series *series, uint64_t event, uint64_t live, uint64_t reserved)
+/* Adds event `index` of the trace. `event` is its number in the file. */
+static inline void series_add(struct series *series, size_t index, uint64_t event, uint64_t live, uint64_t reserved)
 {
-    size_t slot = (size_t)(event / series->stride);
+    size_t slot = index / series->stride;
     if (slot >= series->count) {
         series->points[slot] = (struct replay_point){event, live, reserved};
         series->count = slot + 1;

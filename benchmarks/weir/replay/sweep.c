@@ -1,6 +1,6 @@
 /* sweep.c: see sweep.h.
  *
- * Idea: a job is one strategy under one set of limits. Two threads take jobs by one counter, and each job writes to its
+ * Idea: a job is one strategy under one limit. Two threads take jobs by one counter, and each job writes to its
  * own points, so the result does not depend on the thread that ran a job. The trace is constant and shared.
  */
 #include "replay/sweep.h"
@@ -19,56 +19,52 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Live bytes of the trace, per device. */
 struct tally {
-    const struct trace *trace;
-    uint64_t *live;  /* [device_count] */
-    uint64_t *peaks; /* [device_count] */
-    uint64_t all_live;
-    uint64_t all_peak;
-    uint64_t *size; /* [block_count] */
-    uint32_t *device;
+    uint64_t live;
+    uint64_t peak;
+    uint64_t *size; /* [block_count + 1]: the last one is for the request that the recorded program did not get */
 };
 
-static void add_block(struct tally *tally, uint32_t index, uint64_t size, uint32_t device)
+static void add_block(struct tally *tally, uint32_t index, uint64_t size)
 {
     tally->size[index] = size == 0 ? 1 : size; /* the replay requests 1 byte instead of 0 */
-    tally->device[index] = device;
-    uint64_t *live = &tally->live[device];
-    *live = sum_of(*live, tally->size[index]);
-    tally->peaks[device] = *live > tally->peaks[device] ? *live : tally->peaks[device];
-    tally->all_live = sum_of(tally->all_live, tally->size[index]);
-    tally->all_peak = tally->all_live > tally->all_peak ? tally->all_live : tally->all_peak;
+    tally->live = sum_of(tally->live, tally->size[index]);
+    tally->peak = tally->live > tally->peak ? tally->live : tally->peak;
 }
 
 static void drop_block(struct tally *tally, uint32_t index)
 {
-    tally->live[tally->device[index]] -= tally->size[index];
-    tally->all_live -= tally->size[index];
+    tally->live -= tally->size[index];
     tally->size[index] = 0;
 }
 
-static void add_up(struct tally *tally)
+static void add_up(struct tally *tally, const struct trace *trace)
 {
-    const struct trace *trace = tally->trace;
+    const struct recorded_oom refused = recorded_oom_find(trace);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         if (event->event.kind == WEIR_TRACE_PRIOR) {
-            add_block(tally, event->index, event->event.size, trace->stream_device[event->event.stream]);
+            add_block(tally, event->index, event->event.size);
         }
     }
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         switch (event->event.kind) {
         case WEIR_TRACE_ALLOC:
-            add_block(tally, event->index, event->event.size, trace->stream_device[event->event.stream]);
+            add_block(tally, event->index, event->event.size);
             break;
         case WEIR_TRACE_REALLOC: /* the new block is allocated before the old one is freed */
-            add_block(tally, event->index, event->event.size, tally->device[event->old_index]);
+            add_block(tally, event->index, event->event.size);
             drop_block(tally, event->old_index);
             break;
         case WEIR_TRACE_FREE:
             drop_block(tally, event->index);
+            break;
+        case WEIR_TRACE_OOM:
+            if (refused.found && i == refused.index) {
+                add_block(tally, trace->block_count, refused.size);
+                drop_block(tally, trace->block_count);
+            }
             break;
         default:
             break;
@@ -76,24 +72,15 @@ static void add_up(struct tally *tally)
     }
 }
 
-bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once)
+bool sweep_peak(const struct trace *trace, uint64_t *peak)
 {
-    struct tally tally = {
-        .trace = trace,
-        .live = calloc(trace->device_count, sizeof(uint64_t)),
-        .peaks = peaks,
-        .size = calloc((size_t)trace->block_count + 1, sizeof(uint64_t)),
-        .device = calloc((size_t)trace->block_count + 1, sizeof(uint32_t)),
-    };
-    const bool enough = tally.live != NULL && tally.size != NULL && tally.device != NULL;
-    memset(peaks, 0, trace->device_count * sizeof(*peaks));
+    struct tally tally = {.size = calloc((size_t)trace->block_count + 1, sizeof(uint64_t))};
+    const bool enough = tally.size != NULL;
     if (enough) {
-        add_up(&tally);
-        *at_once = tally.all_peak;
+        add_up(&tally, trace);
+        *peak = tally.peak;
     }
-    free(tally.live);
     free(tally.size);
-    free(tally.device);
     return enough;
 }
 
@@ -110,7 +97,7 @@ static bool read_granularity(uint64_t *granularity)
     return known;
 }
 
-/* Returns the limit of a device. A limit of 0 would mean no limit, so a device without blocks gets one piece. The limit
+/* Returns the limit for a factor. A limit of 0 would mean no limit, so a trace without blocks gets one piece. The limit
  * is capped at the largest capacity: a trace that needs more cannot be served anyway. */
 static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 {
@@ -125,9 +112,9 @@ static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 
 struct job {
     size_t row;
-    size_t first; /* points first .. last have the same limits */
+    size_t first; /* points first .. last have the same limit */
     size_t last;
-    const uint64_t *limits; /* limit of each device */
+    uint64_t limit;
 };
 
 /* The lock guards the members below it. */
@@ -137,7 +124,6 @@ struct jobs {
     struct sweep *sweep;
     struct job *list;
     size_t count;
-    uint64_t *limits;                            /* [point_count][device_count] */
     struct sweep_point blank[sweep_most_points]; /* points before any replay */
     pthread_mutex_t lock;
     size_t next;
@@ -166,7 +152,7 @@ static bool play(struct jobs *jobs, const struct job *job, char *error, size_t e
     const uint64_t rounds = jobs->options->repeat > 1 ? jobs->options->repeat : 1;
     struct replay_options options = *jobs->options;
     struct replay_result result;
-    options.limits = job->limits;
+    options.limit = job->limit;
     options.history = false;
     options.no_timing = true;
     options.progress = NULL;
@@ -223,22 +209,17 @@ static bool play_all(struct jobs *jobs)
     return jobs->failed == jobs->count;
 }
 
-static bool same_limits(const struct jobs *jobs, size_t a, size_t b)
-{
-    const size_t devices = jobs->trace->device_count;
-    return memcmp(jobs->limits + a * devices, jobs->limits + b * devices, devices * sizeof(uint64_t)) == 0;
-}
-
 static void list_jobs(struct jobs *jobs)
 {
     struct sweep *sweep = jobs->sweep;
     for (size_t row = 0; row < sweep->row_count; row++) {
         for (size_t i = 0; i < sweep->point_count; i++) {
-            if (i > 0 && same_limits(jobs, i, i - 1)) {
+            const uint64_t limit = jobs->blank[i].limit;
+            if (i > 0 && limit == jobs->blank[i - 1].limit) {
                 jobs->list[jobs->count - 1].last = i;
                 continue;
             }
-            jobs->list[jobs->count++] = (struct job){row, i, i, jobs->limits + i * jobs->trace->device_count};
+            jobs->list[jobs->count++] = (struct job){row, i, i, limit};
         }
     }
     sweep->limit_count = sweep->row_count == 0 ? 0 : jobs->count / sweep->row_count;
@@ -246,21 +227,13 @@ static void list_jobs(struct jobs *jobs)
 
 /* --- the sweep --- */
 
-static void set_limits(struct jobs *jobs, const uint64_t *peaks)
+static void set_limits(struct jobs *jobs)
 {
     struct sweep *sweep = jobs->sweep;
-    const uint32_t devices = jobs->trace->device_count;
     for (size_t i = 0; i < sweep->point_count; i++) {
         const uint32_t factor = sweep->range.from + (uint32_t)i * sweep->range.step;
-        uint64_t total = 0;
-        for (uint32_t d = 0; d < devices; d++) {
-            jobs->limits[i * devices + d] = limit_for(peaks[d], factor, sweep->granularity);
-            total += jobs->limits[i * devices + d];
-        }
-        jobs->blank[i] = (struct sweep_point){.factor = factor, .limit = total};
-    }
-    for (uint32_t d = 0; d < devices; d++) {
-        sweep->peak_bytes = sum_of(sweep->peak_bytes, peaks[d]);
+        const uint64_t limit = limit_for(sweep->peak_bytes, factor, sweep->granularity);
+        jobs->blank[i] = (struct sweep_point){.factor = factor, .limit = limit};
     }
 }
 
@@ -279,17 +252,13 @@ static bool add_row(struct jobs *jobs, const struct replay_strategy *strategy, u
 static bool prepare(struct jobs *jobs, const struct replay_strategy *const *strategies, const uint64_t *pads,
                     size_t count)
 {
-    uint64_t at_once = 0;
     struct sweep *sweep = jobs->sweep;
-    const size_t devices = jobs->trace->device_count;
-    uint64_t *peaks = calloc(devices, sizeof(*peaks));
-    jobs->limits = calloc(sweep->point_count * devices, sizeof(*jobs->limits));
     jobs->list = calloc(sweep->point_count * count + 1, sizeof(*jobs->list));
     sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
-    bool enough = peaks != NULL && jobs->limits != NULL && jobs->list != NULL && sweep->rows != NULL &&
-                  read_granularity(&sweep->granularity) && sweep_peaks(jobs->trace, peaks, &at_once);
+    bool enough = jobs->list != NULL && sweep->rows != NULL && read_granularity(&sweep->granularity) &&
+                  sweep_peak(jobs->trace, &sweep->peak_bytes);
     if (enough) {
-        set_limits(jobs, peaks);
+        set_limits(jobs);
     }
     for (size_t i = 0; i < count && enough; i++) {
         enough = add_row(jobs, strategies[i], pads[i]);
@@ -297,7 +266,6 @@ static bool prepare(struct jobs *jobs, const struct replay_strategy *const *stra
     if (enough) {
         list_jobs(jobs);
     }
-    free(peaks);
     return enough;
 }
 
@@ -327,7 +295,6 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
         judge_row(&sweep->rows[i], sweep->point_count);
     }
     free(jobs.list);
-    free(jobs.limits);
     if (!done) {
         sweep_free(sweep);
     }
@@ -341,4 +308,83 @@ void sweep_free(struct sweep *sweep)
     }
     free(sweep->rows);
     *sweep = (struct sweep){0};
+}
+
+/* --- a capacity that is enough --- */
+
+struct trial {
+    const struct trace *trace;
+    const struct replay_strategy *strategy;
+    uint64_t pad_bytes;
+    struct replay_options options;
+    uint64_t reserved; /* peak reserved bytes of the latest replay */
+    bool served;
+    char *error;
+    size_t error_size;
+};
+
+/* Replays with the capacity. Returns false if the replay fails. */
+static bool try_capacity(struct trial *trial, uint64_t capacity)
+{
+    struct replay_result result;
+    trial->options.capacity = capacity;
+    const bool done = replay_run(trial->trace, trial->strategy, trial->pad_bytes, &trial->options, &result,
+                                 trial->error, trial->error_size);
+    trial->served = done && !result.oom.happened;
+    trial->reserved = result.peak_reserved_bytes;
+    replay_result_free(&result);
+    return done;
+}
+
+static uint64_t round_to(uint64_t bytes, uint64_t granularity)
+{
+    return (bytes + granularity - 1) / granularity * granularity;
+}
+
+/* Narrows (*refused, *served] down. */
+static bool bisect(struct trial *trial, uint64_t granularity, uint64_t refused, uint64_t *served)
+{
+    while (*served - refused > granularity && *served - refused > *served / 256) {
+        const uint64_t middle = round_to(refused + (*served - refused) / 2, granularity);
+        if (middle == *served) {
+            break;
+        }
+        if (!try_capacity(trial, middle)) {
+            return false;
+        }
+        *(trial->served ? served : &refused) = middle;
+    }
+    return true;
+}
+
+bool sweep_enough(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
+                  const struct replay_options *options, uint64_t *enough, char *error, size_t error_size)
+{
+    struct trial trial = {trace, strategy, pad_bytes, *options, 0, false, error, error_size};
+    uint64_t granularity = 0;
+    uint64_t peak = 0;
+    trial.options.limit = 0;
+    trial.options.history = false;
+    trial.options.no_timing = true;
+    trial.options.no_audit = true;
+    trial.options.progress = NULL;
+    *enough = 0;
+    if (!read_granularity(&granularity) || !sweep_peak(trace, &peak)) {
+        (void)snprintf(error, error_size, "no host memory");
+        return false;
+    }
+    if (!try_capacity(&trial, REPLAY_MOST_CAPACITY)) {
+        return false;
+    }
+    if (!trial.served) {
+        return true;
+    }
+    const uint64_t most = round_to(trial.reserved > 0 ? trial.reserved : granularity, granularity);
+    if (!try_capacity(&trial, most)) {
+        return false;
+    }
+    *enough = trial.served ? most : REPLAY_MOST_CAPACITY;
+    const uint64_t least = peak < most ? peak / granularity * granularity : 0;
+    const uint64_t refused = least > granularity ? least - granularity : 0;
+    return bisect(&trial, granularity, refused, enough);
 }

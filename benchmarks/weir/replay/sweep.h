@@ -1,8 +1,8 @@
 /* sweep.h: finds how little memory each strategy needs, by replays of the same trace under a series of limits.
  *
- * The limit of a device's pool is FACTOR times the peak of the requested live bytes on that device, rounded up to the
- * granularity in which the device gives memory: a fraction of a piece makes no difference. Factors that give the same
- * limits share one replay, since replays under the same limits give the same result.
+ * The limit of the pool is FACTOR times the peak of the requested live bytes, rounded up to the granularity in which
+ * the device gives memory: a fraction of a piece makes no difference. Factors that give the same limit share one
+ * replay, since replays under the same limit give the same result.
  *
  * Every limit is replayed. A strategy that serves a trace under one limit may fail under a higher one: the positions
  * and sizes of regions depend on the memory that is left. So a binary search would be wrong, and a result has both the
@@ -24,9 +24,9 @@ struct sweep_range {
 
 struct sweep_point {
     uint32_t factor; /* thousandths */
-    uint64_t limit;  /* bytes, sum over all devices */
+    uint64_t limit;  /* bytes */
     bool served;     /* true: the whole trace was served; false: the members below describe the failure */
-    uint64_t event;  /* event at which memory ran out, an index in the trace */
+    uint64_t event;  /* event at which memory ran out */
     uint64_t size;   /* requested size of that event */
     double played;   /* share of the events before it, 0 to 1; blocks from before the window are not events */
     uint64_t hazards;
@@ -42,7 +42,7 @@ struct sweep_row {
 
 struct sweep {
     struct sweep_range range;
-    uint64_t peak_bytes;  /* the sum of the devices' peaks */
+    uint64_t peak_bytes;  /* peak of the requested live bytes */
     uint64_t granularity; /* granularity of the device */
     size_t point_count;
     size_t limit_count; /* different limits, each replayed once for each strategy */
@@ -50,9 +50,9 @@ struct sweep {
     size_t row_count;
 };
 
-/* Computes the peaks of the requested live bytes on each device of the trace, [device_count], and on all devices
- * together. Returns false without host memory. */
-bool sweep_peaks(const struct trace *trace, uint64_t *peaks, uint64_t *at_once);
+/* Computes the peak of the requested live bytes, with the request on which the recorded program ran out of memory.
+ * Returns false without host memory. */
+bool sweep_peak(const struct trace *trace, uint64_t *peak);
 
 /* Fills *sweep for `count` strategies; the model of strategy i adds pads[i] bytes to a request. The limit, history and
  * timing of `options` are ignored. Replays run on two threads; both call `progress`, one at a time. If a replay fails,
@@ -61,5 +61,13 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
                size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
                char *error, size_t error_size);
 void sweep_free(struct sweep *sweep);
+
+/* Finds a capacity of the device that serves the whole trace, in multiples of the granularity of the device, by
+ * bisection between the peak of live bytes and the memory that the strategy takes without a limit. A replay with
+ * *enough served the trace; a capacity that is lower by 1/256, or by one granule, was refused. 0: the strategy does not
+ * serve the trace without a limit either. The capacity and limit of `options` are ignored. Returns false with a line in
+ * `error` if a replay fails. */
+bool sweep_enough(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
+                  const struct replay_options *options, uint64_t *enough, char *error, size_t error_size);
 
 #endif

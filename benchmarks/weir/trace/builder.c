@@ -258,14 +258,39 @@ bool builder_recorded_note(struct trace_builder *builder, const char *text, size
     return true;
 }
 
+/* Finds the devices that are used, and gives each stream a device. */
+static void settle_devices(struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const weir_trace_event *event = &trace->events[i].event;
+        if (trace_takes_memory(event->kind)) {
+            const uint32_t bound =
+                event->stream == WEIR_TRACE_NONE ? event->device : trace->stream_device[event->stream];
+            trace->devices[bound == STREAM_WITHOUT_DEVICE ? 0 : bound].used = true;
+        }
+    }
+    uint32_t used = 0;
+    for (uint32_t d = trace->device_count; d-- > 0;) {
+        if (trace->devices[d].used) {
+            trace->device = d;
+            used++;
+        }
+    }
+    const uint32_t rest = used == 1 ? trace->device : 0;
+    trace->device = used > 1 ? TRACE_NO_INDEX : rest;
+    trace->devices[rest].used = true; /* also if no event takes memory */
+    for (uint32_t i = 0; i < trace->stream_count; i++) {
+        if (trace->stream_device[i] == STREAM_WITHOUT_DEVICE) {
+            trace->stream_device[i] = rest;
+        }
+    }
+}
+
 bool builder_finish(struct trace_builder *builder, struct trace **out)
 {
     struct trace *trace = builder->trace;
-    for (uint32_t i = 0; i < trace->stream_count; i++) {
-        if (trace->stream_device[i] == STREAM_WITHOUT_DEVICE) {
-            trace->stream_device[i] = 0;
-        }
-    }
+    settle_devices(trace);
+    trace->file_event_count = trace->event_count;
     trace->has_addresses = builder->births > 0 && builder->addressed == builder->births;
     if (builder->addressed > 0 && trace->pad_bytes == TRACE_PAD_UNKNOWN && !trace_infer_pad(trace)) {
         return builder_no_memory(builder);
@@ -299,6 +324,7 @@ void trace_free(struct trace *trace)
     free(trace->tags);
     free(trace->notes);
     free(trace->events);
+    free(trace->numbers);
     free(trace);
 }
 

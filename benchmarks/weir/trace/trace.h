@@ -39,6 +39,7 @@ struct trace_device {
     uint64_t granularity; /* bytes; 0 = not given */
     const char *name;     /* "" = not given */
     bool declared;        /* has a #dev line */
+    bool used;            /* an event takes or records memory of the device */
 };
 
 struct trace_event {
@@ -61,8 +62,14 @@ struct trace {
     struct trace_device *devices;
     uint32_t device_count;
 
-    uint32_t stream_count;   /* highest stream number + 1, at least 1 */
-    uint32_t *stream_device; /* [stream_count]: the device of each stream; 0 if the trace names none */
+    uint32_t stream_count; /* highest stream number + 1, at least 1 */
+
+    /* The device of all events: of the only device that is used, or device 0 if none is. TRACE_NO_INDEX: several are
+     * used, and trace_of_device makes a trace of each. */
+    uint32_t device;
+
+    uint32_t *stream_device; /* [stream_count]: the device of each stream; if the trace names none, the only device that
+                                is used, else 0 */
     uint32_t thread_count;   /* highest thread number + 1, at least 1 */
     uint32_t pool_count;     /* highest private pool number + 1; 0 = the trace uses no private pool */
 
@@ -71,6 +78,12 @@ struct trace {
 
     struct trace_event *events;
     size_t event_count;
+
+    /* Messages number the events of the file. In a trace from trace_of_device, numbers[i] is the number of event i in
+     * the file; else NULL, and i is the number. */
+    uint64_t *numbers;
+    uint64_t file_event_count; /* events of the file; event_count if `numbers` is NULL */
+
     uint32_t block_count;  /* blocks named by p, a and r */
     uint32_t object_count; /* event objects named by e, x and y */
 
@@ -131,6 +144,21 @@ weir_status trace_read(const char *path, const struct trace_limits *limits, stru
  * the file name. */
 weir_status trace_read_memory(const char *name, const void *bytes, size_t size, const struct trace_limits *limits,
                               struct trace **out, struct trace_error *error);
+
+/* Returns the number of event `index` in the file. */
+static inline uint64_t trace_event_number(const struct trace *trace, size_t index)
+{
+    return trace->numbers != NULL ? trace->numbers[index] : index;
+}
+
+/* Makes a trace of the events of one device. Streams, blocks and event objects get new numbers without gaps, in the old
+ * order; devices, pools, threads and the IDs in the events keep theirs. Events that concern all devices (a sync of the
+ * host with everything, marks, capacities, private pools, a trim without a stream) are in the trace of each device.
+ * Events that cross devices are left out, because a replay does not model them: the use of a block on a stream of
+ * another device, and the record of or wait for an event object that another device recorded or awaited first. A free
+ * on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out, which does not
+ * refer to `trace`. WEIR_ERR_INVALID: the trace does not use the device; WEIR_ERR_NO_MEMORY. */
+weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
 /* Frees a trace. NULL is allowed. */
 void trace_free(struct trace *trace);

@@ -119,6 +119,14 @@ bool builder_finish(struct trace_builder *builder, struct trace **out);
 /* Frees the incomplete trace after a failure. */
 void builder_drop(struct trace_builder *builder);
 
+/* True for events that take memory of a device or record how the program's allocator did. The device of such an event
+ * is that of its stream, or event->device without a stream. */
+static inline bool trace_takes_memory(weir_trace_kind kind)
+{
+    return kind == WEIR_TRACE_PRIOR || kind == WEIR_TRACE_ALLOC || kind == WEIR_TRACE_SEGMENT ||
+           kind == WEIR_TRACE_MAPPING || kind == WEIR_TRACE_OOM;
+}
+
 /* Fills in trace->pad_bytes from adjacent blocks: if a block begins where the request of another block, rounded up to
  * 512 bytes, ends, the allocator did not add 32 bytes. Returns false without memory. */
 bool trace_infer_pad(struct trace *trace);

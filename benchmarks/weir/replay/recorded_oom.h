@@ -1,0 +1,26 @@
+/* recorded_oom.h: the request on which the recorded program ran out of memory.
+ *
+ * A snapshot that a program writes when it runs out of memory ends with an `o` event: a request that was refused. A
+ * replay asks for it too, on the stream of the latest allocation, and frees it at once if it is served. An `o` event
+ * that an allocation of the trace follows is not asked for: the program went on without that memory.
+ */
+#ifndef WEIR_BENCHMARKS_RECORDED_OOM_H
+#define WEIR_BENCHMARKS_RECORDED_OOM_H
+
+#include "trace/trace.h"
+
+struct recorded_oom {
+    bool found;
+    size_t index;            /* of the event in trace->events */
+    uint64_t event;          /* its number in the file */
+    uint64_t size;           /* bytes requested */
+    uint32_t stream;         /* stream of the latest allocation; 0 without one */
+    uint64_t free_bytes;     /* free on the device at that moment */
+    uint64_t reserved_bytes; /* held by the recorded allocator at that moment, by the s and z events; 0 = unknown */
+    uint64_t capacity;       /* reserved_bytes + free_bytes; 0 = unknown, or no capacity of a simulated device */
+};
+
+/* The trace is of one device. */
+struct recorded_oom recorded_oom_find(const struct trace *trace);
+
+#endif
