@@ -676,9 +676,9 @@ weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick 
         return WEIR_ERR_NO_MEMORY;
     }
     /* The end that a request gets: see RANGE_HIGH_BYTES, and caching.c for large requests. */
-    const bool most_stays = (state & 1u) == RANGE_LARGE && range->record.size / 3 >= bytes;
-    const uint64_t idle_bytes = most_stays && range_spans_region(range) ? range->record.size : 0;
-    range = cut(ranges, range, bin, bytes, align, most_stays || bytes <= ranges->high_bytes);
+    const bool half_stays = (state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes;
+    const uint64_t idle_bytes = half_stays && range_spans_region(range) ? range->record.size : 0;
+    range = cut(ranges, range, bin, bytes, align, half_stays || bytes <= ranges->high_bytes);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }

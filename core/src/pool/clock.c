@@ -65,7 +65,7 @@ void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
     const uint64_t full = stream->tag == 0 ? block_bytes : 0;
     atomic_store_explicit(&stream->front_block_bytes, block_bytes, memory_order_relaxed);
     stream->front.last_full = full;
-    stream->front.last_most = full < small ? full : small;
+    stream->front.last_most = full < small || is_waiting(stream) ? full : small;
 }
 
 void weir__lane_note_locked(weir_stream *stream)

@@ -10,9 +10,6 @@
  *     large      above that, in a short list: a request takes a block of exactly its size. If the list has none, all
  *                large blocks go back to the strategy and coalesce before the request looks for memory.
  *
- * No block above 1/32 of the reserved bytes (1 MiB at least) stays in the cache. A request of the same size would take
- * it at once, from between free neighbours that one larger request needs.
- *
  * All functions are inline, because a hit consists of nothing else. The caller holds the stream's lock.
  */
 #ifndef WEIR_CORE_FRONT_CACHE_H
@@ -29,13 +26,6 @@ static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 static inline uint64_t front_small(const weir_pool *pool)
 {
     return atomic_load_explicit(&pool->front.small, memory_order_relaxed);
-}
-
-/* Returns the bytes of the largest block that a front cache keeps. */
-static inline uint64_t front_most(const weir_pool *pool)
-{
-    const uint64_t limit = atomic_load_explicit(&pool->front.limit, memory_order_relaxed);
-    return limit > FRONT_MOST_LEAST ? limit : FRONT_MOST_LEAST;
 }
 
 static inline unsigned front_shift(uint64_t granules)
@@ -192,7 +182,7 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
         pushed = front_push_small(pool, front, block, capacity);
     } else {
         mark_waiting(stream);
-        pushed = block_capacity(block) <= front_most(pool) && front_push_large(front, block, capacity);
+        pushed = front_push_large(front, block, capacity);
     }
     if (pushed) {
         block_set_state(block, BLOCK_CACHED);

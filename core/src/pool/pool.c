@@ -385,17 +385,16 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
     block_set_state(block, BLOCK_CACHED);
 }
 
-/* Frees a block that is larger than last_most: adds the stream to the set `waiting`, raises last_most and uses `last`.
- * Frees a block that may not wait in `last` to a slot. Stream lock held on entry, released on return. */
+/* Frees a block that is too large for `last` outside of the set `waiting`: adds the stream to the set, then uses
+ * `last`. Frees any other block to a slot. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     struct front_cache *front = &stream->front;
-    const uint64_t most = front_most(pool) < front->last_full ? front_most(pool) : front->last_full;
-    if (front->last_key != FRONT_EMPTY || block_requested(block) > most) {
+    if (front->last_key != FRONT_EMPTY || block_requested(block) > front->last_full) {
         return free_to_slot(pool, block, stream);
     }
     mark_waiting(stream);
-    front->last_most = most;
+    front->last_most = front->last_full;
     free_to_last(pool, block, front);
     stream_unlock(stream);
     return WEIR_OK;

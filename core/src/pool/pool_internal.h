@@ -61,7 +61,7 @@ struct front_cache {
     weir_block *last;
     uint64_t last_key;    /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
     uint64_t last_most;   /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_full;   /* upper bound of last_most; 0 with a tag or on the slow path */
+    uint64_t last_full;   /* last_most inside the set `waiting`; 0 with a tag or on the slow path */
     uint64_t bytes;       /* in slots */
     uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
@@ -72,8 +72,7 @@ struct front_cache {
 };
 
 #define FRONT_EMPTY UINT64_MAX
-#define FRONT_SMALL_LEAST 128u               /* blocks up to this many granules are small in every pool */
-#define FRONT_MOST_LEAST (UINT64_C(1) << 20) /* bytes of a block that is kept in every pool */
+#define FRONT_SMALL_LEAST 128u /* blocks up to this many granules are small in every pool */
 
 /* --- streams --- */
 
@@ -200,7 +199,7 @@ struct pool_watch {
 struct pool_front {
     _Atomic uint64_t small; /* requests up to this size are rounded up to bins and stay in slots */
     _Atomic uint64_t slot;  /* how much one slot may hold */
-    _Atomic uint64_t limit; /* bytes that the slots of one stream may hold, and bytes of the largest block kept */
+    _Atomic uint64_t limit; /* bytes that the slots of one stream may hold */
     _Atomic uint32_t epoch; /* how often the shares have changed */
     uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: no front caches */
 };
