@@ -117,6 +117,7 @@ struct feeder {
     weir_sim_stream *stream;
     atomic_int *ran;
     atomic_int *dropped;
+    const atomic_bool *breaking; /* the main thread is in weir_sim_stream_break */
     int queued;
 };
 
@@ -138,10 +139,16 @@ static void *feed_until_it_breaks(void *ctx)
     work.host_function = count_run;
     work.dropped = count_drop;
     work.host_ctx = f;
-    /* On a busy machine the breaking thread may get no processor for minutes; the queues stay bounded meanwhile. */
-    enum { MOST_QUEUED = 20000 };
+    /* A thread that runs due work goes on as long as other threads queue more and advance the time. If that is the
+     * breaking thread, the feeders pause after a while, so that it gets away. */
+    enum { MOST_QUEUED = 20000, ROUNDS_DURING_A_BREAK = 1000 };
     bool queues = true;
-    while (queues) {
+    for (int rounds = 0; queues;) {
+        rounds = atomic_load(f->breaking) ? rounds + 1 : 0;
+        if (rounds > ROUNDS_DURING_A_BREAK) {
+            (void)sched_yield();
+            continue;
+        }
         if (f->queued < atomic_load(f->ran) + atomic_load(f->dropped) + MOST_QUEUED) {
             queues = weir_sim_launch(f->sim, f->stream, &work) == WEIR_OK;
             f->queued += queues;
@@ -158,16 +165,20 @@ TEST(test_every_work_has_one_fate)
     struct feeder feeders[THREADS];
     atomic_int ran = 0;
     atomic_int dropped = 0;
+    atomic_bool breaking = false;
     int queued = 0;
     for (int i = 0; i < THREADS; i++) {
-        feeders[i] = (struct feeder){.sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped};
+        feeders[i] = (struct feeder){
+            .sim = sim, .stream = new_stream(sim), .ran = &ran, .dropped = &dropped, .breaking = &breaking};
         assert_int_equal(pthread_create(&threads[i], NULL, feed_until_it_breaks, &feeders[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
         while (atomic_load(&ran) < 200 * (i + 1)) {
             (void)weir_sim_now(sim);
         }
+        atomic_store(&breaking, true);
         ok(weir_sim_stream_break(sim, feeders[i].stream));
+        atomic_store(&breaking, false);
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
