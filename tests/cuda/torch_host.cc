@@ -300,7 +300,7 @@ void test_fraction_and_settings()
     CHECK(configure("strategy:nosuch") == WEIR_ERR_INVALID);
 }
 
-// A capture: allocations on its stream come from a pool of their own, whose memory stays.
+// Allocations on the stream of a capture come from a separate pool. The pool keeps its memory after the capture.
 void test_pools_of_graphs()
 {
     Machine machine;

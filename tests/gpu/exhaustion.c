@@ -1,4 +1,4 @@
-/* exhaustion.c: a GPU whose memory really runs out.
+/* exhaustion.c: a GPU runs out of memory.
  *
  * The program takes most of the GPU's free memory away, so that a pool fills the rest until the driver refuses. The
  * pool must say so, keep every block's contents, serve again after a free, and grow once the memory is there again.

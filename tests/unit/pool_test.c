@@ -20,7 +20,7 @@ enum { A, B, C, D, streams };
 
 #define REGION (64 * KIB)
 
-/* What differs from test to test; zero: room for 16 regions and the pool's defaults. */
+/* The settings of one test. Zero means room for 16 regions, and the pool's defaults. */
 struct wish {
     uint64_t capacity;
     uint64_t limit;

@@ -15,7 +15,7 @@ enum { A, B, streams };
 
 #define PAGE (128 * KIB)
 
-/* What differs from test to test; zero: 64 pages of 128 KiB and the pool's defaults. */
+/* The settings of one test. Zero means 64 pages of 128 KiB, and the pool's defaults. */
 struct wish {
     uint64_t page;
     uint64_t capacity;

@@ -47,7 +47,7 @@ CASE(gather_finds_a_single_range, GATHERS)
     }
 }
 
-/* gather for a lane whose own neighbour was freed last: the joined range must keep that tick. */
+/* The neighbour in the lane that gathers was freed last: the joined range must keep the tick of that free. */
 CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
 {
     uint64_t granule = rig->ops->granule_bytes;
