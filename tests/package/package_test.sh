@@ -21,7 +21,7 @@ mv "$scratch/first" "$prefix"
 # Every public header is there; headers of a part are there if the part is.
 for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.h*; do
     name=${header##*/} part=
-    case $name in acl.h | cuda.h | torch.h | onnxruntime.h) part=${name%.h} ;; esac
+    case $name in acl.h | cuda.h | torch.h | torch_cuda.h | onnxruntime.h | jemalloc.h) part=${name%.h} ;; esac
     [ -e "$prefix/include/weir/$name" ] || [ -n "$part" -a ! -e "$prefix/$libdir/libweir_$part.so" ] ||
         fail "not installed: $name"
 done
