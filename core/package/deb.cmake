@@ -115,7 +115,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS) # our own libraries; which packages have them is said above
-foreach(target IN ITEMS weir weir_ascendcl weir_acl)
+foreach(target IN ITEMS weir weir_ascendcl weir_acl weir_cuda)
     if(TARGET ${target})
         get_target_property(folder ${target} BINARY_DIR)
         list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${folder})
