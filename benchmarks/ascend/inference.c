@@ -385,10 +385,8 @@ int main(int argc, char **argv)
         }
     }
     (void)printf(
-        "ResNet-50 and MobileNetV2 on two ACL streams at once, %d input sizes, %d passes. Calls take or give back "
-        "device\n"
-        "memory, in the first pass and in later ones. Live: intermediate tensors, reserved: what the device gave for "
-        "them,\n"
+        "ResNet-50 and MobileNetV2 on two ACL streams at once, %d input sizes, %d passes. Calls take or give back device\n"
+        "memory, in the first pass and in later ones. Live: intermediate tensors, reserved: what the device gave for them,\n"
         "both in MiB at their peak. Time is the simulated device's. Hazards are the auditor's findings; the last two\n"
         "allocators are wrong on purpose.\n\n"
         "allocator first calls      later       live   reserved    time ms  hazards\n",

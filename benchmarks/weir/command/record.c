@@ -38,8 +38,7 @@ static const struct subcommand subcommand = {
         "weir record -- PROGRAM ARGUMENTS...: record the allocator calls of a program\n"
         "\n"
         "Runs an unmodified program and writes every allocation, realloc and free to a trace, which weir replay then\n"
-        "replays against other strategies. On Ascend these are the calls of the device runtime, with events and "
-        "waits;\n"
+        "replays against other strategies. On Ascend these are the calls of the device runtime, with events and waits;\n"
         "otherwise those of the malloc family. No call is lost: a program that allocates faster than the trace can be\n"
         "written is slowed down.\n"
         "\n",
@@ -49,17 +48,13 @@ static const struct subcommand subcommand = {
         "  weir record -o run.wtr.xz --min 0 -- python3 infer.py\n"
         "  weir replay run.wtr.xz\n"
         "\n"
-        "While the program runs, the trace is written beside FILE, as FILE.RANDOM.part; the complete trace is "
-        "renamed.\n"
+        "While the program runs, the trace is written beside FILE, as FILE.RANDOM.part; the complete trace is renamed.\n"
         "The trace ends with the program's last call, even if the program crashes or calls _exit. Processes that it\n"
-        "starts are recorded with --children only. If the program calls exec, the new program is recorded and the "
-        "earlier\n"
-        "events are discarded. A program that is statically linked, setuid or contains its own malloc cannot be "
-        "recorded,\n"
+        "starts are recorded with --children only. If the program calls exec, the new program is recorded and the earlier\n"
+        "events are discarded. A program that is statically linked, setuid or contains its own malloc cannot be recorded,\n"
         "and memory that a program maps by itself is not recorded.\n"
         "\n"
-        "Exit status: that of the program; 126 if it cannot be run, 127 if it was not found, 2 for bad usage or if "
-        "the\n"
+        "Exit status: that of the program; 126 if it cannot be run, 127 if it was not found, 2 for bad usage or if the\n"
         "trace could not be written.\n",
     .stops = true, /* the rest belongs to the program */
 };

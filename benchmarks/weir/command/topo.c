@@ -20,13 +20,13 @@
 
 static const struct subcommand subcommand = {
     .name = "topo",
-    .head = "weir topo: print NUMA nodes, devices, and the host memory that can be pinned here\n"
-            "\n"
-            "Prints the nodes, their distances, the nodes that this process may use, and the accelerators with the "
-            "node next\n"
-            "to each. Then it tries to pin 2 MiB of each kind of page and prints the results, the obstacles and their\n"
-            "remedies.\n"
-            "\n",
+    .head =
+        "weir topo: print NUMA nodes, devices, and the host memory that can be pinned here\n"
+        "\n"
+        "Prints the nodes, their distances, the nodes that this process may use, and the accelerators with the node next\n"
+        "to each. Then it tries to pin 2 MiB of each kind of page and prints the results, the obstacles and their\n"
+        "remedies.\n"
+        "\n",
     .tail = "\n"
             "For another machine it prints nodes, distances and devices only.\n"
             "\n"

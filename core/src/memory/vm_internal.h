@@ -6,7 +6,7 @@
  *     vm_map.c     the device calls of a move, and their reversal
  *     vm_granule.c which handle has memory for a granule; the check of the books
  *     vm_span.c    spans of addresses
- *     vm_window.c   arithmetic over a walk: windows and idle granules
+ *     vm_window.c  arithmetic over a walk: windows and idle granules
  *
  * Only vm.c calls vm_map.c and vm_span.c. vm_plan.c calls vm_window.c, and vm_move.c calls vm_plan.c and vm_granule.c.
  */

@@ -1,7 +1,7 @@
 /* bindings/runtimes/cuda/src/device.c: weir_device_ops over the CUDA driver.
  *
  * Idea: each slot is one call of the driver. The slot adds the current context, which the driver keeps for each
- * thread as a stack, and the capture mode: in a thread whose mode is not relaxed, calls such as cuMemAlloc and
+ * thread as a stack, and the capture mode: in a thread with another mode than relaxed, calls such as cuMemAlloc and
  * cuEventQuery fail while a stream is being captured, and break the capture.
  *
  * Guarantee: a slot acts on its own device in any current context of the calling thread, and leaves the thread's stack

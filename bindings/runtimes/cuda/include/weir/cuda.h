@@ -123,7 +123,7 @@ WEIR_API weir_status weir_cuda_destroy_event(weir_pool *pool, void *event);     
 
 /* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver does
  * not announce the end of a stream, and a later stream may get its handle, which the pool would take for the same
- * stream. Where several pools know the stream, retire it in the others first. WEIR_ERR_INVALID: NULL. */
+ * stream. If several pools know the stream, retire it in the other pools first. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
 
 /* --- errors --- */
