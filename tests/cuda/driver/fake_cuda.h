@@ -6,8 +6,8 @@
  * (benchmarks/gpu/gpu_driver.h) it has functions for contexts and captures. It follows the reference, and is strict
  * where the reference is: a call needs a current context, an event belongs to a context, mapped memory is out of reach
  * until cuMemSetAccess names the device, and a call that is unsafe during a capture breaks the capture. It computes the
- * three kernels of benchmarks/gpu on the host, known by name, and no other kernel; fake_cuda_work stands for any other work.
- * Memory of cuMemAllocAsync is a region of its own and returns to the device at once, after a wait.
+ * three kernels of benchmarks/gpu on the host, known by name, and no other kernel; fake_cuda_work stands for any other
+ * work. Memory of cuMemAllocAsync is a region of its own and returns to the device at once, after a wait.
  *
  * It begins with the first cuInit or fake_cuda_start. The environment may say FAKE_CUDA_CAPACITY (bytes of a device),
  * FAKE_CUDA_LACKS (a word of fake_cuda_lacks) and FAKE_CUDA_REPORT=1 (on stderr, at exit: calls and findings).
