@@ -73,7 +73,10 @@ struct trace {
     uint32_t thread_count;   /* highest thread number + 1, at least 1 */
     uint32_t pool_count;     /* highest private pool number + 1; 0 = the trace uses no private pool */
 
-    const char **tags; /* weir_trace_event.tag is an index into this */
+    /* weir_trace_event.tag is an index into both. Two tags may have the same text if their stacks differ. */
+    const char **tags;
+    const char **stacks; /* the call stack of each tag: frames from the innermost, a newline between two; NULL = not
+                            known. The array is NULL if the trace has no stacks. */
     uint32_t tag_count;
 
     struct trace_event *events;
