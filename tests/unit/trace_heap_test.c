@@ -1,5 +1,5 @@
 /* tests/unit/trace_heap_test.c: recorded traffic of inference engines through a heap of ordinary memory: it holds at
- * most 1.15 times the peak of requested live bytes, in every round, and at the end no block is live. */
+ * most 1.02 to 1.15 times the peak of requested live bytes, in every round, and at the end no block is live. */
 #include "../rig/test.h"
 
 #include <weir/heap.h>
@@ -60,7 +60,8 @@ static void play(struct player *p)
     }
 }
 
-static void play_file(const char *name)
+/* `most`: thousandths of the peak of live bytes that may be held. */
+static void play_file(const char *name, uint64_t most)
 {
     char path[512];
     struct trace *trace = NULL;
@@ -84,7 +85,7 @@ static void play_file(const char *name)
         assert_true(stats.peak_live_bytes >= p.peak);
         print_message("%-30s live %.1f MiB, held %.3f of that\n", name, (double)p.peak / 0x1p20,
                       (double)stats.peak_held_bytes / (double)p.peak);
-        assert_true(stats.peak_held_bytes <= p.peak + p.peak / 20 * 3);
+        assert_true(stats.peak_held_bytes <= p.peak / 1000 * most);
     }
     assert_int_equal(weir_heap_destroy(p.heap), WEIR_OK);
     free(p.blocks);
@@ -94,19 +95,25 @@ static void play_file(const char *name)
 
 TEST(test_holds_little_more_than_lives)
 {
-    static const char *const names[] = {"ort_mobilenetv2_dyn_batch_res",
-                                        "ort_mobilenetv2_dyn_nopattern",
-                                        "ort_unet_dyn_res",
-                                        "ort_resnet18_dyn_weights",
-                                        "ort_bert6_dyn_seq",
-                                        "ort_bert6_conc2threads",
-                                        "ort_gpt6_kvcache_decode",
-                                        "xnnpack_mobilenetv2_dyn",
-                                        "opencv_mobilenetv2_dyn",
-                                        "opencv_unet_dyn",
-                                        "llama_ctx_dyn"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        play_file(names[i]);
+    /* The figures of today and 1 % more. Larger handles than a chunk would take 1.09 to 1.10 for all of them. */
+    static const struct {
+        const char *name;
+        uint64_t most;
+    } traces[] = {
+        {"ort_mobilenetv2_dyn_batch_res", 1092},
+        {"ort_mobilenetv2_dyn_nopattern", 1110},
+        {"ort_unet_dyn_res", 1017},
+        {"ort_resnet18_dyn_weights", 1062},
+        {"ort_bert6_dyn_seq", 1025},
+        {"ort_bert6_conc2threads", 1090},
+        {"ort_gpt6_kvcache_decode", 1043},
+        {"xnnpack_mobilenetv2_dyn", 1114},
+        {"opencv_mobilenetv2_dyn", 1104},
+        {"opencv_unet_dyn", 1090},
+        {"llama_ctx_dyn", 1055},
+    };
+    for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); i++) {
+        play_file(traces[i].name, traces[i].most);
     }
 }
 

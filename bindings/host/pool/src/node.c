@@ -196,6 +196,7 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     config.strategy = weir_caching_strategy();
     config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
+    config.vm_handle_bytes = node->pool->config.chunk_bytes; /* a call costs by the byte: larger handles save nothing */
     if (weir__host_is_pageable(&node->pool->config)) {
         config.vm_spare_share = PAGEABLE_SPARE_SHARE;
         config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the smallest possible */
