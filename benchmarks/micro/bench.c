@@ -7,17 +7,12 @@
 #include <weir/caching.h>
 #include <weir/size_class.h>
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* The size is above the 2.6 KiB that jemalloc 5.3.0 needs, and small compared with a stack. */
-#define TUNABLE "glibc.rtld.optional_static_tls"
-#define TUNABLE_SETTING TUNABLE "=16384"
 
 static void require(weir_status status, const char *what)
 {
@@ -49,67 +44,6 @@ void bench_pool_close(struct bench_pool *bench)
     require(weir_pool_destroy(bench->pool), "cannot end the pool");
     null_device_destroy(bench->device);
     free(bench->streams);
-}
-
-/* Finds a function. ISO C has no conversion from dlsym's result to a function pointer;
- * POSIX guarantees the same bytes. */
-static bool find(void *library, const char *name, void *function)
-{
-    void *found = dlsym(library, name);
-    memcpy(function, &found, sizeof(found));
-    return found != NULL;
-}
-
-bool bench_malloc_find(const char *name, struct bench_malloc *malloc_found, const char **why)
-{
-    static const struct {
-        const char *name;
-        const char *library;
-        const char *alloc;
-        const char *free;
-    } libraries[] = {
-        {"jemalloc", "libjemalloc.so.2", "malloc", "free"},
-        {"mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"},
-        {"tcmalloc", "libtcmalloc_minimal.so.4", "tc_malloc", "tc_free"},
-    };
-    if (strcmp(name, "glibc") == 0) {
-        *malloc_found = (struct bench_malloc){malloc, free};
-        return true;
-    }
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-        if (strcmp(name, libraries[i].name) != 0) {
-            continue;
-        }
-        /* RTLD_LOCAL: no other library binds to it. RTLD_DEEPBIND: it binds to its own symbols first. */
-        void *library = dlopen(libraries[i].library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-        struct bench_malloc found = {NULL, NULL};
-        if (library == NULL || !find(library, libraries[i].alloc, &found.alloc) ||
-            !find(library, libraries[i].free, &found.free)) {
-            *why = dlerror();
-            return false;
-        }
-        *malloc_found = found;
-        return true;
-    }
-    *why = "no malloc of that name is known";
-    return false;
-}
-
-void bench_mallocs_prepare(char **arguments)
-{
-    struct bench_malloc ignored;
-    const char *why = NULL;
-    const char *tunables = getenv("GLIBC_TUNABLES");
-    if (bench_malloc_find("jemalloc", &ignored, &why) || (tunables != NULL && strstr(tunables, TUNABLE) != NULL)) {
-        return;
-    }
-    char setting[1024];
-    int length = snprintf(setting, sizeof(setting), "%s%s" TUNABLE_SETTING, tunables != NULL ? tunables : "",
-                          tunables != NULL ? ":" : "");
-    if (length > 0 && (size_t)length < sizeof(setting) && setenv("GLIBC_TUNABLES", setting, 1) == 0) {
-        (void)execv("/proc/self/exe", arguments);
-    }
-    /* The program continues without jemalloc; bench_malloc_find reports that when jemalloc is requested. */
 }
 
 /* --- rows --- */

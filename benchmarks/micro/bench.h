@@ -1,5 +1,5 @@
 /* bench.h: code that the programs of this folder share: the rows that they compare, a pool over a device that costs
- * nothing, mallocs beside the process's own, a second thread, processor time.
+ * nothing, a second thread, processor time.
  *
  * A benchmark that cannot be set up has no result, so a failure of these functions prints a line and ends the process.
  */
@@ -9,6 +9,7 @@
 #include <weir/pool.h>
 
 #include "micro/null_device.h"
+#include "replay/mallocs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,23 +62,6 @@ struct bench_pool {
 /* Creates the pool of a row, which must be of BENCH_POOL, and its streams. limit_bytes is that of weir_pool_config. */
 void bench_pool_open(struct bench_pool *bench, const struct bench_row *row, uint64_t limit_bytes, size_t streams);
 void bench_pool_close(struct bench_pool *bench);
-
-/* --- mallocs --- */
-
-struct bench_malloc {
-    void *(*alloc)(size_t size);
-    void (*free)(void *pointer);
-};
-
-/* Finds a malloc by name: glibc, jemalloc, mimalloc or tcmalloc. glibc is the process's own malloc, called through
- * pointers like the other mallocs, so that no compiler removes the calls. The other mallocs are loaded so that no other
- * code in the process uses them. On failure returns false with the reason in *why. */
-bool bench_malloc_find(const char *name, struct bench_malloc *found, const char **why);
-
-/* Starts the program again if the mallocs cannot be loaded otherwise: jemalloc's thread-local data needs more memory
- * than glibc reserves for libraries that are loaded later, and glibc reads this setting only at the start. Call it
- * first in main. */
-void bench_mallocs_prepare(char **arguments);
 
 /* --- the process --- */
 

@@ -35,7 +35,7 @@ inline benchmark::internal::Benchmark *finish_entry(benchmark::internal::Benchma
 inline int run_benchmarks(int count, char **arguments, std::vector<std::string> defaults, void (*enter)())
 {
     static const std::string pairs = "--pairs=";
-    bench_mallocs_prepare(arguments);
+    mallocs_prepare(arguments);
     bench_second_thread();
     std::vector<char *> words = {arguments[0]};
     for (auto &word : defaults) {

@@ -100,7 +100,7 @@ struct holder {
     void (*free)(struct holder *self, void *block, uint64_t size);
     uint64_t (*held)(struct holder *self); /* peak so far */
     weir_host_pool *pool;
-    struct bench_malloc functions;
+    struct malloc_functions functions;
     int (*mallctl)(const char *, void *, size_t *, void *, size_t);
     uint64_t pad;
     uint64_t most;
@@ -272,7 +272,7 @@ static void print_models(const struct mixture *mixture, uint64_t pad)
     struct holder plain = {.alloc = alloc_jemalloc, .free = free_jemalloc, .held = held_jemalloc, .pad = pad};
     const char *why = "";
     void *library = NULL;
-    if (bench_malloc_find("jemalloc", &plain.functions, &why)) {
+    if (mallocs_find("jemalloc", &plain.functions, &why)) {
         library = dlopen("libjemalloc.so.2", RTLD_LAZY | RTLD_NOLOAD);
     }
     void *symbol = library != NULL ? dlsym(library, "mallctl") : NULL;
@@ -312,7 +312,7 @@ int main(int count, char **arguments)
             return EXIT_FAILURE;
         }
     }
-    bench_mallocs_prepare(arguments);
+    mallocs_prepare(arguments);
     (void)printf("%-26s %-14s %-4s %8s %9s %10s %10s\n", "mixture", "", "", "held", "chunks", "pin ms", "ns each");
     for (size_t i = 0; i < sizeof(mixtures) / sizeof(mixtures[0]); i++) {
         for (int with_pad = 0; with_pad < 2; with_pad++) {

@@ -91,7 +91,7 @@ static void free_pinned(struct host_contender *self, void *block, uint64_t size)
 }
 
 /* Finds the C library's malloc, even if the process uses another malloc. */
-static bool find_glibc(struct bench_malloc *found, const char **why)
+static bool find_glibc(struct malloc_functions *found, const char **why)
 {
     void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     void *alloc = library != NULL ? dlsym(library, "malloc") : NULL;
@@ -125,7 +125,7 @@ bool host_contender_open(struct host_contender *contender, int which, const char
         return true;
     }
     if (which != HOST_WEIR && which != HOST_WEIR_JEMALLOC) {
-        return bench_malloc_find(host_contender_names[which], &contender->functions, why);
+        return mallocs_find(host_contender_names[which], &contender->functions, why);
     }
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.engine = host_engine(which);

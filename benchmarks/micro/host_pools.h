@@ -35,7 +35,7 @@ struct host_contender {
     void (*free)(struct host_contender *self, void *block, uint64_t size);
     weir_host_pool *pool;
     weir_heap *heap;
-    struct bench_malloc functions;
+    struct malloc_functions functions;
 };
 
 /* Opens a contender. If it does not exist on this machine, returns false with the reason in *why. */

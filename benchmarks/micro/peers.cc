@@ -473,7 +473,7 @@ void enter_pool(const bench_row &row)
 
 void enter_row(const bench_row &row)
 {
-    bench_malloc ignored;
+    malloc_functions ignored;
     const char *why = "";
     switch (row.kind) {
     case BENCH_EMPTY:
@@ -489,7 +489,7 @@ void enter_row(const bench_row &row)
     case BENCH_TLSF_SPIN:
         return enter_common<tlsf_row<spin_lock>>(row);
     case BENCH_MALLOC:
-        if (bench_malloc_find(row.name, &ignored, &why)) {
+        if (mallocs_find(row.name, &ignored, &why)) {
             return enter_common<malloc_row>(row);
         }
         return enter_absent(std::string("absent/") + row.name, std::string("absent: ") + why);

@@ -220,7 +220,7 @@ class malloc_row
     malloc_row(const bench_row &row, std::size_t) : row_(row)
     {
         const char *why = "";
-        if (!bench_malloc_find(row.name, &functions_, &why)) {
+        if (!mallocs_find(row.name, &functions_, &why)) {
             row_failed(row, why);
         }
     }
@@ -236,7 +236,7 @@ class malloc_row
 
   private:
     const bench_row &row_;
-    bench_malloc functions_ = {};
+    malloc_functions functions_ = {};
 };
 
 #endif

@@ -68,6 +68,9 @@ done
 bad '--sweep=1.3:1: ends below' replay good.wtr --sweep=1.3:1
 bad '--sweep=1:2:0.005: more than 101 factors' replay good.wtr --sweep=1:2:0.005
 bad '--limit and --sweep' replay good.wtr --sweep --limit 4MiB
+for rounds in '' 0 x -1 1001; do
+    bad "--host $rounds: not a number from 1 to 1000" replay good.wtr "--host=$rounds"
+done
 bad 'needs a value' replay good.wtr --strategy
 bad 'unknown option --frob' replay good.wtr --frob
 bad 'no trace is named' replay
@@ -162,6 +165,14 @@ printf '#wtr 1\na 0 0 18446744073709551615 0 0\n' >absurd.wtr
 good 'more than any device has' replay absurd.wtr --strategy caching,pytorch,direct
 printf '#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n' >tiny.wtr
 bad '#dev 0 cap=1' replay tiny.wtr
+
+# Host allocators are measured: a row for each, in the table and in JSON; without times if there are to be none.
+good 'host allocators, measured in 2 rounds' replay "$small" --host=2 --strategy caching
+for allocator in heap glibc jemalloc mimalloc tcmalloc; do
+    grep -qE "^  $allocator +(-|not measured: .|[0-9.]+ MiB)" out || complain "--host has no row of $allocator"
+done
+good '"peak_resident_bytes"' replay "$small" --host=1 --no-timing --json --strategy caching
+[ "$(grep -c '"cpu_ms": null' out)" -ge 2 ] || complain '--no-timing shows processor times of host allocators'
 
 # A sweep prints the two ends of a bar, where memory runs out and where it begins to suffice; figures for scripts, equal
 # in every run; and the report contains both.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "models/recorded.h"
+#include "replay/host_replay.h"
 #include "replay/replay.h"
 #include "replay/sweep.h"
 #include "trace/out_file.h"
@@ -25,6 +26,8 @@ struct comparison {
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
     struct sweep sweep;              /* has no rows if no sweep was requested */
+    struct host_replay host;         /* has no results if host allocators were not requested */
+    bool host_timing;                /* the processor times of `host` are wanted */
     struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
     bool implied;                    /* the capacity is that of `refused` */
     uint64_t *enough;                /* [result_count] bytes that would have served `refused` too; 0 = none */

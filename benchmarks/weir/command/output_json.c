@@ -1,6 +1,7 @@
 /* output_json.c: makes the object of `weir replay --json`. Fields may be added, never renamed. */
 #include "json.h"
 #include "output.h"
+#include "output_host.h"
 
 #include <weir/budget.h>
 
@@ -277,6 +278,9 @@ json_t *output_json(const struct comparison *comparison)
     (void)json_object_set_new(object, "recorded_oom", refused_json(comparison));
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
+    }
+    if (comparison->host.result_count > 0) {
+        (void)json_object_set_new(object, "host", output_host_json(&comparison->host, comparison->host_timing));
     }
     return object;
 }

@@ -1,5 +1,6 @@
 /* output_table.c: prints the table of `weir replay`. */
 #include "output.h"
+#include "output_host.h"
 
 #include "trace/clean_text.h"
 #include "units.h"
@@ -267,5 +268,8 @@ void output_table(FILE *out, const struct comparison *comparison)
     print_recorded(out, &comparison->recorded);
     if (comparison->sweep.row_count > 0) {
         print_sweep(out, &comparison->sweep);
+    }
+    if (comparison->host.result_count > 0) {
+        output_host_table(out, &comparison->host, comparison->host_timing);
     }
 }

@@ -8,6 +8,8 @@
 #include "output.h"
 #include "units.h"
 
+#include "replay/mallocs.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -67,6 +69,7 @@ struct settings {
     uint64_t device; /* TRACE_NO_INDEX: all */
     bool sweeps;
     struct sweep_range sweep;
+    uint32_t host_rounds; /* 0: no host allocators */
     const char *report;
     bool json;
     bool quiet;
@@ -214,6 +217,14 @@ static int parse_pad(void *ctx, const char *value)
     return status;
 }
 
+static int parse_host(void *ctx, const char *value)
+{
+    uint64_t number = 5;
+    const int status = value == NULL ? EXIT_DONE : parse_count("--host", value, 1, host_most_rounds, &number);
+    ((struct settings *)ctx)->host_rounds = (uint32_t)number;
+    return status;
+}
+
 static int parse_device(void *ctx, const char *value)
 {
     return parse_count("--device", value, 0, TRACE_MAX_DEVICES - 1, &((struct settings *)ctx)->device);
@@ -269,6 +280,11 @@ static int read_settings(struct settings *settings, int argc, char **argv)
          .text = "replay also under pool limits of F to T times peak live in steps of S (default:\n"
                  "1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
                  "out below it"},
+        {.name = "host",
+         .value = "[=ROUNDS]",
+         .parse = parse_host,
+         .text = "also measure weir's heap, glibc, jemalloc, mimalloc and tcmalloc with memory of this\n"
+                 "machine: each plays the trace in a process of its own, ROUNDS times (default: 5)"},
         {.name = "report",
          .value = "FILE",
          .word = &settings->report,
@@ -402,6 +418,15 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
     return done ? EXIT_DONE : complain("replay", false, "%s", error);
 }
 
+static int measure_host(const struct settings *settings, struct comparison *comparison)
+{
+    char error[512];
+    comparison->host_timing = !settings->replay.no_timing;
+    return host_replay_run(comparison->trace, settings->host_rounds, &comparison->host, error, sizeof(error))
+               ? EXIT_DONE
+               : complain("replay", false, "%s: %s", comparison->trace->path, error);
+}
+
 static int compare_strategies(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
@@ -428,8 +453,11 @@ static int compare_strategies(const struct settings *settings, struct comparison
             return complain("replay", false, "%s", error);
         }
     }
-    const int status = comparison->refused.found ? find_enough(settings, comparison) : EXIT_DONE;
-    return status == EXIT_DONE && settings->sweeps ? sweep_limits(settings, comparison) : status;
+    int status = comparison->refused.found ? find_enough(settings, comparison) : EXIT_DONE;
+    if (status == EXIT_DONE && settings->sweeps) {
+        status = sweep_limits(settings, comparison);
+    }
+    return status == EXIT_DONE && settings->host_rounds != 0 ? measure_host(settings, comparison) : status;
 }
 
 static void drop_comparison(struct comparison *comparison)
@@ -647,6 +675,9 @@ int command_replay(int argc, char **argv)
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {
         status = read_settings(&settings, argc, argv);
+    }
+    if (status == EXIT_DONE && settings.host_rounds != 0) {
+        mallocs_prepare(argv - 1); /* the whole command line: argv[0] is "replay" */
     }
     if (status == EXIT_DONE) {
         status = read_prices(&settings);

@@ -1,0 +1,16 @@
+/* output_host.h: prints the figures of host allocators (replay/host_replay.h) as a table or as JSON. */
+#ifndef WEIR_COMMAND_OUTPUT_HOST_H
+#define WEIR_COMMAND_OUTPUT_HOST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "replay/host_replay.h"
+
+/* Prints the table. Without `timing` the processor times are left out. */
+void output_host_table(FILE *out, const struct host_replay *replay, bool timing);
+/* Returns the value of "host" in `weir replay --json`; NULL without host memory. */
+json_t *output_host_json(const struct host_replay *replay, bool timing);
+
+#endif

@@ -1,0 +1,44 @@
+/* host_replay.h: plays a trace with allocators of host memory and measures what the process holds.
+ *
+ * The answer of a recording of a process's heap: how much memory would weir's heap, glibc, jemalloc, mimalloc or
+ * tcmalloc have held? Each allocator plays the events, single-threaded and in the order of the file, in a process of
+ * its own, and writes a byte into each page of each block. So the figures are measured, not simulated: they depend on
+ * the machine and differ a little from run to run. Streams, waits and the recorded addresses play no part.
+ */
+#ifndef WEIR_BENCHMARKS_HOST_REPLAY_H
+#define WEIR_BENCHMARKS_HOST_REPLAY_H
+
+#include "trace/trace.h"
+
+/* Page faults and processor time (user and system). */
+struct host_cost {
+    uint64_t faults;
+    double cpu_ms;
+};
+
+struct host_result {
+    const char *name;        /* "heap", or a name of malloc_names (mallocs.h) */
+    bool measured;           /* false: `why` has the reason, and the figures are 0 */
+    char why[256];           /* not installed; out of memory; ended by a signal */
+    uint64_t held_bytes;     /* exact peak of the memory that the heap took from the system; 0 for a malloc */
+    uint64_t resident_bytes; /* peak growth of the process's anonymous memory, within 1 % */
+    struct host_cost first;  /* first round */
+    struct host_cost later;  /* mean of the later rounds; 0 with one round */
+};
+
+enum { host_most_results = 8, host_most_rounds = 1000 };
+
+struct host_replay {
+    uint32_t rounds;          /* the trace is played so many times in a row; 0 = no host replay was made */
+    uint64_t peak_live_bytes; /* requested bytes */
+    struct host_result results[host_most_results];
+    size_t result_count;
+};
+
+/* Plays the trace with every allocator; one that is not installed has a result that says so. Processor times are the
+ * least of three runs. The process must have one thread. Returns false, with a line in `error`, if the machine has less
+ * memory available than the trace may need (3 times its peak), or if no process can be made. */
+bool host_replay_run(const struct trace *trace, uint32_t rounds, struct host_replay *replay, char *error,
+                     size_t error_size);
+
+#endif
