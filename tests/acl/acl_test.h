@@ -28,6 +28,7 @@ static inline void acl_test_begin(void)
 {
     (void)setenv("WEIR_ASCENDCL_EXIT_CODE", "99", 0);
     (void)setenv("WEIR_ASCENDCL_CAPACITY", "256MiB", 0);
+    (void)setenv("WEIR_ASCENDCL_RUNTIME_MEMORY", "0", 0);
     (void)setenv("WEIR_ASCENDCL_DEVICES", "2", 0);
 }
 

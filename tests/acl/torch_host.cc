@@ -645,6 +645,7 @@ int main(int argc, char **argv)
     const std::string mode = argc > 1 ? argv[1] : "plain";
     (void)setenv("WEIR_ASCENDCL_EXIT_CODE", mode == "late" ? "0" : "99", 0);
     (void)setenv("WEIR_ASCENDCL_CAPACITY", "256MiB", 0);
+    (void)setenv("WEIR_ASCENDCL_RUNTIME_MEMORY", "0", 0);
     (void)setenv("TASK_QUEUE_ENABLE", mode == "queue" ? "1" : "0", 1);
     library = dlopen(WEIR_TORCH_SHIM, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {

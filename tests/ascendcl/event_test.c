@@ -53,8 +53,8 @@ TEST(an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind)
     acl_ok(aclrtCreateEventWithFlag(&flag, FLAGS));
     acl_ok(aclrtCreateEventExWithFlag(&ex, FLAGS));
 
-    acl_ok(aclrtQueryEvent(plain, &old));
-    assert_int_equal(old, ACL_EVENT_STATUS_NOT_READY);
+    acl_ok(aclrtQueryEvent(plain, &old)); /* the two queries differ */
+    assert_int_equal(old, ACL_EVENT_STATUS_COMPLETE);
     acl_ok(aclrtQueryEventStatus(plain, &status));
     assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
     acl_ok(aclrtQueryEventStatus(flag, &status));
@@ -114,7 +114,7 @@ TEST(a_wait_binds_to_the_recording_that_is_the_latest)
     acl_ok(aclrtRecordEvent(end, b));
     acl_ok(aclrtSynchronizeStream(b));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
-    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtEventElapsedTime(&ms, end, ex));
+    acl_expect(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, aclrtEventElapsedTime(&ms, end, ex));
     acl_ok(aclrtRecordEvent(flag, b));
     acl_ok(aclrtSynchronizeEvent(ex));
     acl_ok(aclrtEventElapsedTime(&ms, end, ex));
@@ -126,7 +126,7 @@ TEST(a_wait_binds_to_the_recording_that_is_the_latest)
 
 TEST(an_event_may_go_before_it_is_complete)
 {
-    aclrtEvent ex, flag;
+    aclrtEvent ex;
     acl_ok(aclrtCreateEventExWithFlag(&ex, ACL_EVENT_SYNC));
     queue_work(a);
     acl_ok(aclrtRecordEvent(ex, a));
@@ -134,11 +134,65 @@ TEST(an_event_may_go_before_it_is_complete)
     acl_ok(aclrtDestroyEvent(ex));
     acl_ok(aclrtSynchronizeStream(b));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_COMPLETE);
+}
 
+/* No stream can record the flag any more, so the stream that waits for it never goes on. */
+TEST(a_destroyed_flag_stops_a_stream_for_ever)
+{
+    aclrtEvent flag;
+    aclrtStream c;
+    acl_ok(aclrtCreateStream(&c));
     acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
-    acl_ok(aclrtStreamWaitEvent(b, flag)); /* b waits; no stream can record it any more */
+    acl_ok(aclrtStreamWaitEvent(c, flag));
     acl_ok(aclrtDestroyEvent(flag));
+    acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(c, 20));
+    acl_ok(aclrtDestroyStreamForce(c));
+}
+
+/* A reset leaves the host's view: the event is complete and has its time. A wait after it stops the stream until the event
+ * is recorded again. */
+TEST(a_reset_event_is_complete_for_the_host_and_stops_streams)
+{
+    aclrtEvent plain, flag;
+    acl_ok(aclrtCreateEvent(&plain));
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE));
+    const aclrtEvent both[] = {plain, flag};
+    for (size_t i = 0; i < 2; i++) {
+        aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+        aclrtEventStatus old = ACL_EVENT_STATUS_NOT_READY;
+        uint64_t us = 0;
+        float ms = -1;
+        acl_ok(aclrtRecordEvent(both[i], a));
+        acl_ok(aclrtSynchronizeStream(a));
+        acl_ok(aclrtResetEvent(both[i], a));
+        acl_ok(aclrtSynchronizeStream(a));
+        acl_ok(aclrtQueryEventStatus(both[i], &status));
+        assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+        acl_ok(aclrtQueryEvent(both[i], &old));
+        assert_int_equal(old, ACL_EVENT_STATUS_COMPLETE);
+        acl_ok(aclrtSynchronizeEvent(both[i]));
+        acl_ok(aclrtEventGetTimestamp(both[i], &us));
+        acl_ok(aclrtEventElapsedTime(&ms, both[i], both[i]));
+        assert_true(ms == 0);
+        acl_ok(aclrtStreamWaitEvent(b, both[i]));
+        acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(b, 20));
+        acl_ok(aclrtRecordEvent(both[i], a));
+        acl_ok(aclrtSynchronizeStream(b));
+        acl_ok(aclrtDestroyEvent(both[i]));
+    }
+}
+
+/* A stream that has come to its wait before the reset goes on with the recording. */
+TEST(a_wait_that_began_before_the_reset_ends_with_the_recording)
+{
+    aclrtEvent event;
+    acl_ok(aclrtCreateEvent(&event));
+    queue_work(a);
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_ok(aclrtResetEvent(event, a));
+    acl_ok(aclrtStreamWaitEvent(b, event)); /* b is idle: it comes to the wait now, and a to the reset later */
     acl_ok(aclrtSynchronizeStream(b));
+    acl_ok(aclrtDestroyEvent(event));
 }
 
 TEST(a_recording_behind_a_stopped_stream_stops_who_waits_for_it)

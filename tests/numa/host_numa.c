@@ -22,19 +22,24 @@ static unsigned nodes;
 
 /* --- a runtime that allocates and touches, as a driver does, and one that registers --- */
 
+/* CANN's driver takes pages of the node of the calling thread's processor, whatever the thread's memory policy says. The
+ * policy of the range keeps the kernel from moving the pages to the node of the thread that touches them, as pinning
+ * does. */
 static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
 {
     (void)ctx;
-    void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    enum { preferred = 1, bits = 8 * sizeof(unsigned long) };
+    unsigned long mask[WEIR__NUMA_NODES / bits] = {0};
+    unsigned node = 0;
+    void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *memory = got;
-    /* A driver's pages are pinned. Here an explicit policy keeps the kernel from moving the pages to the node of the
-     * thread that touches them. */
-    int mode = 0;
-    unsigned long mask[WEIR__NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
-    if (got != MAP_FAILED && syscall(SYS_get_mempolicy, &mode, mask, WEIR__NUMA_NODES + 1ul, NULL, 0ul) == 0) {
-        (void)syscall(SYS_mbind, got, size, mode, mask, WEIR__NUMA_NODES + 1ul, 0ul);
+    if (got == MAP_FAILED || syscall(SYS_getcpu, NULL, &node, NULL) != 0) {
+        return WEIR_ERR_NO_MEMORY;
     }
-    return got != MAP_FAILED ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    mask[node / bits] = 1ul << (node % bits);
+    (void)syscall(SYS_mbind, got, size, preferred, mask, WEIR__NUMA_NODES + 1ul, 0ul);
+    memset(got, 0, size);
+    return WEIR_OK;
 }
 
 static weir_status pinned_free(void *ctx, void *memory, uint64_t size)

@@ -41,7 +41,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define CAP_IPC_LOCK_BIT 14
-enum { WORD_BITS = 8 * sizeof(unsigned long), CPU_WORDS = WEIR__CPUS_MOST / WORD_BITS };
+enum { WORD_BITS = 8 * sizeof(unsigned long) };
 
 uint64_t weir__numa_page_bytes(void)
 {
@@ -257,31 +257,48 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
     return fail(error, WEIR__NUMA_POPULATE, number, size, number == EINVAL ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY);
 }
 
-weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size, int32_t node,
-                                     weir__numa_error *error)
+/* Moves the thread to the node's processors. Returns false, with errno or 0, if the node has none that the thread may run
+ * on, or if the thread may not choose. */
+static bool move_near(const weir_topology *topology, int32_t node, weir__numa_cpus *before)
 {
-    unsigned long before[CPU_WORDS] = {0};
-    unsigned long there[CPU_WORDS] = {0};
+    unsigned long there[WEIR__NUMA_CPU_WORDS] = {0};
     bool has_cpus = false;
+    *before = (weir__numa_cpus){.known = 0};
     for (size_t cpu = 0; topology != NULL && cpu < topology->cpu_count && cpu < WEIR__CPUS_MOST; cpu++) {
         if (weir__topology_cpu_is_on(topology, cpu, node)) {
             there[cpu / WORD_BITS] |= 1ul << (cpu % WORD_BITS);
             has_cpus = true;
         }
     }
+    errno = 0;
+    if (!has_cpus || !weir_topology_is_this_machine(topology)) {
+        return false;
+    }
+    /* The system call returns how many bytes of the mask the kernel uses. */
+    before->known = syscall(SYS_sched_getaffinity, 0, sizeof(before->mask), before->mask);
+    const bool moved = before->known > 0 && syscall(SYS_sched_setaffinity, 0, sizeof(there), there) == 0;
+    before->known = moved ? before->known : 0;
+    return moved;
+}
+
+/* Moves the thread back to its processors, if it was moved. */
+static bool move_back(const weir__numa_cpus *before)
+{
+    return before->known == 0 || syscall(SYS_sched_setaffinity, 0, (size_t)before->known, before->mask) == 0;
+}
+
+weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size, int32_t node,
+                                     weir__numa_error *error)
+{
+    weir__numa_cpus before;
     if (error != NULL) {
         error->node = node;
     }
-    if (!has_cpus || !weir_topology_is_this_machine(topology)) {
-        return fail(error, WEIR__NUMA_THREAD, 0, size, WEIR_ERR_UNSUPPORTED);
-    }
-    /* The system call returns how many bytes of the mask the kernel uses. */
-    const long known = syscall(SYS_sched_getaffinity, 0, sizeof(before), before);
-    if (known <= 0 || syscall(SYS_sched_setaffinity, 0, sizeof(there), there) != 0) {
+    if (!move_near(topology, node, &before)) {
         return fail(error, WEIR__NUMA_THREAD, errno, size, WEIR_ERR_UNSUPPORTED);
     }
     const weir_status status = weir__numa_populate(memory, size, error);
-    if (syscall(SYS_sched_setaffinity, 0, (size_t)known, before) != 0 && status == WEIR_OK) {
+    if (!move_back(&before) && status == WEIR_OK) {
         return fail(error, WEIR__NUMA_THREAD, errno, size, WEIR_ERR_INTERNAL);
     }
     return status;
@@ -294,6 +311,7 @@ void weir__numa_thread_prefer(const weir_topology *topology, int32_t node, weir_
     if (node < 0 || node >= WEIR__NUMA_NODES || !weir_topology_is_this_machine(topology)) {
         return;
     }
+    (void)move_near(topology, node, &before->cpus);
     mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
     before->is_set = syscall(SYS_get_mempolicy, &before->mode, before->nodes, WEIR__NUMA_NODES + 1ul, NULL, 0ul) == 0 &&
                      syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask, WEIR__NUMA_NODES + 1ul) == 0;
@@ -301,6 +319,7 @@ void weir__numa_thread_prefer(const weir_topology *topology, int32_t node, weir_
 
 void weir__numa_thread_restore(const weir__numa_wish *before)
 {
+    (void)move_back(&before->cpus);
     if (before->is_set) {
         (void)syscall(SYS_set_mempolicy, before->mode, before->nodes, WEIR__NUMA_NODES + 1ul);
     }

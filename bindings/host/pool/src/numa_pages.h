@@ -14,7 +14,10 @@
 
 #include <weir/topology.h>
 
+#include "topology_internal.h"
+
 enum { WEIR__NUMA_NODES = 1024 }; /* Linux allows no more */
+enum { WEIR__NUMA_CPU_WORDS = WEIR__CPUS_MOST / (8 * (int)sizeof(unsigned long)) };
 #define WEIR__HUGE_PAGE (UINT64_C(2) << 20)
 
 /* X(NAME, text): the steps that can fail. */
@@ -88,15 +91,24 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
 weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size, int32_t node,
                                      weir__numa_error *error);
 
-/* The calling thread's earlier memory policy. */
+/* The processors that the calling thread could run on before; known: bytes of the mask, 0 = it was not moved. */
+typedef struct weir__numa_cpus {
+    unsigned long mask[WEIR__NUMA_CPU_WORDS];
+    long known;
+} weir__numa_cpus;
+
+/* The calling thread's earlier memory policy and processors. */
 typedef struct weir__numa_wish {
+    weir__numa_cpus cpus;
     int mode;
     unsigned long nodes[WEIR__NUMA_NODES / (8 * sizeof(unsigned long))];
     bool is_set;
 } weir__numa_wish;
 
-/* Makes the thread prefer the node for all memory that it makes from now on, in any code: for a runtime that allocates
- * by itself. Does nothing where policies are forbidden. weir__numa_thread_restore must follow in any case. */
+/* Makes the thread prefer the node for all memory that it makes from now on, in any code, and moves it to a processor of
+ * the node: for a runtime that allocates by itself. CANN's driver takes the node of the calling thread's processor
+ * whatever the policy says (hicann/driver, sdk_driver/svm/svm_host_adapt.h). Does nothing where either is forbidden.
+ * weir__numa_thread_restore must follow in any case, on the same thread. */
 void weir__numa_thread_prefer(const weir_topology *topology, int32_t node, weir__numa_wish *before);
 void weir__numa_thread_restore(const weir__numa_wish *before);
 

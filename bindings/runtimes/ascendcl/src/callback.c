@@ -275,7 +275,10 @@ static acl__task *blocking_clone(const acl__task *task)
     return &clone->task;
 }
 
-static const acl__task_ops blocking_ops = {.submit = blocking_submit, .end = blocking_end, .clone = blocking_clone};
+static const acl__task_ops blocking_ops = {.submit = blocking_submit,
+                                           .end = blocking_end,
+                                           .clone = blocking_clone,
+                                           .awaits = "a function that a thread of the program has to run"};
 
 /* Runs when virtual time reaches a callback that does not block. */
 static aclError reached(void *ctx)

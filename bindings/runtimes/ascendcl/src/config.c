@@ -26,6 +26,9 @@
 #define DEFAULT_CAPACITY (UINT64_C(32) << 30)
 #endif
 
+/* The vendor's runtime takes some 26 MiB of a device for arguments, stacks and queues when the device is set. */
+#define DEFAULT_RUNTIME (UINT64_C(26) << 20)
+
 static bool refuse(const char *name, const char *text, const char *wanted)
 {
     (void)fprintf(stderr, "weir ascendcl: %s%s=%s: %s is expected\n", PREFIX, name, text, wanted);
@@ -168,6 +171,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
 {
     *config = (acl__config){
         .capacity_bytes = DEFAULT_CAPACITY,
+        .runtime_bytes = DEFAULT_RUNTIME,
         .devices = 2,
         .audit = true,
         .reuse_pools = true,
@@ -188,11 +192,12 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         config->report = report;
     }
     const bool good =
-        read_size("CAPACITY", &config->capacity_bytes) && read_u32("DEVICES", 1, ACL__DEVICES, &config->devices) &&
-        read_number("SEED", 0, UINT64_MAX, &config->seed) && read_switch("AUDIT", &config->audit) &&
-        read_switch("STRICT", &config->strict) && read_switch("POOL_REUSE", &config->reuse_pools) &&
-        read_switch("IDLE_TIME", &config->idle_time) && read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) &&
-        read_switch("SPAN_CACHE", &config->span_cache) && read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&
+        read_size("CAPACITY", &config->capacity_bytes) && read_size("RUNTIME_MEMORY", &config->runtime_bytes) &&
+        read_u32("DEVICES", 1, ACL__DEVICES, &config->devices) && read_number("SEED", 0, UINT64_MAX, &config->seed) &&
+        read_switch("AUDIT", &config->audit) && read_switch("STRICT", &config->strict) &&
+        read_switch("POOL_REUSE", &config->reuse_pools) && read_switch("IDLE_TIME", &config->idle_time) &&
+        read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) && read_switch("SPAN_CACHE", &config->span_cache) &&
+        read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&
         read_size("MODEL_PAGE", &config->model_page_bytes) && read_size("HOST_CAPACITY", &config->host_bytes) &&
         read_size("PIN_LIMIT", &config->pin_limit_bytes) && read_size("PIN_PAGE", &config->pin_page_bytes) &&
         read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&

@@ -75,6 +75,7 @@ static aclError context_create(int32_t device, acl__context **out)
         return error;
     }
     ACL_LIST_ADD(first_context, context);
+    acl__rt.devices[device].runtime_bytes = acl__rt.config.runtime_bytes;
     *out = context;
     return ACL_SUCCESS;
 }
@@ -185,6 +186,7 @@ static void end_default_context(acl__device *device, bool force)
     device->references = 0;
     if (context != NULL) {
         device->default_context = NULL;
+        device->runtime_bytes = 0;
         context_end(context, force);
     }
 }

@@ -7,6 +7,12 @@
  * There are three kinds of events, named after the calls that make them. They differ while nothing is recorded. Waiting
  * for an Ex event then does nothing. Waiting for an event of aclrtCreateEvent is an error. An event of
  * aclrtCreateEventWithFlag is a bare flag of the hardware: the stream stops until the event is recorded.
+ *
+ * A reset clears the flag of the hardware and keeps the host's view: the event stays complete, with its time. A stream
+ * that comes to a wait for it after the reset stops until the event is recorded again, for ever if that never happens
+ * or if the event is destroyed.
+ *
+ * The answers follow the vendor's source, hicann/runtime 681ef7610, src/runtime/core/src/event/event.cc.
  */
 #include "runtime.h"
 
@@ -25,6 +31,8 @@ struct acl__event {
     uint32_t references; /* one for the handle, one for each held wait */
     bool live;
     acl__record *latest;
+    bool is_reset;           /* since the latest recording was queued */
+    uint64_t reset_ns;       /* virtual time at which the stream comes to the reset */
     int32_t stream_id;       /* stream of the latest recording */
     uint32_t queued_waits;   /* waits of streams that the simulator does not have yet */
     uint64_t waits_until_ns; /* virtual time at which the submitted waits are over */
@@ -93,6 +101,14 @@ static void host_saw(const acl__record *record)
     }
 }
 
+/* Returns the virtual time at which the stream comes to a task that is submitted now. */
+static uint64_t arrival(const acl__stream *stream)
+{
+    const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
+    const uint64_t now = weir_sim_now(acl__rt.sim);
+    return tail > now ? tail : now;
+}
+
 struct record_task {
     acl__task task; /* first member */
     acl__record *record;
@@ -104,9 +120,7 @@ static aclError record_submit(acl__stream *stream, acl__task *task)
     const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
     if (status == WEIR_OK) {
         record->submitted = true;
-        const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
-        const uint64_t now = weir_sim_now(acl__rt.sim);
-        record->time_ns = tail > now ? tail : now; /* an idle stream records at once */
+        record->time_ns = arrival(stream); /* an idle stream records at once */
     }
     return acl__status(status, "recording an event");
 }
@@ -131,7 +145,8 @@ static void join_end(acl__task *task)
 }
 
 static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end, .is_mark = true};
-static const acl__task_ops join_ops = {.submit = join_submit, .end = join_end};
+static const acl__task_ops join_ops = {
+    .submit = join_submit, .end = join_end, .awaits = "a recording behind a stopped stream"};
 
 static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__record *record)
 {
@@ -279,6 +294,7 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     ACL_TRY(error);
     acl__record_release(event->latest);
     event->latest = record;
+    event->is_reset = false;
     event->stream_id = stream->id;
     acl__mem_pool_recorded(event, stream);
     return ACL_SUCCESS;
@@ -289,15 +305,19 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
 struct event_task {
     acl__task task; /* first member */
     acl__event *event;
-    acl__record *record; /* the record to wait for; NULL: the event's latest when the stream reaches the wait */
+    acl__record *record; /* wait: the record to wait for; NULL: the event's latest when the stream reaches the wait.
+                          * Reset: the event's latest at the call */
 };
 
 static aclError wait_submit(acl__stream *stream, acl__task *task)
 {
     const struct event_task *w = (struct event_task *)(void *)task;
-    acl__record *record = w->record != NULL ? w->record : w->event->latest;
+    acl__record *record = w->record;
+    if (record == NULL && !(w->event->is_reset && arrival(stream) >= w->event->reset_ns)) {
+        record = w->event->latest;
+    }
     if (record == NULL) {
-        return w->event->live ? ACL__HELD : ACL_SUCCESS;
+        return ACL__HELD;
     }
     const aclError error = acl__record_join(stream, record);
     const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
@@ -321,16 +341,20 @@ static void wait_end(acl__task *task)
     event_end(task);
 }
 
+/* The host forgets a reset of an event of aclrtCreateEvent when the event is recorded again, even if the stream comes to
+ * the reset later. */
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
-    acl__event *event = ((struct event_task *)(void *)task)->event;
-    (void)stream;
-    acl__record_release(event->latest);
-    event->latest = NULL;
+    const struct event_task *t = (struct event_task *)(void *)task;
+    if (t->event->kind == FLAG || t->event->latest == t->record) {
+        t->event->is_reset = true;
+        t->event->reset_ns = arrival(stream);
+    }
     return ACL_SUCCESS;
 }
 
-static const acl__task_ops wait_ops = {.submit = wait_submit, .end = wait_end};
+static const acl__task_ops wait_ops = {
+    .submit = wait_submit, .end = wait_end, .awaits = "an event that is not recorded, or was reset since"};
 static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end};
 
 static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
@@ -356,7 +380,8 @@ ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent h
     ACL_FAIL_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
     if (event->latest != NULL) {
-        ACL_TRY(queue_task(stream, &wait_ops, event, event->latest));
+        ACL_TRY(event->is_reset ? acl__engine_need() : ACL_SUCCESS);
+        ACL_TRY(queue_task(stream, &wait_ops, event, event->is_reset ? NULL : event->latest));
         acl__mem_pool_waited(stream, event);
         return ACL_SUCCESS;
     }
@@ -389,19 +414,17 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
     ACL_REFUSE_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "no stream waits for such an event");
     ACL_TRY(acl__stream_of(stream_handle, &stream));
-    if (event->kind == FLAG) {
-        ACL_TRY(queue_task(stream, &reset_ops, event, NULL));
-    }
-    return ACL_SUCCESS;
+    return queue_task(stream, &reset_ops, event, event->latest);
 }
 
 /* --- queries by the host --- */
 
-/* Returns true if the event is complete. Each query costs time, so that time passes for a program that polls. */
-static bool poll(const acl__event *event)
+/* Returns true if the event is complete; `unrecorded` if it was never recorded. Each query costs time, so that time
+ * passes for a program that polls. */
+static bool poll(const acl__event *event, bool unrecorded)
 {
     acl__ask();
-    const bool complete = event->latest != NULL ? is_complete(event->latest) : event->kind == EX;
+    const bool complete = event->latest != NULL ? is_complete(event->latest) : unrecorded;
     if (complete && event->latest != NULL) {
         host_saw(event->latest);
     }
@@ -416,7 +439,7 @@ ACL_EXPORT aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
     ACL_TRY(event_of(handle, &event));
     ACL_TRY(not_for_ex(event, __func__));
     ACL_TRY(is_for_host(event, false));
-    *status = poll(event) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    *status = poll(event, true) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 
@@ -427,7 +450,7 @@ ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedS
     acl__event *event = NULL;
     ACL_TRY(event_of(handle, &event));
     ACL_TRY(is_for_host(event, true));
-    *status = poll(event) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    *status = poll(event, event->kind == EX) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 
@@ -440,7 +463,7 @@ ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitS
     ACL_TRY(event_of(handle, &event));
     ACL_TRY(not_for_ex(event, __func__));
     ACL_TRY(is_for_host(event, false));
-    (void)poll(event);
+    (void)poll(event, true);
     *status = event->queued_waits == 0 && event->waits_until_ns <= weir_sim_now(acl__rt.sim)
                   ? ACL_EVENT_WAIT_STATUS_COMPLETE
                   : ACL_EVENT_WAIT_STATUS_NOT_READY;
@@ -511,7 +534,7 @@ static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
                                                                "ACL_EVENT_TIME_LINE");
     }
     ACL_FAIL_IF(event->latest == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "the event is not recorded");
-    ACL_FAIL_IF(!is_complete(event->latest), ACL_ERROR_RT_INTERNAL_ERROR, "the event is not complete");
+    ACL_FAIL_IF(!is_complete(event->latest), ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event is not complete");
     *time_ns = event->latest->time_ns;
     return ACL_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* host.c: page-locked host memory, registered host memory, and attributes of pointers.
  *
  * Idea: pinned memory is ordinary memory of the process, mapped in whole pages. If the environment sets NUMA nodes, the
- * kernel is asked to place the pages on the node next to the current device; otherwise it places them freely. The pages
+ * kernel is asked to place the pages on the node of the calling thread; otherwise it places them freely. The pages
  * are not locked: the simulator reads and writes them like any memory. Registering records a range and touches no page
  * of it, so the placement that the owner chose stays. A registered range has the same address on the device and on the
  * host.
@@ -89,10 +89,15 @@ static void *map_pages(size_t size, size_t align)
     return aligned;
 }
 
-/* Returns the node next to a device. The devices are spread over the nodes evenly. */
-static uint32_t node_of(int32_t device)
+/* Returns the node of the calling thread's processor, as CANN's driver does whatever the thread's memory policy says
+ * (hicann/driver, sdk_driver/svm/svm_host_adapt.h). */
+static uint32_t node_here(void)
 {
-    return (uint32_t)((uint64_t)device * (uint64_t)acl__rt.config.numa_nodes / acl__rt.config.devices);
+    unsigned node = 0;
+#if defined(SYS_getcpu)
+    (void)syscall(SYS_getcpu, NULL, &node, NULL);
+#endif
+    return node;
 }
 
 /* Asks for a node. The kernel may place the pages elsewhere, for example on a machine without that node. */
@@ -225,7 +230,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
                          (unsigned long long)size);
     }
     if (acl__rt.config.numa_nodes > 0) {
-        prefer_node(start, bytes, node_of(device));
+        prefer_node(start, bytes, node_here());
     }
     p->start = start;
     p->size = bytes;

@@ -53,7 +53,7 @@ acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer)
 
 static uint64_t free_bytes(const acl__device *device)
 {
-    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes + device->runtime_bytes;
     return held < acl__rt.config.capacity_bytes ? acl__rt.config.capacity_bytes - held : 0;
 }
 
@@ -196,9 +196,6 @@ ACL_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallo
 ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     ACL_ENTER(aclrtMallocCached);
-    ACL_TRY(check(devPtr, size, __func__));
-    ACL_REFUSE_IF(policy != ACL_MEM_MALLOC_NORMAL_ONLY, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                  "only with ACL_MEM_MALLOC_NORMAL_ONLY");
     return allocate(devPtr, size, PADDING, policy, -1, __func__);
 }
 

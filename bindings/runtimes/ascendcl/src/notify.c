@@ -246,7 +246,8 @@ static void value_wait_end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops value_wait_ops = {.submit = value_wait_submit, .end = value_wait_end};
+static const acl__task_ops value_wait_ops = {
+    .submit = value_wait_submit, .end = value_wait_end, .awaits = "a value in memory"};
 
 ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream handle)
 {
@@ -462,7 +463,8 @@ static void notify_wait_end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops notify_wait_ops = {.submit = notify_wait_submit, .end = notify_wait_end};
+static const acl__task_ops notify_wait_ops = {
+    .submit = notify_wait_submit, .end = notify_wait_end, .awaits = "a notify"};
 
 ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout)
 {

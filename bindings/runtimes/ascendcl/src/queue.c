@@ -11,6 +11,7 @@
  * The engine is a thread that runs host functions. Once it exists, time also passes when no call has come for a
  * millisecond: a program may poll a flag in its memory instead of calling the runtime.
  */
+#include "report.h"
 #include "runtime.h"
 
 #include <errno.h>
@@ -179,6 +180,34 @@ void acl__ask(void)
     acl__pump();
 }
 
+/* A thread waits for ever if no stream moves and no other thread acts. So the first wait that takes this long names the
+ * streams that are stopped, once in a process. */
+enum { NAMES_AFTER_MS = 2000 };
+
+static void name_stopped(void)
+{
+    static bool named;
+    for (const acl__stream *stream = acl__rt.first_stream; stream != NULL && !named; stream = stream->next) {
+        if (stream->held_first != NULL && stream->held_first->ops->awaits != NULL) {
+            acl__report_stopped(stream->id, stream->held_first->ops->awaits);
+        }
+    }
+    named = acl__rt.held_tasks > 0;
+}
+
+/* Waits until another thread changes something. Returns false when the deadline is over. */
+static bool wait_for_change(const acl__deadline *deadline)
+{
+    if (deadline->is_set) {
+        return pthread_cond_timedwait(&changed, acl__mutex(), &deadline->real) != ETIMEDOUT;
+    }
+    const struct timespec patience = real_time_in(NAMES_AFTER_MS);
+    if (pthread_cond_timedwait(&changed, acl__mutex(), &patience) == ETIMEDOUT) {
+        name_stopped();
+    }
+    return true;
+}
+
 bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
 {
     acl__pump();
@@ -193,10 +222,9 @@ bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
         return true;
     }
     waiters++;
-    const int result = deadline->is_set ? pthread_cond_timedwait(&changed, acl__mutex(), &deadline->real)
-                                        : pthread_cond_wait(&changed, acl__mutex());
+    const bool more = wait_for_change(deadline);
     waiters--;
-    return result != ETIMEDOUT;
+    return more;
 }
 
 void acl__host_saw(acl__stream *stream)

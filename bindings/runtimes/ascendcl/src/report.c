@@ -23,6 +23,13 @@ void acl__report_left_behind(uint64_t bytes, uint64_t pieces)
     left_pieces += pieces;
 }
 
+void acl__report_stopped(int32_t stream, const char *awaits)
+{
+    if (strcmp(acl__rt.config.report, "none") != 0) {
+        (void)fprintf(stderr, "weir ascendcl: no work is under way: stream %d waits for %s\n", stream, awaits);
+    }
+}
+
 void acl__report_warning(const char *sentence)
 {
     size_t i = 0;
@@ -91,9 +98,20 @@ static void write_findings(FILE *file)
     }
 }
 
+static void write_stopped(FILE *file)
+{
+    for (const acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
+        if (stream->held_first != NULL && stream->held_first->ops->awaits != NULL) {
+            (void)fprintf(file, "weir ascendcl: stream %d still waits for %s\n", stream->id,
+                          stream->held_first->ops->awaits);
+        }
+    }
+}
+
 void acl__report_write(FILE *file)
 {
     write_calls(file);
+    write_stopped(file);
     for (size_t i = 0; i < warning_count; i++) {
         (void)fprintf(file, "weir ascendcl: warning, %" PRIu64 " times: %s\n", warnings[i].count, warnings[i].sentence);
     }

@@ -138,6 +138,7 @@ enum { ACL__DEVICES = 16 };
 /* Read from the environment, WEIR_ASCENDCL_<NAME>; the README has the list. Fixed once the runtime has started. */
 typedef struct acl__config {
     uint64_t capacity_bytes; /* of each device */
+    uint64_t runtime_bytes;  /* of each device in use: the runtime's own */
     uint32_t devices;
     uint64_t seed;
     bool audit;
@@ -163,8 +164,9 @@ typedef struct acl__config {
 typedef struct acl__device {
     uint64_t held_huge_bytes; /* of the device's capacity, by the kind of page */
     uint64_t held_normal_bytes;
-    uint64_t peak_bytes; /* peak of both together */
-    uint32_t references; /* number of aclrtSetDevice calls not yet reset */
+    uint64_t peak_bytes;    /* peak of both together */
+    uint64_t runtime_bytes; /* of the device's capacity: the runtime's own, from the first context to the reset */
+    uint32_t references;    /* number of aclrtSetDevice calls not yet reset */
     acl__context *default_context;
 } acl__device;
 
@@ -294,7 +296,8 @@ typedef struct acl__task_ops {
     /* Returns a new task that does the same when it is queued. NULL: out of memory, or this task cannot be repeated.
      * The slot may be NULL: no such task can be repeated. */
     acl__task *(*clone)(const acl__task *task);
-    bool is_mark; /* has no effect of its own: a capture may leave it out */
+    bool is_mark;       /* has no effect of its own: a capture may leave it out */
+    const char *awaits; /* the thing that a held task waits for, in words; NULL for tasks that are never held */
 } acl__task_ops;
 
 struct acl__task {
