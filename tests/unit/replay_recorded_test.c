@@ -136,6 +136,56 @@ TEST(a_block_across_mappings)
     replay_result_free(&result);
 }
 
+/* A block at the beginning of a mapping ends the free range of the mapping before it. Mappings that do not touch do not
+ * join. */
+TEST(a_block_between_mappings)
+{
+    struct replay_result result = run_text("#wtr 1\n"
+                                           "z 0 + 0x10000000 4194304 0\n"
+                                           "z 0 + 0x10400000 4194304 0\n"
+                                           "z 0 + 0x20000000 2097152 0\n"
+                                           "p 0 1048576 0 0x10400000\n");
+    assert_int_equal(result.free_bytes, 9 * MIB);
+    assert_int_equal(result.largest_free_bytes, 4 * MIB);
+    replay_result_free(&result);
+}
+
+/* What is returned before the window was never in it; a block at the start that is no multiple of 512 is rounded. */
+TEST(a_start_that_contradicts_itself)
+{
+    struct replay_result result = run_text("#wtr 1\n"
+                                           "s 0 + 0x10000000 2097152 0\n"
+                                           "s 0 + 0x10000000 4194304 0\n"
+                                           "s 0 - 0x10200000 1048576 0\n"
+                                           "p 0 1024 0 0x10000000\n"
+                                           "p 1 1000 0 0x10000400\n"
+                                           "p 2 512 0 0x10000800\n"
+                                           "a 1 3 1000 0 0 addr=0x10000a00\n"
+                                           "a 2 4 512 0 0 addr=0x10000e00\n");
+    assert_int_equal(result.region_count, 2);
+    expect_region(&result, 0, 0x10000000, 2 * MIB, -1, -1);
+    expect_region(&result, 1, 0x10300000, MIB, -1, -1);
+    assert_int_equal(result.places[0].capacity, 1024);
+    assert_int_equal(result.places[1].capacity, 1024);
+    assert_int_equal(result.free_bytes, 3 * MIB - 2560);
+    assert_non_null(strstr(result.note, "taken 1 times"));
+    replay_result_free(&result);
+}
+
+/* torch_npu adds 32 bytes to a request; a block at the start has its whole size. */
+TEST(blocks_of_torch_npu)
+{
+    struct replay_result result = run_text("#wtr 1\n"
+                                           "s 0 + 0x10000000 2097152 0\n"
+                                           "p 0 1024 0 0x10000000\n"
+                                           "a 1 1 1024 0 0 addr=0x10000400\n"
+                                           "a 2 2 512 0 0 addr=0x10000a00\n");
+    assert_int_equal(result.places[0].capacity, 1024);
+    assert_int_equal(result.places[1].capacity, 1536);
+    assert_int_equal(result.places[2].capacity, 1024);
+    replay_result_free(&result);
+}
+
 /* A window that begins in the middle: what `s` and `p` lines describe was there before the first event. */
 TEST(a_window_in_the_middle)
 {
