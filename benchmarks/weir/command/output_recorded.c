@@ -1,5 +1,5 @@
-/* output_recorded.c: the row of the recorded allocator in the table and in JSON. A trace does not tell the time of device
- * calls, waits, hazards or the time of a call: the table shows "-" for them, JSON null. */
+/* output_recorded.c: the row of the recorded allocator in the table and in JSON. A trace does not tell the time of
+ * device calls, waits, hazards or the time of a call: the table shows "-" for them, JSON null. */
 #include "output.h"
 
 #include "json.h"

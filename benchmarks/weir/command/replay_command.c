@@ -31,6 +31,7 @@ static const char help_head[] =
     "device, which is empty at the start of each replay. Prints one table per trace, or per device of a trace: peak\n"
     "reserved memory and its ratio to peak live, the largest free range at that peak, the event at which memory ran\n"
     "out, device calls and their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
+    "If the trace has the segments of the recorded allocator, the first row, recorded, has the figures of that one.\n"
     "\n";
 
 static const char help_tail[] =

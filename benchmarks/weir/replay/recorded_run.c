@@ -1,8 +1,8 @@
 /* recorded_run.c: see recorded_run.h.
  *
- * Idea: the memory that the recorded allocator holds is a set of disjoint pieces in a tree ordered by address. An s or z
- * line adds a piece or cuts its range out of the pieces. The free memory at one moment is what the live blocks leave of
- * the pieces; it is needed at two moments only, so the walk is repeated up to each of them.
+ * Idea: the memory that the recorded allocator holds is a set of disjoint pieces in a tree ordered by address. An s or
+ * z line adds a piece or cuts its range out of the pieces. The free memory at one moment is the part of the pieces that
+ * no live block covers; it is needed at two moments only, so the walk is repeated up to each of them.
  * Cost: O(log n) for each line, n pieces; O(m log m) for each of the two moments, m live blocks.
  */
 #include "replay/recorded_run.h"
