@@ -353,6 +353,45 @@ good '"recorded_oom": null' replay -q died.wtr -d 2 -s pytorch --json
 sed 's/^o 7 8388608/o 7 18446744073709551615/' died.wtr >absurd.wtr
 good 'no device is enough' replay -q absurd.wtr -d 1 -s caching
 
+# The recorded allocator is the first row; what a trace does not tell is "-" in the table and null in JSON.
+good 'recorded         20.0 MiB  1.176     12.0 MiB       event 10         0       -          -       -       -      -      -       -' \
+    replay -q died.wtr --no-timing -s caching
+grep -qF 'recorded ran out of memory on device 1 at event 11: 8.00 MiB asked on stream 0' out || complain 'no report of the record'
+grep -qF '    held by   20.00 MiB in 1 block: untagged' out || complain 'the report of the record has no holders'
+grep -q 'recorded runs out' out && complain 'the recorded row has a verdict on itself'
+"$weir" replay -q died.wtr -d 0 -s caching --json --sweep >out || complain 'no JSON of the recorded row'
+awk '/"strategy": "recorded"/ { on = 1 } on { print } /"note"/ { exit }' out >row
+for member in device_time_ns waits host_waits hazards hazards_in_flight findings checks ns_per_call seconds served \
+    pad_bytes recorded recorded_oom note; do
+    grep -q "\"$member\": null" row || complain "the recorded row knows $member"
+done
+grep -q '"peak_reserved_bytes": 20971520' row && grep -q '"largest_free_bytes": 12582912' row &&
+    grep -q '"device_calls": 0' row && grep -q '"event": 10' row || complain 'the JSON of the recorded row lacks figures'
+[ "$(grep -c '"strategy"' out)" = 3 ] || complain 'the recorded row is in the sweep, or another one is missing'
+grep -q '"history": true' out || complain 'a trace with a history has none'
+good 'report: ' replay -q -s caching died.wtr -d 1 --no-timing --report died.html
+grep -qF '"regions":[[536870912,25165824,2,-1]]' died.html || complain 'the page has no map of the recorded allocator'
+good '  recorded: more was reserved than is recorded: blocks that lie outside the recorded memory: 1' replay -q -s caching --no-timing - <<'TRACE'
+#wtr 1
+s 0 + 0x10000000 2097152 0
+a 1 1 1000 0 0 addr=0x20000000
+TRACE
+good '"largest_free_bytes": null' replay -q -s caching --no-timing --json - <<'TRACE'
+#wtr 1
+s 0 + 0x10000000 2097152 0
+a 1 1 1000 0 0
+TRACE
+printf '#wtr 1\ns 0 + 0x10000000 4194304 0\np 0 1048576 0 0x10100000\n' >moment.wtr
+good '  no history: the snapshot shows one moment' info moment.wtr
+good '  no history: the snapshot shows one moment' replay -q moment.wtr --no-timing
+grep -qF '  recorded         4.00 MiB  4.000     2.00 MiB              -         0' out || complain 'a moment has no recorded row'
+good '"history": false' info --json moment.wtr
+good '"history": false' replay -q -s caching --json moment.wtr
+"$weir" replay -q -s caching moment.wtr --report moment.html >/dev/null || complain 'no page of one moment'
+grep -qF '"place":{"address":[269484032],"capacity":[1048576]}' moment.html || complain 'the page has no map of the moment'
+good '' replay -q -s caching full.wtr
+grep -q '^  recorded' out && complain 'a trace without segments has a recorded row'
+
 # The same seed gives the same figures, apart from wall time.
 figures() { "$weir" replay "$small" --json --seed "$1" | grep -vE 'p50|p99|p999|seconds'; }
 [ "$(figures 7)" = "$(figures 7)" ] || complain 'the same seed gave different figures'

@@ -4,6 +4,7 @@
 #include "bundled.h"
 #include "json.h"
 #include "options.h"
+#include "replay/recorded_run.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -222,6 +223,9 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
                  trace->stream_count == 1 ? "" : "s", trace->thread_count, trace->thread_count == 1 ? "" : "s",
                  trace->device_count, trace->device_count == 1 ? "" : "s", format_count(a, trace->event_count));
     print_kinds(facts);
+    if (recorded_run_is_moment(trace)) {
+        (void)printf("  no history: the snapshot shows one moment\n");
+    }
     (void)printf("  before     %s in %s block%s\n", format_size(a, facts->prior_bytes),
                  format_count(b, facts->kinds[WEIR_TRACE_PRIOR]), facts->kinds[WEIR_TRACE_PRIOR] == 1 ? "" : "s");
     (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
@@ -309,7 +313,9 @@ static int show_traces(char *const *names, size_t count, enum form form, bool ar
             break;
         }
         if (form == FORM_JSON) {
-            (void)json_array_append_new(all, facts_json(trace, &facts));
+            json_t *object = facts_json(trace, &facts);
+            (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
+            (void)json_array_append_new(all, object);
         } else if (form == FORM_LINE) {
             print_line(trace, &facts);
         } else {

@@ -7,6 +7,7 @@
 
 #include "models/recorded.h"
 #include "replay/host_replay.h"
+#include "replay/recorded_run.h"
 #include "replay/replay.h"
 #include "replay/sweep.h"
 #include "trace/out_file.h"
@@ -20,8 +21,8 @@ struct price_source {
 /* The results of one trace, or of one device of a trace, with each strategy. */
 struct comparison {
     const struct price_source *prices;
-    struct trace *trace; /* of one device */
-    struct replay_result *results;
+    struct trace *trace;           /* of one device */
+    struct replay_result *results; /* that of recorded_run is the first, if the trace records its allocator */
     size_t result_count;
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
@@ -45,6 +46,15 @@ const char *output_verdict(const struct comparison *comparison, const struct rep
 /* Returns the report of an out-of-memory failure; its lines from the second on begin with two blanks. The text is from
  * malloc; NULL without host memory. */
 char *output_oom(const struct replay_oom *oom);
+
+/* The row of the recorded allocator (output_recorded.c). */
+
+/* Prints below the heading that the trace has no history, and why the figures of the recorded row may be wrong. */
+void output_recorded_notes(FILE *out, const struct comparison *comparison);
+/* Prints the recorded row of the table. */
+void output_recorded_row(FILE *out, const struct replay_result *result);
+/* Adds `note` to the object of a result. In that of the recorded row, sets the members that no trace tells to null. */
+void output_recorded_json(json_t *object, const struct replay_result *result);
 
 /* Prints the table. */
 void output_table(FILE *out, const struct comparison *comparison);

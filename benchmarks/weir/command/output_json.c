@@ -53,7 +53,7 @@ static json_t *refused_json(const struct comparison *comparison)
 /* Returns how a strategy dealt with that request. */
 static json_t *verdict_json(const struct comparison *comparison, const struct replay_result *result)
 {
-    if (!comparison->refused.found) {
+    if (!comparison->refused.found || recorded_run_is(result)) {
         return json_null();
     }
     const uint64_t enough = comparison->enough[result - comparison->results];
@@ -206,6 +206,7 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
     (void)json_object_set_new(object, "recorded", recorded_json(comparison, result));
     (void)json_object_set_new(object, "recorded_oom", verdict_json(comparison, result));
+    output_recorded_json(object, result);
     return object;
 }
 
@@ -276,6 +277,7 @@ json_t *output_json(const struct comparison *comparison)
     (void)json_object_set_new(object, "device", number(trace->device));
     (void)json_object_set_new(object, "file_events", number(trace->file_event_count));
     (void)json_object_set_new(object, "recorded_oom", refused_json(comparison));
+    (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
     if (comparison->sweep.row_count > 0) {
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
     }

@@ -62,6 +62,9 @@ static void print_verdicts(FILE *out, const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count && comparison->refused.found; i++) {
         const struct replay_result *result = &comparison->results[i];
         const char *verdict = output_verdict(comparison, result);
+        if (recorded_run_is(result)) {
+            continue;
+        }
         (void)fprintf(out, "  %s ", result->strategy->name);
         if (strcmp(verdict, "served") == 0) {
             (void)fputs("serves the request that the recorded program did not get; ", out);
@@ -90,6 +93,10 @@ static void print_row(FILE *out, const struct replay_result *result)
     char warm[UNIT_TEXT] = "-";
     double ratio =
         result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
+    if (recorded_run_is(result)) {
+        output_recorded_row(out, result);
+        return;
+    }
     if (result->oom.happened) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)result->oom.event);
     }
@@ -110,7 +117,7 @@ static void print_row(FILE *out, const struct replay_result *result)
 
 static void print_recorded(FILE *out, const struct recorded_report *recorded)
 {
-    if (!recorded->checkable) {
+    if (!recorded->checkable || recorded->addresses_total + recorded->segments_total == 0) {
         return;
     }
     (void)fprintf(out, "  recorded: the pytorch model puts %llu of %llu blocks at the recorded address",
@@ -243,6 +250,7 @@ void output_table(FILE *out, const struct comparison *comparison)
 {
     print_heading(out, comparison);
     print_refused(out, comparison);
+    output_recorded_notes(out, comparison);
     (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
                   "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns",
                   "p99", "p99.9");

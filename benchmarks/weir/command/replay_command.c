@@ -33,6 +33,7 @@ static const char help_head[] =
     "device, which is empty at the start of each replay. Prints one table per trace, or per device of a trace: peak\n"
     "reserved memory and its ratio to peak live, the largest free range at that peak, the event at which memory ran\n"
     "out, device calls and their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
+    "If the trace has the segments of the recorded allocator, the first row, recorded, has the figures of that one.\n"
     "\n";
 
 static const char help_tail[] =
@@ -395,7 +396,8 @@ static int find_enough(const struct settings *settings, struct comparison *compa
     char error[512];
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
-        if (!sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &settings->replay,
+        if (!recorded_run_is(result) &&
+            !sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &settings->replay,
                           &comparison->enough[i], error, sizeof(error))) {
             return complain("replay", false, "%s", error);
         }
@@ -442,13 +444,16 @@ static int compare_strategies(const struct settings *settings, struct comparison
                             weir_status_text(status));
         }
     }
+    if (recorded_run_known(comparison->trace) &&
+        !recorded_run(comparison->trace, options.history, &comparison->results[comparison->result_count++])) {
+        return complain("replay", false, "no host memory");
+    }
     for (size_t i = 0; i < settings->strategy_count; i++) {
         const struct replay_strategy *strategy = settings->strategies[i];
         progress.strategy = strategy->name;
         bool done = replay_run(comparison->trace, strategy, pad_for(settings, strategy, comparison), &options,
-                               &comparison->results[i], error, sizeof(error));
+                               &comparison->results[comparison->result_count++], error, sizeof(error));
         clear_progress(&progress);
-        comparison->result_count = i + 1;
         if (!done) {
             return complain("replay", false, "%s", error);
         }
@@ -527,8 +532,8 @@ static int run_device(const struct settings *settings, struct trace *trace, stru
     }
     comparison->prices = &settings->prices;
     comparison->trace = trace;
-    comparison->results = calloc(settings->strategy_count, sizeof(*comparison->results));
-    comparison->enough = calloc(settings->strategy_count, sizeof(*comparison->enough));
+    comparison->results = calloc(settings->strategy_count + 1, sizeof(*comparison->results));
+    comparison->enough = calloc(settings->strategy_count + 1, sizeof(*comparison->enough));
     comparison->refused = recorded_oom_find(trace);
     comparison->implied = settings->replay.capacity == 0 && comparison->refused.capacity != 0;
     if (comparison->results == NULL || comparison->enough == NULL || !sweep_peak(trace, &comparison->peak_live_bytes)) {

@@ -102,6 +102,10 @@ struct replay_result {
     size_t region_count;
     struct replay_point *points;
     size_t point_count;
+
+    /* Of the recorded allocator (recorded_run.h): */
+    bool lacks_addresses; /* an address up to worst_event is not known, so neither is largest_free_bytes */
+    char note[640];       /* why the figures may be wrong; "" = no reason */
 };
 
 /* Runs the replay. Returns false, with a line in `error`, after a failure that is no result: no host memory, a failed

@@ -106,8 +106,7 @@ bool replay_tags_init(struct replay_tags *tags, const struct trace *trace)
     return enough;
 }
 
-/* Makes a name that a pool accepts: not empty and not too long. The reader has removed control characters. */
-static void fit_name(char name[WEIR_TAG_NAME_BYTES], const char *text)
+void replay_tags_fit_name(char name[WEIR_TAG_NAME_BYTES], const char *text)
 {
     const size_t most = WEIR_TAG_NAME_BYTES - 1;
     size_t length = strlen(text);
@@ -137,7 +136,7 @@ weir_status replay_tags_name(struct replay_tags *tags, const struct trace *trace
         tags->pool_tags[tag] = other;
     }
     for (uint32_t i = 0; i < tags->count && status == WEIR_OK; i++) {
-        fit_name(name, trace->tags[tags->chosen[i]]);
+        replay_tags_fit_name(name, trace->tags[tags->chosen[i]]);
         status = weir_pool_tag(pool, name, &tags->pool_tags[tags->chosen[i]]);
     }
     return status;

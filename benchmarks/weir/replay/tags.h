@@ -28,6 +28,9 @@ bool replay_tags_init(struct replay_tags *tags, const struct trace *trace);
 weir_status replay_tags_name(struct replay_tags *tags, const struct trace *trace, weir_pool *pool);
 void replay_tags_fini(struct replay_tags *tags);
 
+/* Makes a name that a pool accepts: not empty and not too long. The reader has removed control characters. */
+void replay_tags_fit_name(char name[WEIR_TAG_NAME_BYTES], const char *text);
+
 /* Returns the pool's tag for `tag`: a tag of the trace, WEIR_TRACE_NONE or REPLAY_TAG_PRIOR. */
 static inline weir_tag replay_tags_of(const struct replay_tags *tags, uint32_t tag)
 {
