@@ -29,7 +29,7 @@ static const char help[] =
     "\n"
     "  weir replay TRACE...        replay allocation traces against strategies on a simulated device\n"
     "  weir info TRACE...          describe a trace: events, streams, sizes, live memory\n"
-    "  weir import IN -o OUT.wtr   convert a PyTorch or torch_npu memory snapshot to weir's trace format\n"
+    "  weir import IN -o OUT.wtr   convert a memory snapshot or CSV of another program to weir's trace format\n"
     "  weir record -- PROGRAM...   record the allocator calls of a program as a trace\n"
     "  weir topo                   print NUMA nodes, devices, and the host memory that can be pinned on this machine\n"
     "\n"

@@ -46,9 +46,13 @@ static void print_refused(FILE *out, const struct comparison *comparison)
     if (!refused->found) {
         return;
     }
-    (void)fprintf(out, "  the recorded program ran out of memory at event %llu: it asked for %s, and %s were free\n",
-                  (unsigned long long)refused->event, format_size(text[0], refused->size),
-                  format_size(text[1], refused->free_bytes));
+    (void)fprintf(out, "  the recorded program ran out of memory at event %llu: it asked for %s",
+                  (unsigned long long)refused->event, format_size(text[0], refused->size));
+    if (refused->free_bytes != 0 || refused->reserved_bytes != 0) {
+        (void)fprintf(out, ", and %s were free\n", format_size(text[1], refused->free_bytes));
+    } else {
+        (void)fputs("; how much was free is not recorded\n", out);
+    }
     if (comparison->implied) {
         (void)fprintf(out, "  capacity %s, as the recording implies: %s reserved at that event, and the free memory\n",
                       format_size(text[2], refused->capacity), format_size(text[3], refused->reserved_bytes));

@@ -139,6 +139,8 @@ struct trace_source {
     size_t size;
 };
 
+bool csv_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+               struct trace_error *error);
 bool wtr_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
                struct trace_error *error);
 bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,

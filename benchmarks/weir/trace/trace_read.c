@@ -1,6 +1,7 @@
 /* trace_read.c: reads a trace from a file or from bytes. It detects the format by the first bytes, unpacks at most
  * once, and calls the reader of the format. File names and suffixes do not matter.
  */
+#include "csv.h"
 #include "trace_internal.h"
 
 #include <stdlib.h>
@@ -58,6 +59,9 @@ enum trace_format trace_detect(const void *data, size_t size)
     if (blanks < size && (bytes[blanks] == '{' || bytes[blanks] == '[')) {
         return TRACE_FORMAT_JSON;
     }
+    if (csv_begins(bytes, size)) {
+        return TRACE_FORMAT_CSV;
+    }
     return TRACE_FORMAT_UNKNOWN;
 }
 
@@ -93,6 +97,9 @@ static bool read_plain(const struct trace_source *source, const struct trace_lim
     }
     if (format == TRACE_FORMAT_PICKLE) {
         return torch_snapshot_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_CSV) {
+        return csv_parse(source, limits, out, error);
     }
     if (source->size == 0) {
         return trace_say(error, WEIR_ERR_INVALID, source->path, "is empty");

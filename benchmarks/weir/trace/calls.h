@@ -1,0 +1,68 @@
+/* calls.h: the calls that a record of another program lists, in its own order and by its own names, and the trace of
+ * them. The CSV readers share it.
+ *
+ * A reader adds calls, sorts them if the file is not in order, and has them written. Writing pairs each free with the
+ * block that is live under its key:
+ *   - a free under a key that no call named before is of a block from before the record: it becomes a `p`
+ *   - a second free under a key, without an alloc between, is left out
+ *   - an alloc under the key of a live block frees that block first
+ * Notes in the trace have the numbers of these. So every record gives a consistent trace.
+ */
+#ifndef WEIR_BENCHMARKS_CALLS_H
+#define WEIR_BENCHMARKS_CALLS_H
+
+#include "trace_internal.h"
+
+/* Numbers for texts, in the order of their first appearance. The texts must stay valid. */
+struct name_list {
+    weir__number_map by_hash; /* number + 1 */
+    struct name *names;
+    uint32_t count;
+    size_t capacity;
+};
+
+/* *fresh, if `fresh` is not NULL: the text is new. Returns false without memory. */
+bool name_number(struct name_list *list, const char *text, size_t length, uint32_t *number, bool *fresh);
+void name_list_free(struct name_list *list);
+
+struct call {
+    uint64_t time; /* of the file's clock */
+    uint64_t order;
+    uint64_t key;           /* PRIOR, ALLOC, FREE: identifies the block while it is live */
+    uint32_t block;         /* set by calls_write, like the rest */
+    uint32_t freed;         /* ALLOC: block that is freed first */
+    uint8_t outcome;        /* enum outcome in calls.c */
+    weir_trace_event event; /* time_ns and id are filled in. FREE: the members of its `p` too; size 0 = not known */
+};
+
+struct call_list {
+    struct trace_builder *builder;
+    struct call *calls;
+    size_t count;
+    size_t capacity;
+    struct id_map live;
+    uint32_t births;
+    uint32_t priors;
+    uint64_t unknown;  /* frees that are left out */
+    uint64_t repeated; /* allocs under the key of a live block */
+};
+
+/* Returns an event of this kind; all further members say "none". */
+weir_trace_event call_event(weir_trace_kind kind);
+
+bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_trace_event *event);
+
+/* Sorts by time; calls of one time stay in their order, but with `frees_first` frees come before allocs. */
+void calls_sort(struct call_list *list, bool frees_first);
+
+/* Returns the earliest time of all calls but PRIOR; 0 if there is none. */
+uint64_t calls_begin(const struct call_list *list);
+
+/* Writes all calls to the builder, in the order of the list; T is the time since `begin`. */
+bool calls_write(struct call_list *list, uint64_t begin);
+void calls_free(struct call_list *list);
+
+/* Gives the tag of a text; text without a letter has none. */
+bool calls_tag(struct trace_builder *builder, struct name_list *tags, const char *text, size_t length, uint32_t *tag);
+
+#endif

@@ -1,0 +1,35 @@
+/* csv_read.h: the parts that the readers of CSV files share. csv_read.c chooses the reader by the columns. */
+#ifndef WEIR_BENCHMARKS_CSV_READ_H
+#define WEIR_BENCHMARKS_CSV_READ_H
+
+#include "calls.h"
+#include "csv.h"
+
+struct csv_import {
+    struct csv csv;
+    struct trace_builder builder;
+    struct call_list calls;
+    struct name_list tags;
+    struct name_list streams; /* texts; a stream of the trace is a pair of device and text */
+    struct name_list threads;
+    weir__number_map stream_of_pair; /* number + 1 */
+    uint32_t stream_count;
+};
+
+/* Reads the records behind the header into the builder. */
+typedef bool csv_reader(struct csv_import *import);
+
+csv_reader memory_record_read;
+csv_reader memscope_read;
+csv_reader operator_memory_read;
+csv_reader plan_read;
+csv_reader rmm_log_read;
+
+/* Read a device number, "0" or "NPU:0"; an empty field is device 0. */
+bool csv_device(struct csv_import *import, size_t column, uint32_t *device);
+
+/* Numbers the stream of a device by its text, and a thread. */
+bool csv_stream(struct csv_import *import, uint32_t device, struct csv_field text, uint32_t *stream);
+bool csv_thread(struct csv_import *import, struct csv_field text, uint32_t *thread);
+
+#endif

@@ -1,0 +1,184 @@
+/* operator_memory.c: the blocks of operator_memory.csv, which the profilers of torch_npu, MindSpore and CANN write: one
+ * row for each block.
+ *
+ * A block is free from its release on, or from its active release if that is later: another stream used it until then.
+ * A row without a release is live to the end. A block from before the record is live from the start: its row has no
+ * allocation time, or its size is negative and its allocation time is that of the release.
+ */
+#include "csv_read.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define BYTES_OF_KB 1024
+#define BYTES_OF_MB 1048576
+#define NS_OF_US 1000
+
+struct rows {
+    struct csv_import *import;
+    size_t name, size, alloc, release, active, duration, stream, device, total;
+    uint64_t count;
+    uint64_t backwards;  /* release before the allocation */
+    uint64_t empty;      /* size 0, live from the start */
+    uint64_t engine;     /* rows of the graph engine */
+    uint64_t first_time; /* of the row with the earliest allocation that has a total */
+    uint64_t first_live; /* bytes allocated before it */
+};
+
+struct row {
+    weir_trace_event event;
+    bool negative;
+    bool has_alloc, has_release;
+    uint64_t alloc, release;
+};
+
+static void find_columns(struct rows *rows)
+{
+    const struct csv *csv = &rows->import->csv;
+    rows->name = csv_column(csv, "Name");
+    rows->size = csv_column(csv, "Size(KB)");
+    rows->alloc = csv_column(csv, "Allocation Time(us)");
+    rows->release = csv_column(csv, "Release Time(us)");
+    rows->active = csv_column(csv, "Active Release Time(us)");
+    rows->duration = csv_column(csv, "Duration(us)");
+    rows->stream = csv_column(csv, "Stream Ptr");
+    rows->device = csv_column(csv, "Device Type|Device|Device_id");
+    rows->total = csv_column(csv, "Allocation Total Allocated(MB)");
+}
+
+/* Reads a time if the field has one. */
+static bool read_time(struct rows *rows, size_t column, bool *has, uint64_t *time)
+{
+    *has = !csv_empty(csv_get(&rows->import->csv, column));
+    return !*has || csv_scaled(&rows->import->csv, column, "microseconds", NS_OF_US, NULL, time);
+}
+
+static bool read_release(struct rows *rows, struct row *row)
+{
+    bool has_active;
+    bool has_duration;
+    uint64_t active = 0;
+    uint64_t duration = 0;
+    if (!read_time(rows, rows->release, &row->has_release, &row->release) ||
+        !read_time(rows, rows->active, &has_active, &active) ||
+        !read_time(rows, rows->duration, &has_duration, &duration)) {
+        return false;
+    }
+    if (has_active && (!row->has_release || active > row->release)) {
+        row->release = active;
+        row->has_release = true;
+    }
+    if (!row->has_release && has_duration && row->has_alloc && !row->negative && duration <= UINT64_MAX - row->alloc) {
+        row->release = row->alloc + duration;
+        row->has_release = true;
+    }
+    return true;
+}
+
+static bool read_row(struct rows *rows, struct row *row)
+{
+    struct csv_import *import = rows->import;
+    const struct csv_field name = csv_get(&import->csv, rows->name);
+    *row = (struct row){.event = call_event(WEIR_TRACE_ALLOC)};
+    if (!csv_scaled(&import->csv, rows->size, "a number of KB", BYTES_OF_KB, &row->negative, &row->event.size) ||
+        !read_time(rows, rows->alloc, &row->has_alloc, &row->alloc) || !read_release(rows, row) ||
+        !csv_device(import, rows->device, &row->event.device) ||
+        !csv_stream(import, row->event.device, csv_get(&import->csv, rows->stream), &row->event.stream) ||
+        !calls_tag(&import->builder, &import->tags, name.text, name.length, &row->event.tag)) {
+        return false;
+    }
+    if (name.length >= 6 && memcmp(name.text, "cann::", 6) == 0) {
+        row->event.pool = 0;
+        rows->engine++;
+    }
+    if (row->negative && !row->has_release) {
+        row->release = row->alloc;
+        row->has_release = row->has_alloc;
+    }
+    row->has_alloc = row->has_alloc && !row->negative;
+    return true;
+}
+
+/* Keeps the total at the earliest allocation: the bytes from before the record. */
+static bool note_total(struct rows *rows, const struct row *row)
+{
+    bool negative;
+    uint64_t total;
+    if (!row->has_alloc || row->event.pool != WEIR_TRACE_NONE || csv_empty(csv_get(&rows->import->csv, rows->total)) ||
+        row->alloc >= rows->first_time) {
+        return true;
+    }
+    if (!csv_scaled(&rows->import->csv, rows->total, "a number of MB", BYTES_OF_MB, &negative, &total)) {
+        return false;
+    }
+    rows->first_time = row->alloc;
+    rows->first_live = !negative && total > row->event.size ? total - row->event.size : 0;
+    return true;
+}
+
+static bool add_row(struct rows *rows, const struct row *row)
+{
+    struct call_list *calls = &rows->import->calls;
+    weir_trace_event end = row->event;
+    weir_trace_event begin = row->event;
+    const uint64_t key = rows->count++;
+    end.kind = WEIR_TRACE_FREE;
+    if (!row->has_alloc && row->event.size == 0) {
+        rows->empty++;
+        return true;
+    }
+    if (!row->has_alloc && !row->has_release) {
+        begin.kind = WEIR_TRACE_PRIOR;
+        return calls_add(calls, 0, key, &begin);
+    }
+    if (row->has_alloc && !calls_add(calls, row->alloc, key, &begin)) {
+        return false;
+    }
+    if (row->has_alloc && row->has_release && row->release < row->alloc) {
+        rows->backwards++;
+        return true;
+    }
+    return !row->has_release || calls_add(calls, row->release, key, &end);
+}
+
+static bool note_rows(const struct rows *rows)
+{
+    static const char always[] =
+        "one row for each block: the file has no requests (sizes are the allocator's, in KB), no "
+        "addresses, threads or segments, and names no streams that used a block";
+    struct trace_builder *builder = &rows->import->builder;
+    return builder_note(builder, always, strlen(always)) &&
+           (rows->first_live == 0 ||
+            builder_note_format(builder, "%" PRIu64 " bytes were live before the record and have no rows",
+                                rows->first_live)) &&
+           (rows->engine == 0 ||
+            builder_note_format(builder,
+                                "%" PRIu64 " rows (cann::) are of the graph engine: no stream, and pool 0 of their own",
+                                rows->engine)) &&
+           (rows->backwards == 0 ||
+            builder_note_format(builder, "%" PRIu64 " rows end before they begin; these blocks stay live",
+                                rows->backwards)) &&
+           (rows->empty == 0 ||
+            builder_note_format(builder, "%" PRIu64 " rows without bytes are left out", rows->empty));
+}
+
+bool operator_memory_read(struct csv_import *import)
+{
+    struct rows rows = {.import = import, .first_time = UINT64_MAX};
+    struct row row;
+    bool more;
+    find_columns(&rows);
+    for (;;) {
+        if (!csv_next(&import->csv, &more)) {
+            return false;
+        }
+        if (!more) {
+            break;
+        }
+        if (!read_row(&rows, &row) || !note_total(&rows, &row) || !add_row(&rows, &row)) {
+            return false;
+        }
+    }
+    calls_sort(&import->calls, false);
+    return note_rows(&rows) && calls_write(&import->calls, calls_begin(&import->calls));
+}
