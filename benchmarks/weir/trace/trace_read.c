@@ -69,18 +69,10 @@ static bool refuse(const struct trace_source *source, enum trace_format format, 
         return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed twice; unpack it once before");
     case TRACE_FORMAT_ZSTD:
         return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed with zstd; xz, gzip and plain are read");
-    case TRACE_FORMAT_ZIP:
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is a zip archive; a snapshot is read from the pickle that "
-                         "torch.cuda.memory._dump_snapshot "
-                         "writes");
-    case TRACE_FORMAT_JSON:
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is JSON; a snapshot is read from the pickle that "
-                         "torch.cuda.memory._dump_snapshot writes");
     default:
-        return trace_say(error, WEIR_ERR_INVALID, source->path,
-                         "is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
+        return trace_say(
+            error, WEIR_ERR_INVALID, source->path,
+            "is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip) or profile (JSON or SQLite)");
     }
 }
 
@@ -93,6 +85,12 @@ static bool read_plain(const struct trace_source *source, const struct trace_lim
     }
     if (format == TRACE_FORMAT_PICKLE) {
         return torch_snapshot_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_ZIP) {
+        return torch_zip_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_JSON) {
+        return kineto_parse(source, limits, out, error);
     }
     if (source->size == 0) {
         return trace_say(error, WEIR_ERR_INVALID, source->path, "is empty");
