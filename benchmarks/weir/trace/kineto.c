@@ -418,7 +418,8 @@ static bool add_call(struct reader *reader, const struct event *event)
 {
     struct profile_item item = {.kind = PROFILE_SYNC_DEVICE, .stream = WEIR_TRACE_NONE, .name = WEIR_TRACE_NONE};
     return time_of(reader, event, &item.time_ns) && thread_of(reader, event, &item.thread) &&
-           profile_launch(reader->profile, number_or(&event->correlation, 0), item.time_ns, item.thread) &&
+           profile_launch(reader->profile, number_or(&event->correlation, 0), item.time_ns, item.thread,
+                          WEIR_TRACE_NONE) &&
            (!waits_for_device(&event->name) || profile_add(reader->profile, item));
 }
 

@@ -31,6 +31,7 @@ struct stream {
 struct call {
     int64_t time_ns;
     uint32_t thread;
+    uint32_t name;
 };
 
 struct range {
@@ -277,7 +278,7 @@ bool profile_add(struct profile *profile, struct profile_item item)
     return true;
 }
 
-bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread)
+bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name)
 {
     if (correlation == 0) {
         return true;
@@ -287,8 +288,14 @@ bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_
         !id_map_put(&profile->call_by_correlation, correlation, (uint32_t)profile->call_count)) {
         return profile_no_memory(profile);
     }
-    profile->calls[profile->call_count++] = (struct call){.time_ns = time_ns, .thread = thread};
+    profile->calls[profile->call_count++] = (struct call){.time_ns = time_ns, .thread = thread, .name = name};
     return true;
+}
+
+bool profile_has_launch(const struct profile *profile, uint64_t correlation)
+{
+    uint32_t any;
+    return id_map_get(&profile->call_by_correlation, correlation, &any);
 }
 
 bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name)
@@ -337,19 +344,28 @@ static bool is_lone(const struct profile_item *item)
     return item->kind == PROFILE_FREE && item->block == NO_ITEM;
 }
 
-/* Moves work and waits to the time and the thread of the host calls that launched them. */
-static void apply_launches(struct profile *profile)
+/* Joins a record with the host call that caused it: work and waits move to the time of the call. */
+static void apply_call(struct profile_item *item, const struct call *call)
+{
+    item->thread = call->thread;
+    if (!takes_memory(item)) {
+        item->time_ns = call->time_ns;
+        item->launched = true;
+    } else if (item->name == WEIR_TRACE_NONE) {
+        item->name = call->name;
+    }
+}
+
+static void apply_calls(struct profile *profile)
 {
     for (size_t i = 0; i < profile->item_count; i++) {
         struct profile_item *item = &profile->items[i];
         uint32_t found;
-        if (takes_memory(item) || item->kind == PROFILE_COUNTERS) {
+        if (item->kind == PROFILE_COUNTERS) {
             continue;
         }
         if (item->extra != 0 && id_map_get(&profile->call_by_correlation, item->extra, &found)) {
-            item->time_ns = profile->calls[found].time_ns;
-            item->thread = profile->calls[found].thread;
-            item->launched = true;
+            apply_call(item, &profile->calls[found]);
         } else {
             profile->unlaunched += item->kind == PROFILE_WORK;
         }
@@ -448,7 +464,7 @@ static void find_tags(struct profile *profile)
     }
     for (size_t i = 0; i < profile->item_count; i++) {
         struct profile_item *item = &profile->items[i];
-        if (item->kind != PROFILE_ALLOC || item->name != WEIR_TRACE_NONE) {
+        if (item->kind != PROFILE_ALLOC) {
             continue;
         }
         for (; next < profile->range_count && profile->ranges[next].start_ns <= item->time_ns; next++) {
@@ -457,7 +473,7 @@ static void find_tags(struct profile *profile)
             profile->threads[range->thread].range = (uint32_t)next;
         }
         const uint32_t around = close_ranges(profile, item->thread, item->time_ns);
-        item->name = around != NO_ITEM ? profile->ranges[around].name : WEIR_TRACE_NONE;
+        item->name = around != NO_ITEM ? profile->ranges[around].name : item->name;
     }
 }
 
@@ -511,7 +527,7 @@ static bool use_main_streams(struct profile *profile)
     bool done = find_main_streams(profile, &main_of);
     for (size_t i = 0; i < profile->item_count && done; i++) {
         struct profile_item *item = &profile->items[i];
-        if (takes_memory(item) && item->stream == WEIR_TRACE_NONE) {
+        if ((item->kind == PROFILE_ALLOC || is_lone(item)) && item->stream == WEIR_TRACE_NONE) {
             done = use_main_stream(profile, &main_of, item);
         }
     }
@@ -540,8 +556,7 @@ static bool find_streams(struct profile *profile)
 
 /* --- blocks --- */
 
-/* Pairs frees with allocations. An item that begins a block gets the block's number; a free gets that of its
- * allocation. A free without an allocation keeps none. `size` of a free becomes the item of the allocation. */
+/* Pairs frees with allocations: a free gets the item of its allocation; a free without an allocation keeps none. */
 static bool pair_blocks(struct profile *profile)
 {
     for (size_t i = 0; i < profile->item_count; i++) {
@@ -746,7 +761,7 @@ static bool emit_memory(struct profile *profile, size_t i)
     }
     const struct profile_item *birth = &profile->items[item->block];
     id_map_remove(live, item->key);
-    return emit_free(profile, item, birth->block, birth->stream);
+    return emit_free(profile, item, birth->block, item->stream != WEIR_TRACE_NONE ? item->stream : birth->stream);
 }
 
 static bool emit_work(struct profile *profile, const struct profile_item *item)
@@ -850,9 +865,13 @@ static bool add_notes(struct profile *profile)
         return false;
     }
     return note_streams(profile) &&
-           profile_note_count(profile, profile->guessed,
-                              "allocations have no stream in the file: each is on the stream of the next work that its "
-                              "thread launches, else of the last, else of most work") &&
+           profile_note_count(
+               profile, profile->guessed,
+               profile->call_count > 0
+                   ? "allocations have no stream in the file: each is on the stream of the next work that "
+                     "its thread launches, else of the last, else of most work"
+                   : "allocations have no stream in the file: each is on the stream of its device that "
+                     "runs most work") &&
            profile_note_count(profile, profile->unlaunched,
                               "kernels and copies without their launch: each is at the time at which it ran") &&
            profile_note_count(profile, profile->elsewhere,
@@ -884,15 +903,12 @@ static bool build(struct profile *profile, struct trace **out)
     if (profile->device_count == 0) {
         return trace_say(profile->error, WEIR_ERR_INVALID, profile->path, "%s", profile->options.no_memory);
     }
-    apply_launches(profile);
+    apply_calls(profile);
     if (profile->item_count > 1) {
         qsort(profile->items, profile->item_count, sizeof(*profile->items), by_time);
     }
     find_tags(profile);
-    if (!find_streams(profile)) {
-        return false;
-    }
-    if (!pair_blocks(profile) || !drop_repeated_frees(profile)) {
+    if (!pair_blocks(profile) || !find_streams(profile) || !drop_repeated_frees(profile)) {
         return false;
     }
     drop_elsewhere(profile);

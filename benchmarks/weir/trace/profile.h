@@ -10,8 +10,9 @@
  * - A profiler does not record the stream of an allocation. Without a stream of its own, an allocation is on the stream of
  *   the next work that its thread launches on its device, because the caller allocates a result just before it
  *   launches the kernel that fills it; else on the stream of the last such work; else on the stream of the device that
- *   runs most work. A free is on the stream of its block.
- * - The tag of an allocation is the innermost range of its thread around its time.
+ *   runs most work. A free without a stream is on that of its block.
+ * - The tag of an allocation is the innermost range of its thread around its time; without one, its own name, or that of
+ *   its host call.
  * - A free without an allocation is of a block that was live before the window (`p`). An allocation at the address of a
  *   live block means that a free was lost; the trace gets one.
  *
@@ -27,8 +28,8 @@
 #define PROFILE_MAX_SPACES 4096u
 
 enum profile_kind {
-    PROFILE_ALLOC,       /* key, size, device, space; stream or none */
-    PROFILE_FREE,        /* key, size, device, space */
+    PROFILE_ALLOC,       /* key, size, device, space; stream and correlation or none */
+    PROFILE_FREE,        /* the same */
     PROFILE_WORK,        /* device, stream, size = duration in ns; correlation */
     PROFILE_RECORD,      /* event, device, stream; correlation */
     PROFILE_WAIT,        /* event, device, stream; correlation */
@@ -80,8 +81,11 @@ bool profile_space(struct profile *profile, uint64_t process, uint32_t device, u
 /* Sets the members from `order` on by itself, except the kind. */
 bool profile_add(struct profile *profile, struct profile_item item);
 
-/* A host call that launches work or waits. */
-bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread);
+/* A host call that launches work, waits or allocates. `name` is the tag of an allocation that has no other, or
+ * WEIR_TRACE_NONE. */
+bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name);
+/* True if the host call is known already. */
+bool profile_has_launch(const struct profile *profile, uint64_t correlation);
 /* A range of a host thread that names the allocations inside. */
 bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name);
 

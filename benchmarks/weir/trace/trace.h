@@ -128,9 +128,10 @@ enum trace_format {
     TRACE_FORMAT_GZIP,
     TRACE_FORMAT_WTR,
     TRACE_FORMAT_PICKLE,
-    TRACE_FORMAT_JSON, /* this format and the next two are recognised only to be refused by name */
-    TRACE_FORMAT_ZIP,
-    TRACE_FORMAT_ZSTD,
+    TRACE_FORMAT_JSON,   /* a profile of torch.profiler */
+    TRACE_FORMAT_ZIP,    /* torch.save of a snapshot */
+    TRACE_FORMAT_SQLITE, /* a profile of nsys or torch_npu */
+    TRACE_FORMAT_ZSTD,   /* recognised only to be refused by name */
 };
 
 /* Returns the format that the first bytes show. */

@@ -149,6 +149,10 @@ bool torch_zip_parse(const struct trace_source *source, const struct trace_limit
                      struct trace_error *error);
 bool kineto_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
                   struct trace_error *error);
+#ifdef WEIR_WITH_SQLITE
+bool sqlite_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                  struct trace_error *error);
+#endif
 
 /* Reads a whole file into memory from malloc, without unpacking it. */
 bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size, struct trace_error *error);

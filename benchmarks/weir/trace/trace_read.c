@@ -45,6 +45,9 @@ enum trace_format trace_detect(const void *data, size_t size)
     if (begins(bytes, size, "PK\x03\x04", 4)) {
         return TRACE_FORMAT_ZIP;
     }
+    if (begins(bytes, size, "SQLite format 3\0", 16)) {
+        return TRACE_FORMAT_SQLITE;
+    }
     if (begins(bytes, size, "#wtr", 4)) {
         return TRACE_FORMAT_WTR;
     }
@@ -76,6 +79,19 @@ static bool refuse(const struct trace_source *source, enum trace_format format, 
     }
 }
 
+static bool read_sqlite(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                        struct trace_error *error)
+{
+#ifdef WEIR_WITH_SQLITE
+    return sqlite_parse(source, limits, out, error);
+#else
+    (void)limits;
+    (void)out;
+    return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                     "is a SQLite database; this weir was built without SQLite (on Debian: libsqlite3-dev)");
+#endif
+}
+
 static bool read_plain(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
                        struct trace_error *error)
 {
@@ -91,6 +107,9 @@ static bool read_plain(const struct trace_source *source, const struct trace_lim
     }
     if (format == TRACE_FORMAT_JSON) {
         return kineto_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_SQLITE) {
+        return read_sqlite(source, limits, out, error);
     }
     if (source->size == 0) {
         return trace_say(error, WEIR_ERR_INVALID, source->path, "is empty");
