@@ -12,12 +12,13 @@
 #include <string.h>
 
 static const char help_head[] =
-    "weir import IN [-o OUT]: convert a memory snapshot to weir's trace format\n"
+    "weir import IN [-o OUT]: convert a memory snapshot or a profile to weir's trace format\n"
     "\n"
-    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with gzip\n"
-    "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
-    "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
-    "the text goes to standard output.\n"
+    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot() or a zip of torch.save. The\n"
+    "command parses the pickle's opcodes and executes nothing in it. IN may be a profile with memory events: JSON of\n"
+    "torch.profiler, SQLite of torch_npu or nsys. IN may also be a .wtr file, to compress, decompress or normalise\n"
+    "it. IN may be compressed with gzip or xz. OUT is compressed if its name ends in .xz or .gz. Without -o, or\n"
+    "with '-', the text goes to standard output.\n"
     "\n";
 
 static const struct subcommand subcommand = {

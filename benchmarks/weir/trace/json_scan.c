@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void json_start(struct json_scan *scan, const struct trace_source *source, struct trace_error *error)
+void json_scan_start(struct json_scan *scan, const struct trace_source *source, struct trace_error *error)
 {
     *scan =
         (struct json_scan){.source = source, .at = source->bytes, .end = source->bytes + source->size, .error = error};
 }
 
-bool json_refuse(const struct json_scan *scan, weir_status status, const unsigned char *at, const char *format, ...)
+bool json_scan_refuse(const struct json_scan *scan, weir_status status, const unsigned char *at, const char *format,
+                      ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -43,11 +44,11 @@ static bool refuse_byte(const struct json_scan *scan, const char *expected)
 {
     char shown[16];
     if (scan->at >= scan->end) {
-        return json_refuse(scan, WEIR_ERR_INVALID, scan->end, "the JSON ends too early; expected %s", expected);
+        return json_scan_refuse(scan, WEIR_ERR_INVALID, scan->end, "the JSON ends too early; expected %s", expected);
     }
     const char byte = (char)*scan->at;
-    return json_refuse(scan, WEIR_ERR_INVALID, scan->at, "expected %s, got \"%s\"", expected,
-                       trace_quote(shown, sizeof(shown), &byte, 1));
+    return json_scan_refuse(scan, WEIR_ERR_INVALID, scan->at, "expected %s, got \"%s\"", expected,
+                            trace_quote(shown, sizeof(shown), &byte, 1));
 }
 
 /* --- scalars --- */
@@ -58,7 +59,7 @@ static bool read_string(struct json_scan *scan, struct json_value *value)
     for (;;) {
         const unsigned char *quote = memchr(scan->at, '"', (size_t)(scan->end - scan->at));
         if (quote == NULL) {
-            return json_refuse(scan, WEIR_ERR_INVALID, start - 1, "the string has no end");
+            return json_scan_refuse(scan, WEIR_ERR_INVALID, start - 1, "the string has no end");
         }
         const unsigned char *slash = quote;
         while (slash > start && slash[-1] == '\\') {
@@ -132,7 +133,7 @@ static bool read_word(struct json_scan *scan, struct json_value *value)
     return refuse_byte(scan, "a value");
 }
 
-bool json_read(struct json_scan *scan, struct json_value *value)
+bool json_scan_read(struct json_scan *scan, struct json_value *value)
 {
     const int c = next_byte(scan);
     switch (c) {
@@ -181,7 +182,7 @@ static bool next_item(struct json_scan *scan, enum json_step *step, char open, c
     return true;
 }
 
-bool json_member(struct json_scan *scan, enum json_step *step, struct json_value *key)
+bool json_scan_member(struct json_scan *scan, enum json_step *step, struct json_value *key)
 {
     if (!next_item(scan, step, '{', '}')) {
         return false;
@@ -202,7 +203,7 @@ bool json_member(struct json_scan *scan, enum json_step *step, struct json_value
     return true;
 }
 
-bool json_element(struct json_scan *scan, enum json_step *step)
+bool json_scan_element(struct json_scan *scan, enum json_step *step)
 {
     return next_item(scan, step, '[', ']');
 }
@@ -216,8 +217,8 @@ struct nest {
 static bool nest_begin(const struct json_scan *scan, struct nest *nest, bool object)
 {
     if (nest->depth == JSON_DEPTH) {
-        return json_refuse(scan, WEIR_ERR_LIMIT, scan->at, "values are nested more than %u deep, which is the limit",
-                           JSON_DEPTH);
+        return json_scan_refuse(scan, WEIR_ERR_LIMIT, scan->at,
+                                "values are nested more than %u deep, which is the limit", JSON_DEPTH);
     }
     unsigned char *byte = &nest->object[nest->depth / 8];
     const unsigned bit = 1u << nest->depth % 8;
@@ -234,7 +235,7 @@ static bool nest_next(struct json_scan *scan, struct nest *nest)
     while (nest->depth > 0) {
         const unsigned level = nest->depth - 1;
         const bool object = (nest->object[level / 8] >> level % 8 & 1u) != 0;
-        if (object ? !json_member(scan, &nest->step, &key) : !json_element(scan, &nest->step)) {
+        if (object ? !json_scan_member(scan, &nest->step, &key) : !json_scan_element(scan, &nest->step)) {
             return false;
         }
         if (nest->step == JSON_STEP_ITEM) {
@@ -246,12 +247,12 @@ static bool nest_next(struct json_scan *scan, struct nest *nest)
     return true;
 }
 
-bool json_skip(struct json_scan *scan)
+bool json_scan_skip(struct json_scan *scan)
 {
     struct nest nest = {.depth = 0};
     struct json_value value;
     do {
-        if (!json_read(scan, &value)) {
+        if (!json_scan_read(scan, &value)) {
             return false;
         }
         if ((value.kind == JSON_OBJECT || value.kind == JSON_ARRAY) &&
@@ -265,14 +266,14 @@ bool json_skip(struct json_scan *scan)
     return true;
 }
 
-bool json_end(struct json_scan *scan)
+bool json_scan_end(struct json_scan *scan)
 {
     return next_byte(scan) < 0 || refuse_byte(scan, "the end of the JSON");
 }
 
 /* --- texts and numbers --- */
 
-bool json_is(const struct json_value *value, const char *text)
+bool json_scan_is(const struct json_value *value, const char *text)
 {
     return value->kind == JSON_STRING && value->length == strlen(text) && memcmp(value->text, text, value->length) == 0;
 }
@@ -352,7 +353,7 @@ static size_t unescape_one(const char **text, const char *end, char bytes[4])
     return put_utf8((uint32_t)unit, bytes);
 }
 
-size_t json_unescape(const struct json_value *value, char *out, size_t size)
+size_t json_scan_unescape(const struct json_value *value, char *out, size_t size)
 {
     size_t used = 0;
     const char *text = value->text;
@@ -412,7 +413,7 @@ static bool read_decimal(const struct json_value *value, size_t at, uint64_t sca
     return !__builtin_mul_overflow(number, scale, out);
 }
 
-bool json_integer(const struct json_value *value, int64_t scale, int64_t *out)
+bool json_scan_integer(const struct json_value *value, int64_t scale, int64_t *out)
 {
     uint64_t size;
     double real;
@@ -434,7 +435,7 @@ bool json_integer(const struct json_value *value, int64_t scale, int64_t *out)
     return true;
 }
 
-bool json_unsigned(const struct json_value *value, uint64_t *out)
+bool json_scan_unsigned(const struct json_value *value, uint64_t *out)
 {
     double real;
     if (value->kind != JSON_NUMBER && value->kind != JSON_STRING) {

@@ -30,38 +30,38 @@ struct json_scan {
     struct trace_error *error;
 };
 
-void json_start(struct json_scan *scan, const struct trace_source *source, struct trace_error *error);
+void json_scan_start(struct json_scan *scan, const struct trace_source *source, struct trace_error *error);
 
 /* Fills in the error for the byte `at`. Returns false. */
-bool json_refuse(const struct json_scan *scan, weir_status status, const unsigned char *at, const char *format, ...)
-    TRACE_PRINTF(4, 5);
+bool json_scan_refuse(const struct json_scan *scan, weir_status status, const unsigned char *at, const char *format,
+                      ...) TRACE_PRINTF(4, 5);
 
 /* Reads a scalar, or stops in front of a '{' or '['. */
-bool json_read(struct json_scan *scan, struct json_value *value);
+bool json_scan_read(struct json_scan *scan, struct json_value *value);
 
 /* Skips a value, whatever it is. */
-bool json_skip(struct json_scan *scan);
+bool json_scan_skip(struct json_scan *scan);
 
 /* Walks an object or an array, which the scan stands in front of. Begin with *step = 0 and call until *step is
  * JSON_STEP_END. Between two calls the caller reads or skips the member's value. */
 enum json_step { JSON_STEP_BEGIN, JSON_STEP_ITEM, JSON_STEP_END };
-bool json_member(struct json_scan *scan, enum json_step *step, struct json_value *key);
-bool json_element(struct json_scan *scan, enum json_step *step);
+bool json_scan_member(struct json_scan *scan, enum json_step *step, struct json_value *key);
+bool json_scan_element(struct json_scan *scan, enum json_step *step);
 
 /* Checks that only blanks follow. */
-bool json_end(struct json_scan *scan);
+bool json_scan_end(struct json_scan *scan);
 
 /* Resolves the escapes of a string. Writes at most `size` bytes and returns their number; a longer text is cut. A
  * surrogate without its partner becomes three bytes that are not valid UTF-8. */
-size_t json_unescape(const struct json_value *value, char *out, size_t size);
+size_t json_scan_unescape(const struct json_value *value, char *out, size_t size);
 
 /* True if the string is `text`. Compares the characters of the input: an escaped character does not match. */
-bool json_is(const struct json_value *value, const char *text);
+bool json_scan_is(const struct json_value *value, const char *text);
 
 /* Reads a number, which may stand in quotes, as an integer times `scale` (a power of ten up to 1000); digits below 1 are
  * cut off. Returns false, without an error, if it has no value or the value does not fit. */
-bool json_integer(const struct json_value *value, int64_t scale, int64_t *out);
+bool json_scan_integer(const struct json_value *value, int64_t scale, int64_t *out);
 /* The same for numbers from 0 to 2^64 - 1. */
-bool json_unsigned(const struct json_value *value, uint64_t *out);
+bool json_scan_unsigned(const struct json_value *value, uint64_t *out);
 
 #endif

@@ -116,33 +116,33 @@ static bool read_member(struct reader *reader, const struct member *members, con
 {
     struct json_value value;
     for (const struct member *member = members; member->name != NULL; member++) {
-        if (!json_is(key, member->name)) {
+        if (!json_scan_is(key, member->name)) {
             continue;
         }
-        if (!json_read(&reader->scan, &value)) {
+        if (!json_scan_read(&reader->scan, &value)) {
             return false;
         }
         if (value.kind == JSON_OBJECT || value.kind == JSON_ARRAY) {
-            return json_skip(&reader->scan);
+            return json_scan_skip(&reader->scan);
         }
         memcpy((char *)event + member->offset, &value, sizeof(value));
         return true;
     }
-    return json_skip(&reader->scan);
+    return json_scan_skip(&reader->scan);
 }
 
 static bool read_arguments(struct reader *reader, struct event *event)
 {
     struct json_value key;
-    if (!json_read(&reader->scan, &key)) {
+    if (!json_scan_read(&reader->scan, &key)) {
         return false;
     }
     if (key.kind != JSON_OBJECT) {
-        return key.kind == JSON_ARRAY ? json_skip(&reader->scan) : true;
+        return key.kind == JSON_ARRAY ? json_scan_skip(&reader->scan) : true;
     }
     event->has_args = true;
     enum json_step step = JSON_STEP_BEGIN;
-    while (json_member(&reader->scan, &step, &key)) {
+    while (json_scan_member(&reader->scan, &step, &key)) {
         if (step == JSON_STEP_END) {
             return true;
         }
@@ -159,11 +159,12 @@ static bool read_event(struct reader *reader, struct event *event)
     enum json_step step = JSON_STEP_BEGIN;
     memset(event, 0, sizeof(*event));
     event->at = reader->scan.at;
-    while (json_member(&reader->scan, &step, &key)) {
+    while (json_scan_member(&reader->scan, &step, &key)) {
         if (step == JSON_STEP_END) {
             return true;
         }
-        if (json_is(&key, "args") ? !read_arguments(reader, event) : !read_member(reader, event_members, &key, event)) {
+        if (json_scan_is(&key, "args") ? !read_arguments(reader, event)
+                                       : !read_member(reader, event_members, &key, event)) {
             return false;
         }
     }
@@ -180,18 +181,19 @@ static bool refuse_value(const struct reader *reader, const struct event *event,
     trace_quote(name, sizeof(name), event->name.kind == JSON_STRING ? event->name.text : "?",
                 event->name.kind == JSON_STRING ? event->name.length : 1);
     if (value->kind == JSON_NONE) {
-        return json_refuse(&reader->scan, WEIR_ERR_INVALID, event->at, "the event \"%s\" has no \"%s\"", name, member);
+        return json_scan_refuse(&reader->scan, WEIR_ERR_INVALID, event->at, "the event \"%s\" has no \"%s\"", name,
+                                member);
     }
     trace_quote(shown, sizeof(shown), value->text != NULL ? value->text : "null",
                 value->text != NULL ? value->length : 4);
-    return json_refuse(&reader->scan, WEIR_ERR_INVALID, event->at,
-                       "the event \"%s\" has a \"%s\" that is out of range or no number: %s", name, member, shown);
+    return json_scan_refuse(&reader->scan, WEIR_ERR_INVALID, event->at,
+                            "the event \"%s\" has a \"%s\" that is out of range or no number: %s", name, member, shown);
 }
 
 /* Times are microseconds with up to three decimals. */
 static bool time_of(const struct reader *reader, const struct event *event, int64_t *time_ns)
 {
-    return json_integer(&event->ts, 1000, time_ns) || refuse_value(reader, event, "ts", &event->ts);
+    return json_scan_integer(&event->ts, 1000, time_ns) || refuse_value(reader, event, "ts", &event->ts);
 }
 
 static bool duration_of(const struct reader *reader, const struct event *event, int64_t *duration_ns)
@@ -200,7 +202,7 @@ static bool duration_of(const struct reader *reader, const struct event *event, 
     if (event->dur.kind == JSON_NONE) {
         return true;
     }
-    if (!json_integer(&event->dur, 1000, duration_ns)) {
+    if (!json_scan_integer(&event->dur, 1000, duration_ns)) {
         return refuse_value(reader, event, "dur", &event->dur);
     }
     *duration_ns = *duration_ns < 0 ? 0 : *duration_ns;
@@ -226,7 +228,7 @@ static bool thread_of(struct reader *reader, const struct event *event, uint32_t
 static uint64_t number_or(const struct json_value *value, uint64_t otherwise)
 {
     uint64_t number;
-    return json_unsigned(value, &number) ? number : otherwise;
+    return json_scan_unsigned(value, &number) ? number : otherwise;
 }
 
 static bool name_of(struct reader *reader, const struct event *event, uint32_t *name)
@@ -236,7 +238,7 @@ static bool name_of(struct reader *reader, const struct event *event, uint32_t *
     if (event->name.kind != JSON_STRING) {
         return true;
     }
-    return profile_name(reader->profile, text, json_unescape(&event->name, text, sizeof(text)), name);
+    return profile_name(reader->profile, text, json_scan_unescape(&event->name, text, sizeof(text)), name);
 }
 
 /* The device and the stream of device work: from the arguments, else the row (pid, tid) that shows the work. */
@@ -266,7 +268,7 @@ static bool count_totals(struct reader *reader, const struct event *event, const
     if (first->seen && first->device != item->device) {
         reader->several_devices = true;
     }
-    if (!json_unsigned(&event->allocated, &allocated) || !json_unsigned(&event->reserved, &reserved) ||
+    if (!json_scan_unsigned(&event->allocated, &allocated) || !json_scan_unsigned(&event->reserved, &reserved) ||
         (first->seen && first->device != item->device)) {
         return true;
     }
@@ -306,14 +308,15 @@ static bool add_memory(struct reader *reader, const struct event *event)
         item.device = (uint32_t)device;
     }
     if (event->address.kind == JSON_NONE) {
-        return json_refuse(&reader->scan, WEIR_ERR_INVALID, event->at,
-                           "the [memory] event has no \"Addr\", which old versions of PyTorch did not write; without "
-                           "it frees cannot be joined with allocations");
+        return json_scan_refuse(
+            &reader->scan, WEIR_ERR_INVALID, event->at,
+            "the [memory] event has no \"Addr\", which old versions of PyTorch did not write; without "
+            "it frees cannot be joined with allocations");
     }
-    if (!json_unsigned(&event->address, &item.key) || item.key >= MOST_ADDRESS) {
+    if (!json_scan_unsigned(&event->address, &item.key) || item.key >= MOST_ADDRESS) {
         return refuse_value(reader, event, "Addr", &event->address);
     }
-    if (!json_integer(&event->bytes, 1, &bytes) || bytes <= -(int64_t)MOST_SIZE || bytes >= (int64_t)MOST_SIZE) {
+    if (!json_scan_integer(&event->bytes, 1, &bytes) || bytes <= -(int64_t)MOST_SIZE || bytes >= (int64_t)MOST_SIZE) {
         return refuse_value(reader, event, "Bytes", &event->bytes);
     }
     if (bytes == 0 || item.key == 0) {
@@ -384,7 +387,7 @@ static bool add_sync(struct reader *reader, const struct event *event)
     bool known;
     const struct json_value *kind = event->sync_kind.kind == JSON_STRING ? &event->sync_kind : &event->name;
     struct profile_item item = {.stream = WEIR_TRACE_NONE, .name = WEIR_TRACE_NONE};
-    if (json_is(kind, "Context Sync")) {
+    if (json_scan_is(kind, "Context Sync")) {
         return true;
     }
     item.extra = number_or(&event->correlation, 0);
@@ -392,26 +395,26 @@ static bool add_sync(struct reader *reader, const struct event *event)
     if (!time_of(reader, event, &item.time_ns) || !thread_of(reader, event, &item.thread)) {
         return false;
     }
-    if (json_is(kind, "Event Sync")) {
+    if (json_scan_is(kind, "Event Sync")) {
         return add_wait(reader, event, item, PROFILE_SYNC_EVENT);
     }
     if (!place_of(reader, event, &item, &known) || !known) {
         reader->unbound += !known;
         return !known;
     }
-    if (json_is(kind, "Stream Wait Event")) {
+    if (json_scan_is(kind, "Stream Wait Event")) {
         return add_wait(reader, event, item, PROFILE_WAIT);
     }
     item.kind = PROFILE_SYNC_STREAM;
-    return !json_is(kind, "Stream Sync") || profile_add(reader->profile, item);
+    return !json_scan_is(kind, "Stream Sync") || profile_add(reader->profile, item);
 }
 
 /* --- host calls and ranges --- */
 
 static bool waits_for_device(const struct json_value *name)
 {
-    return json_is(name, "cudaDeviceSynchronize") || json_is(name, "cuCtxSynchronize") ||
-           json_is(name, "hipDeviceSynchronize");
+    return json_scan_is(name, "cudaDeviceSynchronize") || json_scan_is(name, "cuCtxSynchronize") ||
+           json_scan_is(name, "hipDeviceSynchronize");
 }
 
 static bool add_call(struct reader *reader, const struct event *event)
@@ -471,7 +474,7 @@ static enum use use_of(const struct json_value *category)
         {"cuda_sync", USE_SYNC},
     };
     for (size_t i = 0; i < sizeof(categories) / sizeof(categories[0]); i++) {
-        if (json_is(category, categories[i].text)) {
+        if (json_scan_is(category, categories[i].text)) {
             return categories[i].use;
         }
     }
@@ -480,10 +483,10 @@ static enum use use_of(const struct json_value *category)
 
 static bool add_event(struct reader *reader, const struct event *event)
 {
-    if (json_is(&event->name, "[memory]") && event->has_args) {
+    if (json_scan_is(&event->name, "[memory]") && event->has_args) {
         return add_memory(reader, event);
     }
-    if (!json_is(&event->ph, "X")) {
+    if (!json_scan_is(&event->ph, "X")) {
         return true;
     }
     switch (use_of(&event->cat)) {
@@ -509,15 +512,15 @@ static bool read_events(struct reader *reader)
     struct json_value value;
     enum json_step step = JSON_STEP_BEGIN;
     reader->found_events = true;
-    while (json_element(&reader->scan, &step)) {
+    while (json_scan_element(&reader->scan, &step)) {
         if (step == JSON_STEP_END) {
             return true;
         }
-        if (!json_read(&reader->scan, &value)) {
+        if (!json_scan_read(&reader->scan, &value)) {
             return false;
         }
         if (value.kind == JSON_ARRAY
-                ? !json_skip(&reader->scan)
+                ? !json_scan_skip(&reader->scan)
                 : value.kind == JSON_OBJECT && (!read_event(reader, &event) || !add_event(reader, &event))) {
             return false;
         }
@@ -528,31 +531,31 @@ static bool read_events(struct reader *reader)
 static bool read_root_member(struct reader *reader, const struct json_value *key)
 {
     struct json_value value;
-    if (json_is(key, "device_traces") || json_is(key, "segments")) {
+    if (json_scan_is(key, "device_traces") || json_scan_is(key, "segments")) {
         reader->snapshot = true;
     }
-    if (!json_is(key, "traceEvents") || reader->found_events) {
-        return json_skip(&reader->scan);
+    if (!json_scan_is(key, "traceEvents") || reader->found_events) {
+        return json_scan_skip(&reader->scan);
     }
-    if (!json_read(&reader->scan, &value)) {
+    if (!json_scan_read(&reader->scan, &value)) {
         return false;
     }
-    return value.kind == JSON_ARRAY ? read_events(reader) : value.kind != JSON_OBJECT || json_skip(&reader->scan);
+    return value.kind == JSON_ARRAY ? read_events(reader) : value.kind != JSON_OBJECT || json_scan_skip(&reader->scan);
 }
 
 static bool read_root(struct reader *reader)
 {
     struct json_value value;
     enum json_step step = JSON_STEP_BEGIN;
-    if (!json_read(&reader->scan, &value)) {
+    if (!json_scan_read(&reader->scan, &value)) {
         return false;
     }
     if (value.kind == JSON_ARRAY) {
-        return read_events(reader) && json_end(&reader->scan);
+        return read_events(reader) && json_scan_end(&reader->scan);
     }
-    while (json_member(&reader->scan, &step, &value)) {
+    while (json_scan_member(&reader->scan, &step, &value)) {
         if (step == JSON_STEP_END) {
-            return json_end(&reader->scan);
+            return json_scan_end(&reader->scan);
         }
         if (!read_root_member(reader, &value)) {
             return false;
@@ -610,7 +613,7 @@ static bool read_file(struct reader *reader, struct trace_error *error)
     reader->empty = 0;
     reader->unbound = 0;
     id_map_free(&reader->recorded);
-    json_start(&reader->scan, reader->source, error);
+    json_scan_start(&reader->scan, reader->source, error);
     return profile_start(&reader->profile, reader->source->path, &options, reader->limits, error) &&
            read_root(reader) && (reader->found_events || refuse_other(reader));
 }

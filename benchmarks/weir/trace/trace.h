@@ -1,10 +1,11 @@
-/* trace.h: an allocation trace in memory, read from `.wtr` text or from a PyTorch memory snapshot.
+/* trace.h: an allocation trace in memory, read from `.wtr` text, a PyTorch memory snapshot or a profile.
  *
  * Promise: a trace from trace_read is consistent. Every block is allocated once, by `p`, `a` or `r`; it is freed at
  * most once and not used afterwards; every number is in range and every tag index is defined.
  * A replay need not check these rules again. An error message is one line that names the file and the line or byte.
  *
- * The content decides the format, never the suffix: xz and gzip are unpacked, then `#wtr ` or a pickle is expected.
+ * The content decides the format, never the suffix: xz and gzip are unpacked, then `#wtr `, a pickle, a zip archive,
+ * JSON or a SQLite database is expected.
  * README.md has the grammar, the limits and the rules of the import. A trace must not be shared while it is read or
  * freed; a finished trace is constant and threads may share it.
  */
@@ -116,7 +117,7 @@ struct trace_limits {
 struct trace_error {
     weir_status status;
     uint64_t line; /* line of the text, from 1; 0 = no line applies */
-    uint64_t byte; /* offset in the pickle, from 0 */
+    uint64_t byte; /* offset in the pickle, the JSON or the zip, from 0 */
 
     /* The complete message, one line without newline: "FILE:LINE: field 3 (SIZE): ..." or "FILE: byte 1234: ...". */
     char message[512];
