@@ -44,7 +44,8 @@ static void begin(void)
 
 static void end(void)
 {
-    put("  {\n    \"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\",\n    \"pid\": \"\", \"tid\": \"\", \"ts\": 99\n"
+    put("  {\n    \"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\",\n    "
+        "\"pid\": \"\", \"tid\": \"\", \"ts\": 99\n"
         "  }\n  ],\n  \"traceName\": \"t.json\"\n}\n");
 }
 
@@ -69,7 +70,8 @@ static void cuda(const char *ts, uint64_t address, int64_t bytes)
 static void span(const char *cat, const char *name, const char *pid, int tid, const char *ts, const char *dur,
                  const char *args)
 {
-    put("  {\n    \"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %s, \"tid\": %d,\n    \"ts\": %s, \"dur\": "
+    put("  {\n    \"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %s, \"tid\": "
+        "%d,\n    \"ts\": %s, \"dur\": "
         "%s,\n    \"args\": {\n      %s\n    }\n  },\n",
         cat, name, pid, tid, ts, dur, args);
 }
@@ -91,11 +93,11 @@ static void kernel(const char *name, int device, int stream, const char *ts, con
     char args[200];
     char pid[16];
     snprintf(pid, sizeof(pid), "%d", device);
-    snprintf(
-        args, sizeof(args),
-        "\"External id\": 5,\"queued\": 0, \"device\": %d, \"context\": 1,\n      \"stream\": %d, \"correlation\": %d,\n"
-        "      \"grid\": [24, 1, 1],\n      \"est. achieved occupancy %%\": 2",
-        device, stream, correlation);
+    snprintf(args, sizeof(args),
+             "\"External id\": 5,\"queued\": 0, \"device\": %d, \"context\": 1,\n      "
+             "\"stream\": %d, \"correlation\": %d,\n"
+             "      \"grid\": [24, 1, 1],\n      \"est. achieved occupancy %%\": 2",
+             device, stream, correlation);
     span("kernel", name, pid, stream, ts, dur, args);
 }
 
@@ -289,19 +291,19 @@ TEST(test_devices_and_processes)
     kernel("a", 1, 7, "6", "1", 0);
     kernel("b", 3, 7, "7", "1", 0);
     end();
-    check_trace(
-        HEAD NOTE_SIZES
-        "#note 1 events of host memory left out\n"
-        "#note streams of the file: 0 = 0, 1 = 7\n" NOTE_MAIN(
-            "3") "#note 2 kernels and copies without their launch: each is at the time at which it ran\n"
-                 "#note 1 kernels, copies and waits left out: their stream is of a device without memory events, or of one "
-                 "of several devices and without allocations\n"
-                 "a 0 0 512 0 0 addr=0x1000\n"
-                 "a 1000 1 512 1 0 d=1 addr=0x1000\n"
-                 "a 2000 2 512 0 1 addr=0x1000\n"
-                 "f 4000 0 0 0\n"
-                 "@0 a\n"
-                 "w 5000 1 1000 @0\n");
+    check_trace(HEAD NOTE_SIZES
+                "#note 1 events of host memory left out\n"
+                "#note streams of the file: 0 = 0, 1 = 7\n" NOTE_MAIN(
+                    "3") "#note 2 kernels and copies without their launch: each is at the time at which it ran\n"
+                         "#note 1 kernels, copies and waits left out: their stream is of a device "
+                         "without memory events, or of one "
+                         "of several devices and without allocations\n"
+                         "a 0 0 512 0 0 addr=0x1000\n"
+                         "a 1000 1 512 1 0 d=1 addr=0x1000\n"
+                         "a 2000 2 512 0 1 addr=0x1000\n"
+                         "f 4000 0 0 0\n"
+                         "@0 a\n"
+                         "w 5000 1 1000 @0\n");
 }
 
 TEST(test_host_memory_alone)
@@ -419,7 +421,8 @@ TEST(test_refused)
         {"{\"a\": tru}", WEIR_ERR_INVALID, "dir/t.json: byte 6: expected a value, got \"t\""},
         {"{\"a\": \"x\\\"}", WEIR_ERR_INVALID, "dir/t.json: byte 6: the string has no end"},
         {MEMORY_BEGIN "\"ts\": 1, \"args\": {\"Device Type\": 1, \"Device Id\": 0, \"Bytes\": 512}}]", WEIR_ERR_INVALID,
-         "dir/t.json: byte 1: the [memory] event has no \"Addr\", which old versions of PyTorch did not write; without it "
+         "dir/t.json: byte 1: the [memory] event has no \"Addr\", which old versions of "
+         "PyTorch did not write; without it "
          "frees cannot be joined with allocations"},
         {MEMORY_BEGIN "\"ts\": 1, \"args\": {\"Device Type\": 1, \"Device Id\": 0, \"Addr\": 4096}}]", WEIR_ERR_INVALID,
          "dir/t.json: byte 1: the event \"[memory]\" has no \"Bytes\""},
@@ -445,7 +448,8 @@ TEST(test_refused)
         {MEMORY_BEGIN "\"ts\": 9223372036854775807, \"args\": {\"Device Type\": 1, \"Device Id\": 0, \"Addr\": 1, "
                       "\"Bytes\": 1}}]",
          WEIR_ERR_INVALID,
-         "dir/t.json: byte 1: the event \"[memory]\" has a \"ts\" that is out of range or no number: 9223372036854775807"},
+         "dir/t.json: byte 1: the event \"[memory]\" has a \"ts\" that is out of range or "
+         "no number: 9223372036854775807"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         text(rows[i].json);

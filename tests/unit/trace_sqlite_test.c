@@ -87,8 +87,9 @@ static void check_refused(weir_status status, const char *message)
     "activeReleaseTime INTEGER, duration INTEGER, activeDuration INTEGER, allocationTotalAllocated INTEGER, "          \
     "allocationTotalReserved INTEGER, allocationTotalActive INTEGER, releaseTotalAllocated INTEGER, "                  \
     "releaseTotalReserved INTEGER, releaseTotalActive INTEGER, streamPtr INTEGER, deviceId INTEGER)"
-#define MEMORY_RECORD                                                                                                   \
-    "CREATE TABLE MEMORY_RECORD (component INTEGER, timestamp INTEGER, totalAllocated INTEGER, totalReserved INTEGER, " \
+#define MEMORY_RECORD                                                                                                  \
+    "CREATE TABLE MEMORY_RECORD (component INTEGER, timestamp INTEGER, totalAllocated INTEGER, "                       \
+    "totalReserved INTEGER, "                                                                                          \
     "totalActive INTEGER, streamPtr INTEGER, deviceId INTEGER)"
 #define ASCEND_HEAD "#wtr 1\n#src ascend-db t.db\n#clock ns\n"
 #define ASCEND_NOTE                                                                                                    \
@@ -108,7 +109,8 @@ TEST(test_ascend)
         ROW("99", "4096", "NULL", "1700000000000006000", "NULL", "187650001", "0"),
         ROW("7", "0", "1", "2", "NULL", "NULL", "0"),
         "INSERT INTO MEMORY_RECORD VALUES (536870914, 1, 9, 9, 9, 0, 0), (536870913, 1700000000000001000, 4608, 20480, "
-        "0, 0, 0), (536870913, 1700000000000002000, 5632, 20480, 0, 0, 0), (536870913, 1700000000000003000, 5632, 40960, "
+        "0, 0, 0), (536870913, 1700000000000002000, 5632, 20480, 0, 0, 0), (536870913, "
+        "1700000000000003000, 5632, 40960, "
         "0, 0, 0)");
     check_trace(
         ASCEND_HEAD
@@ -169,29 +171,42 @@ TEST(test_ascend_refused)
 
 /* --- nsys --- */
 
-#define NSYS                                                                                                                    \
-    "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT);"                                                     \
-    "INSERT INTO StringIds VALUES (1, 'cudaMalloc_v3020'), (2, 'cudaLaunchKernel_v7000'), (3, 'gemm'), (4, 'cudaFree_v3020'), " \
-    "(5, 'layer 1')",                                                                                                           \
-        "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INTEGER NOT NULL, globalPid INTEGER NOT NULL, deviceId INTEGER "      \
-        "NOT NULL, contextId INTEGER NOT NULL, address INTEGER NOT NULL, pc INTEGER NOT NULL, bytes INTEGER NOT NULL, "         \
-        "memKind INTEGER NOT NULL, memoryOperationType INTEGER NOT NULL, name TEXT, correlationId INTEGER, streamId "           \
-        "INTEGER, localMemoryPoolAddress INTEGER, localMemoryPoolReleaseThreshold INTEGER, localMemoryPoolSize INTEGER, "       \
-        "localMemoryPoolUtilizedSize INTEGER, importedMemoryPoolAddress INTEGER, importedMemoryPoolProcessId INTEGER)",         \
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT "       \
-        "NULL, globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, "               \
-        "callchainId INTEGER)",                                                                                                 \
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT "          \
-        "NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "               \
-        "demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL)",                                                          \
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT "          \
-        "NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL)",                   \
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER "     \
-        "NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "           \
-        "syncType INTEGER NOT NULL, eventId INTEGER NOT NULL)",                                                                 \
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId "         \
-        "INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, eventId INTEGER NOT NULL)",                                \
-        "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, text TEXT, globalTid "      \
+#define NSYS                                                                                                           \
+    "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT);"                                            \
+    "INSERT INTO StringIds VALUES (1, 'cudaMalloc_v3020'), (2, 'cudaLaunchKernel_v7000'), (3, "                        \
+    "'gemm'), (4, 'cudaFree_v3020'), "                                                                                 \
+    "(5, 'layer 1')",                                                                                                  \
+        "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INTEGER NOT NULL, globalPid INTEGER NOT "                    \
+        "NULL, deviceId INTEGER "                                                                                      \
+        "NOT NULL, contextId INTEGER NOT NULL, address INTEGER NOT NULL, pc INTEGER NOT NULL, bytes "                  \
+        "INTEGER NOT NULL, "                                                                                           \
+        "memKind INTEGER NOT NULL, memoryOperationType INTEGER NOT NULL, name TEXT, correlationId "                    \
+        "INTEGER, streamId "                                                                                           \
+        "INTEGER, localMemoryPoolAddress INTEGER, localMemoryPoolReleaseThreshold INTEGER, "                           \
+        "localMemoryPoolSize INTEGER, "                                                                                \
+        "localMemoryPoolUtilizedSize INTEGER, importedMemoryPoolAddress INTEGER, "                                     \
+        "importedMemoryPoolProcessId INTEGER)",                                                                        \
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, "                     \
+        "eventClass INTEGER NOT "                                                                                      \
+        "NULL, globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, "      \
+        "callchainId INTEGER)",                                                                                        \
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, "                      \
+        "deviceId INTEGER NOT "                                                                                        \
+        "NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "      \
+        "demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL)",                                                 \
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, "                      \
+        "deviceId INTEGER NOT "                                                                                        \
+        "NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL)",          \
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, end INTEGER NOT "                   \
+        "NULL, deviceId INTEGER "                                                                                      \
+        "NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, "                     \
+        "globalPid INTEGER, "                                                                                          \
+        "syncType INTEGER NOT NULL, eventId INTEGER NOT NULL)",                                                        \
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INTEGER NOT NULL, contextId INTEGER "                   \
+        "NOT NULL, streamId "                                                                                          \
+        "INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, eventId INTEGER NOT NULL)",                       \
+        "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, "                  \
+        "text TEXT, globalTid "                                                                                        \
         "INTEGER, textId INTEGER)"
 
 #define NSYS_HEAD                                                                                                      \

@@ -3,8 +3,8 @@
  * Promise: memory does not grow with the input, no function recurses, and every error names its byte. A value that the
  * caller skips is checked like a value that it reads. Depth is limited to JSON_DEPTH.
  *
- * More than the standard is accepted: NaN, Infinity and -Infinity, which Python writes, are numbers without a value, and
- * strings may hold any byte (clean_text.h makes texts safe to print). Trailing commas and comments are errors.
+ * More than the standard is accepted: NaN, Infinity and -Infinity, which Python writes, are numbers without a value,
+ * and strings may hold any byte (clean_text.h makes texts safe to print). Trailing commas and comments are errors.
  */
 #ifndef WEIR_BENCHMARKS_JSON_SCAN_H
 #define WEIR_BENCHMARKS_JSON_SCAN_H
@@ -58,8 +58,8 @@ size_t json_scan_unescape(const struct json_value *value, char *out, size_t size
 /* True if the string is `text`. Compares the characters of the input: an escaped character does not match. */
 bool json_scan_is(const struct json_value *value, const char *text);
 
-/* Reads a number, which may stand in quotes, as an integer times `scale` (a power of ten up to 1000); digits below 1 are
- * cut off. Returns false, without an error, if it has no value or the value does not fit. */
+/* Reads a number, which may stand in quotes, as an integer times `scale` (a power of ten up to 1000); digits below 1
+ * are cut off. Returns false, without an error, if it has no value or the value does not fit. */
 bool json_scan_integer(const struct json_value *value, int64_t scale, int64_t *out);
 /* The same for numbers from 0 to 2^64 - 1. */
 bool json_scan_unsigned(const struct json_value *value, uint64_t *out);

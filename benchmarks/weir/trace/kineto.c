@@ -5,8 +5,8 @@
  *     "[memory]"                       an allocation (Bytes > 0) or a free (Bytes < 0) at Addr
  *     cuda_runtime, cuda_driver, ...   host calls; `correlation` joins them with device work and waits
  *     kernel, gpu_memcpy, gpu_memset   device work: stream, device, duration
- *     cuda_sync                        waits of a stream for an event, and of the host for a stream or an event. The wait
- *                                      for a whole device comes from its host call, which every version writes
+ *     cuda_sync                        waits of a stream for an event, and of the host for a stream or an event. The
+ *                                      wait for a whole device comes from its host call, which every version writes
  *     cpu_op                           ranges of a host thread, which give allocations their tags
  *
  * An event object is recorded by the call cudaEventRecord whose correlation number the wait names

@@ -7,12 +7,12 @@
  * Rules:
  * - Device work belongs to the time at which the host launched it. The launch is the host call with the same
  *   correlation number.
- * - A profiler does not record the stream of an allocation. Without a stream of its own, an allocation is on the stream of
- *   the next work that its thread launches on its device, because the caller allocates a result just before it
- *   launches the kernel that fills it; else on the stream of the last such work; else on the stream of the device that
- *   runs most work. A free without a stream is on that of its block.
- * - The tag of an allocation is the innermost range of its thread around its time; without one, its own name, or that of
- *   its host call.
+ * - Most profilers do not record the stream of an allocation. Without a stream of its own, an allocation is on the
+ *   stream of the next work that its thread launches on its device, because the caller allocates a result just before
+ *   it launches the kernel that fills it; else on the stream of the last such work; else on the stream of the device
+ *   that runs most work. A free without a stream is on that of its block.
+ * - The tag of an allocation is the innermost range of its thread around its time; without one, its own name, or that
+ *   of its host call.
  * - A free without an allocation is of a block that was live before the window (`p`). An allocation at the address of a
  *   live block means that a free was lost; the trace gets one.
  *

@@ -157,8 +157,8 @@ bool sqlite_file_has(const struct sqlite_file *file, const char *table)
     return found;
 }
 
-/* True if the table has columns that an expression generates (or cannot be described). SQLite resolves these expressions
- * before it asks authorize, so they are refused here. */
+/* True if the table has columns that an expression generates (or cannot be described). SQLite resolves these
+ * expressions before it asks authorize, so they are refused here. */
 static bool generates_columns(struct sqlite_file *file, const char *table)
 {
     sqlite3_stmt *statement = NULL;

@@ -1,8 +1,9 @@
 /* sqlite_file.h: reads tables of a SQLite database in memory, which is not trusted.
  *
  * Promise: no code of the database runs. Triggers, views, virtual tables, generated columns, extensions and attached
- * files are refused; the only statements are scans of whole tables. The bytes are not changed, no file is opened, and the steps
- * and rows of all scans are bounded by the size of the database, so a damaged page tree cannot make a scan endless.
+ * files are refused; the only statements are scans of whole tables. The bytes are not changed, no file is opened, and
+ * the steps and rows of all scans are bounded by the size of the database, so a damaged page tree cannot make a scan
+ * endless.
  *
  * Errors name the table and the row, counted from 1 in the order of the table. Only this file knows libsqlite3.
  */
@@ -31,8 +32,8 @@ struct sqlite_scan {
     uint64_t row;
 };
 
-/* Begins a scan. The first `required` columns must exist; others may be missing. The caller ends the scan, also after an
- * error. */
+/* Begins a scan. The first `required` columns must exist; others may be missing. The caller ends the scan, also after
+ * an error. */
 bool sqlite_scan_begin(struct sqlite_scan *scan, struct sqlite_file *file, const char *table,
                        const char *const *columns, unsigned required);
 void sqlite_scan_end(struct sqlite_scan *scan);

@@ -1,7 +1,7 @@
 /* torch_zip.c: finds the memory snapshot in a zip archive that torch.save wrote: the pickle NAME/data.pkl.
  *
- * Promise: every offset and size of the archive is checked against the file before it is used, memory is proportional to
- * the packed data, and the bytes have the checksum of the archive. Anything else in a zip is refused by name.
+ * Promise: every offset and size of the archive is checked against the file before it is used, memory is proportional
+ * to the packed data, and the bytes have the checksum of the archive. Anything else in a zip is refused by name.
  *
  * The directory at the end of the file decides; it may be of the form for large files (zip64), which torch.save writes.
  * Entries are stored or deflated. torch.save stores.
