@@ -155,7 +155,7 @@ bool json_scan_read(struct json_scan *scan, struct json_value *value)
 
 /* --- objects and arrays --- */
 
-/* Consumes what stands in front of the next item of a container: its bracket or a comma. Sets *step to ITEM, or
+/* Consumes the opening bracket or the comma in front of the next item of a container. Sets *step to ITEM, or
  * consumes the closing bracket and sets it to END. */
 static bool next_item(struct json_scan *scan, enum json_step *step, char open, char close)
 {

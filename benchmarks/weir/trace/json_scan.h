@@ -39,7 +39,7 @@ bool json_scan_refuse(const struct json_scan *scan, weir_status status, const un
 /* Reads a scalar, or stops in front of a '{' or '['. */
 bool json_scan_read(struct json_scan *scan, struct json_value *value);
 
-/* Skips a value, whatever it is. */
+/* Skips a value of any kind. */
 bool json_scan_skip(struct json_scan *scan);
 
 /* Walks an object or an array, which the scan stands in front of. Begin with *step = 0 and call until *step is

@@ -9,9 +9,9 @@
  *                                      wait for a whole device comes from its host call, which every version writes
  *     cpu_op                           ranges of a host thread, which give allocations their tags
  *
- * An event object is recorded by the call cudaEventRecord whose correlation number the wait names
- * (wait_on_cuda_event_record_corr_id), on the stream that the wait names (wait_on_stream). So the record is added when
- * its wait is read, and gets its time from the call. Everything else is in profile.h.
+ * A wait names the correlation number of the call cudaEventRecord that recorded its event
+ * (wait_on_cuda_event_record_corr_id). The call recorded it on the stream that the wait names (wait_on_stream). So the
+ * record is added when its wait is read, and gets its time from the call. Everything else is in profile.h.
  */
 #include "json_scan.h"
 #include "profile.h"
@@ -426,7 +426,7 @@ static bool add_call(struct reader *reader, const struct event *event)
            (!waits_for_device(&event->name) || profile_add(reader->profile, item));
 }
 
-/* The operators whose whole purpose is an allocation: the operator around them says more. */
+/* True for operators that do nothing but allocate: the operator around them says more. */
 static bool only_allocates(const struct json_value *name)
 {
     return starts_with(name, "aten::empty") || starts_with(name, "aten::resize_");

@@ -113,7 +113,7 @@ struct profile {
     uint64_t guessed;
 };
 
-/* --- what the readers add --- */
+/* --- records of the readers --- */
 
 bool profile_no_memory(struct profile *profile)
 {
@@ -421,7 +421,7 @@ static bool shows_device(const struct profile *profile, const struct stream *str
     return profile->device_count == 1 ? stream->device == profile->only_device : stream->has_memory;
 }
 
-/* Leaves out work and waits of devices without memory records, and of streams whose device the trace cannot tell. */
+/* Leaves out work and waits of devices without memory records, and of streams if the trace cannot tell their device. */
 static void drop_elsewhere(struct profile *profile)
 {
     for (size_t i = 0; i < profile->item_count; i++) {

@@ -70,7 +70,7 @@ struct profile_options {
 bool profile_start(struct profile **out, const char *path, const struct profile_options *options,
                    const struct trace_limits *limits, struct trace_error *error);
 
-/* Turn what a file names into small numbers. A name, also of a thread, is any text. */
+/* Turn texts and large numbers of a file into small numbers. */
 bool profile_name(struct profile *profile, const char *text, size_t length, uint32_t *name);
 bool profile_thread(struct profile *profile, uint64_t key, uint32_t *thread);
 /* Stream numbers are below 2^52. */

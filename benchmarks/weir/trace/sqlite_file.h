@@ -32,7 +32,7 @@ struct sqlite_scan {
     uint64_t row;
 };
 
-/* Begins a scan. The first `required` columns must exist; others may be missing. The caller ends the scan, also after
+/* Begins a scan. The first `required` columns must exist; the rest is optional. The caller ends the scan, also after
  * an error. */
 bool sqlite_scan_begin(struct sqlite_scan *scan, struct sqlite_file *file, const char *table,
                        const char *const *columns, unsigned required);
@@ -46,7 +46,7 @@ bool sqlite_scan_next(struct sqlite_scan *scan, bool *more);
 bool sqlite_scan_integer(struct sqlite_scan *scan, unsigned column, int64_t *value, bool *known);
 /* The same; a value that is not known is an error. */
 bool sqlite_scan_need(struct sqlite_scan *scan, unsigned column, int64_t *value);
-/* The same for an address or another number whose 64 bits are meant as unsigned. */
+/* The same for an address or another unsigned number of 64 bits. */
 bool sqlite_scan_bits(struct sqlite_scan *scan, unsigned column, uint64_t *value, bool *known);
 /* A device number; `otherwise` if it is not known. */
 bool sqlite_scan_device(struct sqlite_scan *scan, unsigned column, uint32_t otherwise, uint32_t *device);

@@ -273,7 +273,7 @@ static uint32_t checksum(const unsigned char *bytes, uint64_t size)
     return (uint32_t)sum;
 }
 
-/* Sets *pickle to the bytes of the entry. *memory is what the caller frees, NULL for a stored entry. */
+/* Sets *pickle to the bytes of the entry. The caller frees *memory, which is NULL for a stored entry. */
 static bool unpack_entry(const struct archive *archive, const struct entry *entry, struct trace_source *pickle,
                          unsigned char **memory)
 {
