@@ -185,6 +185,31 @@ TEST(test_a_step)
                                                                       "f 47875 0 0 0\n");
 }
 
+TEST(test_tags)
+{
+    begin();
+    op("outer", PID, "10", "90");
+    op("inner", PID, "20", "10");
+    op("second", PID, "40", "10");
+    op("elsewhere", 101, "0", "200");
+    cuda("5", 4096, 512);
+    cuda("25", 8192, 512);
+    cuda("35", 12288, 512);
+    cuda("45", 16384, 512);
+    cuda("60", 20480, 512);
+    cuda("101", 24576, 512);
+    end();
+    check_trace(HEAD NOTE_SIZES "#note streams of the file: 0 = 0\n" NOTE_MAIN("6") "a 0 0 512 0 0 addr=0x1000\n"
+                                                                                    "@0 inner\n"
+                                                                                    "a 20000 1 512 0 0 addr=0x2000 @0\n"
+                                                                                    "@1 outer\n"
+                                                                                    "a 30000 2 512 0 0 addr=0x3000 @1\n"
+                                                                                    "@2 second\n"
+                                                                                    "a 40000 3 512 0 0 addr=0x4000 @2\n"
+                                                                                    "a 55000 4 512 0 0 addr=0x5000 @1\n"
+                                                                                    "a 96000 5 512 0 0 addr=0x6000\n");
+}
+
 TEST(test_streams_of_allocations)
 {
     begin();

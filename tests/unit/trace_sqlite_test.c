@@ -280,6 +280,27 @@ TEST(test_nsys_processes)
                 "f 2 1 0 0\n");
 }
 
+/* Kernels and allocations without their host calls belong to no common thread. */
+TEST(test_nsys_without_calls)
+{
+    MAKE(
+        NSYS,
+        "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, pc, bytes, memKind, "
+        "memoryOperationType) VALUES (1, " P1 ", 0, 1, 4096, 0, 512, 2, 0)",
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (2, 3, 0, 1, 20, 0, " P1 ", 3, 3), (4, 5, 0, 1, 7, 0, " P1
+        ", 3, 3), (6, 7, 0, 1, 7, 0, " P1 ", 3, 3)");
+    check_trace(NSYS_HEAD
+                "#note streams of the file: 0 = 7, 1 = 20\n"
+                "#note 1 allocations have no stream in the file: each is on the stream of its device that runs "
+                "most work\n"
+                "#note 3 kernels and copies without their launch: each is at the time at which it ran\n"
+                "a 0 0 512 0 0 addr=0x1000\n"
+                "@0 gemm\n"
+                "w 1 1 1 @0\n"
+                "w 3 0 1 @0\n"
+                "w 5 0 1 @0\n");
+}
+
 TEST(test_nsys_refused)
 {
 #define EVENT(address, bytes, kind, operation)                                                                         \
@@ -335,34 +356,48 @@ TEST(test_code_in_a_database)
                   "dir/t.db: table STRING_IDS, row 1: a value of more than 1048576 bytes, which is the limit");
 }
 
-/* A page of the table refers to itself as its only child. */
-TEST(test_cycles)
+/* Lets every child of an interior page of 512 bytes be `child`. */
+static void redirect(unsigned page, unsigned child)
 {
-    char insert[200];
-    snprintf(
-        insert, sizeof(insert),
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO OP_MEMORY (size, "
-        "allocationTime) SELECT 512, i FROM n");
-    MAKE("PRAGMA page_size = 512", OP_MEMORY, insert);
+    unsigned char *at = bytes + (size_t)(page - 1) * 512;
+    const unsigned char number[4] = {0, 0, (unsigned char)(child >> 8), (unsigned char)child};
+    const unsigned cells = (unsigned)at[3] << 8 | at[4];
+    assert_int_equal(at[0], 5);
+    for (unsigned i = 0; i < cells; i++) {
+        memcpy(at + ((unsigned)at[12 + 2 * i] << 8 | at[13 + 2 * i]), number, 4);
+    }
+    memcpy(at + 8, number, 4);
+}
+
+/* Pages of a table that lead to the same pages many times, or to themselves. */
+TEST(test_damaged_trees)
+{
     struct trace *trace = NULL;
     struct trace_error error;
+    unsigned interior[3];
+    unsigned found = 0;
+    MAKE("PRAGMA page_size = 512", OP_MEMORY,
+         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO OP_MEMORY (size, "
+         "allocationTime) SELECT 512, i FROM n");
     assert_int_equal(trace_read_memory("dir/t.db", bytes, size, NULL, &trace, &error), WEIR_OK);
+    assert_int_equal(trace->event_count, 20000);
     trace_free(trace);
     trace = NULL;
-    /* The root page of OP_MEMORY is page 2, an interior page: all its children become its last child. */
-    unsigned char *root = bytes + 512;
-    assert_int_equal(root[0], 5);
-    const unsigned cells = (unsigned)root[3] << 8 | root[4];
-    for (unsigned i = 0; i < cells; i++) {
-        const unsigned cell = (unsigned)root[12 + 2 * i] << 8 | root[13 + 2 * i];
-        memcpy(root + cell, root + 8, 4);
+    for (unsigned page = 3; (size_t)page * 512 <= size && found < 3; page++) {
+        if (bytes[(size_t)(page - 1) * 512] == 5) {
+            interior[found++] = page;
+        }
     }
-    const weir_status status = trace_read_memory("dir/t.db", bytes, size, NULL, &trace, &error);
-    assert_true(status == WEIR_OK || status == WEIR_ERR_INVALID);
-    trace_free(trace);
-    trace = NULL;
-    memcpy(root + 8, "\0\0\0\2", 4);
+    assert_int_equal(found, 3);
+    /* Page 2 is the root. Each level now has the pages of a level many times over: millions of rows. */
+    redirect(2, interior[0]);
+    redirect(interior[0], interior[1]);
+    redirect(interior[1], interior[2]);
     assert_int_equal(trace_read_memory("dir/t.db", bytes, size, NULL, &trace, &error), WEIR_ERR_INVALID);
+    assert_non_null(strstr(error.message, ": more rows than the size of the database allows"));
+    redirect(2, 2);
+    assert_int_equal(trace_read_memory("dir/t.db", bytes, size, NULL, &trace, &error), WEIR_ERR_INVALID);
+    assert_null(trace);
 }
 
 /* Every beginning of a database is refused, and so are bytes behind a damaged one. */
