@@ -234,7 +234,7 @@ static bool nest_next(struct json_scan *scan, struct nest *nest)
     struct json_value key;
     while (nest->depth > 0) {
         const unsigned level = nest->depth - 1;
-        const bool object = (nest->object[level / 8] >> level % 8 & 1u) != 0;
+        const bool object = ((unsigned)nest->object[level / 8] >> level % 8 & 1u) != 0;
         if (object ? !json_scan_member(scan, &nest->step, &key) : !json_scan_element(scan, &nest->step)) {
             return false;
         }

@@ -277,7 +277,7 @@ static uint32_t checksum(const unsigned char *bytes, uint64_t size)
 static bool unpack_entry(const struct archive *archive, const struct entry *entry, struct trace_source *pickle,
                          unsigned char **memory)
 {
-    const unsigned char *data;
+    const unsigned char *data = NULL;
     if (!find_data(archive, entry, &data)) {
         return false;
     }
