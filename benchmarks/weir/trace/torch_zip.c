@@ -300,7 +300,7 @@ bool torch_zip_parse(const struct trace_source *source, const struct trace_limit
                      struct trace_error *error)
 {
     struct archive archive = {.source = source, .error = error};
-    struct entry entry;
+    struct entry entry = {.name = NULL};
     struct trace_source pickle;
     unsigned char *memory = NULL;
     const bool done =
