@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# usage_test.sh WEIR TRACES: the command's output and exit status for good and for bad usage. A bad input gives one line on
-# standard error that names the input, exit status 2, and nothing on standard output.
+# usage_test.sh WEIR TRACES INPUTS: the command's output and exit status for good and for bad usage. A bad input gives one line
+# on standard error that names the input, exit status 2, and nothing on standard output.
 set -uo pipefail
-weir=$1 traces=$2
+weir=$1 traces=$2 inputs=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -280,6 +280,30 @@ for name in one.wtr two.wtr.xz three.wtr.gz; do
     "$weir" import -q "$name" | grep -v '^#src' >"$name.text"
 done
 cmp -s one.wtr.text two.wtr.xz.text && cmp -s one.wtr.text three.wtr.gz.text || complain 'conversions differ'
+
+# Other formats are read by their content: info names the format, replay plays it, import converts it.
+profiles=$inputs/profile
+for format in 'kineto kineto' 'kineto_devices kineto' 'kineto_host kineto' 'zip_stored torch-snapshot' \
+    'zip_deflated torch-snapshot' 'ascend ascend-db' 'nsys nsys'; do
+    read -r file name <<<"$format"
+    if ! "$weir" info "$profiles/$file" >out 2>err && grep -qF 'built without SQLite' err; then
+        continue
+    fi
+    gzip -c "$profiles/$file" >other.wtr
+    good "  source     $name other.wtr" info other.wtr
+    good 'caching' replay -q -s caching other.wtr --no-timing
+    "$weir" import -q other.wtr -o other2.wtr || complain "import of $file"
+    "$weir" replay -q -s caching other2.wtr --no-timing | sed 's/other2/other/' | cmp -s - out ||
+        complain "an imported $file replays in another way"
+done
+good '#note streams of the file: 0 = 7, 1 = 14' import -q "$profiles/kineto"
+good 'x 2875 0 1' import -q "$profiles/kineto"
+printf '{"a": [1, 2}' >cut.json
+printf '{"a": 1}' >other.json
+printf 'SQLite format 3\0' >cut.db
+bad 'cut.json: byte 11: expected "," or "]", got "}"' info cut.json
+bad 'other.json: is JSON without "traceEvents"' replay other.json
+bad 'cut.db: ' import cut.db
 
 # Devices apart: a table, a JSON object and a trace of the page for each; the messages name the device and the file's events.
 cat >three.wtr <<'TRACE'

@@ -76,6 +76,7 @@ says libweir-dev Depends 'libjemalloc-dev,'
 says "libweir$soname" Depends 'libc6 ('
 says "libweir-jemalloc$soname" Depends 'libjemalloc2'
 says weir-tools Depends 'libjansson4'
+says weir-tools Depends 'libsqlite3-0'
 
 echo "what they hold"
 for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$libdir/libweir.so" \

@@ -12,9 +12,9 @@ holder=
 trap '[ -z "$holder" ] || kill "$holder"; rm -rf "$scratch"' EXIT
 fail() { echo "$*" >&2; cat "$scratch/log" >&2; exit 1; }
 
-# Four packages that script/demo needs have no command to look for. A dpkg-query that knows no package makes them missing.
+# Five packages that script/demo needs have no command to look for. A dpkg-query that knows no package makes them missing.
 mkdir -p "$scratch"/{bin,repository,state/lists/partial,cache/archives/partial,dpkg,empty}
-for package in zlib1g-dev liblzma-dev libjansson-dev libhwloc-dev; do
+for package in zlib1g-dev liblzma-dev libjansson-dev libhwloc-dev libsqlite3-dev; do
     mkdir -p "$scratch/$package/DEBIAN"
     printf '%s\n' "Package: $package" 'Version: 1' 'Architecture: all' 'Maintainer: none <none@weir.invalid>' 'Description: none' \
         >"$scratch/$package/DEBIAN/control"

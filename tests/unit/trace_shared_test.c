@@ -141,16 +141,21 @@ static const struct window windows[] = {
 };
 
 /* Returns NULL after printing the reason. */
-static struct trace *read_shared(const char *stem, const char *suffix)
+static struct trace *read_in(const char *folder, const char *stem, const char *suffix)
 {
     char path[4096];
     struct stat facts;
-    snprintf(path, sizeof(path), "%s/pytorch/%s%s", WEIR_TRACES_DIR, stem, suffix);
+    snprintf(path, sizeof(path), "%s/%s/%s%s", WEIR_TRACES_DIR, folder, stem, suffix);
     if (stat(path, &facts) != 0) {
         print_message("skipped: %s is not there\n", path);
         return NULL;
     }
     return read_file(path);
+}
+
+static struct trace *read_shared(const char *stem, const char *suffix)
+{
+    return read_in("pytorch", stem, suffix);
 }
 
 static unsigned count_kind(const struct trace *trace, weir_trace_kind kind)
@@ -279,14 +284,67 @@ static void test_maps(void **state)
     }
 }
 
+/* --- a profile --- */
+
+/* Returns the next allocation or free from *i on, or NULL. */
+static const weir_trace_event *next_of_memory(const struct trace *trace, size_t *i)
+{
+    while (*i < trace->event_count) {
+        const weir_trace_event *event = &trace->events[(*i)++].event;
+        if (event->kind == WEIR_TRACE_ALLOC || event->kind == WEIR_TRACE_FREE) {
+            return event;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t sum_of_work(const struct trace *trace)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        sum += trace->events[i].event.kind == WEIR_TRACE_WORK ? trace->events[i].event.size : 0;
+    }
+    return sum;
+}
+
+/* A profile of torch.profiler and its conversion, which another program made, have the same blocks at the same times
+ * and the same work on two streams. */
+static void test_kineto(void **state)
+{
+    (void)state;
+    struct trace *imported = read_in("kineto", "hta_resnet_ddp_v100_rank1", ".json.gz");
+    struct trace *converted = read_in("kineto", "hta_resnet_ddp", ".wtr.xz");
+    if (imported != NULL && converted != NULL) {
+        size_t i = 0;
+        size_t j = 0;
+        uint64_t shift = 0;
+        const weir_trace_event *a;
+        while ((a = next_of_memory(imported, &i)) != NULL) {
+            const weir_trace_event *b = next_of_memory(converted, &j);
+            shift = shift == 0 ? a->time_ns - b->time_ns : shift;
+            if (b == NULL || a->kind != b->kind || a->size != b->size || a->address != b->address || a->id != b->id ||
+                a->time_ns - b->time_ns != shift) {
+                fail_msg("event %zu of the profile is not event %zu of the conversion", i - 1, j - 1);
+            }
+        }
+        assert_null(next_of_memory(converted, &j));
+        assert_int_equal(count_kind(imported, WEIR_TRACE_ALLOC), 13385);
+        assert_int_equal(count_kind(imported, WEIR_TRACE_WORK), 22290);
+        assert_int_equal(count_kind(converted, WEIR_TRACE_WORK), 22290);
+        assert_int_equal(sum_of_work(imported), sum_of_work(converted));
+        assert_int_equal(imported->stream_count, 2);
+        assert_int_equal(imported->device, 1);
+    }
+    trace_free(imported);
+    trace_free(converted);
+}
+
 int main(void)
 {
     const struct CMUnitTest bundled[] = {cmocka_unit_test(test_bundled)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_wtr),
-        cmocka_unit_test(test_snapshots),
-        cmocka_unit_test(test_expandable),
-        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_every_wtr), cmocka_unit_test(test_snapshots), cmocka_unit_test(test_expandable),
+        cmocka_unit_test(test_maps),      cmocka_unit_test(test_kineto),
     };
     struct stat facts;
     int failed = cmocka_run_group_tests(bundled, NULL, NULL);

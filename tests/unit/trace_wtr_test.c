@@ -270,8 +270,9 @@ TEST(test_sparse_ids)
 TEST(test_header)
 {
     bad_bytes("", 0, WEIR_ERR_INVALID, "t.wtr: is empty");
-    bad_bytes("hello", 5, WEIR_ERR_INVALID,
-              "t.wtr: is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
+    bad_bytes(
+        "hello", 5, WEIR_ERR_INVALID,
+        "t.wtr: is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip) or profile (JSON or SQLite)");
     bad_bytes("#wtr 2\n", 7, WEIR_ERR_INVALID,
               "t.wtr:1: version \"2\" of the format is not known; expected \"#wtr 1\"");
     bad_bytes("#wtr\n", 5, WEIR_ERR_INVALID, "t.wtr:1: the first line must be \"#wtr 1\"");
@@ -293,11 +294,9 @@ TEST(test_header)
 
 TEST(test_other_formats)
 {
-    bad_bytes("PK\3\4....", 8, WEIR_ERR_UNSUPPORTED,
-              "t.wtr: is a zip archive; a snapshot is read from the pickle that "
-              "torch.cuda.memory._dump_snapshot writes");
+    bad_bytes("PK\3\4....", 8, WEIR_ERR_INVALID, "t.wtr: byte 8: the zip archive has no directory at its end");
     bad_bytes(" {\"segments\": []}", 17, WEIR_ERR_UNSUPPORTED,
-              "t.wtr: is JSON; a snapshot is read from the pickle that "
+              "t.wtr: is JSON of a memory snapshot; a snapshot is read from the pickle that "
               "torch.cuda.memory._dump_snapshot writes");
     bad_bytes("\x28\xb5\x2f\xfd....", 8, WEIR_ERR_UNSUPPORTED,
               "t.wtr: is packed with zstd; xz, gzip and plain are read");

@@ -14,16 +14,17 @@
 static const char help_head[] =
     "weir import IN [-o OUT]: convert a recording of another program to weir's trace format\n"
     "\n"
-    "IN is a PyTorch or torch_npu snapshot, a pickle of torch.cuda.memory._snapshot(), plain or compressed with gzip\n"
-    "or xz. The command parses the pickle's opcodes and executes nothing in it. IN may also be a .wtr file, to\n"
-    "compress, decompress or normalise it. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
-    "the text goes to standard output.\n"
-    "\n"
-    "IN may be one of these CSV files as well; the names of the columns decide, not the name of the file:\n"
+    "IN is a PyTorch or torch_npu snapshot: a pickle of torch.cuda.memory._snapshot() or a zip of torch.save. The\n"
+    "command parses the pickle's opcodes and executes nothing in it. IN may be a profile with memory events: JSON of\n"
+    "torch.profiler, SQLite of torch_npu or nsys. IN may also be a .wtr file, to compress, decompress or normalise\n"
+    "it, or one of these CSV files, where the names of the columns decide, not the name of the file:\n"
     "  operator_memory.csv, memory_record.csv of the profilers of torch_npu, MindSpore and CANN\n"
     "  memscope_dump_*.csv                    of msMemScope (msLeaks)\n"
     "  Thread,Time,Action,Pointer,Size,Stream of RMM's logging_resource_adaptor\n"
     "  id,lower,upper,size                    of MiniMalloc and idealloc\n"
+    "\n"
+    "IN may be compressed with gzip or xz. OUT is compressed if its name ends in .xz or .gz. Without -o, or with '-',\n"
+    "the text goes to standard output.\n"
     "\n";
 
 static const struct subcommand subcommand = {

@@ -1,11 +1,12 @@
-/* trace.h: an allocation trace in memory, read from `.wtr` text, a PyTorch memory snapshot, or CSV of other programs.
+/* trace.h: an allocation trace in memory, read from `.wtr` text, a PyTorch memory snapshot, or a profile or CSV of
+ * another program.
  *
  * Promise: a trace from trace_read is consistent. Every block is allocated once, by `p`, `a` or `r`; it is freed at
  * most once and not used afterwards; every number is in range and every tag index is defined.
  * A replay need not check these rules again. An error message is one line that names the file and the line or byte.
  *
- * The content decides the format, never the suffix: xz and gzip are unpacked, then `#wtr `, a pickle or a line of
- * column names is expected.
+ * The content decides the format, never the suffix: xz and gzip are unpacked, then `#wtr `, a pickle, a zip archive,
+ * JSON, a SQLite database or a line of column names is expected.
  * README.md has the grammar, the limits and the rules of the import. A trace must not be shared while it is read or
  * freed; a finished trace is constant and threads may share it.
  */
@@ -117,7 +118,7 @@ struct trace_limits {
 struct trace_error {
     weir_status status;
     uint64_t line; /* line of the text, from 1; 0 = no line applies */
-    uint64_t byte; /* offset in the pickle, or of the field in a CSV file, from 0 */
+    uint64_t byte; /* offset in the pickle, the JSON or the zip, or of the field in a CSV file, from 0 */
 
     /* The complete message, one line without newline: "FILE:LINE: field 3 (SIZE): ..." or "FILE: byte 1234: ...". */
     char message[512];
@@ -129,10 +130,11 @@ enum trace_format {
     TRACE_FORMAT_GZIP,
     TRACE_FORMAT_WTR,
     TRACE_FORMAT_PICKLE,
-    TRACE_FORMAT_CSV,  /* a line of column names, which decide the reader */
-    TRACE_FORMAT_JSON, /* this format and the next two are recognised only to be refused by name */
-    TRACE_FORMAT_ZIP,
-    TRACE_FORMAT_ZSTD,
+    TRACE_FORMAT_CSV,    /* a line of column names, which decide the reader */
+    TRACE_FORMAT_JSON,   /* a profile of torch.profiler */
+    TRACE_FORMAT_ZIP,    /* torch.save of a snapshot */
+    TRACE_FORMAT_SQLITE, /* a profile of nsys or torch_npu */
+    TRACE_FORMAT_ZSTD,   /* recognised only to be refused by name */
 };
 
 /* Returns the format that the first bytes show. */

@@ -146,6 +146,16 @@ bool wtr_parse(const struct trace_source *source, const struct trace_limits *lim
 bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
                           struct trace_error *error);
 
+/* limits->max_bytes is set. */
+bool torch_zip_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                     struct trace_error *error);
+bool kineto_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                  struct trace_error *error);
+#ifdef WEIR_WITH_SQLITE
+bool sqlite_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                  struct trace_error *error);
+#endif
+
 /* Reads a whole file into memory from malloc, without unpacking it. */
 bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size, struct trace_error *error);
 

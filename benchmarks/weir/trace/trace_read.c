@@ -46,6 +46,9 @@ enum trace_format trace_detect(const void *data, size_t size)
     if (begins(bytes, size, "PK\x03\x04", 4)) {
         return TRACE_FORMAT_ZIP;
     }
+    if (begins(bytes, size, "SQLite format 3\0", 16)) {
+        return TRACE_FORMAT_SQLITE;
+    }
     if (begins(bytes, size, "#wtr", 4)) {
         return TRACE_FORMAT_WTR;
     }
@@ -73,19 +76,24 @@ static bool refuse(const struct trace_source *source, enum trace_format format, 
         return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed twice; unpack it once before");
     case TRACE_FORMAT_ZSTD:
         return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed with zstd; xz, gzip and plain are read");
-    case TRACE_FORMAT_ZIP:
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is a zip archive; a snapshot is read from the pickle that "
-                         "torch.cuda.memory._dump_snapshot "
-                         "writes");
-    case TRACE_FORMAT_JSON:
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is JSON; a snapshot is read from the pickle that "
-                         "torch.cuda.memory._dump_snapshot writes");
     default:
-        return trace_say(error, WEIR_ERR_INVALID, source->path,
-                         "is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
+        return trace_say(
+            error, WEIR_ERR_INVALID, source->path,
+            "is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
     }
+}
+
+static bool read_sqlite(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                        struct trace_error *error)
+{
+#ifdef WEIR_WITH_SQLITE
+    return sqlite_parse(source, limits, out, error);
+#else
+    (void)limits;
+    (void)out;
+    return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                     "is a SQLite database; this weir was built without SQLite (on Debian: libsqlite3-dev)");
+#endif
 }
 
 static bool read_plain(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
@@ -100,6 +108,15 @@ static bool read_plain(const struct trace_source *source, const struct trace_lim
     }
     if (format == TRACE_FORMAT_CSV) {
         return csv_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_ZIP) {
+        return torch_zip_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_JSON) {
+        return kineto_parse(source, limits, out, error);
+    }
+    if (format == TRACE_FORMAT_SQLITE) {
+        return read_sqlite(source, limits, out, error);
     }
     if (source->size == 0) {
         return trace_say(error, WEIR_ERR_INVALID, source->path, "is empty");

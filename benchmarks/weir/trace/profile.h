@@ -1,0 +1,104 @@
+/* profile.h: makes a trace from the records of a profiler: memory events, device work and waits, each with a time.
+ *
+ * A reader of a profiler's format adds the records in the order of its file, and profile_finish does everything that
+ * does not depend on the format: it orders the records by time, puts device work at the time of its launch, pairs frees
+ * with allocations, finds the stream and the tag of each allocation, numbers streams, and writes notes about gaps.
+ *
+ * Rules:
+ * - Device work belongs to the time at which the host launched it. The launch is the host call with the same
+ *   correlation number.
+ * - Most profilers do not record the stream of an allocation. Without a stream of its own, an allocation is on the
+ *   stream of the next work that its thread launches on its device, because the caller allocates a result just before
+ *   it launches the kernel that fills it; else on the stream of the last such work; else on the stream of the device
+ *   that runs most work. A free without a stream is on that of its block.
+ * - The tag of an allocation is the innermost range of its thread around its time; without one, its own name, or that
+ *   of its host call.
+ * - A free without an allocation is of a block that was live before the window (`p`). An allocation at the address of a
+ *   live block means that a free was lost; the trace gets one.
+ *
+ * Functions that return bool fill in the error before they return false. Costs: 64 bytes for each record until the end,
+ * and a sort.
+ */
+#ifndef WEIR_BENCHMARKS_PROFILE_H
+#define WEIR_BENCHMARKS_PROFILE_H
+
+#include "trace_internal.h"
+
+#define PROFILE_MAX_STREAM ((UINT64_C(1) << 52) - 1)
+#define PROFILE_MAX_SPACES 4096u
+
+enum profile_kind {
+    PROFILE_ALLOC,       /* key, size, device, space; stream and correlation or none */
+    PROFILE_FREE,        /* the same */
+    PROFILE_WORK,        /* device, stream, size = duration in ns; correlation */
+    PROFILE_RECORD,      /* event, device, stream; correlation */
+    PROFILE_WAIT,        /* event, device, stream; correlation */
+    PROFILE_SYNC_DEVICE, /* correlation: the host waits for everything. Left out if several devices have memory */
+    PROFILE_SYNC_STREAM, /* device, stream; correlation */
+    PROFILE_SYNC_EVENT,  /* event; correlation */
+    PROFILE_COUNTERS,    /* size = reserved bytes, extra = allocated bytes. Left out likewise */
+};
+
+struct profile_item {
+    int64_t time_ns;
+    uint64_t key;    /* ALLOC, FREE: the address, or another number of a live block. Else: the event object */
+    uint64_t size;   /* ALLOC, FREE, WORK, COUNTERS */
+    uint64_t extra;  /* correlation number, 0 = none; COUNTERS: allocated bytes */
+    uint32_t stream; /* a number of profile_stream, or WEIR_TRACE_NONE */
+    uint32_t device;
+    uint32_t thread; /* a number of profile_thread; work gets that of its launch */
+    uint32_t name;   /* a number of profile_name, or WEIR_TRACE_NONE */
+    uint32_t space;  /* ALLOC, FREE: keys of different spaces are of different blocks (profile_space) */
+    uint32_t order;  /* position among the records of the file */
+    uint16_t kind;
+    bool launched; /* the launch of the work or the wait is known */
+    bool prior;    /* FREE: of a block that was live before the window */
+    bool dropped;
+    uint32_t block; /* FREE: at first the item of its allocation. Then the block's number in the trace */
+};
+
+struct profile;
+
+struct profile_options {
+    const char *format;    /* the word at the beginning of #src: "kineto", "nsys", "ascend-db" */
+    bool addresses;        /* keys of blocks are addresses */
+    bool lone_frees;       /* the file has frees of blocks from before its window */
+    const char *no_memory; /* the reason and the remedy if the file has no memory records */
+};
+
+/* Starts a profile. The caller ends it by profile_finish or profile_drop. */
+bool profile_start(struct profile **out, const char *path, const struct profile_options *options,
+                   const struct trace_limits *limits, struct trace_error *error);
+
+/* Turn texts and large numbers of a file into small numbers. */
+bool profile_name(struct profile *profile, const char *text, size_t length, uint32_t *name);
+bool profile_thread(struct profile *profile, uint64_t key, uint32_t *thread);
+/* Stream numbers are below 2^52. */
+bool profile_stream(struct profile *profile, uint32_t device, uint64_t number, uint32_t *stream);
+/* At most PROFILE_MAX_SPACES pairs of a process and a device; WEIR_ERR_LIMIT beyond. */
+bool profile_space(struct profile *profile, uint64_t process, uint32_t device, uint32_t *space);
+
+/* Sets the members from `order` on by itself, except the kind. */
+bool profile_add(struct profile *profile, struct profile_item item);
+
+/* A host call that launches work, waits or allocates. `name` is the tag of an allocation that has no other, or
+ * WEIR_TRACE_NONE. */
+bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name);
+/* True if the host call is known already. */
+bool profile_has_launch(const struct profile *profile, uint64_t correlation);
+/* A range of a host thread that names the allocations inside. */
+bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name);
+
+/* Adds a note to the trace. */
+bool profile_note(struct profile *profile, const char *format, ...) TRACE_PRINTF(2, 3);
+/* The same with a number in front, unless it is 0. */
+bool profile_note_count(struct profile *profile, uint64_t count, const char *text);
+
+bool profile_no_memory(struct profile *profile);
+
+/* Builds the trace and frees the profile, also on failure. */
+bool profile_finish(struct profile *profile, struct trace **out);
+
+void profile_drop(struct profile *profile); /* NULL is allowed */
+
+#endif
