@@ -1,12 +1,12 @@
-/* shared_test.c: the promises that a replay keeps on every recorded trace. Caching has no hazard, its books are right
- * after every event, it never reserves more than the model of PyTorch's allocator, and it serves the trace on a device
- * of the memory that the model takes. In a little less memory it runs out no earlier than the model. With virtual
- * memory caching and size_class have no hazard either and, if one stream does all the work, never reserve more than 1.05 times
- * the peak of live bytes plus 8 MiB. Over all traces together, caching with virtual memory spends at most five times as
- * much device time as without, and makes at most ten device calls for a thousand allocations once the peak has been
- * reached. The recorded row has the live bytes of a replay and, if the window begins with an empty heap, the reserved
- * bytes of the model that reproduces the record. Runs over the bundled recordings and, if the folder exists, over
- * recordings that are not part of weir. */
+/* shared_test.c: the promises that a replay keeps on every recorded trace. Caching has no hazard, its books are
+ * right after every event, it never reserves more than the model of PyTorch's allocator, and it serves the trace on
+ * a device of the memory that the model takes. In a little less memory it runs out no earlier than the model. With
+ * virtual memory caching and size_class have no hazard either and, if one stream does all the work, never reserve
+ * more than 1.05 times the peak of live bytes plus 8 MiB. Over all traces together, caching with virtual memory
+ * spends at most five times as much device time as without, and makes at most ten device calls for a thousand
+ * allocations once the peak has been reached. The recorded row has the live bytes of a replay and, if the window
+ * begins with an empty heap, the reserved bytes of the model that reproduces the record. Runs over the bundled
+ * recordings and, if the folder exists, over recordings that are not part of weir. */
 #include "replay/recorded_run.h"
 #include "replay/replay.h"
 
