@@ -557,6 +557,46 @@ TEST(test_the_front_cache_is_bounded)
     close_world(&w);
 }
 
+/* Returns the bytes in the front cache after as many frees of different sizes as it has room for. */
+static uint64_t fill_front_cache(struct world *w)
+{
+    enum { sizes = 40, blocks_each = 10 };
+    weir_block *blocks[sizes * blocks_each];
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        blocks[i] = get(w, A, (i / blocks_each + 1) * 512);
+    }
+    for (unsigned i = 0; i < sizes * blocks_each; i++) {
+        put(w, blocks[i], A);
+    }
+    return figures(w).cached_bytes;
+}
+
+/* Above 3/4 of the limit, of the soft limit or of the device, front caches hold at most 1/256 of the reserved bytes. */
+TEST(test_the_front_cache_near_a_limit)
+{
+    struct world w = open_world((struct wish){.capacity = 4096 * REGION});
+    (void)get(&w, A, 2048 * REGION);
+    const uint64_t reserved = figures(&w).reserved_bytes;
+    assert_true(fill_front_cache(&w) > reserved / 256);
+    ok(weir_pool_set_limits(w.pool, 2304 * REGION, 0)); /* without growth the pool knows the new limit too */
+    const uint64_t cached = fill_front_cache(&w);
+    assert_true(cached > 0 && cached <= figures(&w).reserved_bytes / 256);
+    ok(weir_pool_set_limits(w.pool, 0, 0));
+    assert_true(fill_front_cache(&w) > reserved / 256);
+    close_world(&w);
+
+    static const struct wish near[] = {{.capacity = 2304 * REGION},
+                                       {.capacity = 4096 * REGION, .limit = 2304 * REGION}};
+    for (size_t i = 0; i < 2; i++) {
+        w = open_world(near[i]);
+        (void)get(&w, A, 2048 * REGION);
+        const uint64_t bytes = fill_front_cache(&w);
+        assert_true(bytes > 0 && bytes <= figures(&w).reserved_bytes / 256);
+        check(&w);
+        close_world(&w);
+    }
+}
+
 /* P3: more blocks of every size than the front cache has room for, so that all slots are in use. */
 TEST(test_p3_a_full_front_cache_takes_no_more)
 {
@@ -838,7 +878,8 @@ TEST(test_exchanged)
 
 TEST(test_flushed_all)
 {
-    struct world w = open_world((struct wish){.capacity = REGION, .no_ordering = true});
+    struct world w = open_world((struct wish){.no_ordering = true});
+    (void)get(&w, A, 15 * REGION); /* one region remains; the front caches of a full pool of 16 hold 4 KiB */
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
     put(&w, small, B);

@@ -16,6 +16,7 @@
 /* Shares of the reserved bytes that bound the front caches. */
 enum {
     front_cache_share = 32,
+    front_share_near_limit = 256,
     front_small_share = 8192,
     front_slot_share = 2048,
     front_slot_granules = 1024,
@@ -107,6 +108,14 @@ static weir_status ask_device(struct request *request, const struct wish *wish, 
     return status;
 }
 
+/* True if more than 3/4 of the limit, or of the device, is reserved. Blocks in a front cache do not merge with their
+ * neighbours, and there that decides if a request is served. Pool lock held. */
+static bool near_limit(const weir_pool *pool)
+{
+    const uint64_t most = weir__budget_most_locked(pool, true);
+    return most != 0 && pool->held.bytes > most - most / 4;
+}
+
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
 {
     pool->held.bytes += more;
@@ -118,7 +127,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
         pool->held.mark.reserved = pool->held.bytes;
     }
     weir__budget_note_locked(pool, more > less);
-    const uint64_t share = pool->held.bytes / front_cache_share;
+    const uint64_t share = pool->held.bytes / (near_limit(pool) ? front_share_near_limit : front_cache_share);
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
     const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
