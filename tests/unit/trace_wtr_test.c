@@ -272,7 +272,7 @@ TEST(test_header)
     bad_bytes("", 0, WEIR_ERR_INVALID, "t.wtr: is empty");
     bad_bytes(
         "hello", 5, WEIR_ERR_INVALID,
-        "t.wtr: is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip) or profile (JSON or SQLite)");
+        "t.wtr: is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
     bad_bytes("#wtr 2\n", 7, WEIR_ERR_INVALID,
               "t.wtr:1: version \"2\" of the format is not known; expected \"#wtr 1\"");
     bad_bytes("#wtr\n", 5, WEIR_ERR_INVALID, "t.wtr:1: the first line must be \"#wtr 1\"");
