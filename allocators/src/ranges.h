@@ -65,6 +65,7 @@ struct range_region {
 struct range_bins {
     uint64_t rows;
     weir_tick oldest; /* no range in these bins has an earlier tick */
+    void *none;       /* written in the place of a `prev` beyond the end of a list */
     uint64_t held[RANGE_BIN_WORDS];
     void *heads[RANGE_BINS]; /* struct range, linked by record.as.free; prev is the address of the pointer to the
                                 range */
