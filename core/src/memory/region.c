@@ -9,6 +9,7 @@
  * them.
  */
 #include "order/order.h"
+#include "pool/front_cache.h"
 #include "shared/cancel.h"
 
 #include <stdlib.h>
@@ -121,14 +122,17 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     const uint64_t share = pool->held.bytes / front_cache_share;
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
-    const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
-    const uint64_t slot = granules / front_slot_share;
+    const uint64_t small = front_floor(share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES);
+    const uint64_t share_slot = front_floor(granules / front_slot_share);
+    const uint64_t slot = share_slot > front_slot_granules ? share_slot : front_slot_granules;
     atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
-    atomic_store_explicit(&pool->front.slot, slot > front_slot_granules ? slot : front_slot_granules,
-                          memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
+    /* A whole bin at a time: slots compute anew how many blocks they may keep, at a division each. */
+    if (slot != atomic_load_explicit(&pool->front.slot, memory_order_relaxed)) {
+        atomic_store_explicit(&pool->front.slot, slot, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
+    }
 }
 
 /* Allocates the entry of a region before the device is asked, so that every region from the device has an entry.
