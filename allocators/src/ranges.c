@@ -318,20 +318,17 @@ weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 
 static void enter_idle(struct ranges *ranges, struct range_region *region)
 {
-    region->idle_prev = NULL;
-    region->idle_next = ranges->idle;
-    if (ranges->idle != NULL) {
-        ranges->idle->idle_prev = region;
-    }
-    ranges->idle = region;
+    struct range_region *last = ranges->idle != NULL ? ranges->idle_last : NULL;
+    region->idle_prev = last;
+    region->idle_next = NULL;
+    *(last != NULL ? &last->idle_next : &ranges->idle) = region;
+    ranges->idle_last = region;
 }
 
 static void leave_idle(struct ranges *ranges, struct range_region *region)
 {
     *(region->idle_prev != NULL ? &region->idle_prev->idle_next : &ranges->idle) = region->idle_next;
-    if (region->idle_next != NULL) {
-        region->idle_next->idle_prev = region->idle_prev;
-    }
+    *(region->idle_next != NULL ? &region->idle_next->idle_prev : &ranges->idle_last) = region->idle_prev;
 }
 
 /* --- joining and cutting --- */

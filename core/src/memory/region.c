@@ -524,18 +524,21 @@ static uint64_t over_mark(struct request *request)
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;
-    struct idle all = take_idle(pool, UINT64_MAX);
-    const uint64_t gain = all.bytes < over ? all.bytes : over;
+    struct idle enough = take_idle(pool, over);
+    const uint64_t gain = enough.bytes < over ? enough.bytes : over;
+    const uint64_t most = weir__mark_affordable(&pool->held.mark, gain, regions);
+    struct idle all = enough;
+    struct pool_region *region = NULL;
+    while (all.count <= most && (region = take_one_idle(pool)) != NULL) {
+        add_idle(&all, region);
+    }
     if (all.count == 0 || weir__mark_affords(&pool->held.mark, gain, all.count, regions)) {
         return all;
     }
-    struct idle enough = {.first = NULL};
-    while (enough.bytes < gain) {
-        struct pool_region *region = all.first;
-        all.first = region->going;
-        add_idle(&enough, region);
+    for (; all.first != enough.first; all.first = region) {
+        region = all.first->going;
+        put_back(pool, all.first);
     }
-    put_all_back(pool, all.first);
     if (weir__mark_affords(&pool->held.mark, gain, enough.count, regions)) {
         return enough;
     }
@@ -590,6 +593,22 @@ static uint64_t over_all(struct request *request)
     return over_mark > over_limit ? over_mark : over_limit;
 }
 
+/* The same as take_idle, but takes the regions that became idle last. Linear in the idle regions. Pool lock held; no
+ * memory is on its way to or from the device. */
+static struct idle take_recent(weir_pool *pool, uint64_t bytes)
+{
+    struct idle recent = {.first = NULL};
+    struct idle others = {.first = NULL};
+    struct pool_region *next = NULL;
+    for (struct pool_region *region = take_idle(pool, bytes != 0 ? UINT64_MAX : 0).first; region != NULL;
+         region = next) {
+        next = region->going;
+        add_idle(recent.bytes < bytes ? &recent : &others, region);
+    }
+    put_all_back(pool, others.first);
+    return recent;
+}
+
 /* The request has kept a much larger idle region: once broken, that region could neither serve a large request nor be
  * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they are too
  * few, the request breaks that region after all. Returns true if free memory served. Pool lock held on entry and
@@ -610,7 +629,7 @@ static bool make_room_beside(struct request *request, weir_rung *rung)
         (void)weir__region_await_locked(pool);
     }
     const uint64_t over = over_all(request);
-    const struct idle idle = take_idle(pool, over);
+    const struct idle idle = take_recent(pool, over);
     if (idle.bytes < over) {
         put_all_back(pool, idle.first);
         request->kept_whole = false;
