@@ -651,10 +651,8 @@ static inline void hand_out(struct ranges *ranges, struct range *range, uint64_t
 {
     ranges->taken_ranges++;
     ranges->taken_bytes += bytes;
-    *out = (weir_range){.address = range->record.address,
-                        .size = bytes,
-                        .token = range,
-                        .tick = range->record.as.free.tick};
+    *out = (weir_range){
+        .address = range->record.address, .size = bytes, .token = range, .tick = range->record.as.free.tick};
 }
 
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out)
@@ -1067,27 +1065,23 @@ static bool leads(const struct range *range, bool holes, uint64_t least)
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
 }
 
-/* Returns the lowest range of the run of free ranges around a leader; NULL if the run has another leader below it. */
-static struct range *run_from_first(struct range *leader, bool holes, uint64_t least)
+/* Returns the lowest range of the run of free ranges around a leader; NULL if the run has another leader below it or
+ * less than `least` bytes. */
+static inline struct range *run_of(struct range *leader, bool holes, uint64_t least)
 {
     struct range *first = leader;
+    uint64_t bytes = leader->record.size;
     while (range_is_free(first->prev)) {
         first = first->prev;
         if (leads(first, holes, least)) {
             return NULL;
         }
+        bytes += first->record.size;
     }
-    return first;
-}
-
-/* True if the run from `range` on has at least `bytes` bytes. */
-static bool run_has(const struct range *range, uint64_t bytes)
-{
-    uint64_t left = bytes;
-    for (; range_is_free(range) && range->record.size < left; range = range->next) {
-        left -= range->record.size;
+    for (const struct range *next = leader->next; bytes < least && range_is_free(next); next = next->next) {
+        bytes += next->record.size;
     }
-    return left == 0 || range_is_free(range);
+    return bytes >= least ? first : NULL;
 }
 
 /* Shows the run that begins with `range`. Returns false if the visitor ended the walk. */
@@ -1109,8 +1103,8 @@ static bool show_set(const struct ranges *ranges, const struct range_bins *bins,
     for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS;
          bin++) {
         for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-            struct range *first = run_from_first(range, holes, least);
-            if (first != NULL && run_has(first, least) && !show_run(ranges, first, visit, ctx)) {
+            struct range *first = run_of(range, holes, least);
+            if (first != NULL && !show_run(ranges, first, visit, ctx)) {
                 return false;
             }
         }
