@@ -100,18 +100,35 @@ static inline struct range *next_in_bin(const struct range *range)
     return range->record.as.free.next;
 }
 
+static inline void bins_link(struct range *range, struct range_bins *bins, unsigned bin)
+{
+    void **head = &bins->heads[bin];
+    struct range *first = *head;
+    range->record.as.free.next = first;
+    range->record.as.free.prev = head;
+    *(first != NULL ? &first->record.as.free.prev : &bins->none) = &range->record.as.free.next;
+    *head = range;
+    bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
+    bins->rows |= UINT64_C(1) << bin / 64;
+}
+
+static inline void bins_unlink(struct range *range, struct range_bins *bins, unsigned bin)
+{
+    struct range *next = range->record.as.free.next;
+    void **link = range->record.as.free.prev;
+    *link = next;
+    *(next != NULL ? &next->record.as.free.prev : &bins->none) = link;
+    /* No branch: which bins are empty is not predictable. */
+    const uint64_t held = bins->held[bin / 64] & ~((uint64_t)(bins->heads[bin] == NULL) << bin % 64);
+    bins->held[bin / 64] = held;
+    bins->rows &= ~((uint64_t)(held == 0) << bin / 64);
+}
+
 /* Inserts a range, with its state and tick set, into bin `bin` (that of its size) of `bins` (those of its state). */
 static inline void bins_insert_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
     const uint32_t state = range->record.state;
     const weir_tick tick = range->record.as.free.tick;
-    void **head = &bins->heads[bin];
-    struct range *first = *head;
-    void *none;
-    range->record.as.free.next = first;
-    range->record.as.free.prev = head;
-    *(first != NULL ? &first->record.as.free.prev : &none) = &range->record.as.free.next;
-    *head = range;
     if (__builtin_expect(bins->rows == 0, 0)) {
         ranges->sets_held[state & 1u] += state > 1;
         bins->oldest = tick;
@@ -119,8 +136,7 @@ static inline void bins_insert_at(struct ranges *ranges, struct range *range, st
     if (__builtin_expect(tick < bins->oldest, 0)) {
         bins->oldest = tick;
     }
-    bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
-    bins->rows |= UINT64_C(1) << bin / 64;
+    bins_link(range, bins, bin);
     ranges->free_ranges++;
 }
 
@@ -131,17 +147,7 @@ static inline void bins_insert(struct ranges *ranges, struct range *range)
 
 static inline void bins_remove_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
-    struct range *next = range->record.as.free.next;
-    void **link = range->record.as.free.prev;
-    void *none;
-    *link = next;
-    *(next != NULL ? &next->record.as.free.prev : &none) = link;
-    /* No branch: which bins are empty is not predictable. */
-    const uint64_t others = bins->held[bin / 64] & ~(UINT64_C(1) << bin % 64);
-    const uint64_t held = bins->heads[bin] == NULL ? others : bins->held[bin / 64];
-    const uint64_t other_rows = bins->rows & ~(UINT64_C(1) << bin / 64);
-    bins->held[bin / 64] = held;
-    bins->rows = held == 0 ? other_rows : bins->rows;
+    bins_unlink(range, bins, bin);
     ranges->free_ranges--;
     if (__builtin_expect(bins->rows == 0, 0)) {
         ranges->sets_held[range->record.state & 1u] -= range->record.state > 1;
@@ -151,6 +157,13 @@ static inline void bins_remove_at(struct ranges *ranges, struct range *range, st
 static inline void bins_remove(struct ranges *ranges, struct range *range)
 {
     bins_remove_at(ranges, range, ranges->bins[range->record.state], range_bin_of(range->record.size));
+}
+
+/* Moves a range of a new size to the bin of that size in its set. */
+static inline void bins_move(struct range *range, struct range_bins *bins, unsigned from, unsigned to)
+{
+    bins_unlink(range, bins, from);
+    bins_link(range, bins, to);
 }
 
 /* Returns the first bin at or above `bin` that is not empty, or RANGE_BINS if there is none. */
@@ -179,17 +192,18 @@ static inline bool fits(const struct range *range, uint64_t size, uint64_t align
 }
 
 /* Returns the smallest fitting range among the first `most` ranges of a bin, the last freed first. `plain`: only the
- * size counts. */
+ * size counts. Which range is best is not predictable, so one comparison finds a range that is too small, too: the
+ * bytes left over then wrap around. */
 static inline struct range *best_of(const struct range_bins *bins, unsigned bin, size_t most, uint64_t size,
                                     uint64_t align, weir_tick limit, bool plain)
 {
     struct range *best = NULL;
-    uint64_t least = UINT64_MAX;
+    uint64_t least = UINT64_MAX / 2;
     for (struct range *range = bins->heads[bin]; range != NULL && most > 0; range = next_in_bin(range), most--) {
-        const uint64_t held = range->record.size;
-        if (held < least && (plain ? held >= size : fits(range, size, align, limit))) {
+        const uint64_t left = range->record.size - size;
+        if (left < least && (plain || fits(range, size, align, limit))) {
             best = range;
-            least = held;
+            least = left;
         }
     }
     return best;
@@ -304,20 +318,17 @@ weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 
 static void enter_idle(struct ranges *ranges, struct range_region *region)
 {
-    region->idle_prev = NULL;
-    region->idle_next = ranges->idle;
-    if (ranges->idle != NULL) {
-        ranges->idle->idle_prev = region;
-    }
-    ranges->idle = region;
+    struct range_region *last = ranges->idle != NULL ? ranges->idle_last : NULL;
+    region->idle_prev = last;
+    region->idle_next = NULL;
+    *(last != NULL ? &last->idle_next : &ranges->idle) = region;
+    ranges->idle_last = region;
 }
 
 static void leave_idle(struct ranges *ranges, struct range_region *region)
 {
     *(region->idle_prev != NULL ? &region->idle_prev->idle_next : &ranges->idle) = region->idle_next;
-    if (region->idle_next != NULL) {
-        region->idle_next->idle_prev = region->idle_prev;
-    }
+    *(region->idle_next != NULL ? &region->idle_next->idle_prev : &ranges->idle_last) = region->idle_prev;
 }
 
 /* --- joining and cutting --- */
@@ -441,8 +452,7 @@ static inline void shrink(struct ranges *ranges, struct range *range, unsigned f
     range->record.address = address;
     range->record.size = size;
     if (from != to) {
-        bins_remove_at(ranges, range, bins, from);
-        bins_insert_at(ranges, range, bins, to);
+        bins_move(range, bins, from, to);
     }
 }
 
@@ -635,19 +645,19 @@ bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t 
 
 /* --- ranges --- */
 
-static inline void hand_out(struct ranges *ranges, struct range *range, weir_range *out)
+/* `bytes` is the size of the range. The record may have been written just before, in single words: read back as a
+ * vector, it would stall. */
+static inline void hand_out(struct ranges *ranges, struct range *range, uint64_t bytes, weir_range *out)
 {
     ranges->taken_ranges++;
-    ranges->taken_bytes += range->record.size;
-    *out = (weir_range){.address = range->record.address,
-                        .size = range->record.size,
-                        .token = range,
-                        .tick = range->record.as.free.tick};
+    ranges->taken_bytes += bytes;
+    *out = (weir_range){
+        .address = range->record.address, .size = bytes, .token = range, .tick = range->record.as.free.tick};
 }
 
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out)
 {
-    hand_out(ranges, range, out);
+    hand_out(ranges, range, range->record.size, out);
 }
 
 static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes,
@@ -682,7 +692,7 @@ weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick 
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
-    hand_out(ranges, range, out);
+    hand_out(ranges, range, bytes, out);
     out->idle_bytes = idle_bytes;
     return WEIR_OK;
 }
@@ -958,7 +968,7 @@ static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t 
         if (rest != NULL) {
             range_set_state(rest, RANGE_TAKEN);
         }
-        hand_out(ranges, whole, &part);
+        hand_out(ranges, whole, whole->record.size, &part);
         tokens[i] = part.token;
         whole = rest;
     }
@@ -1055,27 +1065,23 @@ static bool leads(const struct range *range, bool holes, uint64_t least)
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
 }
 
-/* Returns the lowest range of the run of free ranges around a leader; NULL if the run has another leader below it. */
-static struct range *run_from_first(struct range *leader, bool holes, uint64_t least)
+/* Returns the lowest range of the run of free ranges around a leader; NULL if the run has another leader below it or
+ * less than `least` bytes. */
+static inline struct range *run_of(struct range *leader, bool holes, uint64_t least)
 {
     struct range *first = leader;
+    uint64_t bytes = leader->record.size;
     while (range_is_free(first->prev)) {
         first = first->prev;
         if (leads(first, holes, least)) {
             return NULL;
         }
+        bytes += first->record.size;
     }
-    return first;
-}
-
-/* True if the run from `range` on has at least `bytes` bytes. */
-static bool run_has(const struct range *range, uint64_t bytes)
-{
-    uint64_t left = bytes;
-    for (; range_is_free(range) && range->record.size < left; range = range->next) {
-        left -= range->record.size;
+    for (const struct range *next = leader->next; bytes < least && range_is_free(next); next = next->next) {
+        bytes += next->record.size;
     }
-    return left == 0 || range_is_free(range);
+    return bytes >= least ? first : NULL;
 }
 
 /* Shows the run that begins with `range`. Returns false if the visitor ended the walk. */
@@ -1097,8 +1103,8 @@ static bool show_set(const struct ranges *ranges, const struct range_bins *bins,
     for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS;
          bin++) {
         for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-            struct range *first = run_from_first(range, holes, least);
-            if (first != NULL && run_has(first, least) && !show_run(ranges, first, visit, ctx)) {
+            struct range *first = run_of(range, holes, least);
+            if (first != NULL && !show_run(ranges, first, visit, ctx)) {
                 return false;
             }
         }
@@ -1364,6 +1370,6 @@ weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, ui
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
-    hand_out(ranges, range, out);
+    hand_out(ranges, range, range->record.size, out);
     return WEIR_OK;
 }

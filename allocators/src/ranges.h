@@ -65,6 +65,7 @@ struct range_region {
 struct range_bins {
     uint64_t rows;
     weir_tick oldest; /* no range in these bins has an earlier tick */
+    void *none;       /* written in the place of a `prev` beyond the end of a list */
     uint64_t held[RANGE_BIN_WORDS];
     void *heads[RANGE_BINS]; /* struct range, linked by record.as.free; prev is the address of the pointer to the
                                 range */
@@ -90,7 +91,8 @@ struct ranges {
     struct range_chunk *chunks;
     struct range_region *first_region;
     struct range_region *last_region;
-    struct range_region *idle;     /* idle regions, the most recent first */
+    struct range_region *idle; /* idle regions, the most recent last */
+    struct range_region *idle_last;
     struct range *gathered;        /* the range that gather has found, of either kind, if gather was the last call; else
                                   NULL */
     size_t sets_held[RANGE_KINDS]; /* number of non-empty sets of bins, without the unmapped lane's */

@@ -18,7 +18,7 @@ struct world {
     weir_stream *stream;
 };
 
-static void open_world(struct world *w)
+static void open_world_of(struct world *w, const weir_strategy_ops *strategy, uint32_t flags)
 {
     fake_init(&w->fake);
     w->fake.info.region_granularity_bytes = 2 * MIB;
@@ -27,9 +27,15 @@ static void open_world(struct world *w)
     assert_int_equal(weir_device_create(&w->fake.ops, &w->fake, &w->device), WEIR_OK);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = w->device;
-    config.strategy = weir_caching_strategy();
+    config.strategy = strategy;
+    config.flags = flags;
     assert_int_equal(weir_pool_create(&config, &w->pool), WEIR_OK);
     assert_int_equal(weir_pool_stream(w->pool, NULL, &w->stream), WEIR_OK);
+}
+
+static void open_world(struct world *w)
+{
+    open_world_of(w, weir_caching_strategy(), 0);
 }
 
 static void close_world(struct world *w)
@@ -108,6 +114,48 @@ TEST(test_all_that_is_idle_goes_back_at_the_mark)
     assert_int_equal(figures(&w).served[WEIR_RUNG_EXCHANGED], 1);
     put(&w, larger);
     put(&w, live);
+    close_world(&w);
+}
+
+static unsigned regions_taken_out;
+
+static weir_status take_out(void *state, void *region, const weir_tick *limits, size_t lanes)
+{
+    regions_taken_out++;
+    return weir_caching_strategy()->region_remove(state, region, limits, lanes);
+}
+
+static bool is_of_another_region(void *ctx, const weir_walk_entry *entry)
+{
+    assert_int_not_equal(entry->region_address, *(const uint64_t *)ctx);
+    return true;
+}
+
+/* The rise is worth at most eleven calls, and 400 regions are idle. One of them goes back, the one that has been idle
+ * the longest, and the pool does not go through all 400 to find that it cannot afford them. */
+TEST(test_an_exchange_takes_out_few_more_regions_than_it_may_return)
+{
+    enum { regions = 400 };
+    struct world w;
+    weir_block *blocks[regions];
+    weir_strategy_ops strategy = *weir_caching_strategy();
+    strategy.region_remove = take_out;
+    open_world_of(&w, &strategy, WEIR_POOL_NO_FRONT_CACHE);
+    (void)get(&w, 30 * 1024 * MIB);
+    for (int i = 0; i < regions; i++) {
+        blocks[i] = get(&w, 20 * MIB);
+    }
+    uint64_t first = weir_block_address(blocks[0]);
+    for (int i = 0; i < regions; i++) {
+        put(&w, blocks[i]);
+    }
+    while (figures(&w).served[WEIR_RUNG_EXCHANGED] == 0) {
+        regions_taken_out = 0;
+        (void)get(&w, 22 * MIB);
+    }
+    assert_int_equal(figures(&w).region_frees, 1);
+    assert_in_range(regions_taken_out, 1, 12);
+    assert_int_equal(weir_pool_walk(w.pool, is_of_another_region, &first), WEIR_OK);
     close_world(&w);
 }
 
@@ -304,6 +352,8 @@ TEST(test_exchanges_are_paid_by_rises)
     assert_false(weir__mark_affords(&mark, 1000, 9, 10));
     assert_true(weir__mark_affords(&mark, 1000, 8, 10));
     assert_int_equal(mark.debt, 20);
+    assert_int_equal(weir__mark_affordable(&mark, 1000, 10), 0);
+    assert_int_equal(weir__mark_affordable(&mark, 1100, 10), 2);
     weir__mark_buy(&mark, 400, 10);
     assert_int_equal(mark.debt, 12);
     weir__mark_buy(&mark, 1000, 10);

@@ -194,8 +194,9 @@ typedef struct weir_strategy_ops {
     /* Removes a region. Returns WEIR_ERR_BUSY unless the whole region is free and no queued work can touch it: each of
      * its ranges must be in a lane l below `lanes` with a tick at or below limits[l]. */
     weir_status (*region_remove)(void *state, void *region, const weir_tick *limits, size_t lanes);
-    /* Finds a region that region_remove would accept, at a cost that does not grow with the number of regions in use.
-     * Returns false if there is none. If the slot is NULL, the pool tries region after region. */
+    /* Finds a region that region_remove would accept, at a cost that does not grow with the number of regions in use:
+     * the one that has been free the longest, if the strategy knows. Returns false if there is none. If the slot is
+     * NULL, the pool tries region after region. */
     bool (*region_idle)(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
 
     /* Takes the best range of `lane` with a tick at or below `limit`. `align` is a power of two. Returns

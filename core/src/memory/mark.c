@@ -23,9 +23,15 @@ static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regi
     return gain / (bytes_a_call != 0 ? bytes_a_call : 1);
 }
 
+uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint64_t regions)
+{
+    const uint64_t most = worth(mark, gain, regions);
+    return most > mark->debt ? most - mark->debt : 0;
+}
+
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions)
 {
-    const bool affords = mark->debt + count <= worth(mark, gain, regions);
+    const bool affords = count <= weir__mark_affordable(mark, gain, regions);
     mark->debt += affords ? count : 0;
     return affords;
 }

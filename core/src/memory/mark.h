@@ -34,6 +34,8 @@ struct high_mark {
 
 /* Returns the bytes by which `reserved` would exceed the mark, or 129/128 of the live bytes if that is more. */
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
+/* Returns how many of `regions` regions may be returned to keep the mark `gain` bytes lower. */
+uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint64_t regions);
 /* True if returning `count` of `regions` regions is worth keeping the mark `gain` bytes lower. Then adds `count` to the
  * debt. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);

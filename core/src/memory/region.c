@@ -9,6 +9,7 @@
  * them.
  */
 #include "order/order.h"
+#include "pool/front_cache.h"
 #include "shared/cancel.h"
 
 #include <stdlib.h>
@@ -130,14 +131,17 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     const uint64_t share = pool->held.bytes / (near_limit(pool) ? front_share_near_limit : front_cache_share);
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
-    const uint64_t small = share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES;
-    const uint64_t slot = granules / front_slot_share;
+    const uint64_t small = front_floor(share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES);
+    const uint64_t share_slot = front_floor(granules / front_slot_share);
+    const uint64_t slot = share_slot > front_slot_granules ? share_slot : front_slot_granules;
     atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
-    atomic_store_explicit(&pool->front.slot, slot > front_slot_granules ? slot : front_slot_granules,
-                          memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
+    /* A whole bin at a time: slots compute anew how many blocks they may keep, at a division each. */
+    if (slot != atomic_load_explicit(&pool->front.slot, memory_order_relaxed)) {
+        atomic_store_explicit(&pool->front.slot, slot, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
+    }
 }
 
 /* Allocates the entry of a region before the device is asked, so that every region from the device has an entry.
@@ -529,18 +533,21 @@ static uint64_t over_mark(struct request *request)
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;
-    struct idle all = take_idle(pool, UINT64_MAX);
-    const uint64_t gain = all.bytes < over ? all.bytes : over;
+    struct idle enough = take_idle(pool, over);
+    const uint64_t gain = enough.bytes < over ? enough.bytes : over;
+    const uint64_t most = weir__mark_affordable(&pool->held.mark, gain, regions);
+    struct idle all = enough;
+    struct pool_region *region = NULL;
+    while (all.count <= most && (region = take_one_idle(pool)) != NULL) {
+        add_idle(&all, region);
+    }
     if (all.count == 0 || weir__mark_affords(&pool->held.mark, gain, all.count, regions)) {
         return all;
     }
-    struct idle enough = {.first = NULL};
-    while (enough.bytes < gain) {
-        struct pool_region *region = all.first;
-        all.first = region->going;
-        add_idle(&enough, region);
+    for (; all.first != enough.first; all.first = region) {
+        region = all.first->going;
+        put_back(pool, all.first);
     }
-    put_all_back(pool, all.first);
     if (weir__mark_affords(&pool->held.mark, gain, enough.count, regions)) {
         return enough;
     }
@@ -595,6 +602,22 @@ static uint64_t over_all(struct request *request)
     return over_mark > over_limit ? over_mark : over_limit;
 }
 
+/* The same as take_idle, but takes the regions that became idle last. Linear in the idle regions. Pool lock held; no
+ * memory is on its way to or from the device. */
+static struct idle take_recent(weir_pool *pool, uint64_t bytes)
+{
+    struct idle recent = {.first = NULL};
+    struct idle others = {.first = NULL};
+    struct pool_region *next = NULL;
+    for (struct pool_region *region = take_idle(pool, bytes != 0 ? UINT64_MAX : 0).first; region != NULL;
+         region = next) {
+        next = region->going;
+        add_idle(recent.bytes < bytes ? &recent : &others, region);
+    }
+    put_all_back(pool, others.first);
+    return recent;
+}
+
 /* The request has kept a much larger idle region: once broken, that region could neither serve a large request nor be
  * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they are too
  * few, the request breaks that region after all. Returns true if free memory served. Pool lock held on entry and
@@ -615,7 +638,7 @@ static bool make_room_beside(struct request *request, weir_rung *rung)
         (void)weir__region_await_locked(pool);
     }
     const uint64_t over = over_all(request);
-    const struct idle idle = take_idle(pool, over);
+    const struct idle idle = take_recent(pool, over);
     if (idle.bytes < over) {
         put_all_back(pool, idle.first);
         request->kept_whole = false;

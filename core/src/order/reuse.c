@@ -191,9 +191,10 @@ void weir__order_freed_locked(weir_stream *stream, weir_tick tick)
 static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     weir_pool *pool = stream->owner;
-    const weir_tick stamp = tick > stream->last_free ? tick : stream->last_free;
-    weir__order_freed_locked(stream, stamp);
-    pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stamp);
+    if (UNLIKELY(tick > stream->last_free)) {
+        weir__order_freed_locked(stream, tick);
+    }
+    pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stream->last_free);
 }
 
 static void give_to_all(weir_block *block)

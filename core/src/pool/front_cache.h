@@ -40,6 +40,12 @@ static inline unsigned front_bin(uint64_t granules)
     return 32u * shift + (unsigned)(granules >> shift);
 }
 
+/* Returns the size of that bin in granules. */
+static inline uint64_t front_floor(uint64_t granules)
+{
+    return granules >> front_shift(granules) << front_shift(granules);
+}
+
 /* Returns the front-cache key: the request in granules, rounded up to the size of a bin if it is small. */
 static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 {
@@ -67,13 +73,13 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
     return block;
 }
 
-/* Pops a block for a small request. Returns NULL if no bin in reach and in the same word of `held` has a block. One
- * 16th of a request is two bins in the lower half of a doubling and three bins in the upper half; fewer where a bin is
- * one granule. */
-static inline weir_block *front_pop_small(struct front_cache *front, uint64_t key)
+/* Pops a block for a request of the bin `own`. Returns NULL if no bin in reach and in the same word of `held` has a
+ * block. One 16th of a request is two bins in the lower half of a doubling and three bins in the upper half; fewer
+ * where a bin is one granule. No branch: the size of the next request is not predictable. */
+static inline weir_block *front_pop_small(struct front_cache *front, unsigned own)
 {
-    const unsigned own = front_bin(key);
-    const uint64_t near = own >= 32 ? 7u | (own >> 1 & 8u) : own >= 16 ? 3u : 1u;
+    const unsigned further = (own >> 4 & 1u) | (unsigned)(own >= 32) << 1;
+    const uint64_t near = (UINT64_C(2) << further) - 1;
     const uint64_t held = front->held[own / 64] >> own % 64 & near;
     return held != 0 ? front_pop_at(front, own + (unsigned)__builtin_ctzll(held)) : NULL;
 }
@@ -165,10 +171,11 @@ static inline bool front_defers(const weir_pool *pool, const struct front_cache 
            __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
 }
 
-/* Pops a block for a request. Returns NULL if there is none. */
-static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t key)
+/* Pops a block for a request of front_granules() `granules`. Returns NULL if there is none. */
+static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t granules)
 {
-    return key > front_small(pool) ? front_pop_large(&stream->front, key) : front_pop_small(&stream->front, key);
+    return granules >= front_small(pool) ? front_pop_large(&stream->front, granules + 1)
+                                         : front_pop_small(&stream->front, front_bin(granules) + 1);
 }
 
 /* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Returns false if there is

@@ -121,7 +121,7 @@ static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t ke
 {
     weir_pool *pool = stream->owner;
     weir_block *block = weir__remote_frees_take(pool, stream, key);
-    return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key);
+    return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key - 1);
 }
 
 /* Makes the block live, counts it under its tag and reports the alloc to observers. Stream lock held on entry, released
@@ -218,7 +218,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     uint64_t rounded = size;
     if (size <= pool->front.largest && align <= pool->granule_mask + 1) {
         const uint64_t key = front_key(pool, size);
-        weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key) : NULL;
+        weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key - 1) : NULL;
         block = block != NULL || remote_frees_are_empty(stream) ? block : take_remote_free(stream, key);
         if (block != NULL) {
             return finish_alloc(stream, size, align, block, out, wanted);
@@ -226,6 +226,21 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
         rounded = key << pool->granule_shift;
     }
     return alloc_missed(stream, size, align, rounded, out, wanted);
+}
+
+/* Passes the block in `last` on, as front_unload does, inline because most hits in a slot begin with it. The stream is
+ * not retired, and its front cache takes blocks. Stream lock held. */
+static inline void unload_last(weir_stream *stream)
+{
+    struct front_cache *front = &stream->front;
+    weir_block *block = front->last;
+    if (front->last_key != FRONT_EMPTY) {
+        front_set_last(front, FRONT_EMPTY);
+        count_free(stream, block);
+        if (UNLIKELY(!front_push(stream->owner, stream, block))) {
+            weir__order_free(block, stream);
+        }
+    }
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
@@ -237,11 +252,14 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
         stream_unlock(stream);
         return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
     }
-    front_unload(stream);
-    const uint64_t key = front_key(pool, size);
-    weir_block *block = front_pop(pool, stream, key);
-    if (block == NULL && (remote_frees_are_empty(stream) || (block = take_remote_free(stream, key)) == NULL)) {
-        return alloc_missed(stream, size, 0, key << pool->granule_shift, out, 0);
+    unload_last(stream);
+    weir_block *block = front_pop(pool, stream, front_granules(pool, size));
+    if (block == NULL) {
+        const uint64_t key = front_key(pool, size);
+        block = remote_frees_are_empty(stream) ? NULL : take_remote_free(stream, key);
+        if (block == NULL) {
+            return alloc_missed(stream, size, 0, key << pool->granule_shift, out, 0);
+        }
     }
     hand_out(stream, block, size);
     stream_unlock(stream);
