@@ -1,5 +1,5 @@
-/* assert_test.c: an assertion that fails names its place and its condition, and ends the program. Each assertion fails in
- * a child of its own. */
+/* assert_test.c: an assertion that fails names its place and its condition, and ends the program. Each assertion
+ * fails in a child of its own. */
 enum { A, streams };
 
 #include "../rig/pool.h"
