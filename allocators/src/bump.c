@@ -89,6 +89,7 @@ static void arena_fini(void *state)
 
 static weir_status arena_lane_add(void *state, weir_lane lane)
 {
+    WEIR_ASSERT(((struct arena *)state)->lane_count <= ((struct arena *)state)->ranges.lane_count);
     struct arena *arena = state;
     weir_status status = weir_ranges_lane_add(state, lane);
     const size_t count = arena->ranges.lane_count;
@@ -145,6 +146,7 @@ static struct range *current_of(const struct arena *arena, weir_lane lane)
 
 static bool serves(const struct range *range, weir_tick limit, uint64_t bytes, uint64_t align)
 {
+    WEIR_ASSERT(range_is_free(range) && bytes % RANGE_GRANULE == 0);
     return range->record.as.free.tick <= limit && range->record.size >= bytes &&
            range->record.size - bytes >= range_padding(range, align);
 }
@@ -153,6 +155,7 @@ static bool serves(const struct range *range, weir_tick limit, uint64_t bytes, u
  * smallest that holds the request, so that wholly free chunks stay free as long as possible. */
 static struct range *find(struct arena *arena, weir_lane lane, weir_tick limit, uint64_t bytes, uint64_t align)
 {
+    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
     struct range *range = weir__ranges_take_gathered(&arena->ranges, lane, limit, bytes, align);
     if (range == NULL) {
         range = current_of(arena, lane);
@@ -175,6 +178,7 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     if (block == NULL) {
         return WEIR_ERR_INTERNAL;
     }
+    WEIR_ASSERT(block->record.size >= bytes);
     weir__ranges_hand_out(&arena->ranges, block, out);
     /* The lane continues above the block, unless its current piece elsewhere is larger. */
     const struct range *current = current_of(arena, lane);
@@ -194,7 +198,9 @@ static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
     const struct range *current = current_of(arena, lane);
     const bool bumping = current != NULL && (block->next == current || block->prev == current);
     struct range *whole = weir__ranges_free(&arena->ranges, block, lane, tick);
+    WEIR_ASSERT(is_free_in(whole, lane));
     if (bumping) {
+        WEIR_ASSERT(lane < arena->lane_count);
         arena->current[lane] = whole;
     }
 }

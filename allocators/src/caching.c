@@ -74,6 +74,7 @@ static uint64_t caching_region_size(const void *state, uint64_t size, uint64_t a
     const struct caching *caching = state;
     if (kind_of(caching, size) == RANGE_SMALL) {
         const uint64_t need = range_need(size, align);
+        WEIR_ASSERT(need >= size);
         const uint64_t region = caching->small_region_bytes;
         return range_round_up(need > region ? need : region, granularity);
     }
@@ -83,6 +84,7 @@ static uint64_t caching_region_size(const void *state, uint64_t size, uint64_t a
 static weir_status caching_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
                                       weir_tick tick, void **out)
 {
+    WEIR_ASSERT(size != 0);
     struct caching *caching = state;
     if (size_hint == 0) {
         caching->small_bytes = UINT64_MAX;
@@ -96,6 +98,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
 static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                  weir_range *out)
 {
+    WEIR_ASSERT(size != 0);
     struct caching *caching = state;
     return weir__ranges_alloc(&caching->ranges, range_free_state(lane, kind_of(caching, size)), limit,
                               range_round_up(size, RANGE_GRANULE), align, out);

@@ -56,6 +56,7 @@ static __attribute__((noinline)) struct range *begin_record(struct ranges *range
     if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
         return NULL;
     }
+    WEIR_ASSERT(ranges->chunks->begun < ranges->chunks->count);
     struct range *range = &ranges->chunks->ranges[ranges->chunks->begun++];
     memset(range, 0, sizeof(*range));
     return range;
@@ -73,6 +74,7 @@ static inline struct range *new_record(struct ranges *ranges)
 
 static inline void delete_record(struct ranges *ranges, struct range *range)
 {
+    WEIR_ASSERT(range_state(range) != RANGE_BORDER);
     range_set_state(range, RANGE_TAKEN);
     range->next = ranges->unused;
     ranges->unused = range;
@@ -92,6 +94,7 @@ void weir__range_delete(struct ranges *ranges, struct range *range)
 
 static inline struct range_bins *bins_of_lane(const struct ranges *ranges, weir_lane lane, enum range_kind kind)
 {
+    WEIR_ASSERT(lane == WEIR_LANE_UNMAPPED || lane < ranges->lane_count);
     return ranges->bins[range_free_state(lane, kind)];
 }
 
@@ -127,6 +130,9 @@ static inline void bins_unlink(struct range *range, struct range_bins *bins, uns
 /* Inserts a range, with its state and tick set, into bin `bin` (that of its size) of `bins` (those of its state). */
 static inline void bins_insert_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
+    WEIR_ASSERT(bins != NULL && bins == ranges->bins[range->record.state]);
+    WEIR_ASSERT(bin == range_bin_of(range->record.size) && bin < RANGE_BINS);
+    WEIR_ASSERT(range->record.size % RANGE_GRANULE == 0);
     const uint32_t state = range->record.state;
     const weir_tick tick = range->record.as.free.tick;
     if (__builtin_expect(bins->rows == 0, 0)) {
@@ -147,6 +153,9 @@ static inline void bins_insert(struct ranges *ranges, struct range *range)
 
 static inline void bins_remove_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
+    WEIR_ASSERT(range_state(range) <= (ranges->lane_count + 1) * RANGE_KINDS);
+    WEIR_ASSERT(*(struct range **)range->record.as.free.prev == range);
+    WEIR_ASSERT(ranges->free_ranges > 0);
     bins_unlink(range, bins, bin);
     ranges->free_ranges--;
     if (__builtin_expect(bins->rows == 0, 0)) {
@@ -286,6 +295,7 @@ void weir_ranges_fini(void *state)
 /* Makes room for the lanes below `count` and for the unmapped lane. */
 static bool reserve_lanes(struct ranges *ranges, size_t count)
 {
+    WEIR_ASSERT(count > ranges->lane_count);
     const size_t held = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
     const size_t wanted = (count + 1) * RANGE_KINDS;
     struct range_bins **bins = realloc(ranges->bins, wanted * sizeof(*bins));
@@ -318,6 +328,8 @@ weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 
 static void enter_idle(struct ranges *ranges, struct range_region *region)
 {
+    WEIR_ASSERT(range_spans_region(region->border.next));
+    WEIR_ASSERT(region != ranges->idle);
     struct range_region *last = ranges->idle != NULL ? ranges->idle_last : NULL;
     region->idle_prev = last;
     region->idle_next = NULL;
@@ -327,6 +339,8 @@ static void enter_idle(struct ranges *ranges, struct range_region *region)
 
 static void leave_idle(struct ranges *ranges, struct range_region *region)
 {
+    WEIR_ASSERT(region->idle_prev != NULL || region == ranges->idle);
+    WEIR_ASSERT(region->idle_next == NULL || region->idle_next->idle_prev == region);
     *(region->idle_prev != NULL ? &region->idle_prev->idle_next : &ranges->idle) = region->idle_next;
     *(region->idle_next != NULL ? &region->idle_next->idle_prev : &ranges->idle_last) = region->idle_prev;
 }
@@ -338,6 +352,7 @@ static inline void unlink_next(struct ranges *ranges, struct range *range)
 {
     struct range *gone = range->next;
     struct range *after = gone->next;
+    WEIR_ASSERT(range_state(gone) != RANGE_BORDER && gone->prev == range && after->prev == gone);
     range->next = after;
     after->prev = range;
     delete_record(ranges, gone);
@@ -348,6 +363,7 @@ static inline struct range *settle(struct ranges *ranges, struct range *range, u
     struct range_bins *bins = ranges->bins[state];
     struct range *next = range->next;
     struct range *prev = range->prev;
+    WEIR_ASSERT(bins != NULL && next->prev == range && prev->next == range);
     uint64_t size = range->record.size;
     /* The later tick survives. With the earlier tick the whole range would be handed out while work on one part is
      * still running. */
@@ -376,11 +392,13 @@ static inline struct range *settle(struct ranges *ranges, struct range *range, u
 
 struct range *weir__ranges_settle(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(range_state(range) != RANGE_BORDER);
     return settle(ranges, range, range_free_state(lane, range_kind(range)), tick);
 }
 
 void weir__ranges_settle_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(lane < ranges->lane_count && ranges->slots != NULL);
     slot->record.as.free.tick = tick;
     range_set_state(slot, RANGE_SLOT | (lane + 1));
     ranges->free_ranges++;
@@ -389,6 +407,7 @@ void weir__ranges_settle_slot(struct ranges *ranges, struct range *slot, weir_la
 
 static inline void remove_free(struct ranges *ranges, struct range *range)
 {
+    WEIR_ASSERT(range_is_free(range));
     if (range_is_slot(range)) {
         ranges->free_ranges--;
         ranges->slots->leave(ranges, range);
@@ -418,6 +437,8 @@ static void detach(struct ranges *ranges, struct range *range)
 
 void weir__ranges_absorb_next(struct ranges *ranges, struct range *range)
 {
+    WEIR_ASSERT(!range_is_free(range) && !range_is_free(range->next));
+    WEIR_ASSERT(range->record.address + range->record.size == range->next->record.address);
     struct range *next = range->next;
     const weir_tick tick = next->record.as.free.tick;
     range->record.size += next->record.size;
@@ -429,6 +450,8 @@ void weir__ranges_absorb_next(struct ranges *ranges, struct range *range)
 static inline struct range *insert_between(struct ranges *ranges, struct range *prev, struct range *next,
                                            uint64_t address, uint64_t size, const struct range *model)
 {
+    WEIR_ASSERT(prev->next == next && next->prev == prev);
+    WEIR_ASSERT(size != 0);
     struct range *range = new_record(ranges);
     if (range == NULL) {
         return NULL;
@@ -447,6 +470,8 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
 /* Shrinks a free range of the bin `from`; its place in the ring stays. */
 static inline void shrink(struct ranges *ranges, struct range *range, unsigned from, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(size != 0 && size < range->record.size);
+    WEIR_ASSERT(address >= range->record.address);
     struct range_bins *bins = ranges->bins[range->record.state];
     const unsigned to = range_bin_of(size);
     range->record.address = address;
@@ -459,6 +484,8 @@ static inline void shrink(struct ranges *ranges, struct range *range, unsigned f
 /* Cuts `bytes` off the low end of a range that is in no lane. Returns the rest, also in no lane. */
 static struct range *split(struct ranges *ranges, struct range *range, uint64_t bytes)
 {
+    WEIR_ASSERT(bytes != 0 && bytes < range->record.size);
+    WEIR_ASSERT(bytes % RANGE_GRANULE == 0);
     struct range *rest =
         insert_between(ranges, range, range->next, range->record.address + bytes, range->record.size - bytes, range);
     if (rest != NULL) {
@@ -470,6 +497,7 @@ static struct range *split(struct ranges *ranges, struct range *range, uint64_t 
 /* Cuts `bytes` out of a range, from `padding` bytes on. Both ends stay free. */
 static struct range *cut_inside(struct ranges *ranges, struct range *range, uint64_t padding, uint64_t bytes)
 {
+    WEIR_ASSERT(padding != 0 && padding + bytes <= range->record.size);
     const uint32_t state = range->record.state;
     const uint64_t above = range->record.size - padding - bytes;
     const uint64_t address = range->record.address + padding;
@@ -494,6 +522,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
 /* Cuts `bytes` off one end of a range of that bin. */
 static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes, bool high)
 {
+    WEIR_ASSERT(bytes <= range->record.size && range_bin_of(range->record.size) == bin);
     const uint64_t address = range->record.address;
     const uint64_t size = range->record.size;
     if (size == bytes) {
@@ -511,12 +540,15 @@ static inline struct range *cut_end(struct ranges *ranges, struct range *range, 
 static inline struct range *cut(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
                                 uint64_t align, bool high)
 {
+    WEIR_ASSERT(range_is_free(range) && !range_is_slot(range));
+    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
     const uint64_t address = range->record.address;
     const uint64_t end = address + range->record.size;
     if (__builtin_expect(range_spans_region(range), 0)) {
         leave_idle(ranges, range_region_of(range->next));
     }
     const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
+    WEIR_ASSERT(start >= address && start + bytes <= end);
     struct range *part = start == address || start + bytes == end ? cut_end(ranges, range, bin, bytes, start != address)
                                                                   : cut_inside(ranges, range, start - address, bytes);
     if (__builtin_expect(part == NULL, 0)) {
@@ -540,6 +572,7 @@ struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint6
  * as a rest too small for such a request. Training and inference make runs of requests of equal size. */
 static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularity)
 {
+    WEIR_ASSERT(need != 0 && need <= room);
     const uint64_t count = room / need;
     const uint64_t fewer = range_round_up(count * need, granularity);
     const uint64_t more = range_round_up((count + 1) * need, granularity);
@@ -553,6 +586,7 @@ static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularit
  * region of its own size. */
 uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved, uint64_t granularity)
 {
+    WEIR_ASSERT(granularity != 0);
     const uint64_t need = range_need(size, align);
     const uint64_t step = reserved / regions_of_step;
     const uint64_t room = step < most ? step : most;
@@ -566,6 +600,8 @@ uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, u
 weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address, uint64_t size, weir_lane lane,
                                    weir_tick tick, void **out)
 {
+    WEIR_ASSERT(kind < RANGE_KINDS);
+    WEIR_ASSERT(size != 0 && size % RANGE_GRANULE == 0);
     struct ranges *ranges = state;
     ranges->gathered = NULL;
     struct range_region *region = calloc(1, sizeof(*region));
@@ -617,6 +653,7 @@ weir_status weir_ranges_region_remove(void *state, void *handle, const weir_tick
     }
     *(region->prev != NULL ? &region->prev->next : &ranges->first_region) = region->next;
     *(region->next != NULL ? &region->next->prev : &ranges->last_region) = region->prev;
+    WEIR_ASSERT(ranges->regions > 0 && ranges->region_bytes >= region->size);
     ranges->regions--;
     ranges->region_bytes -= region->size;
     free(region);
@@ -649,7 +686,9 @@ bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t 
  * vector, it would stall. */
 static inline void hand_out(struct ranges *ranges, struct range *range, uint64_t bytes, weir_range *out)
 {
+    WEIR_ASSERT(!range_is_free(range));
     ranges->taken_ranges++;
+    WEIR_ASSERT(bytes == range->record.size && ranges->taken_bytes + bytes <= ranges->region_bytes);
     ranges->taken_bytes += bytes;
     *out = (weir_range){
         .address = range->record.address, .size = bytes, .token = range, .tick = range->record.as.free.tick};
@@ -671,6 +710,7 @@ static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_ti
 weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
                                weir_range *out)
 {
+    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
     const bool lane_exists = state - RANGE_KINDS < ranges->lane_count * RANGE_KINDS; /* the lane exists and is not
                                                                                         the unmapped lane */
     const struct range_bins *bins = lane_exists ? ranges->bins[state] : NULL;
@@ -699,6 +739,8 @@ weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick 
 
 struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(!range_is_free(range));
+    WEIR_ASSERT(ranges->taken_ranges > 0 && ranges->taken_bytes >= range->record.size);
     ranges->gathered = NULL;
     ranges->taken_ranges--;
     ranges->taken_bytes -= range->record.size;
@@ -712,6 +754,8 @@ void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick)
 
 void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(!range_is_free(slot));
+    WEIR_ASSERT(ranges->taken_ranges > 0 && ranges->taken_bytes >= slot->record.size);
     ranges->gathered = NULL;
     ranges->taken_ranges--;
     ranges->taken_bytes -= slot->record.size;
@@ -788,6 +832,7 @@ static bool usable(const struct ranges *ranges, const struct range *range, const
 /* Finds the smallest run of usable neighbours that holds the request. */
 static bool best_run(const struct ranges *ranges, enum range_kind kind, const struct range_wish *wish, struct run *best)
 {
+    WEIR_ASSERT(wish->bytes != 0 && wish->limits != NULL);
     best->first = NULL;
     for (struct range_region *region = ranges->first_region; region != NULL; region = region->next) {
         struct range *range = region->border.next;
@@ -829,6 +874,7 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own)
  * stream is then ordered after the whole run. A neighbour in the same lane with a later tick merges as in any free. */
 static struct range *take_in(struct ranges *ranges, const struct run *run, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(run->first != run->end);
     struct range *whole = run->first;
     for (const struct range *range = whole; range != run->end; range = range->next) {
         const weir_tick its = range->record.as.free.tick;
@@ -962,6 +1008,7 @@ static struct origin detach_for_claim(struct ranges *ranges, struct range *range
 /* Hands out a range that is in no lane as several ranges of `size` bytes each. */
 static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t size, void **tokens)
 {
+    WEIR_ASSERT(whole->record.size % size == 0);
     weir_range part;
     for (size_t i = 0; whole != NULL; i++) {
         struct range *rest = whole->record.size > size ? split(ranges, whole, size) : NULL;
@@ -979,6 +1026,7 @@ static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, 
 {
     if (range->record.address + range->record.size > end) {
         struct range *rest = split(ranges, range, end - range->record.address);
+        WEIR_ASSERT(rest != NULL);
         (void)weir__ranges_settle(ranges, rest, origin.lane, origin.tick);
     }
 }
@@ -990,6 +1038,7 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
         return range;
     }
     struct range *rest = split(ranges, range, address - range->record.address);
+    WEIR_ASSERT(rest != NULL);
     range_set_state(rest, RANGE_TAKEN); /* so that the other part does not merge with it */
     (void)weir__ranges_settle(ranges, range, origin.lane, origin.tick);
     return rest;
@@ -1000,6 +1049,8 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
 weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                               size_t lanes, void **tokens)
 {
+    WEIR_ASSERT(count != 0 && size != 0 && size % RANGE_GRANULE == 0);
+    WEIR_ASSERT(address % RANGE_GRANULE == 0);
     struct ranges *ranges = state;
     const uint64_t end = address + count * size;
     struct range *first = range_at(ranges, address, count * size, limits == NULL);
@@ -1363,6 +1414,7 @@ bool weir_ranges_serves(const weir_record *record, weir_lane lane, weir_tick lim
 weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, uint64_t align, weir_ranges_end end,
                              weir_range *out)
 {
+    WEIR_ASSERT(range_is_free((const struct range *)record));
     struct ranges *ranges = state;
     ranges->gathered = NULL;
     struct range *range = weir__ranges_cut(ranges, (struct range *)record, range_round_up(size, RANGE_GRANULE), align,

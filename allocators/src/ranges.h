@@ -23,6 +23,8 @@
 
 #include <weir/ranges.h>
 
+#include "shared/assert.h"
+
 #define RANGE_GRANULE_SHIFT 9u
 #define RANGE_GRANULE WEIR_RANGES_GRANULE
 #define RANGE_BINS 1088u
@@ -135,6 +137,7 @@ static inline bool range_is_slot(const struct range *range)
 /* Returns the lane of a free range. */
 static inline weir_lane range_lane(const struct range *range)
 {
+    WEIR_ASSERT(range_is_free(range));
     const uint32_t state = range_state(range);
     return (range_is_slot_state(state) ? state & ~RANGE_SLOT : state >> 1) - 1;
 }
@@ -168,11 +171,13 @@ static inline bool range_eligible(const struct range *range, const weir_tick *li
 /* Returns the bytes from the start of the range to its first multiple of `align`. */
 static inline uint64_t range_padding(const struct range *range, uint64_t align)
 {
+    WEIR_ASSERT(align != 0 && (align & (align - 1)) == 0);
     return (align - (range->record.address & (align - 1))) & (align - 1);
 }
 
 static inline uint64_t range_round_up(uint64_t size, uint64_t unit)
 {
+    WEIR_ASSERT(unit != 0);
     return (size + unit - 1) & ~(unit - 1);
 }
 

@@ -31,6 +31,8 @@
 
 #include <stdlib.h>
 
+#include "shared/assert.h"
+
 #define GRANULE UINT64_C(512)
 #define DEFAULT_THRESHOLD (UINT64_C(1) << 20)
 
@@ -69,6 +71,7 @@ struct routing {
 
 static enum half_name half_for(const struct routing *routing, uint64_t size)
 {
+    WEIR_ASSERT(routing->threshold_bytes != 0);
     return size <= routing->threshold_bytes ? SMALL_HALF : LARGE_HALF;
 }
 
@@ -129,6 +132,7 @@ static size_t aligned(size_t size)
 /* Returns the offset of the large half's state, which follows the state of the small half. */
 static size_t large_state_at(const weir_routing_config *config)
 {
+    WEIR_ASSERT(config->small_strategy != NULL && config->large_strategy != NULL);
     return aligned(sizeof(struct routing)) + aligned(config->small_strategy->state_size(config->small_config));
 }
 
@@ -195,6 +199,7 @@ static weir_status routing_lane_add(void *state, weir_lane lane)
  * so this promotes the half's open lane, which moves nothing but counts as a call. */
 static void forget_found(struct routing *routing)
 {
+    WEIR_ASSERT(routing->found.half < HALVES);
     if (routing->found.size != 0) {
         const struct half *half = &routing->halves[routing->found.half];
         routing->found.size = 0;
@@ -248,6 +253,7 @@ static weir_status routing_region_remove(void *state, void *handle, const weir_t
     if (status != WEIR_OK) {
         return status;
     }
+    WEIR_ASSERT((region->prev != NULL ? region->prev->next : routing->regions) == region);
     *(region->prev != NULL ? &region->prev->next : &routing->regions) = region->next;
     if (region->next != NULL) {
         region->next->prev = region->prev;
@@ -281,6 +287,7 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
  * try region after region; so this function walks the ranges of a half without it. */
 static bool find_idle(const struct half *half, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
+    WEIR_ASSERT(limits != NULL);
     if (half->ops->region_idle != NULL) {
         return half->ops->region_idle(half->state, limits, lanes, address);
     }
@@ -320,6 +327,7 @@ static weir_status routing_alloc(void *state, weir_lane lane, weir_tick limit, u
     struct routing *routing = state;
     const enum half_name name = half_to_ask(routing, lane, size, align);
     const struct half *half = &routing->halves[name];
+    WEIR_ASSERT(name < HALVES);
     weir_status status = half->ops->alloc(half->state, lane, limit, size, align, out);
     if (status == WEIR_OK && name == LARGE_HALF) {
         ((weir_record *)out->token)->own |= WEIR_RECORD_ROUTE;
@@ -333,6 +341,7 @@ static void routing_free(void *state, void *token, weir_lane lane, weir_tick tic
     weir_record *record = token;
     const struct half *half = &routing->halves[half_of(record)];
     forget_found(routing);
+    WEIR_ASSERT((record->state & WEIR_RECORD_TAKEN) != 0);
     record->own &= ~WEIR_RECORD_ROUTE;
     half->ops->free(half->state, token, lane, tick);
 }
@@ -352,6 +361,7 @@ static uint64_t routing_promote(void *state, weir_lane lane, weir_tick limit)
 static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                            uint64_t size, uint64_t align, bool last_resort)
 {
+    WEIR_ASSERT(size != 0);
     struct routing *routing = state;
     const enum half_name first = half_for(routing, size);
     const enum half_name names[HALVES] = {first, first == SMALL_HALF ? LARGE_HALF : SMALL_HALF};
@@ -359,6 +369,7 @@ static bool routing_gather(void *state, weir_lane lane, weir_tick tick, const we
     for (int i = 0; i < (last_resort ? HALVES : 1); i++) {
         const struct half *half = &routing->halves[names[i]];
         if (half->ops->gather(half->state, lane, tick, limits, lanes, size, align, last_resort)) {
+            WEIR_ASSERT(names[i] < HALVES);
             routing->found = (struct found){.size = size, .align = align, .lane = lane, .half = names[i]};
             return true;
         }

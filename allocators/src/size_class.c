@@ -160,6 +160,7 @@ struct size_class {
 
 static unsigned class_number(uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     const uint64_t granules = (size + RANGE_GRANULE - 1) >> RANGE_GRANULE_SHIFT;
     if (granules <= exact_classes) {
         return (unsigned)granules - 1;
@@ -171,6 +172,7 @@ static unsigned class_number(uint64_t size)
 
 static uint64_t class_bytes(unsigned number)
 {
+    WEIR_ASSERT(number < most_classes);
     if (number < exact_classes) {
         return (number + 1) * RANGE_GRANULE;
     }
@@ -181,6 +183,7 @@ static uint64_t class_bytes(unsigned number)
 
 static uint64_t slots_of(uint64_t bytes, uint64_t region_bytes)
 {
+    WEIR_ASSERT(bytes != 0);
     const uint64_t fit = region_bytes / slabs_per_region / bytes;
     uint64_t slots = region_bytes / small_slabs_per_region / bytes;
     slots = slots < usual_slots ? usual_slots : slots;
@@ -205,6 +208,7 @@ static void make_classes(struct size_class *own)
 /* Returns the class of a size; NULL if no slab is made for it. */
 static struct slot_class *class_for(struct size_class *own, uint64_t size)
 {
+    WEIR_ASSERT(own->largest_slot == 0 || size > own->largest_slot || class_number(size) < own->class_count);
     return size <= own->largest_slot ? &own->classes[class_number(size)] : NULL;
 }
 
@@ -212,6 +216,7 @@ static struct slot_class *class_for(struct size_class *own, uint64_t size)
 
 static bool grow_share_store(struct size_class *own)
 {
+    WEIR_ASSERT(own->unused_shares == NULL);
     struct share_chunk *chunk = malloc(sizeof(*chunk));
     if (chunk == NULL) {
         return false;
@@ -254,6 +259,7 @@ static void return_shares(struct size_class *own, struct slab *slab)
 
 static void list_share(struct size_class *own, struct share *share, bool last)
 {
+    WEIR_ASSERT(share->lane < own->lane_count && own->lanes[share->lane] != NULL);
     const unsigned number = share->slab->class->number;
     struct lane_slots *lane = own->lanes[share->lane];
     struct share_list *list = &lane->of[number];
@@ -266,6 +272,8 @@ static void list_share(struct size_class *own, struct share *share, bool last)
 
 static void unlist_share(struct size_class *own, struct share *share)
 {
+    WEIR_ASSERT(share->prev == NULL || share->prev->next == share);
+    WEIR_ASSERT(share->next == NULL || share->next->prev == share);
     const unsigned number = share->slab->class->number;
     struct lane_slots *lane = own->lanes[share->lane];
     struct share_list *list = &lane->of[number];
@@ -289,6 +297,8 @@ static struct share *share_of(const struct slab *slab, weir_lane lane)
  * empty meanwhile. */
 static struct share *open_share(struct size_class *own, struct slab *slab, weir_lane lane)
 {
+    WEIR_ASSERT(slab->spare != NULL);
+    WEIR_ASSERT(share_of(slab, lane) == NULL);
     struct share *share = slab->spare;
     slab->spare = share->next;
     *share = (struct share){.slab = slab, .sibling = slab->shares, .lane = lane};
@@ -299,9 +309,11 @@ static struct share *open_share(struct size_class *own, struct slab *slab, weir_
 
 static void close_share(struct size_class *own, struct share *share)
 {
+    WEIR_ASSERT(share->mask == 0);
     struct slab *slab = share->slab;
     struct share **link = &slab->shares;
     while (*link != share) {
+        WEIR_ASSERT(*link != NULL);
         link = &(*link)->sibling;
     }
     *link = share->sibling;
@@ -326,6 +338,7 @@ static unsigned slot_number(const struct range *slot)
 /* Returns the slab of a slot; NULL if the range is not a slot. */
 static struct slab *slab_of(const struct size_class *own, const struct range *range)
 {
+    WEIR_ASSERT(slab_number(range) == 0 || slab_number(range) < own->slab_numbers);
     const uint32_t number = slab_number(range);
     return number != 0 ? own->slab_table[number].slab : NULL;
 }
@@ -354,9 +367,11 @@ static bool grow_slab_table(struct size_class *own)
 
 static bool number_slab(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->number == 0);
     if (own->unused_slab == 0 && !grow_slab_table(own)) {
         return false;
     }
+    WEIR_ASSERT(own->unused_slab < own->slab_numbers);
     slab->number = own->unused_slab;
     own->unused_slab = (uint32_t)own->slab_table[slab->number].next_unused;
     own->slab_table[slab->number].slab = slab;
@@ -367,6 +382,8 @@ static bool number_slab(struct size_class *own, struct slab *slab)
 
 static void forget_slab(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->shares == NULL);
+    WEIR_ASSERT(slab->class->kept != slab);
     return_shares(own, slab);
     if (slab->number != 0) {
         own->slab_table[slab->number].next_unused = own->unused_slab;
@@ -381,6 +398,7 @@ static void forget_slab(struct size_class *own, struct slab *slab)
 
 static void unkeep(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->class->kept != slab || own->kept_slabs > 0);
     if (slab->class->kept == slab) {
         slab->class->kept = NULL;
         own->kept_slabs--;
@@ -397,8 +415,10 @@ static void slot_enters(struct ranges *ranges, struct range *slot)
     if (share == NULL) {
         share = open_share(own, slab, number);
     }
+    WEIR_ASSERT((share->mask >> slot_number(slot) & 1u) == 0);
     share->mask |= UINT64_C(1) << slot_number(slot);
     slab->free_slots++;
+    WEIR_ASSERT(slab->free_slots <= slab->members);
     own->free_slots++;
     const weir_tick tick = slot->record.as.free.tick;
     lane->oldest = lane->free_slots++ == 0 || tick < lane->oldest ? tick : lane->oldest;
@@ -410,7 +430,9 @@ static void slot_leaves(struct ranges *ranges, struct range *slot)
     struct slab *slab = slab_of(own, slot);
     const weir_lane lane = range_lane(slot);
     struct share *share = share_of(slab, lane);
+    WEIR_ASSERT(share != NULL && (share->mask >> slot_number(slot) & 1u) != 0);
     share->mask &= ~(UINT64_C(1) << slot_number(slot));
+    WEIR_ASSERT(slab->free_slots > 0 && own->free_slots >= slab->free_slots);
     slab->free_slots--;
     own->free_slots--;
     own->lanes[lane]->free_slots--;
@@ -457,12 +479,14 @@ static struct slab *prepare_slab(struct size_class *own, struct slot_class *clas
 
 static bool is_prepared(const struct size_class *own, const struct slab *slab)
 {
+    WEIR_ASSERT(slab->made != 0);
     const size_t lanes = own->lane_count < slab->made ? own->lane_count : slab->made;
     return slab->number != 0 && slab->shares_held >= lanes && slab->slots[slab->made - 1] != NULL;
 }
 
 static void give_up_slab(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->members == 0 && slab->free_slots == 0);
     for (unsigned i = 1; i < slab->made && slab->slots[i] != NULL; i++) {
         weir__range_delete(&own->ranges, slab->slots[i]);
     }
@@ -471,6 +495,7 @@ static void give_up_slab(struct size_class *own, struct slab *slab)
 
 static void become_slot(struct slab *slab, struct range *range, unsigned slot)
 {
+    WEIR_ASSERT(slot < slab->made && slab->number != 0);
     range->record.own |= slab->number << (RANGE_OWN_SHIFT + slot_bits) | slot << RANGE_OWN_SHIFT;
     slab->slots[slot] = range;
     slab->members++;
@@ -484,6 +509,7 @@ static void divide(struct size_class *own, struct slab *slab, struct range *rang
     const weir_tick tick = range->record.as.free.tick;
     const uint32_t kind = range_kind(range);
     struct range *const after = range->next;
+    WEIR_ASSERT(!range_is_free(range) && range->record.size == slab->made * bytes);
     struct range *last = range;
     range->record.size = bytes;
     become_slot(slab, range, 0);
@@ -500,6 +526,7 @@ static void divide(struct size_class *own, struct slab *slab, struct range *rang
     }
     last->next = after;
     after->prev = last;
+    WEIR_ASSERT(slab->members == slab->made);
 }
 
 /* Cuts a range. Slabs and small requests take the high end if regions serve requests of every size. */
@@ -513,6 +540,7 @@ static struct range *cut(struct size_class *own, struct range *range, uint64_t b
 static struct range *make_slab(struct size_class *own, struct slot_class *class, unsigned slots, struct range *range,
                                uint64_t align)
 {
+    WEIR_ASSERT(slots >= least_slots && slots <= class->slots);
     const weir_lane lane = range_lane(range);
     struct slab *slab = prepare_slab(own, class, slots);
     if (slab == NULL) {
@@ -533,6 +561,7 @@ static struct range *make_slab(struct size_class *own, struct slot_class *class,
 /* Dissolves a slab: its slots, all free in one lane, become ranges again. Adjacent slots merge first. */
 static void dissolve(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->members != 0 && slab->free_slots == slab->members && slab->shares->sibling == NULL);
     struct ranges *ranges = &own->ranges;
     const weir_lane lane = slab->shares->lane;
     unsigned left = slab->members;
@@ -562,6 +591,7 @@ static bool is_free_in_one_lane(const struct slab *slab)
 
 static void keep(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->class->kept == NULL);
     slab->class->kept = slab;
     own->kept_slabs++;
     unlist_share(own, slab->shares);
@@ -633,6 +663,7 @@ static void size_class_fini(void *state)
 /* Makes room for `count` lanes, and in every slab for a share of each of them. */
 static bool grow_lanes(struct size_class *own, size_t count)
 {
+    WEIR_ASSERT(count > own->lane_count);
     struct lane_slots **lanes = realloc(own->lanes, count * sizeof(*lanes));
     if (lanes == NULL) {
         return false;
@@ -708,6 +739,7 @@ struct want {
 /* Returns the first free slot of the lane's first share. Looks at more slots only for a limit or an alignment. */
 static struct range *find_slot(const struct size_class *own, const struct want *want)
 {
+    WEIR_ASSERT(want->class != NULL && own->lanes[want->lane] != NULL);
     unsigned left = looks;
     const struct share *share = own->lanes[want->lane]->of[want->class->number].first;
     for (; share != NULL; share = share->next) {
@@ -733,6 +765,7 @@ static bool slots_align(const struct slot_class *class, uint64_t align)
 /* Returns a free range for a slab, else one for the request alone, else the range of a dissolved empty slab. */
 static struct range *find_range(struct size_class *own, const struct want *want)
 {
+    WEIR_ASSERT(want->bytes != 0 && want->bytes % RANGE_GRANULE == 0);
     struct ranges *ranges = &own->ranges;
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
@@ -763,6 +796,7 @@ static unsigned slots_in(const struct size_class *own, const struct range *range
  * memory. */
 static struct range *take(struct size_class *own, struct range *range, const struct want *want, bool small)
 {
+    WEIR_ASSERT(range_is_free(range));
     if (range_is_slot(range)) {
         weir__ranges_remove(&own->ranges, range);
         return range;
@@ -830,6 +864,7 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
  * and its slots, if they merged now, would all wait for the latest of their ticks. */
 static void settle_open(struct size_class *own, struct slab *slab)
 {
+    WEIR_ASSERT(slab->members != 0);
     if (!is_free_in_one_lane(slab)) {
         return;
     }
@@ -893,6 +928,7 @@ static uint64_t size_class_promote(void *state, weir_lane number, weir_tick limi
 
 static bool in_unused_slab(const struct ranges *ranges, const struct range *slot)
 {
+    WEIR_ASSERT(range_is_slot(slot));
     const struct slab *slab = slab_of((const struct size_class *)ranges, slot);
     return slab->free_slots == slab->members;
 }
@@ -914,6 +950,7 @@ static bool others_hold_any(const struct size_class *own, weir_lane lane)
 /* Returns a free slot of the class in any lane with a limit that allows its tick. */
 static struct range *eligible_slot(const struct size_class *own, const struct range_wish *wish, unsigned class)
 {
+    WEIR_ASSERT(class < own->class_count);
     for (size_t lane = 0; lane < wish->lanes && lane < own->lane_count; lane++) {
         const struct share *share = own->lanes[lane] != NULL ? own->lanes[lane]->of[class].first : NULL;
         for (; share != NULL; share = share->next) {
@@ -931,6 +968,7 @@ static struct range *eligible_slot(const struct size_class *own, const struct ra
 /* Moves the slot into the wish's lane. It stays a slot. */
 static void move_slot(struct size_class *own, struct range *slot, const struct range_wish *wish)
 {
+    WEIR_ASSERT(range_is_slot(slot));
     const weir_tick kept = range_lane(slot) == wish->lane ? slot->record.as.free.tick : 0;
     weir__ranges_remove(&own->ranges, slot);
     weir__ranges_settle_slot(&own->ranges, slot, wish->lane, kept > wish->tick ? kept : wish->tick);

@@ -61,9 +61,11 @@ bindings/tools/mstx | core |
 bindings/tools/record | core |
 ROOMS
 # A strategy sees integers: no thread, no clock, no device.
-check_room allocators 'core/include allocators/include' '' \
+check_room allocators 'core/include allocators/include' 'core core/shared' \
     "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
     'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h'
+while IFS= read -r line; do complain "$line: of core/shared an allocator sees assert.h only"; done < <(
+    grep -rnE '^#include "shared/' allocators --include='*.[ch]' | grep -v '"shared/assert\.h"' || true)
 for folder in bindings/*/*/; do
     grep -q "^${folder%/} |" "$0" || complain "$folder has no line in ${0##*/}"
 done

@@ -10,6 +10,7 @@ files() { find . \( -path ./.git -o -path './build*' -o -name '*.xz' -o -path ./
 
 for script in script/* .ci/*; do
     case $script in *.md) continue ;; esac
+    [ -f "$script" ] || continue
     [ -x "$script" ] || complain "$script has no run bit"
     bash -n "$script" || complain "$script: bash cannot read it"
 done

@@ -1259,6 +1259,63 @@ TEST(test_walk_shows_every_state)
     close_world(&w);
 }
 
+struct dumped {
+    char text[16384];
+    size_t length;
+};
+
+static void keep_line(void *ctx, const char *line)
+{
+    struct dumped *dumped = ctx;
+    const size_t left = sizeof(dumped->text) - dumped->length;
+    assert_null(strchr(line, '\n'));
+    const int wrote = snprintf(dumped->text + dumped->length, left, "%s\n", line);
+    assert_in_range(wrote, 1, left - 1);
+    dumped->length += (size_t)wrote;
+}
+
+static void has_range(const struct dumped *dumped, uint64_t address, uint64_t size, const char *state)
+{
+    char line[128];
+    (void)snprintf(line, sizeof(line), "\n  0x%" PRIx64 ": %" PRIu64 " bytes, %s", address, size, state);
+    assert_non_null(strstr(dumped->text, line));
+}
+
+TEST(test_dump_prints_limits_streams_regions_and_ranges)
+{
+    struct world w = open_world((struct wish){.limit = 4 * REGION});
+    weir_block *cached = get(&w, A, 512);
+    weir_block *live = get(&w, A, 4000);
+    weir_block *pending = get(&w, A, 8192);
+    const uint64_t cached_at = weir_block_address(cached);
+    const uint64_t pending_at = weir_block_address(pending);
+    run_on(&w, pending, A);
+    use(&w, pending, B);
+    put(&w, pending, C);
+    put(&w, cached, A);
+    weir_pool_stats before = WEIR_POOL_STATS_INIT;
+    weir_pool_stats after = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &before));
+    struct dumped dumped = {.length = 0};
+    ok(weir_pool_dump(w.pool, keep_line, &dumped));
+    ok(weir_pool_get_stats(w.pool, &after));
+    assert_memory_equal(&before, &after, sizeof(before));
+
+    char line[128];
+    (void)snprintf(line, sizeof(line), "\n  limits: soft 0, hard %" PRIu64 "\n", (uint64_t)(4 * REGION));
+    assert_non_null(strstr(dumped.text, line));
+    assert_non_null(strstr(dumped.text, "\nstream 4: native "));
+    assert_null(strstr(dumped.text, "\nstream 5: "));
+    assert_non_null(strstr(dumped.text, "\nregion 0x"));
+    has_range(&dumped, weir_block_address(live), 4096, "live, stream 1, requested 4000\n");
+    has_range(&dumped, cached_at, 512, "cached, stream 1, requested 0\n");
+    has_range(&dumped, pending_at, 8192, "pending, ");
+    assert_non_null(strstr(dumped.text, " bytes, free, stream "));
+    put(&w, live, A);
+    ok(weir_device_stream_sync(w.device, w.native[A]));
+    close_world(&w);
+}
+
 struct recording {
     char text[8192];
     size_t length;

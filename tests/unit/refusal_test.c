@@ -136,6 +136,12 @@ TEST(test_adaptors)
     close_world(&w);
 }
 
+static void no_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    (void)line;
+}
+
 TEST(test_pools)
 {
     struct world w = open_world();
@@ -172,6 +178,8 @@ TEST(test_pools)
     refused(weir_pool_trim(NULL, 0, 0, NULL), WEIR_ERR_INVALID, "pool is NULL");
     refused(weir_pool_trim(w.pool, 0, 8, NULL), WEIR_ERR_INVALID, "unknown bits 0x8");
     refused(weir_pool_walk(w.pool, NULL, NULL), WEIR_ERR_INVALID, "visit is NULL");
+    refused(weir_pool_dump(NULL, no_line, NULL), WEIR_ERR_INVALID, "pool is NULL");
+    refused(weir_pool_dump(w.pool, NULL, NULL), WEIR_ERR_INVALID, "sink is NULL");
     refused(weir_pool_check(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");
     refused(weir_pool_get_stats(w.pool, NULL), WEIR_ERR_INVALID, "stats is NULL");
     refused(weir_pool_get_oom(NULL, NULL), WEIR_ERR_INVALID, "pool is NULL");

@@ -206,7 +206,7 @@ static void test_a_try_does_not_meet_the_owner(void **state)
         }
         while (atomic_flag_test_and_set(&g->lock.held)) {
         }
-        g->lock.by_hand = true;
+        stream_lock_set_by_hand(&g->lock, true);
         atomic_store(&g->lock.open, &g->lock.none);
         atomic_store(&g->lock.owner, &g->lock.none);
         g->lock.last = stream_lock_self();

@@ -272,6 +272,15 @@ WEIR_API weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, vo
  * WEIR_ERR_INTERNAL and stores a sentence in *why, if `why` is not NULL. The sentence stays valid. */
 WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
 
+/* Prints the pool for a log or a debugger: its limits and counters, its streams, its regions and every range in them.
+ * The sink gets one line after the other, without a newline; a line is valid during the call only. All lines show one
+ * moment. The dump takes no host memory and changes nothing. The text is for people and may change. The sink must not
+ * call the pool, which is locked during the dump. Thread-safe: other threads that use the pool wait. Returns
+ * WEIR_ERR_INVALID if `pool` or `sink` is NULL. In a debugger the call waits for ever if a stopped thread is inside a
+ * call of the pool; script/gdb/weir.py reads the pool's memory and takes no lock. */
+typedef void (*weir_dump_sink)(void *ctx, const char *line);
+WEIR_API weir_status weir_pool_dump(weir_pool *pool, weir_dump_sink sink, void *ctx);
+
 /* X(NAME, text): the rungs of the ladder that can serve a request, cheapest first. */
 #define WEIR_RUNG_LIST(X)                                                                                              \
     X(FRONT, "front cache")                                                                                            \

@@ -12,6 +12,7 @@
 #include "adaptor_base.h"
 
 #include "device_internal.h"
+#include "shared/assert.h"
 #include "shared/device_calls.h"
 
 const char *weir_device_call_name(weir_device_call call)
@@ -48,6 +49,7 @@ static weir_status pass_on(weir_device *inner, weir__adaptor_call *call)
 
 static weir_status run(weir__adaptor *adaptor, weir__adaptor_call *call)
 {
+    WEIR_ASSERT(call->kind < WEIR_CALL_COUNT);
     weir_status status = adaptor->kind->before != NULL ? adaptor->kind->before(adaptor, call) : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
@@ -135,6 +137,7 @@ static const weir_device_ops *table_for(const weir_device *device)
 weir_status weir__adaptor_device(weir__adaptor *adaptor, const weir__adaptor_kind *kind, weir_device *inner,
                                  weir_device **device)
 {
+    WEIR_ASSERT(kind->destroy != NULL && inner != NULL);
     adaptor->kind = kind;
     adaptor->inner = inner;
     const weir_status status = weir_device_create(table_for(inner), adaptor, device);

@@ -7,6 +7,8 @@
  */
 #include "adaptor_base.h"
 
+#include "shared/assert.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -18,6 +20,7 @@ struct counter {
 
 static void count(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status)
 {
+    WEIR_ASSERT(call->kind < WEIR_CALL_COUNT);
     struct counter *const self = (struct counter *)adaptor;
     atomic_fetch_add_explicit(&self->calls[call->kind], 1, memory_order_relaxed);
     if (status != WEIR_OK) {

@@ -11,9 +11,9 @@
  * without a size, so a hash table keeps the size of each handle.
  */
 #include "adaptor_base.h"
+#include "shared/assert.h"
 #include "shared/number_map.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -44,6 +44,7 @@ static bool moves_memory(weir_device_call kind)
 /* Reserves room for one more handle before the device is asked, so that note_handle cannot fail. */
 static bool promise_entry(struct limiter *self)
 {
+    WEIR_ASSERT(self->promised >= self->sizes.count);
     if (!weir__number_map_reserve(&self->sizes, self->promised + 1)) {
         return false;
     }
@@ -53,15 +54,18 @@ static bool promise_entry(struct limiter *self)
 
 static void note_handle(struct limiter *self, const weir__adaptor_call *call)
 {
+    WEIR_ASSERT(call->handle != 0);
     const bool noted = weir__number_map_put(&self->sizes, call->handle, call->size);
-    assert(noted);
+    WEIR_ASSERT(noted);
     (void)noted;
 }
 
 /* Admits a request or refuses it. Waits while the answer depends on requests that the device has not answered. */
 static weir_status admit_locked(struct limiter *self, const weir__adaptor_call *call)
 {
+    WEIR_ASSERT_HELD(&self->lock);
     for (;;) {
+        WEIR_ASSERT(self->held_bytes + self->asked_bytes <= self->limit_bytes);
         const uint64_t room = self->limit_bytes - self->held_bytes;
         if (call->size > room) {
             return WEIR_ERR_LIMIT;
@@ -80,6 +84,8 @@ static weir_status admit_locked(struct limiter *self, const weir__adaptor_call *
 
 static void settle_locked(struct limiter *self, const weir__adaptor_call *call, weir_status status)
 {
+    WEIR_ASSERT_HELD(&self->lock);
+    WEIR_ASSERT(self->asked_bytes >= call->size);
     self->asked_bytes -= call->size;
     if (status == WEIR_OK) {
         self->held_bytes += call->size;
@@ -97,12 +103,15 @@ static void settle_locked(struct limiter *self, const weir__adaptor_call *call, 
 /* A free of more than the held bytes can only be of memory that was not taken through this adaptor. */
 static void give_locked(struct limiter *self, uint64_t size)
 {
+    WEIR_ASSERT_HELD(&self->lock);
     self->held_bytes -= size < self->held_bytes ? size : self->held_bytes;
     pthread_cond_broadcast(&self->settled);
 }
 
 static void destroyed_locked(struct limiter *self, const weir__adaptor_call *call, weir_status status)
 {
+    WEIR_ASSERT_HELD(&self->lock);
+    WEIR_ASSERT(self->promised != 0 || call->size == 0);
     if (call->size == 0) {
         return;
     }

@@ -11,9 +11,11 @@
  * one (slots that this library does not know must be NULL).
  */
 #include "device_internal.h"
+#include "shared/assert.h"
 #include "shared/cancel.h"
 #include "shared/device_calls.h"
 #include "shared/hold.h"
+#include "shared/round_up.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -84,12 +86,14 @@ static bool has_whole_groups(const weir_device_ops *ops)
 
 static uint32_t abilities_of(const weir_device_ops *ops)
 {
+    WEIR_ASSERT(has_whole_groups(ops));
     return (ops->event_create != NULL ? (uint32_t)WEIR_DEVICE_ORDERED : 0) |
            (ops->vm_reserve != NULL ? (uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY : 0);
 }
 
 static void fill_missing(weir_device_ops *ops)
 {
+    WEIR_ASSERT(ops->get_info != NULL);
     if (ops->native_error == NULL) {
         ops->native_error = no_native_error;
     }
@@ -99,11 +103,6 @@ static void fill_missing(weir_device_ops *ops)
     if (ops->stream_check == NULL) {
         ops->stream_check = no_stream_check;
     }
-}
-
-static bool is_power_of_two(uint64_t value)
-{
-    return value != 0 && (value & (value - 1)) == 0;
 }
 
 /* Checks the facts. The abilities must match exactly the groups that are set. Tolerance would be dangerous: the memory
@@ -229,6 +228,7 @@ void *weir__device_context(const weir_device *device, const weir_device_ops *ops
 
 const weir_device_info *weir__device_info(const weir_device *device)
 {
+    WEIR_ASSERT(device != NULL);
     return &device->info;
 }
 
@@ -265,6 +265,7 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
 static weir_status check(const weir_device *device, const char *function, weir_device_call call, const char *wrong,
                          const uint64_t *size)
 {
+    WEIR_ASSERT(call < WEIR_CALL_COUNT);
     if (device == NULL || wrong != NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function, device == NULL ? "device is NULL" : wrong);
     }

@@ -22,6 +22,7 @@
 
 uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const weir_pool_config *config = &pool->config;
     const uint64_t limit = soft && config->soft_limit_bytes != 0 ? config->soft_limit_bytes : config->limit_bytes;
     return limit != 0 ? limit : UINT64_MAX;
@@ -29,6 +30,7 @@ uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft)
 
 uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const uint64_t limit = weir__budget_limit_locked(pool, soft);
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     if (capacity == 0) {
@@ -39,6 +41,8 @@ uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft)
 
 void weir__budget_note_locked(weir_pool *pool, bool grown)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(pool->held.peak >= pool->held.bytes);
     const uint64_t soft = pool->config.soft_limit_bytes;
     const uint64_t hard = pool->config.limit_bytes;
     if (grown) {
@@ -79,6 +83,7 @@ bool weir__budget_press(const struct request *request, uint64_t least)
     }
     const bool helped = UNCANCELLED(pool->config.pressure_callback(pool->config.pressure_ctx, pool, &pressure));
     pool_lock(pool);
+    WEIR_ASSERT(pool->held.pressing);
     pool->held.pressing = false;
     pool->held.pressed = !helped;
     pool_unlock(pool);

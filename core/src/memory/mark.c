@@ -1,6 +1,8 @@
 /* core/src/memory/mark.c: see mark.h. */
 #include "mark.h"
 
+#include "shared/assert.h"
+
 /* Device calls that a rise of the mark by all live bytes is worth: calls_for_all, or calls_per_region for each region
  * if that is more, so that exchanging one region for another pays in a pool of many small regions. */
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
@@ -31,6 +33,7 @@ uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint
 
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions)
 {
+    WEIR_ASSERT(regions != 0);
     const bool affords = count <= weir__mark_affordable(mark, gain, regions);
     mark->debt += affords ? count : 0;
     return affords;

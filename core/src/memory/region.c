@@ -44,6 +44,7 @@ uint64_t weir__region_granularity(const weir_pool *pool)
 void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
                                uint64_t *least)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const uint64_t granule = pool->strategy->granule_bytes;
     const uint64_t granularity = weir__region_granularity(pool);
     /* A region starts at a multiple of the device's alignment, so only the excess of a larger alignment is added. */
@@ -97,6 +98,8 @@ static void count_failure(weir_pool *pool)
 /* Asks the device for a region. No lock held. */
 static weir_status ask_device(struct request *request, const struct wish *wish, uint64_t *address, uint64_t *size)
 {
+    WEIR_ASSERT(outside_pool_lock(request->pool));
+    WEIR_ASSERT(wish->least != 0 && wish->least <= wish->liked);
     *size = wish->liked;
     weir_status status = weir_device_region_alloc(request->pool->device, *size, address);
     if (status != WEIR_OK && wish->least < wish->liked) {
@@ -119,6 +122,8 @@ static bool near_limit(const weir_pool *pool)
 
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
 {
+    WEIR_ASSERT(pool->held.bytes + more >= less);
+    WEIR_ASSERT(pool_is_locked(pool));
     pool->held.bytes += more;
     pool->held.bytes -= less;
     if (pool->held.bytes > pool->held.peak) {
@@ -148,6 +153,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
  * Returns NULL without host memory. Pool lock held. */
 static struct pool_region *prepare_region(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     struct pool_region *region =
         weir__number_map_reserve(&request->pool->region_table, request->pool->region_table.count + 1)
             ? calloc(1, sizeof(*region))
@@ -162,6 +168,7 @@ static struct pool_region *prepare_region(struct request *request)
  * the region is then set aside. Pool lock held. */
 static bool enter_region(struct request *request, struct pool_region *region, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     void *handle = NULL;
     if (pool->strategy->region_add(pool->state, address, size, request->size, request->stream->lane, 0, &handle) !=
@@ -191,6 +198,7 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
 /* Removes a region that the device has taken back. Pool lock held. */
 static void forget_region(weir_pool *pool, struct pool_region *region)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     if (region->prev != NULL) {
         region->prev->next = region->next;
     } else {
@@ -207,6 +215,7 @@ static void forget_region(weir_pool *pool, struct pool_region *region)
 
 bool weir__region_await_locked(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const bool waits = pool->growth.taken;
     while (pool->growth.taken) {
         (void)pthread_mutex_lock(&pool->growth.mutex);
@@ -222,6 +231,7 @@ bool weir__region_await_locked(weir_pool *pool)
  * lock takes growth.mutex before it releases the pool's lock. Pool lock held. */
 void weir__region_end_growing_locked(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     pool->growth.taken = false;
     (void)pthread_mutex_lock(&pool->growth.mutex);
     (void)pthread_cond_broadcast(&pool->growth.ended);
@@ -234,6 +244,7 @@ void weir__region_end_growing_locked(weir_pool *pool)
  * until the device has taken them. Pool lock held. */
 static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
     if (region->handle == NULL ||
         pool->strategy->region_remove(pool->state, region->handle, limits, pool->lanes) != WEIR_OK) {
@@ -267,6 +278,7 @@ static void add_idle(struct idle *idle, struct pool_region *region)
  * from the device. */
 static struct pool_region *take_aside(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct pool_region *region = pool->regions_aside != 0 ? pool->regions : NULL;
     while (region != NULL && region->handle != NULL) {
         region = region->next;
@@ -283,6 +295,7 @@ static struct pool_region *region_at(const weir_pool *pool, uint64_t address)
 /* Takes one idle region out of the strategy. Returns NULL if there is none. Pool lock held. */
 static struct pool_region *take_one_idle(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct pool_region *region = pool->regions;
     if (pool->strategy->region_idle != NULL) {
         uint64_t address = 0;
@@ -301,6 +314,7 @@ static struct pool_region *take_one_idle(weir_pool *pool)
  * from the device. */
 static struct idle take_idle(weir_pool *pool, uint64_t bytes)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct idle idle = {.first = NULL};
     struct pool_region *region = NULL;
     while (idle.bytes < bytes && (region = take_one_idle(pool)) != NULL) {
@@ -313,6 +327,7 @@ static struct idle take_idle(weir_pool *pool, uint64_t bytes)
  * handle and is returned with the next idle one. Pool lock held. */
 static void put_back(weir_pool *pool, struct pool_region *region)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     void *handle = NULL;
     if (pool->strategy->region_add(pool->state, region->address, region->size, region->hint, region->lane, 0,
                                    &handle) == WEIR_OK) {
@@ -354,6 +369,7 @@ static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region
  * on its way to or from the device. */
 static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_status *failed)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     weir_status status = WEIR_OK;
     uint64_t returned = 0;
     if (first == NULL) {
@@ -432,6 +448,7 @@ static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
  * held on entry and exit, released for the device call; no memory is on its way to or from the device. */
 static bool take_region(struct request *request, uint64_t least)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     struct wish wish;
     request->region_frees = pool->counts.region_frees;
@@ -475,6 +492,7 @@ static bool take_region(struct request *request, uint64_t least)
  * may serve this request. Pool lock held on entry and exit, released while waiting. */
 static bool await_and_look(struct request *request, weir_rung rung)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     weir_rung found;
     bool served = false;
@@ -490,6 +508,7 @@ static bool await_and_look(struct request *request, weir_rung rung)
  * Returns true if free memory served. Pool lock held. */
 static bool look_before_loss(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     weir_rung found;
     if (request->align <= weir__device_info(pool->device)->region_alignment_bytes &&
@@ -504,6 +523,7 @@ static bool look_before_loss(struct request *request)
  * and exit, released meanwhile. */
 static bool poll_and_look(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     pool_unlock(pool);
     (void)weir__order_poll(pool);
@@ -518,6 +538,7 @@ static bool poll_and_look(struct request *request)
  * held. */
 static uint64_t over_mark(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     struct wish wish;
     if ((pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
@@ -532,8 +553,10 @@ static uint64_t over_mark(struct request *request)
  * mark where it is, or none. Pool lock held. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;
     struct idle enough = take_idle(pool, over);
+    WEIR_ASSERT(enough.count <= regions);
     const uint64_t gain = enough.bytes < over ? enough.bytes : over;
     const uint64_t most = weir__mark_affordable(&pool->held.mark, gain, regions);
     struct idle all = enough;
@@ -560,6 +583,7 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
  * regions becomes a pool of few. Returns its size; 0: the strategy chooses. Pool lock held. */
 static uint64_t size_in_place_of(const struct request *request, const struct idle *returned)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     const uint64_t room = pool->held.mark.reserved > pool->held.bytes ? pool->held.mark.reserved - pool->held.bytes : 0;
     const uint64_t size = returned->large_bytes < room ? returned->large_bytes : room;
@@ -571,6 +595,7 @@ static uint64_t size_in_place_of(const struct request *request, const struct idl
  * least size to ask the device for. Pool lock held on entry and exit, released meanwhile. */
 static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *least)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     weir_status ignored;
     if (over_mark(request) == 0) {
@@ -592,6 +617,7 @@ static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *l
  * held. */
 static uint64_t over_all(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     struct wish wish;
     (void)make_wish(request, &wish);
@@ -624,6 +650,7 @@ static struct idle take_recent(weir_pool *pool, uint64_t bytes)
  * exit, released meanwhile. */
 static bool make_room_beside(struct request *request, weir_rung *rung)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     weir_status ignored;
     weir_rung found;

@@ -11,6 +11,7 @@
 
 static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     weir_status status = WEIR_OK;
     weir__order_drop_events(pool);
     (void)weir__order_flush_all(pool);

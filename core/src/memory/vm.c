@@ -97,6 +97,7 @@ static void vm_fini(weir_pool *pool)
  * claimed. Pool lock held. */
 static weir_status plan_return(weir_pool *pool, uint64_t keep)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct pool_vm *vm = pool->vm;
     const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
     uint64_t victims = 0;
@@ -130,6 +131,7 @@ static weir_status call_device(weir_pool *pool, weir_status (*calls)(weir_pool *
  * entry and exit, released for the device calls; called by the thread that grows. */
 static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     uint64_t returned = 0;
     bool again = true;
     while (again && pool->held.bytes > keep) {
@@ -150,6 +152,7 @@ static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
  * held. */
 static bool claim_plan(struct request *request, const struct vm_plan *plan)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     struct pool_vm *vm = pool->vm;
     weir_status status = weir__vm_prepare(vm, plan->window.need, plan->victims) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
@@ -168,6 +171,7 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
  * the device calls. */
 static bool carry_out(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     struct vm_move *move = &pool->vm->move;
     const weir_status status = call_device(pool, weir__vm_move_memory);
@@ -186,6 +190,7 @@ static bool carry_out(struct request *request)
 /* Takes a block at the window, all of which has memory that the stream may use. Pool lock held. */
 static bool take_window(struct request *request, const struct vm_window *window)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     weir_range range = {.address = window->address, .size = window->size};
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
@@ -207,6 +212,7 @@ static bool take_window(struct request *request, const struct vm_window *window)
 /* True if another lane than the stream's own holds ranges that the stream may be allowed to use. Pool lock held. */
 static bool others_hold_any(const struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     for (size_t lane = 0; lane < pool->lanes; lane++) {
         weir_lane_stats stats = WEIR_LANE_STATS_INIT;
@@ -234,6 +240,7 @@ static bool vm_join(struct request *request)
 /* Serves the request from memory that is free now. Pool lock held. */
 static bool serve(struct request *request, weir_rung rung)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const bool looks_again = !request->parted || request->last_resort; /* if false, the ladder has just looked at every
                                                                         * range */
@@ -264,6 +271,7 @@ static bool is_hopeless(struct request *request)
  * was such a handle. Pool lock held on entry and exit, released for the device calls. */
 static bool break_handles(const struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const size_t large = pool->vm->large;
     weir_status status = WEIR_OK;
@@ -277,6 +285,7 @@ static bool break_handles(const struct request *request)
  * then moves idle memory instead. Pool lock held on entry and exit; called by the thread that grows. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     weir_rung rung = WEIR_RUNG_MAPPED;
     if (is_hopeless(request)) {

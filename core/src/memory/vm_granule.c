@@ -7,6 +7,7 @@
 
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct vm_span *span = vm_span_of(pool->vm, range->address);
     const struct vm_granule *granule = span != NULL ? vm_granule_at(pool->vm, span, range->address) : NULL;
     return granule != NULL && range->size == pool->vm->granule && range->token != NULL &&
@@ -15,6 +16,7 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
 
 bool weir__vm_find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end)
 {
+    WEIR_ASSERT(from < to);
     const struct pool_vm *vm = ctx;
     const struct vm_span *span = vm->large > 0 ? vm_span_of(vm, from) : NULL;
     if (span == NULL) {
@@ -25,6 +27,7 @@ bool weir__vm_find_handle(const void *ctx, uint64_t from, uint64_t to, uint64_t 
     for (uint64_t i = (from - span->address) >> vm->granule_shift; i < last; i++) {
         const struct vm_granule *granule = &span->granules[i];
         if (granule->of > 1 && granule->handle != 0) {
+            WEIR_ASSERT(granule->at <= i && granule->at < granule->of);
             *start = span->address + ((i - granule->at) << vm->granule_shift);
             *end = *start + ((uint64_t)granule->of << vm->granule_shift);
             return true;
@@ -44,6 +47,7 @@ bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size)
     struct vm_span *span = vm_span_of(vm, address);
     const struct vm_granule *first = vm_granule_at(vm, span, address);
     const struct vm_granule *last = vm_granule_at(vm, span, end - 1);
+    WEIR_ASSERT(first != NULL && last != NULL);
     if (first->of > 1 && (first->at != 0 || into != 0)) {
         return false;
     }
@@ -58,6 +62,7 @@ uint64_t weir__vm_granule(const weir_pool *pool)
 void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
                                  void *ctx)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const struct pool_vm *vm = pool->vm;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         for (uint64_t i = 0; i < span->used; i++) {
@@ -114,6 +119,7 @@ static bool see_hole(void *ctx, const weir_range_info *range)
 
 const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const struct pool_vm *vm = pool->vm;
     uint64_t addresses = 0;
     uint64_t mapped = 0;
@@ -152,6 +158,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
 
 void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const struct vm_counts *counts = &pool->vm->counts;
     stats->vm_creates = counts->creates;
     stats->vm_destroys = counts->destroys;

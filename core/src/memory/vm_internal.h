@@ -124,12 +124,14 @@ static inline struct vm_span *vm_span_of(const struct pool_vm *vm, uint64_t addr
 /* Returns NULL for a granule that has never had memory. */
 static inline struct vm_granule *vm_granule_at(const struct pool_vm *vm, struct vm_span *span, uint64_t address)
 {
+    WEIR_ASSERT(address - span->address < span->size);
     const uint64_t number = (address - span->address) >> vm->granule_shift;
     return number < span->used ? &span->granules[number] : NULL;
 }
 
 static inline struct vm_granule *vm_use_granule(const struct pool_vm *vm, struct vm_span *span, uint64_t address)
 {
+    WEIR_ASSERT(address - span->address < span->size);
     const uint64_t number = (address - span->address) >> vm->granule_shift;
     for (; span->used <= number; span->used++) {
         span->granules[span->used] = (struct vm_granule){0};

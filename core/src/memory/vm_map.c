@@ -16,6 +16,8 @@ static weir_status count(struct vm_move *move, weir_status status, uint64_t *cou
 
 static weir_status create_one(weir_pool *pool, struct vm_move *move, uint64_t granules)
 {
+    WEIR_ASSERT(granules != 0);
+    WEIR_ASSERT(move->in_hand < pool->vm->memory_capacity);
     weir_vm_handle handle = 0;
     const weir_status status = count(
         move, weir_device_vm_create(pool->device, granules << pool->vm->granule_shift, &handle), &move->counts.creates);
@@ -28,6 +30,7 @@ static weir_status create_one(weir_pool *pool, struct vm_move *move, uint64_t gr
 
 static struct vm_memory take_out(struct vm_move *move, size_t number)
 {
+    WEIR_ASSERT(number < move->in_hand);
     const struct vm_memory memory = move->memory[number];
     move->memory[number] = move->memory[--move->in_hand];
     return memory;
@@ -35,6 +38,8 @@ static struct vm_memory take_out(struct vm_move *move, size_t number)
 
 static weir_status destroy_one(weir_pool *pool, struct vm_move *move, size_t number)
 {
+    WEIR_ASSERT(number < move->in_hand);
+    WEIR_ASSERT(outside_pool_lock(pool));
     const weir_status status =
         count(move, weir_device_vm_destroy(pool->device, move->memory[number].handle), &move->counts.destroys);
     if (status == WEIR_OK) {
@@ -58,6 +63,7 @@ static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
 static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
     const size_t number = in_hand_of(move, step->granules);
+    WEIR_ASSERT(number < move->in_hand && step->handle == 0);
     const weir_vm_handle handle = move->memory[number].handle;
     const uint64_t size = step->granules << pool->vm->granule_shift;
     const weir_status status =
@@ -72,6 +78,8 @@ static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step
 
 static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
+    WEIR_ASSERT(step->handle != 0);
+    WEIR_ASSERT(move->in_hand < pool->vm->memory_capacity);
     const uint64_t size = step->granules << pool->vm->granule_shift;
     weir__watch_taken(pool, step->address, size);
     const weir_status status =
@@ -88,6 +96,8 @@ static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_st
 /* Splits a hole in two. The array has room for a hole per granule. */
 static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
 {
+    WEIR_ASSERT(move->hole[number].granules > 1);
+    WEIR_ASSERT(move->holes < vm->hole_capacity);
     struct vm_step *low = &move->hole[number];
     struct vm_step *high = &move->hole[move->holes++];
     const uint64_t granules = low->granules / 2;
@@ -178,6 +188,8 @@ static void undo(weir_pool *pool, struct vm_move *move)
 
 weir_status weir__vm_move_memory(weir_pool *pool, struct vm_move *move)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
+    WEIR_ASSERT(pool->growth.taken);
     const bool first = move->destroys == 0; /* create first: a device that refuses then does so before anything moves */
     weir_status status = first ? create_all(pool, move) : WEIR_OK;
     status = status == WEIR_OK ? unmap_all(pool, move) : status;
@@ -194,6 +206,8 @@ weir_status weir__vm_move_memory(weir_pool *pool, struct vm_move *move)
 
 weir_status weir__vm_return_memory(weir_pool *pool, struct vm_move *move)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
+    WEIR_ASSERT(pool->growth.taken);
     const weir_status status = unmap_all(pool, move);
     const weir_status destroyed = make_room(pool, move);
     return status != WEIR_OK ? status : destroyed;

@@ -10,10 +10,12 @@ enum { churn_share = 4 };
 
 static void settle_step(weir_pool *pool, const struct vm_step *step)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     pool->vm->large += step->handle != 0 && step->granules > 1;
     for (uint64_t i = 0; i < step->granules; i++) {
         struct vm_granule *granule = &step->granule[i];
         void *token = granule->token;
+        WEIR_ASSERT(token != NULL);
         *granule = (struct vm_granule){.handle = step->handle, .at = (uint32_t)i, .of = (uint32_t)step->granules};
         const weir_lane lane = step->handle != 0 ? step->lane : WEIR_LANE_UNMAPPED;
         pool->strategy->free(pool->state, token, lane, 0);
@@ -23,6 +25,7 @@ static void settle_step(weir_pool *pool, const struct vm_step *step)
 
 void weir__vm_settle(weir_pool *pool)
 {
+    WEIR_ASSERT(pool->growth.taken);
     struct pool_vm *vm = pool->vm;
     struct vm_move *move = &vm->move;
     for (size_t i = 0; i < move->holes; i++) {
@@ -55,6 +58,9 @@ void weir__vm_settle(weir_pool *pool)
 /* Takes adjacent granules from the strategy. `limits` NULL: holes. */
 static weir_status claim(weir_pool *pool, uint64_t address, uint64_t granules, const weir_tick *limits)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(granules != 0 && granules <= pool->vm->token_capacity);
+    WEIR_ASSERT((address & (pool->vm->granule - 1)) == 0);
     struct pool_vm *vm = pool->vm;
     const weir_status status =
         pool->strategy->claim(pool->state, address, vm->granule, granules, limits, pool->lanes, vm->tokens);
@@ -77,6 +83,8 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
 /* Adds a step for a claimed hole: memory that is taken elsewhere, or created. */
 static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_lane lane, bool create)
 {
+    WEIR_ASSERT(granules != 0);
+    WEIR_ASSERT(vm->move.holes < vm->hole_capacity);
     struct vm_move *move = &vm->move;
     move->hole[move->holes++] = (struct vm_step){
         .granule = vm_use_granule(vm, vm_span_of(vm, address), address),
@@ -108,6 +116,7 @@ static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_
  * `singly`: with handles of one granule only. */
 static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_lane lane, bool singly)
 {
+    WEIR_ASSERT(address <= end);
     struct vm_move *move = &vm->move;
     for (int single = singly; single < 2; single++) {
         for (size_t i = 0; i < vm->spares; i++) {
@@ -149,6 +158,8 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 
 weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(window->first < window->end);
     struct pool_vm *vm = pool->vm;
     struct vm_span *span = vm_span_of(vm, window->first);
     /* The granules that lie wholly in the request. */
@@ -178,6 +189,7 @@ weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window
 static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from,
                        uint64_t *to)
 {
+    WEIR_ASSERT(granules != 0 && run->granules != 0);
     uint64_t start = 0;
     uint64_t end = 0;
     *from = run->address;
@@ -193,6 +205,8 @@ static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint6
 
 weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(pool->growth.taken);
     struct pool_vm *vm = pool->vm;
     struct vm_move *move = &vm->move;
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
@@ -212,6 +226,8 @@ weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules)
         for (uint64_t at = from; at < to && status == WEIR_OK;
              at += move->victim[move->victims++].granules << vm->granule_shift) {
             struct vm_granule *granule = vm_granule_at(vm, vm_span_of(vm, at), at);
+            WEIR_ASSERT(granule != NULL && granule->handle != 0 && granule->at == 0);
+            WEIR_ASSERT(move->victims < vm->victim_capacity);
             move->victim[move->victims] = (struct vm_step){.granule = granule,
                                                            .address = at,
                                                            .granules = granule->of,
@@ -227,6 +243,7 @@ weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules)
 
 bool weir__vm_prepare(struct pool_vm *vm, uint64_t holes, uint64_t victims)
 {
+    WEIR_ASSERT(vm->spares <= vm->memory_capacity);
     struct vm_move *move = &vm->move;
     const uint64_t most = holes > victims + vm->largest ? holes : victims + vm->largest;
     move->holes = 0;

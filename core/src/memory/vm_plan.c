@@ -21,12 +21,14 @@ enum { least_granules = 2, least_granules_small = 8 };
 
 uint64_t weir__vm_least_of_handle(const weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     return pool->held.bytes < SMALL_POOL_BYTES && pool->config.vm_handle_bytes == 0 ? least_granules_small
                                                                                     : least_granules;
 }
 
 static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     return (struct vm_view){
         .strategy = pool->strategy,
         .walk_holes = pool->vm->walk_holes,
@@ -43,6 +45,7 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
 
 weir_status weir__vm_find_best(struct request *request, enum window_kind kind, struct vm_window *window)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const struct vm_wish wish = {
         .size = round_up(request->size, pool->granule_mask + 1),
@@ -94,6 +97,7 @@ struct vm_room {
 
 static struct vm_room room_for(const struct request *request, uint64_t live)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     struct vm_room room = {
         .by_limit = room_below(pool, weir__budget_limit_locked(pool, request->soft)),
@@ -109,6 +113,7 @@ static struct vm_room room_for(const struct request *request, uint64_t live)
  * creation. Returns false without host memory. Pool lock held. */
 static bool weigh(struct request *request, const struct vm_room *room, struct vm_plan *plan)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const struct pool_vm *vm = request->pool->vm;
     const uint64_t need = plan->window.need > vm->spare_granules ? plan->window.need - vm->spare_granules : 0;
     plan->creates = need < room->cheap ? need : room->cheap;
@@ -121,12 +126,14 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
         }
         plan->victims = idle < need - plan->creates ? idle : need - plan->creates;
         plan->creates = need - plan->victims;
+        WEIR_ASSERT(plan->victims <= idle);
     }
     return true;
 }
 
 bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *plan)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const struct vm_room room = room_for(request, live);
     const unsigned shift = request->pool->vm->granule_shift;
     if (!weigh(request, &room, plan)) {

@@ -13,6 +13,8 @@ enum { span_factor = 4, span_most_granules = 1 << 19, span_unknown_granules = 1 
 
 void weir__vm_release_refused(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(pool->growth.taken);
     struct pool_vm *vm = pool->vm;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && vm->refused != NULL) {
@@ -32,6 +34,7 @@ void weir__vm_release_refused(weir_pool *pool)
 /* Returns the bytes of the next span, which are `least` at least. */
 static uint64_t size_of_span(const weir_pool *pool, uint64_t least)
 {
+    WEIR_ASSERT(least != 0);
     const unsigned shift = pool->vm->granule_shift;
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t limit = pool->config.limit_bytes;
@@ -48,6 +51,8 @@ static uint64_t size_of_span(const weir_pool *pool, uint64_t least)
 static weir_status reserve_addresses(weir_pool *pool, uint64_t least, uint64_t extra, uint64_t *size, uint64_t *address,
                                      uint64_t *failures)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
+    WEIR_ASSERT(*size >= least);
     weir_status status = weir_device_vm_reserve(pool->device, *size + extra, address);
     while (status != WEIR_OK && *size > least) {
         const uint64_t half = round_up(*size / 2, pool->vm->granule);
@@ -61,6 +66,7 @@ static weir_status reserve_addresses(weir_pool *pool, uint64_t least, uint64_t e
 
 static void append(struct vm_span **link, struct vm_span *span)
 {
+    WEIR_ASSERT(span->next == NULL && span->size != 0);
     while (*link != NULL) {
         link = &(*link)->next;
     }
@@ -69,6 +75,8 @@ static void append(struct vm_span **link, struct vm_span *span)
 
 bool weir__vm_add_span(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
+    WEIR_ASSERT(request->pool->growth.taken);
     weir_pool *pool = request->pool;
     struct pool_vm *vm = pool->vm;
     const uint64_t least = round_up(request->size, vm->granule) + (request->align > vm->granule ? request->align : 0);

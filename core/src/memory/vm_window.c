@@ -16,6 +16,8 @@
  */
 #include "vm_window.h"
 
+#include "shared/round_up.h"
+
 #include <stdlib.h>
 
 /* A maximal part of a stretch of one kind: holes, memory in single granules, or memory of one handle of several
@@ -38,6 +40,7 @@ void weir__vm_scratch_fini(struct vm_scratch *scratch)
 
 static uint64_t down(uint64_t address, uint64_t unit)
 {
+    WEIR_ASSERT(is_power_of_two(unit));
     return address & ~(unit - 1);
 }
 
@@ -48,6 +51,7 @@ static uint64_t up(uint64_t address, uint64_t unit)
 
 bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element)
 {
+    WEIR_ASSERT(element != 0);
     if (wanted <= *capacity) {
         return true;
     }
@@ -84,6 +88,7 @@ struct window_search {
  * handle if they are at least view->least. */
 static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
 {
+    WEIR_ASSERT(from < to && begin < end);
     const uint64_t low = up(begin, view->granule) > from ? up(begin, view->granule) : from;
     const uint64_t high = down(end, view->granule) < to ? down(end, view->granule) : to;
     const bool large = low < high && (high - low) / view->granule >= view->least;
@@ -94,6 +99,7 @@ static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t t
  * above. */
 static void count_missing(const struct window_search *search, size_t at, struct vm_window *window)
 {
+    WEIR_ASSERT(at < search->pieces);
     const struct vm_piece *pieces = search->scratch->pieces;
     const uint64_t end = window->address + window->size;
     for (; at < search->pieces && pieces[at].address < end; at++) {
@@ -110,6 +116,7 @@ static void count_missing(const struct window_search *search, size_t at, struct 
 /* Returns the number of granules of [from, to) that lie wholly in the stretch. */
 static uint64_t untouched(const struct window_search *search, uint64_t from, uint64_t to)
 {
+    WEIR_ASSERT(search->pieces != 0);
     const uint64_t granule = search->view->granule;
     const struct vm_piece *pieces = search->scratch->pieces;
     const struct vm_piece *last = &pieces[search->pieces - 1];
@@ -156,6 +163,8 @@ static bool is_better(const struct window_search *search, const struct vm_window
  * request would have a part of a large handle. */
 static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
+    WEIR_ASSERT(at < search->pieces);
+    WEIR_ASSERT(address >= search->scratch->pieces[0].address);
     const uint64_t granule = search->view->granule;
     const struct vm_piece *pieces = search->scratch->pieces;
     const uint64_t size = search->wish->size;
@@ -197,6 +206,7 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
 static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
                             uint64_t end)
 {
+    WEIR_ASSERT(at < search->pieces && end - start >= search->wish->size);
     const uint64_t below = down(place, search->wish->align);
     const uint64_t above = up(place, search->wish->align);
     if (below >= start && below <= end - search->wish->size) {
@@ -210,6 +220,7 @@ static void consider_around(struct window_search *search, size_t at, uint64_t pl
 /* Adds the piece that begins at `address` in a range that ends at `end`. Returns the end of the piece. */
 static uint64_t add_piece(struct window_search *search, uint64_t address, uint64_t end, bool hole)
 {
+    WEIR_ASSERT(address < end);
     struct vm_scratch *scratch = search->scratch;
     const struct vm_view *view = search->view;
     struct vm_piece piece = {.address = address, .hole = hole};
@@ -220,6 +231,7 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
         piece.low = piece.low > address ? 0 : piece.low;
     }
     piece.size = next - address;
+    WEIR_ASSERT(next > address && next <= end);
     struct vm_piece *last = search->pieces > 0 ? &scratch->pieces[search->pieces - 1] : NULL;
     if (last != NULL && last->hole == hole && last->low == piece.low && last->high == piece.high) {
         last->size += piece.size;
@@ -307,6 +319,7 @@ static bool see_window_range(void *ctx, const weir_range_info *range)
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window)
 {
+    WEIR_ASSERT(wish->size != 0 && is_power_of_two(wish->align) && is_power_of_two(view->granule));
     struct window_search search = {.scratch = scratch, .view = view, .wish = wish};
     if (wish->kind == WINDOW_MAPPED && view->walk_free != NULL) {
         search.any_will_do = true;
@@ -446,6 +459,7 @@ static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 /* Moves the run at `at` down the heap of `count` runs until no run below it is cheaper. */
 static void sift(struct vm_run *runs, size_t count, size_t at)
 {
+    WEIR_ASSERT(at < count || count == 0);
     const struct vm_run run = runs[at];
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
         child += child + 1 < count && is_cheaper(&runs[child + 1], &runs[child]);
@@ -458,19 +472,33 @@ static void sift(struct vm_run *runs, size_t count, size_t at)
     runs[at] = run;
 }
 
+/* True if no run is cheaper than the one above it in the heap. */
+static bool is_heap(const struct vm_run *runs, size_t count)
+{
+    for (size_t child = 1; child < count; child++) {
+        if (is_cheaper(&runs[child], &runs[(child - 1) / 2])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch)
 {
+    WEIR_ASSERT(scratch->run_count != 0);
     const size_t last = --scratch->run_count;
     const struct vm_run run = scratch->runs[0];
     scratch->runs[0] = scratch->runs[last];
     scratch->runs[last] = run;
     sift(scratch->runs, last, 0);
+    WEIR_ASSERT_THOROUGH(is_heap(scratch->runs, last));
     return &scratch->runs[last];
 }
 
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t *granules)
 {
+    WEIR_ASSERT(is_power_of_two(view->granule));
     struct idle_search search = {.scratch = scratch, .view = view, .window = window};
     scratch->run_count = 0;
     if (view->walk_free != NULL) {

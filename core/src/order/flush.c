@@ -25,6 +25,9 @@ static weir_stream *stream_at(weir_pool *pool, size_t lane)
 /* Moves the blocks in slots from bin `least` on to the strategy. Stream lock and pool lock held. */
 static bool flush_slots(weir_stream *stream, unsigned least)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(pool_is_locked(stream->owner));
+    WEIR_ASSERT(least < FRONT_BINS);
     struct front_cache *front = &stream->front;
     const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     const uint64_t bytes = front->bytes;
@@ -40,6 +43,8 @@ static bool flush_slots(weir_stream *stream, unsigned least)
 
 void weir__order_flush_large_locked(weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     struct front_cache *front = &stream->front;
     const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     while (front->large_count > 0) {
@@ -49,6 +54,7 @@ void weir__order_flush_large_locked(weir_stream *stream)
 
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     bool any = weir__remote_frees_clear(pool, stream);
     if (stream->front.last_key != FRONT_EMPTY) {
         front_unload(stream);
@@ -65,6 +71,7 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream)
 
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     const bool any = weir__order_take_in_locked(pool, stream);
     if (stream->front.bytes == 0) {
         return any;
@@ -94,6 +101,7 @@ void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream)
 
 bool weir__order_flush_to_join(weir_stream *stream)
 {
+    WEIR_ASSERT(outside_stream_lock(stream));
     weir_pool *pool = stream->owner;
     stream_visit(stream);
     bool moved = weir__order_take_in_locked(pool, stream);
@@ -106,6 +114,7 @@ bool weir__order_flush_to_join(weir_stream *stream)
 
 bool weir__order_flush(weir_stream *stream)
 {
+    WEIR_ASSERT(outside_stream_lock(stream));
     stream_visit(stream);
     const bool moved = weir__order_flush_locked(stream->owner, stream);
     stream_unlock(stream);

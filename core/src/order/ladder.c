@@ -166,6 +166,7 @@ enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
 /* Copies the pool's values. Pool lock held. */
 static void see(struct attempt *attempt)
 {
+    WEIR_ASSERT(pool_is_locked(attempt->request->pool));
     const weir_pool *pool = attempt->request->pool;
     attempt->reserved = pool->held.bytes;
     attempt->most = weir__budget_most_locked(pool, true);
@@ -176,6 +177,7 @@ static bool look(struct attempt *attempt, const struct rung *rung)
 {
     weir_pool *pool = attempt->request->pool;
     weir_rung found;
+    WEIR_ASSERT(outside_pool_lock(pool));
     pool_lock(pool);
     const bool served = weir__order_look_locked(attempt->request, rung->then, &found);
     if (served) {
@@ -191,6 +193,7 @@ static bool serve(struct attempt *attempt, const struct rung *rung)
 {
     struct request *request = attempt->request;
     const struct memory_ops *memory = request->pool->memory;
+    WEIR_ASSERT((rung->then & (LOOK_ALL | EXCHANGE | GROW)) != 0);
     if ((rung->then & LOOK_ALL) != 0 && look(attempt, rung)) {
         return true;
     }
@@ -232,6 +235,7 @@ static bool try_rungs(struct attempt *attempt)
 
 static bool press(const struct request *request)
 {
+    WEIR_ASSERT(request->limited);
     uint64_t liked = 0;
     uint64_t least = 0;
     pool_lock(request->pool);
@@ -252,6 +256,7 @@ static bool others_freed(const struct attempt *attempt)
 
 static bool call_back(const struct request *request)
 {
+    WEIR_ASSERT(request->pool->config.oom_callback != NULL);
     weir_pool *pool = request->pool;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool helped = weir_pool_get_oom(pool, &record) == WEIR_OK &&
@@ -270,6 +275,7 @@ static bool call_back(const struct request *request)
  * before a final failure. */
 static bool try_again(struct attempt *attempt)
 {
+    WEIR_ASSERT(attempt->request->block == NULL);
     const struct request *request = attempt->request;
     const bool can_go_on = request->broken == WEIR_OK;
     if (can_go_on && request->soft && request->limited) {
@@ -288,11 +294,16 @@ static bool try_again(struct attempt *attempt)
 
 weir_status weir__order_alloc(struct request *request)
 {
+    WEIR_ASSERT(outside_pool_lock(request->pool) && outside_stream_lock(request->stream));
+    WEIR_ASSERT(request->stream->owner == request->pool);
+    WEIR_ASSERT(request->size != 0 && is_power_of_two(request->align));
+    WEIR_ASSERT(request->block == NULL);
     struct attempt attempt = {.request = request, .reason = FIRST};
     bool served;
     do {
         served = try_rungs(&attempt);
     } while (!served && try_again(&attempt));
+    WEIR_ASSERT(served == (request->block != NULL));
     if (served) {
         return WEIR_OK;
     }

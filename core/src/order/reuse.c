@@ -21,12 +21,16 @@
 
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(block == NULL || state_of(block) == BLOCK_TAKEN);
     pool->strategy->free(pool->state, block != NULL ? block_delete(pool, block) : range->token, lane, range->tick);
     weir__lane_note_early_locked(pool, lane, range->tick);
 }
 
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
+    WEIR_ASSERT(request->block == NULL);
     const take_result result = take_from_lane(request->pool, lane, limit, request->size, request->align,
                                               request->keeps_whole, &request->block);
     request->parted |= result == TAKE_PARTED;
@@ -37,6 +41,8 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
 
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(stream == NULL || stream->clock_lanes <= pool->lanes);
     weir_tick *limits = pool->limits;
     if (!pool->ordered) {
         memset(limits, 0xff, pool->lanes * sizeof(*limits)); /* WEIR_TICK_MAX in each */
@@ -68,6 +74,7 @@ static uint64_t open_to(const weir_stream *stream, size_t group)
 /* Takes from lanes of streams that the request's stream is already ordered after. Pool lock held. */
 static bool take_ordered_locked(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_stream *stream = request->stream;
     const weir_pool *pool = request->pool;
     for (size_t group = 0; group * 64 < pool->lanes; group++) {
@@ -91,6 +98,7 @@ static bool take_ordered_locked(struct request *request)
  * held. */
 static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     size_t lane = 0;
     while ((lane = next_lane(pool, lane + 1, lanes_completed)) != 0) {
         if (pool->streams[lane] != taker) {
@@ -102,6 +110,7 @@ static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
 /* Takes from the open lane, and from lanes of streams that the asking stream is ordered after. Pool lock held. */
 static bool take_from_others(struct request *request, weir_rung *found)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     if (private_lanes(pool)) {
         return false;
@@ -117,9 +126,11 @@ static bool take_from_others(struct request *request, weir_rung *found)
 
 bool weir__order_gather_locked(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
+    WEIR_ASSERT(pool->strategy->gather != NULL);
     bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes, request->size,
                                            request->align, request->last_resort);
     if (gathered) {
@@ -130,12 +141,14 @@ bool weir__order_gather_locked(struct request *request)
 
 bool weir__order_join_locked(struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const struct memory_ops *memory = request->pool->memory;
     return memory->join != NULL ? memory->join(request) : weir__order_gather_locked(request);
 }
 
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     *found = WEIR_RUNG_LANE;
     if ((where & LOOK_OWN) != 0 && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX)) {
@@ -162,6 +175,8 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
 
 void weir__order_done_locked(weir_stream *stream, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
+    WEIR_ASSERT(!stream->owner->ordered || tick <= atomic_load_explicit(&stream->tick, memory_order_relaxed));
     weir_tick *done = &stream->owner->done[stream->lane];
     if (tick > *done) {
         *done = tick;
@@ -171,6 +186,7 @@ void weir__order_done_locked(weir_stream *stream, weir_tick tick)
 
 void weir__order_promote_locked(weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     weir_pool *pool = stream->owner;
     stream->promoted = done_on(stream);
     stream->group->early &= ~lane_bit(stream);
@@ -180,6 +196,7 @@ void weir__order_promote_locked(weir_stream *stream)
 
 void weir__order_freed_locked(weir_stream *stream, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     if (tick > stream->last_free) {
         stream->last_free = tick;
         weir__lane_note_locked(stream);
@@ -190,6 +207,7 @@ void weir__order_freed_locked(weir_stream *stream, weir_tick tick)
  * held. */
 static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     weir_pool *pool = stream->owner;
     if (UNLIKELY(tick > stream->last_free)) {
         weir__order_freed_locked(stream, tick);
@@ -207,6 +225,8 @@ static void give_to_all(weir_block *block)
 
 void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
+    WEIR_ASSERT(block_pool(block) == stream->owner);
     if (stream->owner->ordered) {
         give_to_lane(block, stream, tick);
     } else {
@@ -217,6 +237,7 @@ void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick t
 /* Removes the pairs that are known to be complete. Pool lock held. */
 static void drop_done(weir_pool *pool, struct block_uses *uses)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct weir_use **link = &uses->first;
     while (*link != NULL) {
         if ((*link)->tick <= done_on((*link)->stream) || !pool->ordered) {
@@ -230,6 +251,7 @@ static void drop_done(weir_pool *pool, struct block_uses *uses)
 /* True if every use on the list happens before the stream's next operation. Pool lock held. */
 static bool ordered_before(const struct block_uses *uses, const weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     for (const struct weir_use *use = uses->first; use != NULL; use = use->next) {
         if (use->stream != stream && clock_at(stream, use->stream->lane) < use->tick &&
             done_on(use->stream) < use->tick) {
@@ -243,6 +265,7 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
  * yet. Pool lock held. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
+    WEIR_ASSERT(pool_is_locked(block_pool(block)));
     weir_pool *pool = block_pool(block);
     struct block_uses *uses = block_uses(block);
     drop_done(pool, uses);
@@ -278,15 +301,18 @@ static bool settle(weir_block *block, weir_stream *taker)
 
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     bool moved = false;
     weir_block **link = &pool->pending;
     while (*link != NULL) {
         weir_block *block = *link;
         struct block_uses *uses = block_uses(block);
         weir_block *next = uses->next;
+        WEIR_ASSERT(state_of(block) == BLOCK_PENDING);
         const uint64_t capacity = block_capacity(block);
         if (settle(block, taker)) {
             *link = next;
+            WEIR_ASSERT(pool->pending_bytes >= capacity);
             pool->pending_bytes -= capacity;
             moved = true;
         } else {
@@ -299,6 +325,8 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
 /* Adds the freeing stream's pair to the block's list. Stream lock and pool lock held. */
 static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick tick)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     struct weir_use **link = &uses->first;
     while (*link != NULL) {
         struct weir_use *use = *link;
@@ -316,6 +344,7 @@ static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick ti
 
 void weir__order_free(weir_block *block, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     struct block_uses *uses = block_uses(block);

@@ -24,6 +24,9 @@ static inline bool private_lanes(const weir_pool *pool)
 static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
                                          uint64_t align, bool keep_whole, weir_block **out)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(lane < pool->lanes);
+    WEIR_ASSERT(size != 0 && is_power_of_two(align));
     weir_range range;
     range.idle_bytes = 0;
     const weir_status status = pool->strategy->alloc(pool->state, lane, limit, size, align, &range);
@@ -39,6 +42,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
         weir__order_untake_locked(pool, lane, &range, NULL);
         return TAKE_PARTED;
     }
+    WEIR_ASSERT(range.size >= size && (range.address & (align - 1)) == 0);
     weir_block *block = block_new(pool, &range);
     /* With private lanes a free on a stream other than the block's own waits, and must not need host memory then. */
     if (UNLIKELY(block == NULL || (private_lanes(pool) && weir__block_add_uses(block) == NULL))) {
@@ -53,6 +57,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
  * lock not held. */
 static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, uint64_t align)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     const bool large = front_granules(pool, size) >= front_small(pool);
     if (UNLIKELY(pool->memory->mixes_sizes) && large) {

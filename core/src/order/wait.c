@@ -20,6 +20,7 @@
 /* Makes room to keep one more event than exist. Returns false without host memory. Pool lock held. */
 static bool reserve_event(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     if (pool->kept.made == pool->kept.room) {
         const size_t room = pool->kept.room != 0 ? 2 * pool->kept.room : 16;
         weir_event **larger = realloc(pool->kept.events, room * sizeof(*larger));
@@ -37,6 +38,7 @@ static bool reserve_event(weir_pool *pool)
  * A stream's lock is held. */
 static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     pool_lock(pool);
     const bool kept = pool->kept.count != 0;
     if (kept) {
@@ -60,11 +62,14 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
 /* Keeps an event. There is room, since each event counts in kept.made until it is destroyed. Pool lock held. */
 static void keep_event(weir_pool *pool, weir_event *event)
 {
+    WEIR_ASSERT(pool->kept.count < pool->kept.made && pool->kept.made <= pool->kept.room);
+    WEIR_ASSERT(pool_is_locked(pool));
     pool->kept.events[pool->kept.count++] = event;
 }
 
 void weir__order_drop_events(weir_pool *pool)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     weir_status status = WEIR_OK;
     pool_lock(pool);
     while (status == WEIR_OK && pool->kept.count != 0) {
@@ -84,6 +89,7 @@ void weir__order_drop_events(weir_pool *pool)
 
 void weir__order_drop_event(weir_pool *pool, weir_event *event)
 {
+    WEIR_ASSERT(event != NULL);
     pool_lock(pool);
     keep_event(pool, event);
     pool_unlock(pool);
@@ -96,6 +102,9 @@ void weir__order_drop_event(weir_pool *pool, weir_event *event)
  * of the device. Stream lock held, and the stream is not retired. */
 static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
 {
+    WEIR_ASSERT(stream->pool != NULL);
+    WEIR_ASSERT(outside_pool_lock(stream->owner));
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
     (void)weir__order_take_in_locked(stream->owner, stream);
@@ -120,6 +129,7 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
  * later, records a new probe. Stream lock held. */
 static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_tick finished = 0;
     weir_status status = WEIR_OK;
     if (stream->pool == NULL) {
@@ -136,6 +146,7 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
             *recorded += status == WEIR_OK;
         }
         if (status == WEIR_OK) {
+            WEIR_ASSERT(stream->probe.event != NULL);
             status = weir_device_event_query(stream->owner->device, stream->probe.event, &complete);
             *failed += status != WEIR_OK;
         }
@@ -151,6 +162,7 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
 /* Returns the latest tick on the stream's memory if the host has not seen it complete, else 0. Pool lock held. */
 static weir_tick unfinished_tick(const weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     return stream->owner->ordered && stream->last_free > done_on(stream) && !stream->retired ? stream->last_free : 0;
 }
 
@@ -158,6 +170,7 @@ static weir_tick unfinished_tick(const weir_stream *stream)
  * held. */
 static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     const bool any = weir__order_take_in_locked(pool, stream);
     if (any) {
         pool_lock(pool);
@@ -170,6 +183,7 @@ static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
 /* Polls one stream; `unfinished` is its latest unfinished tick. Returns true if something has changed. */
 static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinished)
 {
+    WEIR_ASSERT(stream->owner == pool);
     uint64_t recorded = 0;
     uint64_t failed = 0;
     stream_visit(stream);
@@ -204,6 +218,7 @@ static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfin
 
 bool weir__order_poll(weir_pool *pool)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     bool moved = false;
     size_t lane = 0;
     weir_tick unfinished = 0;
@@ -223,6 +238,8 @@ bool weir__order_poll(weir_pool *pool)
  * or is retired. */
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
+    WEIR_ASSERT(event != NULL);
+    WEIR_ASSERT(outside_stream_lock(stream));
     weir_pool *pool = stream->owner;
     stream_visit(stream);
     const bool wanted = stream->pool != NULL && stream->probe.event == NULL;
@@ -237,6 +254,9 @@ static void put_probe_back(weir_stream *stream, weir_event *event)
 
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(stream->owner == pool);
+    WEIR_ASSERT(outside_stream_lock(stream));
+    WEIR_ASSERT(outside_pool_lock(pool));
     weir_tick covered = 0;
     weir_event *event = NULL;
     uint64_t failed = 0;
@@ -273,6 +293,8 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
 /* Returns the bytes that a wait for the stream could make usable. Pool lock held. */
 static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uint64_t *largest)
 {
+    WEIR_ASSERT(stream->lane < pool->lanes);
+    WEIR_ASSERT(pool_is_locked(pool));
     weir_lane_stats stats = WEIR_LANE_STATS_INIT;
     pool->strategy->lane_stats(pool->state, stream->lane, &stats);
     *largest = stats.largest_bytes;
@@ -283,6 +305,7 @@ static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uin
  * NULL. Pool lock held. */
 static weir_stream *next_unfinished(weir_pool *pool, uint64_t round)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     weir_stream *best = NULL;
     uint64_t most = 0;
     size_t lane = 0;
@@ -323,6 +346,8 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
  * NULL. Pool lock held. */
 static weir_stream *worth_waiting_for(const struct request *request)
 {
+    WEIR_ASSERT(request->size != 0);
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     weir_stream *best = NULL;
     uint64_t most = request->size - 1;
@@ -347,6 +372,8 @@ static weir_stream *worth_waiting_for(const struct request *request)
 static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted,
                                   weir_tick *covered, bool *recorded, uint64_t *failed)
 {
+    WEIR_ASSERT(stream_is_locked(donor));
+    WEIR_ASSERT(donor != request->stream);
     weir_status status = WEIR_OK;
     if (donor->probe.in_flight && donor->probe.tick >= wanted) {
         *covered = donor->probe.tick;

@@ -60,6 +60,7 @@ static _Atomic(struct index_entry *) *chain_of(struct block_index *index, uint64
 /* Links the entry into its chain. A concurrent reader may find the entry or miss it; both are correct. */
 static void link_entry(struct block_index *index, struct index_entry *entry)
 {
+    WEIR_ASSERT(entry != NULL && (index->mask & (index->mask + 1)) == 0);
     _Atomic(struct index_entry *) *head = chain_of(index, entry_address(entry));
     atomic_store_explicit(&entry->next, follow(head), memory_order_release);
     atomic_store_explicit(head, entry, memory_order_release);
@@ -70,18 +71,22 @@ static void link_entry(struct block_index *index, struct index_entry *entry)
  * the changed version. */
 static void begin_change(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const unsigned version = atomic_load_explicit(&pool->blocks.version, memory_order_relaxed);
+    WEIR_ASSERT(version % 2 == 0);
     atomic_store_explicit(&pool->blocks.version, version + 1, memory_order_relaxed);
 }
 
 static void end_change(weir_pool *pool)
 {
     const unsigned version = atomic_load_explicit(&pool->blocks.version, memory_order_relaxed);
+    WEIR_ASSERT(version % 2 == 1);
     atomic_store_explicit(&pool->blocks.version, version + 1, memory_order_release);
 }
 
 static bool grow_entries(weir_pool *pool)
 {
+    WEIR_ASSERT(pool->blocks.unused == NULL);
     size_t count = pool->blocks.chunks == NULL ? first_chunk_entries : pool->blocks.chunks->count * 2;
     count = count > largest_chunk_entries ? largest_chunk_entries : count;
     struct entry_chunk *chunk = calloc(count + 1, sizeof(chunk->entries[0])); /* one for the head */
@@ -118,6 +123,7 @@ static void leave(weir_pool *pool, struct block_index *index, const weir_block *
     _Atomic(struct index_entry *) *link = chain_of(index, block_address(block));
     struct index_entry *entry = follow(link);
     while (atomic_load_explicit(&entry->block, memory_order_relaxed) != block) {
+        WEIR_ASSERT(entry != NULL);
         link = &entry->next;
         entry = follow(link);
     }
@@ -145,6 +151,7 @@ static void give_up_index(weir_pool *pool, struct block_index *index)
 
 static struct block_index *new_index(size_t chains, struct block_index *smaller)
 {
+    WEIR_ASSERT(chains != 0 && (chains & (chains - 1)) == 0);
     struct block_index *index = calloc(1, sizeof(*index) + chains * sizeof(index->heads[0]));
     if (index != NULL) {
         index->mask = chains - 1;
@@ -267,6 +274,8 @@ bool weir__block_is_ours(weir_pool *pool, const weir_block *block)
 
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(state_of(block) == BLOCK_UNUSED);
     struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     if (!remember_handle(pool, block) || (index != NULL && !enter(pool, index, block))) {
         return false;
@@ -279,6 +288,8 @@ bool weir__block_enter_locked(weir_pool *pool, weir_block *block)
 
 void weir__block_leave_locked(weir_pool *pool, weir_block *block)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(state_of(block) != BLOCK_UNUSED);
     struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     if (index != NULL) {
         leave(pool, index, block);
@@ -302,16 +313,23 @@ static bool visit_block(void *ctx, const weir_range_info *range)
     return true;
 }
 
-void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx)
+void weir__block_each_alone(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx)
 {
     struct block_visit blocks = {visit, ctx};
     pool->strategy->walk(pool->state, visit_block, &blocks);
+}
+
+void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    weir__block_each_alone(pool, visit, ctx);
 }
 
 /* --- uses --- */
 
 struct block_uses *weir__block_add_uses(weir_block *block)
 {
+    WEIR_ASSERT(state_of(block) == BLOCK_LIVE || state_of(block) == BLOCK_TAKEN);
     struct block_uses *uses = block_uses(block);
     if (uses == NULL && (uses = calloc(1, sizeof(*uses))) != NULL) {
         block->record.as.pool.link = uses;
@@ -322,6 +340,7 @@ struct block_uses *weir__block_add_uses(weir_block *block)
 
 void weir__use_remove(struct block_uses *uses, struct weir_use **link)
 {
+    WEIR_ASSERT(*link != NULL);
     struct weir_use *use = *link;
     *link = use->next;
     if (use != &uses->freed) {
@@ -346,7 +365,7 @@ static void drop_uses(void *ctx, weir_block *block)
 
 void weir__block_fini(weir_pool *pool)
 {
-    weir__block_each_locked(pool, drop_uses, NULL);
+    weir__block_each_alone(pool, drop_uses, NULL);
     struct block_index *index = atomic_load_explicit(&pool->blocks.index, memory_order_relaxed);
     while (index != NULL) {
         struct block_index *smaller = index->smaller;

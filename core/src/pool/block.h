@@ -15,6 +15,8 @@
 #include <weir/pool.h>
 #include <weir/strategy.h>
 
+#include "shared/assert.h"
+
 typedef enum weir_block_state {
     BLOCK_UNUSED,   /* not a block: the range is free, or is memory that the pool moves */
     BLOCK_TAKEN,    /* between strategy and caller: taken in the strategy's books, not yet counted by the stream */
@@ -125,6 +127,7 @@ static inline struct block_uses *block_uses(const weir_block *block)
 /* Returns the next block in the remote free list. The block is in a remote free list. */
 static inline weir_block *block_next(const weir_block *block)
 {
+    WEIR_ASSERT(state_of(block) == BLOCK_RETURNED);
     return (weir_block *)block->record.as.pool.link;
 }
 

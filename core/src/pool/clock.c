@@ -26,9 +26,11 @@ static bool clock_reserve(weir_stream *stream, size_t lanes)
 
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     if (!clock_reserve(stream, (size_t)lane + 1)) {
         return false;
     }
+    WEIR_ASSERT(lane < stream->clock_lanes);
     if (tick > stream->clock[lane]) {
         stream->clock[lane] = tick;
     }
@@ -48,6 +50,8 @@ static void put_in_set(uint64_t *set, weir_lane lane, bool in)
  * two threads sees the other's write. */
 void weir__lane_rest(weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(stream_is_locked(stream) && stream->front.large_count == 0);
     if (!is_waiting(stream)) {
         return;
     }
@@ -70,6 +74,8 @@ void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
 
 void weir__lane_note_locked(weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
+    WEIR_ASSERT(stream->promoted <= done_on(stream));
     const weir_pool *pool = stream->owner;
     struct lane_group *group = stream->group;
     const weir_tick done = done_on(stream);
@@ -80,6 +86,7 @@ void weir__lane_note_locked(weir_stream *stream)
 
 void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     if (lane != WEIR_LANE_OPEN && lane < pool->lanes && tick <= pool->done[lane]) {
         put_in_set(&pool->groups[lane / 64]->early, lane, true);
     }

@@ -12,6 +12,7 @@
 
 bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     if (pool->tags == NULL || stream->tags != NULL) {
         return true;
     }
@@ -21,6 +22,9 @@ bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream)
 
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(tag != 0 && stream->tags != NULL);
+    WEIR_ASSERT(tag_of(block) == 0);
     struct tag_counters *counters = &stream->tags[tag];
     counters->allocs++;
     counters->requested += (int64_t)block_requested(block);
@@ -30,6 +34,8 @@ void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
 
 void weir__tag_drop(weir_stream *stream, weir_block *block)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(tag_of(block) != 0 && stream->tags != NULL);
     struct tag_counters *counters = &stream->tags[tag_of(block)];
     counters->frees++;
     counters->requested -= (int64_t)block_requested(block);
@@ -58,6 +64,7 @@ void weir__tag_add_stream(struct tag_sums *sums, const weir_stream *stream)
 
 void weir__tag_leave_untagged(struct tag_sums *sums)
 {
+    WEIR_ASSERT(sums->tags <= WEIR_TAGS);
     for (uint32_t tag = 1; tag < sums->tags; tag++) {
         sums->allocs[0] -= sums->allocs[tag];
         sums->frees[0] -= sums->frees[tag];
@@ -86,6 +93,8 @@ void weir__tag_sum_up(weir_pool *pool, struct tag_sums *sums)
 
 void weir__tag_raise_peaks_locked(weir_pool *pool, const struct tag_sums *sums)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(pool->tags != NULL);
     for (uint32_t tag = 0; tag < sums->tags; tag++) {
         const int64_t value = tag != 0 && sums->lanes == 2 ? sums->peaks[tag] : sums->requested[tag];
         int64_t *peak = &pool->tags->peaks[tag];
@@ -120,6 +129,7 @@ static void add_live(struct live_sums *sums, struct live_sums *peaks, weir_strea
 
 void weir__peaks_raise_locked(weir_pool *pool, const struct live_sums *sums)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     pool->peak_requested = sums->requested > pool->peak_requested ? sums->requested : pool->peak_requested;
     pool->peak_live = sums->live > pool->peak_live ? sums->live : pool->peak_live;
 }

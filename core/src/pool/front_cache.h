@@ -64,10 +64,13 @@ static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *b
 /* Pops a block from slot `bin`, which is not empty. */
 static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
 {
+    WEIR_ASSERT(front->slots[bin].count > 0);
     struct front_slot *slot = &front->slots[bin];
     const unsigned left = slot->count - 1u;
     weir_block *block = slot->blocks[left];
     slot->count = (uint16_t)left;
+    WEIR_ASSERT(state_of(block) == BLOCK_CACHED);
+    WEIR_ASSERT(front->bytes >= block_capacity(block));
     front->held[bin / 64] &= ~((uint64_t)(left == 0) << bin % 64);
     front->bytes -= block_capacity(block);
     return block;
@@ -78,6 +81,7 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
  * where a bin is one granule. No branch: the size of the next request is not predictable. */
 static inline weir_block *front_pop_small(struct front_cache *front, unsigned own)
 {
+    WEIR_ASSERT(own < FRONT_BINS);
     const unsigned further = (own >> 4 & 1u) | (unsigned)(own >= 32) << 1;
     const uint64_t near = (UINT64_C(2) << further) - 1;
     const uint64_t held = front->held[own / 64] >> own % 64 & near;
@@ -87,6 +91,7 @@ static inline weir_block *front_pop_small(struct front_cache *front, unsigned ow
 /* Recomputes how many blocks the slot may keep, after the reserved bytes have changed. */
 static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity, uint32_t epoch)
 {
+    WEIR_ASSERT(capacity != 0);
     const uint64_t room = atomic_load_explicit(&pool->front.slot, memory_order_relaxed) / capacity;
     slot->room = (uint16_t)(room < FRONT_DEPTH ? room : FRONT_DEPTH);
     slot->epoch = epoch;
@@ -116,9 +121,11 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
 /* Removes the large block at index `i` and returns it. */
 static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
+    WEIR_ASSERT(i < front->large_count && state_of(front->large[i]) == BLOCK_CACHED);
     weir_block *block = front->large[i];
     const uint32_t last = front->large_count - 1;
     __atomic_store_n(&front->large_count, last, __ATOMIC_RELAXED);
+    WEIR_ASSERT(front->large_bytes >= block_capacity(block));
     front->large_bytes -= block_capacity(block);
     for (; i < last; i++) {
         front->large[i] = front->large[i + 1];
@@ -139,6 +146,7 @@ static inline weir_block *front_pop_large(struct front_cache *front, uint64_t ke
 
 static inline bool front_push_large(struct front_cache *front, weir_block *block, uint64_t capacity)
 {
+    WEIR_ASSERT(capacity <= UINT32_MAX);
     if (front->large_count == FRONT_LARGE) {
         return false;
     }
@@ -174,6 +182,7 @@ static inline bool front_defers(const weir_pool *pool, const struct front_cache 
 /* Pops a block for a request of front_granules() `granules`. Returns NULL if there is none. */
 static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t granules)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     return granules >= front_small(pool) ? front_pop_large(&stream->front, granules + 1)
                                          : front_pop_small(&stream->front, front_bin(granules) + 1);
 }
@@ -182,6 +191,8 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
  * no room. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
+    WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
+    WEIR_ASSERT((state_word(block) & BLOCK_USED) == 0);
     const uint64_t capacity = front_capacity(pool, block);
     struct front_cache *front = &stream->front;
     bool pushed;

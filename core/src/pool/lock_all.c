@@ -19,6 +19,7 @@ void weir__pool_lock_all(weir_pool *pool)
 
 void weir__pool_unlock_all(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     for (size_t lane = pool->lanes; lane-- > 1;) {
         stream_unlock(pool->streams[lane]);
     }

@@ -37,6 +37,7 @@ static _Atomic uint32_t *begin_telling(weir_pool *pool)
 
 static void end_telling(_Atomic uint32_t *telling)
 {
+    WEIR_ASSERT(atomic_load(telling) != 0);
     (void)atomic_fetch_sub_explicit(telling, 1, memory_order_release);
 }
 
@@ -65,6 +66,7 @@ static void tell_of_block(const struct pool_observer *observer,
 /* `stream` is NULL for a free without a stream (weir_pool_free_idle). */
 static weir_observed_block observed(const weir_block *block, const weir_stream *stream)
 {
+    WEIR_ASSERT(state_of(block) != BLOCK_UNUSED);
     return (weir_observed_block){
         .struct_size = sizeof(weir_observed_block),
         .address = block_address(block),
@@ -87,6 +89,7 @@ static bool is_told(const weir_block *block)
 void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block)
 {
     if (is_told(block)) {
+        WEIR_ASSERT(pool_is_locked(block_pool(block)));
         weir_observed_block known = observed(block, block_stream(block));
         known.listed = true;
         tell_of_block(observer, observer->ops.block_alloc, &known);
@@ -97,6 +100,7 @@ void weir__observer_list_block(const struct pool_observer *observer, const weir_
 
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     weir_observed_block known = observed(block, stream);
     known.align = align;
@@ -113,6 +117,7 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
 
 void weir__watch_free(const weir_block *block, const weir_stream *stream)
 {
+    WEIR_ASSERT(stream == NULL || stream_is_locked(stream));
     const weir_observed_block known = observed(block, stream);
     for
         EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
@@ -123,6 +128,7 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream)
 
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     for
         EACH_OBSERVER(observer, after(&pool->watch.observers))
         {
@@ -132,6 +138,7 @@ void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
 
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     for
         EACH_OBSERVER(observer, after(&pool->watch.observers))
         {
@@ -209,7 +216,7 @@ static void tell_free(void *ctx, weir_block *block)
 void weir__watch_end_blocks(weir_pool *pool)
 {
     if (is_watched(pool)) {
-        weir__block_each_locked(pool, tell_free, NULL);
+        weir__block_each_alone(pool, tell_free, NULL);
     }
 }
 

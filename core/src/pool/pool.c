@@ -100,6 +100,7 @@ static inline void prove(weir_pool *pool)
 /* Makes the block live and counts the alloc. Stream lock held. */
 static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     block_set_requested(block, size);
     block_set_stream(block, stream);
     block_set_state(block, BLOCK_LIVE);
@@ -112,6 +113,7 @@ static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t siz
 /* Returns the tag for the request. Stream lock held. */
 static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
@@ -119,6 +121,7 @@ static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
  * NULL if there is none. Stream lock held. */
 static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t key)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     weir_block *block = weir__remote_frees_take(pool, stream, key);
     return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key - 1);
@@ -130,6 +133,7 @@ static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t ke
 static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
                                        weir_block **out, weir_tag wanted)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     const weir_tag tag = tag_on(stream, wanted);
     const uint32_t used = state_word(block) & BLOCK_USED;
@@ -171,6 +175,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
                                         weir_block **out, weir_tag wanted)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     const uint64_t multiple = align != 0 ? align : stream->owner->granule_mask + 1;
     weir_block *block = take_from_own_lane(stream, rounded, multiple);
     if (UNLIKELY(block == NULL)) {
@@ -247,6 +252,7 @@ static inline void unload_last(weir_stream *stream)
  * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* also true for size 0 */
         stream_unlock(stream);
@@ -270,6 +276,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
 /* Adjusts the counters if the block in `last` had another size in the same number of granules. Stream lock held. */
 static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     struct stream_counters *counters = &stream->counters;
     counters->requested += (int64_t)(size - block_requested(block));
     counters->peak_requested =
@@ -357,12 +364,14 @@ static inline void tell_free(weir_pool *pool, const weir_block *block, const wei
 /* True if a live block may go into the front cache. Stream lock held. */
 static inline bool is_cacheable(const weir_stream *stream, const weir_block *block)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     return (state_word(block) & BLOCK_USED) == 0 && block_requested(block) <= front_block_bytes(stream);
 }
 
 /* Frees a live block to the strategy. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     const uint64_t address = block_address(block);
     tell_free(pool, block, stream);
     count_free(stream, block);
@@ -379,6 +388,7 @@ static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *blo
 /* Frees a block that may not wait in `last`. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
         stream_unlock(stream);
         return refuse_block("weir_pool_free", pool, block);
@@ -407,6 +417,7 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
  * `last`. Frees any other block to a slot. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     struct front_cache *front = &stream->front;
     if (front->last_key != FRONT_EMPTY || block_requested(block) > front->last_full) {
         return free_to_slot(pool, block, stream);
@@ -508,6 +519,7 @@ static struct weir_use *find_use(const weir_block *block, const weir_stream *str
 /* Adds a use. Returns NULL without host memory. Pool lock held. */
 static struct weir_use *add_use(weir_block *block, weir_stream *stream)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     struct block_uses *uses = weir__block_add_uses(block);
     struct weir_use *use = uses != NULL ? malloc(sizeof(*use)) : NULL;
     if (use != NULL) {

@@ -22,6 +22,7 @@
 #include "device/device_internal.h"
 #include "memory/mark.h"
 #include "pool/block.h"
+#include "shared/assert.h"
 #include "shared/clock.h"
 #include "shared/number_map.h"
 #include "shared/round_up.h"
@@ -30,14 +31,11 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-/* A build with -DWEIR_CHECKS=n adds these checks:
+/* A build with -DWEIR_CHECKS=n adds these checks to the assertions of shared/assert.h:
  *     1   handles are looked up before they are followed: a foreign pointer is WEIR_ERR_INVALID, not a crash
  *     2   the strategy's invariants are checked after every 256th call that reaches it
  *     3   the whole pool's invariants are checked after every call that reaches the strategy
  * A broken invariant aborts the program: it is a bug of weir, and continuing would only hide it. */
-#ifndef WEIR_CHECKS
-#define WEIR_CHECKS 0
-#endif
 
 /* --- the front cache: see front_cache.h --- */
 
@@ -308,11 +306,37 @@ struct weir_pool {
     _Atomic unsigned slow_calls;                    /* checked builds only */
 };
 
+/* --- assertions about locks; single-threaded pools do not lock and pass both kinds --- */
+
+/* The calling thread holds the lock. */
+static inline bool stream_is_locked(const weir_stream *stream)
+{
+    return stream->lock.off || stream_lock_is_mine(&stream->lock);
+}
+
+static inline bool pool_is_locked(const weir_pool *pool)
+{
+    return pool->lock.off || stream_lock_is_mine(&pool->lock);
+}
+
+/* The calling thread does not hold the lock. */
+static inline bool outside_stream_lock(const weir_stream *stream)
+{
+    return stream->lock.off || !stream_lock_is_mine(&stream->lock);
+}
+
+static inline bool outside_pool_lock(const weir_pool *pool)
+{
+    return pool->lock.off || !stream_lock_is_mine(&pool->lock);
+}
+
 /* --- locks (inline: the fast path takes the first two) --- */
 
 /* Takes the stream's lock for an alloc or a free on the stream. The calling thread may become the lock's owner. */
 static inline void stream_lock(weir_stream *stream)
 {
+    WEIR_ASSERT(outside_stream_lock(stream));
+    WEIR_ASSERT(outside_pool_lock(stream->owner));
     struct lock_seat *seat;
     if (!stream_lock_try(&stream->lock, &seat)) {
         weir__stream_lock_slow(&stream->lock, &stream->counters.frees, true);
@@ -323,6 +347,8 @@ static inline void stream_lock(weir_stream *stream)
  * for the thread that feeds the stream. */
 static inline void stream_visit(weir_stream *stream)
 {
+    WEIR_ASSERT(outside_stream_lock(stream));
+    WEIR_ASSERT(outside_pool_lock(stream->owner));
     struct lock_seat *seat;
     if (!stream_lock_try(&stream->lock, &seat)) {
         weir__stream_lock_slow(&stream->lock, &stream->counters.frees, false);
@@ -337,6 +363,7 @@ static inline void stream_unlock(weir_stream *stream)
 /* The same for the pool's lock: pool_work for allocs and frees, pool_lock for any other purpose. */
 static inline void pool_work(weir_pool *pool)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     struct lock_seat *seat;
     if (!stream_lock_try(&pool->lock, &seat)) {
         weir__stream_lock_slow(&pool->lock, &pool->slow_frees, true);
@@ -345,6 +372,7 @@ static inline void pool_work(weir_pool *pool)
 
 static inline void pool_lock(weir_pool *pool)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     struct lock_seat *seat;
     if (!stream_lock_try(&pool->lock, &seat)) {
         weir__stream_lock_slow(&pool->lock, &pool->slow_frees, false);
@@ -359,6 +387,7 @@ static inline void pool_unlock(weir_pool *pool)
 /* Requires a block that is not free. */
 static inline weir_pool *block_pool(const weir_block *block)
 {
+    WEIR_ASSERT(block_stream(block) != NULL);
     return block_stream(block)->owner;
 }
 
@@ -377,11 +406,14 @@ static inline void keep_first(weir_status *first, weir_status status)
 
 static inline unsigned size_bucket(uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     return 63u - (unsigned)__builtin_clzll(size);
 }
 
 static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capacity)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(size <= capacity);
     struct stream_counters *counters = &stream->counters;
     counters->sizes[size_bucket(size)]++;
     counters->requested += (int64_t)size;
@@ -396,6 +428,7 @@ static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capa
 
 static inline void count_free(weir_stream *stream, const weir_block *block)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     struct stream_counters *counters = &stream->counters;
     counters->frees++;
     counters->requested -= (int64_t)block_requested(block);
@@ -416,6 +449,7 @@ static inline bool is_watched(const weir_pool *pool)
 /* Returns the size of the largest block that may take the fast path through a front cache now. Pool lock held. */
 static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     return is_watched(pool) ? 0 : pool->front.largest;
 }
 
@@ -430,6 +464,7 @@ void weir__pool_unlock_all(weir_pool *pool);
 void weir__front_unload(weir_pool *pool, weir_stream *stream);
 static inline void front_unload(weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     if (stream->front.last_key != FRONT_EMPTY) {
         weir__front_unload(stream->owner, stream);
     }
@@ -523,6 +558,7 @@ static inline void mark_waiting(weir_stream *stream)
 
 static inline weir_tick done_on(const weir_stream *stream)
 {
+    WEIR_ASSERT(stream->lane != WEIR_LANE_OPEN && stream->lane < stream->owner->lanes);
     return stream->owner->done[stream->lane];
 }
 
@@ -535,6 +571,7 @@ void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tic
 
 static inline weir_tick clock_at(const weir_stream *stream, weir_lane lane)
 {
+    WEIR_ASSERT(stream->clock != NULL || stream->clock_lanes == 0);
     return lane < stream->clock_lanes ? stream->clock[lane] : 0;
 }
 
@@ -552,7 +589,9 @@ void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 /* Makes the range, just taken, a block. Returns NULL without host memory. Pool lock held. */
 static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     weir_block *block = (weir_block *)range->token;
+    WEIR_ASSERT(block_address(block) == range->address && block_capacity(block) == range->size);
     if (UNLIKELY(WEIR_CHECKS >= 1 || atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) != NULL) &&
         !weir__block_enter_locked(pool, block)) {
         return NULL;
@@ -568,10 +607,13 @@ static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
 /* Ends the block; the range stays taken. Returns the strategy's token. Pool lock held. */
 static inline void *block_delete(weir_pool *pool, weir_block *block)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(block != NULL && state_of(block) != BLOCK_UNUSED);
     if (UNLIKELY((state_word(block) & BLOCK_USED) != 0 ||
                  atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) != NULL)) {
         weir__block_leave_locked(pool, block);
     }
+    WEIR_ASSERT(pool->blocks.count > 0);
     pool->blocks.count--;
     block_set_state(block, BLOCK_UNUSED);
     return block;
@@ -582,6 +624,8 @@ static inline void *block_delete(weir_pool *pool, weir_block *block)
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);
 /* Visits every block. Pool lock held. */
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
+/* Visits every block of a pool that is being destroyed: no other thread uses the pool. */
+void weir__block_each_alone(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
 /* Checked builds only: true if the pointer is or was a block of the pool. Does not follow the pointer. No lock held. */
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
@@ -631,6 +675,7 @@ void weir__tag_drop(weir_stream *stream, weir_block *block);
 /* Removes a block that has a tag from its tag's counters. Stream lock held. */
 static inline void drop_tag(weir_stream *stream, weir_block *block)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     if (UNLIKELY(tag_of(block) != 0)) {
         weir__tag_drop(stream, block);
     }
@@ -647,6 +692,11 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 /* Returns a description of the first broken invariant of the counters, or NULL. All locks held. */
 const char *weir__tag_broken_locked(weir_pool *pool);
 void weir__tag_fini(weir_pool *pool);
+
+/* --- inspect.c --- */
+
+/* Visits every range. All locks held. */
+void weir__inspect_walk_locked(weir_pool *pool, weir_walk_visitor visit, void *ctx);
 
 /* --- snapshot.c --- */
 

@@ -24,6 +24,7 @@ static const uint64_t most_bytes = UINT64_C(32) << 20;
 
 bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
+    WEIR_ASSERT(stream->owner == pool && block_stream(block) != NULL);
     uint32_t word = state_word(block); /* includes the tag, which is dropped when the block is taken out */
     const uint32_t returned = BLOCK_WORD(BLOCK_RETURNED) | (word & BLOCK_TAG_MASK);
     const uint64_t capacity = block_capacity(block);
@@ -54,6 +55,7 @@ bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *str
  * caller (*fetched). Returns NULL if both are empty. Stream lock held. */
 static weir_block *top_of(weir_stream *stream, bool *fetched)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_block *block = atomic_load_explicit(&stream->returned, memory_order_relaxed);
     if (block == NULL && !*fetched && atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) != NULL) {
         block = atomic_exchange_explicit(&stream->remote_frees, NULL, memory_order_acquire);
@@ -66,7 +68,9 @@ static weir_block *top_of(weir_stream *stream, bool *fetched)
 /* Pops one block and accounts its free (counters, tag, observers). Returns NULL if empty. Stream lock held. */
 static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     weir_block *block = top_of(stream, fetched);
+    WEIR_ASSERT(block == NULL || state_of(block) == BLOCK_RETURNED);
     if (block == NULL) {
         return NULL;
     }
@@ -82,6 +86,7 @@ static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
 
 static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
+    WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
     if (stream->pool == NULL) {
         weir__order_free_idle(block); /* retired: all work that was queued on the stream is complete */
     } else if (block_requested(block) > front_block_bytes(stream) || !front_push(pool, stream, block)) {
@@ -91,6 +96,7 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 
 weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     bool fetched = false;
     weir_block *block;
     while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 16) {
@@ -104,6 +110,7 @@ weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64
 
 bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     bool any = false;
     bool fetched = false;
     weir_block *block;
@@ -116,8 +123,11 @@ bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream)
 
 void weir__front_unload(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(stream->front.last_key != FRONT_EMPTY);
     weir_block *block = stream->front.last;
     front_set_last(&stream->front, FRONT_EMPTY);
+    WEIR_ASSERT(block != NULL);
     count_free(stream, block);
     give_back(pool, stream, block);
 }

@@ -17,12 +17,14 @@
 
 static weir_stream *find_native(const weir_pool *pool, const void *native)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     return pool->streams[weir__number_map_get(&pool->natives, (uint64_t)(uintptr_t)native)];
 }
 
 /* Returns the lane of a retired stream, or NULL. The lane's ticks continue. */
 static weir_stream *reuse_place(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     return pool->streams[next_lane(pool, 1, lanes_retired)];
 }
 
@@ -30,6 +32,7 @@ static weir_stream *reuse_place(weir_pool *pool)
  * memory. */
 static void *extended(void *array, size_t size, size_t old, size_t count)
 {
+    WEIR_ASSERT(old < count);
     char *larger = realloc(array, count * size);
     if (larger != NULL) {
         memset(larger + old * size, 0, (count - old) * size);
@@ -41,6 +44,8 @@ static void *extended(void *array, size_t size, size_t old, size_t count)
  * now. */
 static bool extend_lanes(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(pool->lanes <= pool->lane_room);
     const size_t old = pool->lane_room;
     const size_t room = 2 * old;
     weir_stream **streams = extended(pool->streams, sizeof(weir_stream *), old, room);
@@ -74,6 +79,7 @@ static struct lane_group *next_group(weir_pool *pool)
 
 static weir_stream *new_place(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     weir_lane lane = (weir_lane)pool->lanes;
     struct lane_group *group = next_group(pool);
     if (group == NULL || !weir__number_map_reserve(&pool->natives, pool->lanes) ||
@@ -104,6 +110,8 @@ static weir_stream *new_place(weir_pool *pool)
 /* Gives the lane to a native stream. Each lane has reserved room for one handle in `natives`. Pool lock held. */
 static void settle_in(weir_stream *place, void *native)
 {
+    WEIR_ASSERT(place->pool == NULL);
+    WEIR_ASSERT(pool_is_locked(place->owner));
     place->native = native;
     (void)weir__number_map_put(&place->owner->natives, (uint64_t)(uintptr_t)native, place->lane);
     place->serial = ++place->owner->next_serial;
@@ -119,6 +127,8 @@ static void settle_in(weir_stream *place, void *native)
  * the stream's lock. Returns false if another thread took the lane, or entered the native stream, meanwhile. */
 static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
+    WEIR_ASSERT(place->owner == pool);
     stream_visit(place);
     pool_lock(pool);
     const bool ours = place->retired && find_native(pool, native) == NULL;
@@ -134,6 +144,7 @@ static bool move_in(weir_pool *pool, weir_stream *place, void *native)
  * memory. */
 static weir_stream *meet(weir_pool *pool, void *native)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     weir_stream *found = NULL;
     weir_stream *place = NULL;
     bool alone = false;
@@ -187,6 +198,9 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
  * their memory would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
 static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(!stream->retired && stream->pool == pool);
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(pool_is_locked(pool));
     weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
     stream->retired = true;
     (void)weir__number_map_take(&pool->natives, (uint64_t)(uintptr_t)stream->native);
@@ -206,6 +220,7 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
 /* Retires a stream after its work is complete, and drops its event. */
 static void retire(weir_pool *pool, weir_stream *stream)
 {
+    WEIR_ASSERT(outside_stream_lock(stream));
     stream_visit(stream);
     (void)weir__order_flush_locked(pool, stream); /* frees by other threads meanwhile */
     weir_event *event = stream->probe.event;
@@ -248,11 +263,13 @@ weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
 
 static struct known_event *event_find(const weir_pool *pool, const void *event)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     return (struct known_event *)(uintptr_t)weir__number_map_get(&pool->events, (uintptr_t)event);
 }
 
 static struct known_event *event_new(weir_pool *pool, const void *event)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct known_event *known = calloc(1, sizeof(*known));
     if (known != NULL && !weir__number_map_put(&pool->events, (uintptr_t)event, (uintptr_t)known)) {
         free(known);
@@ -280,6 +297,7 @@ void weir__stream_fini_events(weir_pool *pool)
  * known: less knowledge, but not wrong. */
 static void event_capture(struct known_event *known, const weir_stream *stream, weir_tick tick)
 {
+    WEIR_ASSERT(pool_is_locked(stream->owner));
     known->lane = stream->lane;
     known->tick = tick;
     if (stream->clock_lanes > known->clock_lanes) {
@@ -351,6 +369,7 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
 /* Marks everything before a point that the host has seen as complete. Pool lock held. */
 static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     for (size_t lane = 1; lane < lanes && lane < pool->lanes; lane++) {
         weir__order_done_locked(pool->streams[lane], clock[lane]);
     }

@@ -85,10 +85,14 @@ void weir__stream_lock_init(struct stream_lock *lock, bool off)
     lock->intrusions = 0;
     lock->alone = 0;
     lock->progress_at_last = 0;
+#if WEIR_ASSERTIONS >= 1
+    atomic_init(&lock->holder, NULL);
+#endif
 }
 
 void weir__stream_lock_fini(struct stream_lock *lock)
 {
+    WEIR_ASSERT(lock->off || !stream_lock_is_mine(lock));
     while (lock->first.next != NULL) {
         struct lock_seat *seat = lock->first.next;
         lock->first.next = seat->next;
@@ -142,6 +146,7 @@ static void become_owner(struct stream_lock *lock)
 /* Closes the lock to the owner and waits until the owner is outside. The calling thread holds `held`. */
 static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *owner)
 {
+    WEIR_ASSERT(owner != &lock->none);
     unsigned spins = 0;
     atomic_store_explicit(&lock->open, &lock->none, memory_order_seq_cst);
     barrier_or_patience();
@@ -180,6 +185,7 @@ static void judge_sharing(struct stream_lock *lock, bool stays)
 
 bool weir__stream_lock_try_shared(struct stream_lock *lock)
 {
+    WEIR_ASSERT(lock->off || !stream_lock_is_mine(lock));
     if (lock->off) {
         return true;
     }
@@ -195,12 +201,14 @@ bool weir__stream_lock_try_shared(struct stream_lock *lock)
     if (lock->last == stream_lock_self()) {
         judge_sharing(lock, true);
     }
-    lock->by_hand = true;
+    WEIR_ASSERT(!lock->by_hand);
+    stream_lock_set_by_hand(lock, true);
     return true;
 }
 
 void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays)
 {
+    WEIR_ASSERT(lock->off || !stream_lock_is_mine(lock));
     unsigned spins = 0;
     if (lock->off) {
         return;
@@ -215,5 +223,6 @@ void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, 
         keep_owner_out(lock, owner);
         judge_intrusion(lock, *progress);
     }
-    lock->by_hand = true;
+    WEIR_ASSERT(!lock->by_hand);
+    stream_lock_set_by_hand(lock, true);
 }

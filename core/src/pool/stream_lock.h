@@ -54,6 +54,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/assert.h"
+
 /* One thread's seat at one lock. `thread` is written once, before any other thread can see the seat. */
 struct lock_seat {
     _Atomic(const void *) thread; /* NULL: the seat belongs to no thread */
@@ -81,6 +83,9 @@ struct stream_lock {
     unsigned alone;            /* while shared: how often in a row `last` came with no other thread in between */
     const void *last;          /* while shared: the thread that came last */
     uint64_t progress_at_last; /* the owner's progress when another thread last came */
+#if WEIR_ASSERTIONS >= 1
+    _Atomic(const void *) holder; /* the thread inside, if it has entered by hand; else NULL */
+#endif
 };
 
 /* tests/model/lock_model.cc names its own threads. */
@@ -118,6 +123,31 @@ static inline bool stream_lock_owned(const struct stream_lock *lock)
     return atomic_load_explicit(&owner->thread, memory_order_relaxed) == stream_lock_self();
 }
 
+/* Notes that the calling thread enters or leaves by hand. */
+static inline void stream_lock_set_by_hand(struct stream_lock *lock, bool by_hand)
+{
+    lock->by_hand = by_hand;
+#if WEIR_ASSERTIONS >= 1
+    atomic_store_explicit(&lock->holder, by_hand ? stream_lock_self() : NULL, memory_order_relaxed);
+#endif
+}
+
+#if WEIR_ASSERTIONS >= 1
+/* True if the calling thread is inside the lock, which is not off. */
+static inline bool stream_lock_is_mine(const struct stream_lock *lock)
+{
+    const struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+    return atomic_load_explicit(&lock->holder, memory_order_relaxed) == stream_lock_self() ||
+           (stream_lock_owned(lock) && atomic_load_explicit(&owner->busy, memory_order_relaxed) != 0);
+}
+#else
+static inline bool stream_lock_is_mine(const struct stream_lock *lock)
+{
+    (void)lock;
+    return false; /* not known, and asked by assertions only */
+}
+#endif
+
 /* Tries to take the lock without a call. *seat receives the seat by which the lock was taken. On false the caller calls
  * weir__stream_lock_slow. */
 static inline bool stream_lock_try(struct stream_lock *lock, struct lock_seat **seat)
@@ -146,11 +176,12 @@ static inline void stream_lock_release_tried(struct lock_seat *seat)
 static inline void stream_lock_release(struct stream_lock *lock)
 {
     struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+    WEIR_ASSERT(lock->off || stream_lock_is_mine(lock));
     if (__builtin_expect(!lock->by_hand, 1)) { /* this thread is the owner, and stays the owner while inside */
         atomic_store_explicit(&owner->busy, 0, memory_order_release);
         return;
     }
-    lock->by_hand = false;
+    stream_lock_set_by_hand(lock, false);
     if (atomic_load_explicit(&lock->open, memory_order_relaxed) != owner) {
         atomic_store_explicit(&lock->open, owner, memory_order_release);
     }

@@ -95,6 +95,7 @@ weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uin
         memcpy(blocks, got, n * sizeof(weir_block *));
     }
     free(got);
+    WEIR_ASSERT_FULL(weir_pool_check(pool, NULL) == WEIR_OK);
     return status;
 }
 
@@ -155,6 +156,7 @@ static int by_size(const void *left, const void *right)
  * rounding takes its exact size, so a single request is not rounded. */
 static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 {
+    WEIR_ASSERT(size != 0 && n != 0);
     const uint64_t exact = (size + q->granule - 1) & ~(q->granule - 1);
     const uint64_t rounded = front_key(q->pool, size) << q->pool->granule_shift;
     return n > 1 && size <= q->pool->front.largest && rounded > exact ? rounded : exact;
@@ -162,6 +164,7 @@ static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 
 static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t n)
 {
+    WEIR_ASSERT(n != 0 && q->kinds == NULL);
     q->kinds = calloc(n, sizeof(*q->kinds));
     if (q->kinds == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -181,6 +184,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
         }
     }
     q->size = q->kinds[q->kind_count - 1].size;
+    WEIR_ASSERT(q->size != 0);
     return WEIR_OK;
 }
 
@@ -188,6 +192,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
  * reserved, up to a point. Pool lock held. */
 static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     uint64_t now = 0;
     uint64_t later = 0;
     weir__region_sizes_locked(pool, size, pool->granule_mask + 1, reserved, &now, least);
@@ -199,6 +204,7 @@ static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64
  * Another thread may have returned idle granules since the snapshot, so the difference is kept from going below 0. */
 static void look_at_limits(struct question *q, const struct snapshot *snapshot)
 {
+    WEIR_ASSERT(outside_pool_lock(q->pool));
     const uint64_t idle = q->pool->vm != NULL ? weir__snapshot_free_granules(snapshot, q->granularity) : 0;
     pool_lock(q->pool);
     const uint64_t most = weir__budget_most_locked(q->pool, false);
@@ -218,6 +224,7 @@ static void look_at_regions(struct question *q)
         for (size_t n = 0; n < asked_at_once && i < q->kind_count; n++, i++) {
             struct kind *kind = &q->kinds[i];
             kind->liked = liked_region_locked(q->pool, kind->size, q->reserved, &kind->least);
+            WEIR_ASSERT(kind->least >= kind->size && kind->least != 0);
         }
         pool_unlock(q->pool);
     }
@@ -253,6 +260,7 @@ static bool gathers(const struct question *q)
  * does. */
 static uint64_t share_of(const struct question *q, const struct kind *kind)
 {
+    WEIR_ASSERT(q->size != 0 && kind->least != 0);
     if (!cuts_ends(q)) {
         return most_of(q, kind);
     }
@@ -300,6 +308,7 @@ struct region_sums {
  * bytes. */
 static void end_region(struct question *q, const struct region_sums *sums, uint64_t size)
 {
+    WEIR_ASSERT(sums->free_bytes <= size && sums->run <= size);
     const bool idle = sums->free_bytes == size;
     q->idle_bytes += idle ? size : 0;
     if (!idle) {
@@ -313,6 +322,7 @@ static void end_region(struct question *q, const struct region_sums *sums, uint6
  * requests count on single ranges only. */
 static void look_at_pieces(struct question *q, const struct snapshot *snapshot)
 {
+    WEIR_ASSERT(q->size != 0);
     struct region_sums sums = {0};
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct snapshot_piece *piece = &snapshot->pieces[i];
@@ -356,6 +366,7 @@ static uint64_t missing_of(const struct question *q, uint64_t wanted)
 
 static uint64_t missing_for_one(const struct question *q)
 {
+    WEIR_ASSERT(q->count == 1 && q->kind_count == 1);
     const struct kind *kind = &q->kinds[0];
     if (gathers(q) && q->largest_run >= kind->size) {
         return 0;
@@ -370,6 +381,7 @@ static uint64_t missing_for_one(const struct question *q)
  * taken. Pool lock held. */
 static uint64_t next_region_locked(const struct question *q, uint64_t taken, uint64_t room)
 {
+    WEIR_ASSERT(pool_is_locked(q->pool));
     const uint64_t soft = q->soft_limit != 0 ? q->soft_limit : UINT64_MAX;
     const uint64_t reserved = saturating_add(q->reserved, taken);
     uint64_t liked = 0;
@@ -388,6 +400,7 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
         pool_lock(q->pool);
         for (size_t n = 0; n < asked_at_once && count > 0; n++) {
             const uint64_t region = next_region_locked(q, taken, room);
+            WEIR_ASSERT(region >= q->kinds[0].size);
             count -= smaller(count, region / q->kinds[0].size);
             taken = saturating_add(taken, region);
         }
@@ -400,6 +413,7 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
  * become new ones, or if sizes or cuts differ. */
 static uint64_t missing_for_several(const struct question *q)
 {
+    WEIR_ASSERT(q->count > 1);
     const uint64_t held = gathers(q) ? q->held : 0;
     const uint64_t left = q->count - smaller(q->count, held);
     if (left <= held_anew(q, q->room)) {
@@ -425,6 +439,7 @@ static uint64_t missing_for_regions(const struct question *q)
  * anywhere touches one granule more than its length. The last request gets the best place there is. */
 static uint64_t missing_for_granules(const struct question *q)
 {
+    WEIR_ASSERT(q->pool->vm != NULL && q->kind_count != 0);
     uint64_t wanted = 0;
     for (size_t i = 0; i < q->kind_count; i++) {
         const struct kind *kind = &q->kinds[i];

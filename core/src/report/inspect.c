@@ -57,14 +57,20 @@ static bool show_range(void *ctx, const weir_range_info *range)
     return UNCANCELLED(walker->visit(walker->ctx, &entry));
 }
 
+void weir__inspect_walk_locked(weir_pool *pool, weir_walk_visitor visit, void *ctx)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    struct walker walker = {pool, visit, ctx};
+    pool->strategy->walk(pool->state, show_range, &walker);
+}
+
 weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
 {
     if (pool == NULL || visit == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_walk: %s is NULL", pool == NULL ? "pool" : "visit");
     }
-    struct walker walker = {pool, visit, ctx};
     weir__pool_lock_all(pool);
-    pool->strategy->walk(pool->state, show_range, &walker);
+    weir__inspect_walk_locked(pool, visit, ctx);
     weir__pool_unlock_all(pool);
     return WEIR_OK;
 }
@@ -89,6 +95,7 @@ struct tally {
 
 static bool tally_range(void *ctx, const weir_range_info *range)
 {
+    WEIR_ASSERT(range->size != 0);
     struct tally *tally = ctx;
     if (!range->taken) {
         *(range->lane == WEIR_LANE_UNMAPPED ? &tally->unmapped_bytes : &tally->free_bytes) += range->size;
@@ -141,6 +148,7 @@ static bool is_cached_at(const weir_stream *stream, const weir_block *block, uns
 
 static const char *check_front(const weir_stream *stream)
 {
+    WEIR_ASSERT(stream_is_locked(stream));
     const struct front_cache *front = &stream->front;
     uint64_t bytes = 0;
     uint64_t large_bytes = 0;
@@ -168,6 +176,7 @@ static const char *check_front(const weir_stream *stream)
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct live_sums sums = {0, 0};
     uint64_t cached = 0;
     for (size_t lane = 1; lane < pool->lanes; lane++) {
@@ -191,6 +200,7 @@ static const char *check_streams(const weir_pool *pool, const struct tally *tall
 
 static const char *check_regions(const weir_pool *pool, const struct tally *tally)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     uint64_t reserved = 0;
     uint64_t entered = 0;
     if (pool->vm != NULL) {
@@ -212,6 +222,7 @@ static const char *check_regions(const weir_pool *pool, const struct tally *tall
 
 static const char *first_broken_rule(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const char *why = "the strategy's check failed";
     if (pool->strategy->check(pool->state, &why) != WEIR_OK) {
         return why;
@@ -254,6 +265,7 @@ weir_status weir_pool_check(weir_pool *pool, const char **why)
 
 static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_stream *stream)
 {
+    WEIR_ASSERT(outside_stream_lock(stream));
     stream_visit(stream);
     (void)weir__remote_frees_clear(stream->owner, stream);
     front_unload(stream);
@@ -280,6 +292,7 @@ static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_st
  * included. Pool lock held. */
 static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live_sums *sums)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     if (pool->lanes > 2) {
         weir__peaks_raise_locked(pool, sums);
         stats->peak_requested_bytes = (uint64_t)pool->peak_requested;
@@ -289,6 +302,7 @@ static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live
 
 static void add_pool(weir_pool *pool, weir_pool_stats *stats)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     weir_strategy_stats strategy = WEIR_STRATEGY_STATS_INIT;
     pool->strategy->stats(pool->state, &strategy);
     stats->pending_bytes = pool->pending_bytes;

@@ -53,6 +53,8 @@ static bool passable(const struct snapshot_piece *piece, uint32_t waived)
 
 static bool holds(const struct snapshot *snapshot, const struct window *window, const struct need *need)
 {
+    WEIR_ASSERT(window->first <= window->end && window->end <= snapshot->count);
+    WEIR_ASSERT(need->size != 0 && is_power_of_two(need->align));
     if (window->first == window->end) {
         return false;
     }
@@ -64,6 +66,7 @@ static bool holds(const struct snapshot *snapshot, const struct window *window, 
 
 static void count_piece(struct window *window, const struct snapshot_piece *piece, bool in)
 {
+    WEIR_ASSERT(in || piece->state != SNAPSHOT_TAKEN || (window->bytes >= piece->size && window->blocks != 0));
     if (piece->state == SNAPSHOT_TAKEN) {
         window->bytes += in ? piece->size : -piece->size;
         window->blocks += in ? 1 : -(uint64_t)1;
@@ -102,6 +105,7 @@ static bool cheapest_window(const struct snapshot *snapshot, const struct need *
 
 static void advise(weir_oom_record *record, weir_oom_advice advice)
 {
+    WEIR_ASSERT(record->advice_count <= WEIR_OOM_ADVICE);
     if (record->advice_count < WEIR_OOM_ADVICE) {
         record->advice[record->advice_count++] = advice;
     }
@@ -118,6 +122,7 @@ struct growth {
 
 static void advise_growth(weir_oom_record *record, const struct request *request, const struct growth *growth)
 {
+    WEIR_ASSERT(growth->least != 0);
     if (!request->limited) {
         advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_DEVICE_ROOM, .bytes = growth->least});
     } else if (!growth->known || growth->least <= growth->free) {
@@ -149,6 +154,7 @@ static bool cheapest_region(const struct snapshot *snapshot, uint64_t missing, s
 
 static weir_oom_advice free_window(const struct snapshot *snapshot, const struct window *window)
 {
+    WEIR_ASSERT(window->first < window->end && window->end <= snapshot->count);
     const struct snapshot_piece *last = &snapshot->pieces[window->end - 1];
     const uint64_t address = snapshot->pieces[window->first].address;
     return (weir_oom_advice){.kind = WEIR_ADVICE_FREE_BLOCKS,
@@ -161,6 +167,7 @@ static weir_oom_advice free_window(const struct snapshot *snapshot, const struct
 static void advise_freeing(weir_oom_record *record, const struct snapshot *snapshot, const struct need *need,
                            const struct growth *growth)
 {
+    WEIR_ASSERT(need->size != 0);
     struct window window;
     struct window region;
     const uint64_t wanted = record->reserved_bytes + growth->least;
@@ -239,6 +246,7 @@ static bool any_stuck(const struct snapshot *snapshot)
 static struct mapping mapping_locked(weir_oom_record *record, const struct request *request,
                                      const struct snapshot *snapshot)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const uint64_t granule = weir__vm_granule(pool);
     const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_free_granules(snapshot, granule);
@@ -256,6 +264,7 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
  * not be moved. */
 static uint64_t missing_granules(const struct mapping *mapping)
 {
+    WEIR_ASSERT(mapping->wish != 0 && mapping->wish % mapping->granule == 0);
     const uint64_t wanted = mapping->pinned + mapping->wish;
     return mapping->most != 0 && wanted > mapping->most ? wanted - mapping->most : mapping->wish;
 }
@@ -263,6 +272,7 @@ static uint64_t missing_granules(const struct mapping *mapping)
 /* Returns the smallest block that covers at least `bytes` of whole granules. */
 static const struct snapshot_piece *smallest_pin(const struct snapshot *snapshot, uint64_t bytes, uint64_t granule)
 {
+    WEIR_ASSERT(bytes != 0 && is_power_of_two(granule));
     const struct snapshot_piece *best = NULL;
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct snapshot_piece *piece = &snapshot->pieces[i];
@@ -316,6 +326,8 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
 /* Keeps the regions with the most free bytes, the most first. */
 static void keep_region(weir_oom_record *record, const weir_oom_region *region)
 {
+    WEIR_ASSERT(region->free_bytes <= region->size);
+    WEIR_ASSERT(record->region_count <= WEIR_OOM_ENTRIES);
     uint32_t place = record->region_count;
     while (place > 0 && record->worst[place - 1].free_bytes < region->free_bytes) {
         place--;
@@ -332,6 +344,7 @@ static void keep_region(weir_oom_record *record, const weir_oom_region *region)
 /* Sums up the regions. The usable bytes are the largest run of free neighbours that the asking stream may use. */
 static void look_at_regions(weir_oom_record *record, const struct snapshot *snapshot)
 {
+    WEIR_ASSERT(record->regions == 0 && record->usable_bytes == 0);
     weir_oom_region region = {0};
     uint64_t run = 0;
     uint64_t usable = 0;
@@ -361,6 +374,7 @@ static void look_at_regions(weir_oom_record *record, const struct snapshot *snap
 /* Lists the lanes with the most free bytes. Pool lock held. */
 static void look_at_lanes_locked(weir_oom_record *record, const struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
     for (size_t lane = 0; lane < pool->lanes; lane++) {
@@ -374,6 +388,7 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
             continue;
         }
         const uint32_t kept = record->lane_count < WEIR_OOM_ENTRIES ? record->lane_count : WEIR_OOM_ENTRIES - 1;
+        WEIR_ASSERT(record->lane_count <= WEIR_OOM_ENTRIES);
         memmove(&record->lanes[place + 1], &record->lanes[place], (kept - place) * sizeof(record->lanes[0]));
         const weir_tick last = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
         record->lanes[place] = (weir_oom_lane){.stream = (uint32_t)lane,
@@ -424,6 +439,7 @@ static const char *plain_size(uint64_t bytes, char *buffer)
 
 static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_advice_kind kind)
 {
+    WEIR_ASSERT(record->advice_count <= WEIR_OOM_ADVICE);
     for (uint32_t i = 0; i < record->advice_count; i++) {
         if (record->advice[i].kind == kind) {
             return &record->advice[i];
@@ -435,6 +451,7 @@ static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_ad
 /* Writes the record's one-line summary. `more`: missing bytes, if no block is freed. */
 static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t more)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const bool maps = request->pool->vm != NULL;
     char a[SIZE_TEXT];
     char b[SIZE_TEXT];
@@ -489,6 +506,7 @@ struct tag_search {
 
 static void add_to_tag(void *ctx, weir_block *block)
 {
+    WEIR_ASSERT(tag_of(block) < WEIR_TAGS);
     struct tag_search *search = ctx;
     if (block_address(block) - search->advice->address < search->advice->size && state_of(block) == BLOCK_LIVE) {
         search->bytes[tag_of(block)] += block_capacity(block);
@@ -497,6 +515,7 @@ static void add_to_tag(void *ctx, weir_block *block)
 
 static void name_tag(weir_pool *pool, weir_oom_record *record)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     for (uint32_t i = 0; i < record->advice_count; i++) {
         weir_oom_advice *advice = &record->advice[i];
         if (advice->kind == WEIR_ADVICE_FREE_BLOCKS && pool->tags != NULL) {
@@ -512,6 +531,7 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
 /* Computes the possible growth. Pool lock held. */
 static struct growth growth_locked(const struct request *request)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     const uint64_t limit = weir__budget_limit_locked(pool, false);
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
@@ -528,6 +548,7 @@ static struct growth growth_locked(const struct request *request)
 static void add_advice(weir_oom_record *record, const struct request *request, const struct snapshot *snapshot,
                        const struct growth *growth)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
     const weir_pool *pool = request->pool;
     const uint64_t granule = pool->granule_mask;
     const struct need need = {.size = (request->size + granule) & ~granule, .align = request->align};
@@ -542,6 +563,8 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
 
 void weir__oom_explain_now(const struct request *request)
 {
+    WEIR_ASSERT(outside_pool_lock(request->pool));
+    WEIR_ASSERT(request->block == NULL);
     weir_pool *pool = request->pool;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     struct snapshot snapshot = {NULL, 0};

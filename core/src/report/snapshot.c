@@ -25,6 +25,7 @@ static bool count_range(void *ctx, const weir_range_info *range)
  * or 0. Pool lock held. */
 static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 {
+    WEIR_ASSERT(pool_is_locked(block_pool(block)));
     uint32_t stuck = 0;
     for (const struct weir_use *use = block_uses(block)->first; use != NULL; use = use->next) {
         if (use->tick > taking->limits[use->stream->lane]) {
@@ -40,6 +41,7 @@ static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
  * lock held. */
 static void judge_block(const struct taking *taking, const weir_block *block, struct snapshot_piece *piece)
 {
+    WEIR_ASSERT(pool_is_locked(taking->pool));
     const weir_block_state state = state_of(block);
     piece->state = SNAPSHOT_TAKEN;
     if (state == BLOCK_CACHED || state == BLOCK_RETURNED || state == BLOCK_PENDING) {
@@ -56,6 +58,7 @@ static void judge_block(const struct taking *taking, const weir_block *block, st
 
 static bool note_range(void *ctx, const weir_range_info *range)
 {
+    WEIR_ASSERT(range->size != 0);
     struct taking *taking = ctx;
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     const bool usable = range->taken || hole || range->tick <= taking->limits[range->lane];
@@ -81,8 +84,21 @@ static int by_address(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* True if the pieces are in order and none overlaps the next. */
+static bool is_sorted(const struct snapshot *snapshot)
+{
+    for (size_t i = 1; i < snapshot->count; i++) {
+        const struct snapshot_piece *piece = &snapshot->pieces[i - 1];
+        if (piece->address + piece->size > snapshot->pieces[i].address) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     *snapshot = (struct snapshot){NULL, 0};
     struct taking taking = {.pool = pool, .snapshot = snapshot};
     size_t count = 0;
@@ -92,17 +108,20 @@ bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snap
     if (snapshot->pieces != NULL) {
         taking.limits = weir__order_limits_locked(pool, stream);
         pool->strategy->walk(pool->state, note_range, &taking);
+        WEIR_ASSERT(snapshot->count <= count);
     }
     pool_unlock(pool);
     if (snapshot->pieces == NULL) {
         return false;
     }
     qsort(snapshot->pieces, snapshot->count, sizeof(*snapshot->pieces), by_address);
+    WEIR_ASSERT_THOROUGH(is_sorted(snapshot));
     return true;
 }
 
 uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule)
 {
+    WEIR_ASSERT(is_power_of_two(granule));
     uint64_t bytes = 0;
     uint64_t start = 0; /* the present free run is [start, end) */
     uint64_t end = 0;

@@ -39,6 +39,8 @@ static bool is_name(const char *name)
 /* Returns the tag with that name, or 0 if there is none. Pool lock held. */
 static weir_tag find_name(const weir_pool *pool, const char *name)
 {
+    WEIR_ASSERT(pool->tags != NULL || tags_of(pool) == 1);
+    WEIR_ASSERT(pool_is_locked(pool));
     for (uint32_t tag = 1; tag < tags_of(pool); tag++) {
         if (strcmp(pool->tags->names[tag], name) == 0) {
             return tag;
@@ -50,7 +52,9 @@ static weir_tag find_name(const weir_pool *pool, const char *name)
 /* Adds a tag. On failure, memory that has been allocated already stays for the next try. All locks held. */
 static weir_status add_name(weir_pool *pool, const char *name, weir_tag *tag)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const uint32_t count = tags_of(pool);
+    WEIR_ASSERT(count != 0 && count <= WEIR_TAGS);
     if (count == WEIR_TAGS) {
         return WEIR_ERR_LIMIT;
     }
@@ -139,6 +143,7 @@ weir_tag weir_block_tag(const weir_block *block)
 /* Sums up all tags, after it has taken in the frees that lie in remote free lists. */
 static void sum_up(weir_pool *pool, struct tag_sums *sums)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);
@@ -208,6 +213,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
             continue;
         }
         const uint32_t kept = record->holder_count < WEIR_OOM_ENTRIES ? record->holder_count : WEIR_OOM_ENTRIES - 1;
+        WEIR_ASSERT(record->holder_count <= WEIR_OOM_ENTRIES);
         memmove(&record->holders[place + 1], &record->holders[place], (kept - place) * sizeof(record->holders[0]));
         record->holder_count = kept + 1;
         weir_oom_holder *holder = &record->holders[place];
@@ -237,6 +243,7 @@ static void take_off(void *ctx, weir_block *block)
 
 const char *weir__tag_broken_locked(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     struct tag_tally tally = {.sums = {.tags = tags_of(pool)}};
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir__tag_add_stream(&tally.sums, pool->streams[lane]);

@@ -138,6 +138,7 @@ static inline bool has_stream(const weir_arena *arena)
 /* True if the stream has been retired. Its handle may belong to another stream by now, with another serial. */
 static bool is_gone(weir_pool *pool, const weir_stream *stream, uint64_t serial)
 {
+    WEIR_ASSERT(outside_pool_lock(pool));
     pool_lock(pool);
     const bool gone = stream->pool != pool || stream->serial != serial;
     pool_unlock(pool);
@@ -146,6 +147,7 @@ static bool is_gone(weir_pool *pool, const weir_stream *stream, uint64_t serial)
 
 static struct user *find_user(const weir_arena *arena, const weir_stream *stream)
 {
+    WEIR_ASSERT(stream != NULL);
     for (size_t i = 0; i < arena->user_count; i++) {
         if (arena->users[i].stream == stream && arena->users[i].serial == stream->serial) {
             return &arena->users[i];
@@ -158,6 +160,7 @@ static struct user *find_user(const weir_arena *arena, const weir_stream *stream
  * the pool has waited for them. */
 static weir_status note_users(weir_arena *arena, struct chunk *chunk)
 {
+    WEIR_ASSERT(chunk->block != NULL && chunk->top == 0 && !chunk->shared);
     for (size_t i = 0; i < arena->user_count; i++) {
         const struct user *user = &arena->users[i];
         if (user->ended || is_gone(arena->pool, user->stream, user->serial)) {
@@ -178,6 +181,7 @@ static weir_status note_users(weir_arena *arena, struct chunk *chunk)
  * on a stream that was named for it. If all of these have been retired too, no work is left and the block is idle. */
 static void give_back(weir_arena *arena, struct chunk *chunk)
 {
+    WEIR_ASSERT(chunk->block != NULL);
     weir_status status = weir_pool_free(arena->pool, chunk->block, arena->stream);
     for (size_t i = 0; status != WEIR_OK && chunk->shared && i < arena->user_count; i++) {
         status = weir_pool_free(arena->pool, chunk->block, arena->users[i].stream);
@@ -191,6 +195,7 @@ static void give_back(weir_arena *arena, struct chunk *chunk)
 
 static weir_status take_block(weir_arena *arena, uint64_t size, uint64_t align, struct chunk **out)
 {
+    WEIR_ASSERT(size != 0 && (align & (align - 1)) == 0);
     struct chunk *chunk = calloc(1, sizeof(*chunk));
     if (chunk == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -220,6 +225,7 @@ static void count_held(weir_arena *arena, const struct chunk *chunk)
 
 static void drop(weir_arena *arena, struct chunk *chunk)
 {
+    WEIR_ASSERT(arena->usage.held_bytes >= weir_block_capacity(chunk->block));
     arena->usage.held_bytes -= weir_block_capacity(chunk->block);
     give_back(arena, chunk);
 }
@@ -295,6 +301,8 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
 /* Removes the arena from its pool's list. Pool lock held. */
 static void leave_pool(weir_arena *arena)
 {
+    WEIR_ASSERT(pool_is_locked(arena->pool));
+    WEIR_ASSERT(*(arena->prev != NULL ? &arena->prev->next : &arena->pool->arenas) == arena);
     *(arena->prev != NULL ? &arena->prev->next : &arena->pool->arenas) = arena->next;
     if (arena->next != NULL) {
         arena->next->prev = arena->prev;
@@ -313,6 +321,7 @@ static void forget_list(struct chunk **list)
 /* Frees host memory only: the blocks end with the pool. */
 static void forget_blocks(weir_arena *arena)
 {
+    WEIR_ASSERT(arena->pool != NULL);
     forget_list(&arena->first);
     forget_list(&arena->own);
     arena->current = NULL;
@@ -370,11 +379,13 @@ static inline void count_taken(weir_arena *arena, uint64_t bytes)
     weir_arena_stats *usage = &arena->usage;
     usage->allocs++;
     usage->used_bytes += bytes;
+    WEIR_ASSERT(usage->used_bytes <= usage->held_bytes);
     usage->peak_used_bytes = usage->used_bytes > usage->peak_used_bytes ? usage->used_bytes : usage->peak_used_bytes;
 }
 
 static inline bool bump(weir_arena *arena, struct chunk *chunk, uint64_t size, uint64_t align, uint64_t *address)
 {
+    WEIR_ASSERT(chunk->top <= chunk->size && is_power_of_two(align));
     const uint64_t start = (chunk->address + chunk->top + align - 1) & ~(align - 1);
     const uint64_t below = start - chunk->address;
     if (below > chunk->size || chunk->size - below < size) {
@@ -420,6 +431,8 @@ static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, 
         return status;
     }
     arena->current = *behind_current(arena);
+    WEIR_ASSERT(arena->current != NULL && arena->current->top == 0);
+    WEIR_ASSERT(arena->usage.kept_chunks != 0);
     arena->usage.kept_chunks--;
     return bump(arena, arena->current, size, align, address) ? WEIR_OK : WEIR_ERR_INTERNAL;
 }
@@ -427,6 +440,7 @@ static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, 
 /* Gets a block for this request alone. If the pool has no memory, returns the kept chunks and tries again. */
 static weir_status own_block(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
+    WEIR_ASSERT(size != 0 && is_power_of_two(align));
     struct chunk *block = NULL;
     weir_status status = take_block(arena, size, align, &block);
     if (status == WEIR_ERR_NO_MEMORY && arena->usage.kept_chunks > 0) {
@@ -493,8 +507,10 @@ weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, u
 
 static void release_own(weir_arena *arena, uint64_t left)
 {
+    WEIR_ASSERT(arena->usage.own_blocks >= left);
     while (arena->usage.own_blocks > left) {
         struct chunk *block = arena->own;
+        WEIR_ASSERT(block != NULL);
         arena->own = block->next;
         arena->usage.own_blocks--;
         drop(arena, block);
@@ -522,6 +538,8 @@ static void release_chunks(weir_arena *arena, struct chunk **link)
 /* Releases everything above the place. In a shared chunk the pointer stays, and the bytes below it stay in use. */
 static void release(weir_arena *arena, const struct mark *place)
 {
+    WEIR_ASSERT(place->chunk == NULL || place->top <= place->chunk->top);
+    WEIR_ASSERT(place->used_bytes <= arena->usage.used_bytes);
     struct chunk *const chunk = place->chunk;
     release_own(arena, place->own_blocks);
     release_chunks(arena, chunk != NULL ? &chunk->next : &arena->first);
@@ -559,6 +577,7 @@ static bool is_here(const weir_arena *arena, const struct mark *mark)
 
 static bool reserve_mark(weir_arena *arena)
 {
+    WEIR_ASSERT(arena->mark_count <= arena->mark_room);
     if (arena->mark_count < arena->mark_room) {
         return true;
     }
@@ -592,6 +611,7 @@ weir_status weir_arena_mark(weir_arena *arena, weir_mark *mark)
             .used_bytes = arena->usage.used_bytes,
         };
     }
+    WEIR_ASSERT(arena->mark_count != 0);
     const size_t depth = arena->mark_count - 1;
     *mark = (weir_mark){.arena = arena, .serial = arena->marks[depth].serial, .depth = depth};
     return WEIR_OK;
@@ -617,6 +637,7 @@ weir_status weir_arena_rewind(weir_arena *arena, weir_mark mark)
 /* Returns the place for a new user, or NULL without host memory. */
 static struct user *reserve_user(weir_arena *arena)
 {
+    WEIR_ASSERT(arena->user_count <= arena->user_room);
     if (arena->user_count == arena->user_room) {
         const size_t room = arena->user_room == 0 ? 4 : arena->user_room * 2;
         struct user *users = realloc(arena->users, room * sizeof(*users));
@@ -633,6 +654,7 @@ static struct user *reserve_user(weir_arena *arena)
 static weir_status for_each(weir_arena *arena, weir_stream *stream, bool shares,
                             weir_status (*call)(weir_pool *pool, weir_block *block, weir_stream *stream))
 {
+    WEIR_ASSERT(arena->pool != NULL && stream->pool == arena->pool);
     weir_status status = WEIR_OK;
     struct chunk *const end = *behind_current(arena);
     struct chunk *const lists[] = {arena->first, arena->own};

@@ -17,6 +17,7 @@
 
 static weir_status start_strategy(weir_pool *pool)
 {
+    WEIR_ASSERT(pool->state == NULL && pool->strategy != NULL);
     const weir_strategy_ops *strategy = pool->strategy;
     pool->state = calloc(1, strategy->state_size(pool->config.strategy_config));
     if (pool->state == NULL) {
@@ -83,6 +84,7 @@ static weir_status check_config(const weir_pool_config *config)
 
 static bool make_lanes(weir_pool *pool)
 {
+    WEIR_ASSERT(pool->streams == NULL);
     pool->lane_room = 64;
     pool->streams = calloc(pool->lane_room, sizeof(weir_stream *));
     pool->done = calloc(pool->lane_room, sizeof(*pool->done));
@@ -107,6 +109,7 @@ static void free_lanes(weir_pool *pool)
  * place decides where memory has to be mapped. */
 static uint64_t largest_in_front(const weir_pool *pool)
 {
+    WEIR_ASSERT(pool->granule_mask + 1 == UINT64_C(1) << pool->granule_shift);
     const uint64_t granule = weir__device_info(pool->device)->page_bytes;
     const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
     const bool small = (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 && granule / 8 < most;
@@ -163,6 +166,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
  * waits for the stream itself. */
 static void quiesce(weir_pool *pool, weir_status *first)
 {
+    WEIR_ASSERT(!pool->growth.taken);
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
         if (!stream->retired && pool->held.bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
@@ -173,8 +177,10 @@ static void quiesce(weir_pool *pool, weir_status *first)
 
 static void end_streams(weir_pool *pool, weir_status *first)
 {
+    WEIR_ASSERT(pool->memory != NULL);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir_stream *stream = pool->streams[lane];
+        WEIR_ASSERT(stream->owner == pool && outside_stream_lock(stream));
         if (stream->probe.event != NULL) {
             keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
         }
@@ -197,7 +203,9 @@ weir_status weir_pool_destroy(weir_pool *pool)
                            "weir_pool_destroy: the pool is held %u times, by heaps or attachments that stand on it",
                            holds);
     }
+    WEIR_ASSERT_FULL(weir_pool_check(pool, NULL) == WEIR_OK);
     weir__arena_orphan_all(pool);
+    WEIR_ASSERT(outside_pool_lock(pool));
     quiesce(pool, &first);
     weir__watch_end_blocks(pool);
     pool->memory->return_all(pool, &first);

@@ -31,6 +31,7 @@ static void let_go(weir_pool *pool)
 /* Updates the pool after the list of observers has changed. All locks held. */
 static void set_watched(weir_pool *pool)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     atomic_store_explicit(&pool->watch.any, atomic_load(&pool->watch.observers) != NULL, memory_order_release);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         weir__stream_set_front(pool->streams[lane], weir__pool_front_block_bytes(pool));
@@ -51,6 +52,7 @@ static void list_block(void *ctx, weir_block *block)
 
 static void list_all_locked(const weir_pool *pool, struct pool_observer *observer)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     for (const struct pool_region *region = pool->regions; region != NULL; region = region->next) {
         list_memory(observer, region->address, region->size);
     }
@@ -64,6 +66,7 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
  * told apart at detach. All locks held. */
 static bool has_its_like(const weir_pool *pool, const struct pool_observer *observer)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     const struct pool_observer *other = atomic_load(&pool->watch.observers);
     while (other != NULL && other->ctx != observer->ctx &&
            memcmp(&other->ops, &observer->ops, sizeof(observer->ops)) != 0) {
@@ -110,6 +113,7 @@ weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, voi
 /* Removes the observer with context `ctx` from the list. Returns NULL if there is none. All locks held. */
 static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
     _Atomic(struct pool_observer *) *link = &pool->watch.observers;
     struct pool_observer *observer = atomic_load(link);
     while (observer != NULL && observer->ctx != ctx) {

@@ -12,6 +12,7 @@
  * Cost of an event: see record_ring.h. Without a recorder: a branch in the pool.
  */
 #include "record_internal.h"
+#include "shared/assert.h"
 #include "shared/hold.h"
 
 #include <weir/budget.h>
@@ -42,6 +43,7 @@ static int by_address(const void *left, const void *right)
  * the sink. */
 static void write_beginning(weir_recorder *recorder)
 {
+    WEIR_ASSERT(recorder->begun || recorder->text.length == 0);
     if (recorder->begun) {
         return;
     }
@@ -74,6 +76,8 @@ static void take_event(void *ctx, const weir__record_entry *event, uint32_t thre
 
 static weir_status drain_locked(weir_recorder *recorder, bool complete)
 {
+    WEIR_ASSERT_HELD(&recorder->lock);
+    WEIR_ASSERT(!weir__rings_in_child(&recorder->rings));
     write_beginning(recorder);
     count_lost(recorder, weir__rings_merge(&recorder->rings, complete, take_event, recorder));
     return weir__record_text_flush(&recorder->text) ? WEIR_OK : WEIR_ERR_DEVICE;
@@ -109,6 +113,7 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
  * and not yet published. The caller then repeats it; the other thread is about to publish. */
 static void make_room(weir_recorder *recorder)
 {
+    WEIR_ASSERT(atomic_load_explicit(&recorder->drains_itself, memory_order_relaxed));
     pthread_mutex_lock(&recorder->lock);
     (void)drain_locked(recorder, false);
     pthread_mutex_unlock(&recorder->lock);
@@ -118,6 +123,8 @@ static void make_room(weir_recorder *recorder)
 /* Returns false without memory. */
 static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
 {
+    WEIR_ASSERT(recorder->prior_count <= recorder->prior_room);
+    WEIR_ASSERT(!recorder->begun);
     if (recorder->prior_count == recorder->prior_room) {
         const size_t room = recorder->prior_room != 0 ? recorder->prior_room * 2 : 64;
         weir__prior *const larger = realloc(recorder->priors, room * sizeof(*larger));
@@ -192,6 +199,7 @@ void weir_recorder_note(weir_recorder *recorder, const weir_trace_event *event)
 {
     if (recorder != NULL && event != NULL && can_be_noted(event)) {
         const bool moves = event->kind == WEIR_TRACE_REALLOC;
+        WEIR_ASSERT(event->device <= UINT16_MAX);
         record(recorder, (weir__record_entry){.kind = (uint8_t)event->kind,
                                               .mode = event->mode,
                                               .device = (uint16_t)event->device,
@@ -249,6 +257,7 @@ static void tell_event(void *ctx, const weir_observed_event *event)
         [WEIR_OBSERVED_WAITED] = WEIR_TRACE_WAIT,
         [WEIR_OBSERVED_SYNCED] = WEIR_TRACE_SYNC,
     };
+    WEIR_ASSERT((size_t)event->kind < sizeof(kinds) / sizeof(kinds[0]));
     record(ctx, (weir__record_entry){.kind = (uint8_t)kinds[event->kind],
                                      .id = (uintptr_t)event->event,
                                      .stream = stream_number(event->stream)});
@@ -307,6 +316,7 @@ static char *copy_text(const char *text)
 
 void weir__recorder_free(weir_recorder *recorder)
 {
+    WEIR_ASSERT(atomic_load_explicit(&recorder->holds, memory_order_relaxed) == 0);
     weir__rings_fini(&recorder->rings);
     weir__record_text_fini(&recorder->text);
     pthread_mutex_destroy(&recorder->lock);
@@ -317,6 +327,7 @@ void weir__recorder_free(weir_recorder *recorder)
 
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config)
 {
+    WEIR_ASSERT(config->sink != NULL);
     const char *const source = pool != NULL ? "weir pool" : "weir recorder";
     weir_recorder *const recorder = aligned_alloc(_Alignof(weir_recorder), sizeof(*recorder));
     char *const source_copy = copy_text(config->source != NULL ? config->source : source);
@@ -348,6 +359,7 @@ weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *c
 
 weir_status weir__recorder_begin(weir_recorder *recorder, const char *function)
 {
+    WEIR_ASSERT(recorder->pool != NULL);
     const weir_status status = weir_pool_observe(recorder->pool, &recording, recorder);
     return status == WEIR_ERR_BUSY ? weir_refuse(status, "%s: the pool is being recorded already", function) : status;
 }
@@ -405,6 +417,7 @@ weir_status weir_recorder_create(const weir_recorder_config *config, weir_record
 
 static weir_status write_end(weir_recorder *recorder)
 {
+    WEIR_ASSERT(recorder->begun || recorder->text.length == 0);
     const weir_status status = drain_locked(recorder, true);
     if (status == WEIR_OK) {
         weir__record_text_note_lost(&recorder->text, lost_locked(recorder));
@@ -426,6 +439,7 @@ void weir__recorder_release(weir_recorder *recorder)
  * to be closed. */
 static weir_status stop_in_child(const weir_recorder *recorder, uint64_t *lost)
 {
+    WEIR_ASSERT(weir__rings_in_child(&recorder->rings));
     if (recorder->file != NULL) {
         weir__record_file_leave(recorder->file);
     }

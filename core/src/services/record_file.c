@@ -14,6 +14,7 @@
 #endif
 
 #include "record_internal.h"
+#include "shared/assert.h"
 #include "shared/cancel.h"
 
 #include <errno.h>
@@ -46,6 +47,7 @@ struct weir__record_file {
 /* Notes the failure and cuts off the part of the last piece that was written: it may end in half a line. */
 static bool fail(struct weir__record_file *file, int why)
 {
+    WEIR_ASSERT(why != 0 && file->fd >= 0);
     file->failure = why;
     if (ftruncate(file->fd, file->written) != 0) {
         return false; /* not truncated: a pipe or terminal has already passed the text on */
@@ -80,6 +82,7 @@ static struct held_signals hold_signals(void)
 /* Removes the signal that the write raised (0: none) from the thread, then restores the program's signal mask. */
 static void release_signals(const struct held_signals *held, int raised)
 {
+    WEIR_ASSERT(raised == 0 || raised == SIGXFSZ || raised == SIGPIPE);
     const struct timespec at_once = {0};
     const int why = errno;
     sigset_t one;
@@ -106,10 +109,12 @@ static bool write_text(void *ctx, const char *text, size_t length)
 {
     struct weir__record_file *const file = ctx;
     size_t done = 0;
+    WEIR_ASSERT(file->failure == 0);
     while (done < length) {
         const ssize_t count = write_quietly(file->fd, text + done, length - done);
         if (count > 0) {
             done += (size_t)count;
+            WEIR_ASSERT(done <= length);
         } else if (count == 0 || errno != EINTR) {
             return fail(file, count == 0 ? EIO : errno);
         }
@@ -151,6 +156,7 @@ static void *drain_until_the_end(void *ctx)
 /* Starts the draining thread with all signals blocked: the process's signals are for its own threads. */
 static int start_thread(weir_recorder *recorder)
 {
+    WEIR_ASSERT(recorder->file != NULL && !recorder->file->begun);
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
@@ -204,6 +210,7 @@ static void file_fini(struct weir__record_file *file)
 
 int weir__record_file_close(struct weir__record_file *file)
 {
+    WEIR_ASSERT(file->fd >= 0);
     int why = file->failure;
     if (UNCANCELLED(close(file->fd)) != 0 && why == 0 && errno != EINTR) {
         why = errno;
@@ -215,11 +222,13 @@ int weir__record_file_close(struct weir__record_file *file)
 
 void weir__record_file_leave(const struct weir__record_file *file)
 {
+    WEIR_ASSERT(file->fd >= 0);
     (void)UNCANCELLED(close(file->fd));
 }
 
 static weir_status recorder_with_file(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
 {
+    WEIR_ASSERT(fd >= 0);
     struct weir__record_file *const file = calloc(1, sizeof(*file));
     if (file == NULL || !file_init(file)) {
         free(file);
@@ -274,6 +283,7 @@ static weir_status start(weir_pool *pool, int fd, const char *source, weir_recor
 
 static int open_file(const char *path, int flags)
 {
+    WEIR_ASSERT(path != NULL);
     int fd = -1;
     do {
         fd = UNCANCELLED(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));

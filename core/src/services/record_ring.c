@@ -5,7 +5,9 @@
 
 #include "record_ring.h"
 
+#include "shared/assert.h"
 #include "shared/clock.h"
+#include "shared/round_up.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@ static _Atomic uint64_t last_serial;
 
 static void ring_release(weir__ring *ring)
 {
+    WEIR_ASSERT(atomic_load_explicit(&ring->holders, memory_order_relaxed) > 0);
     if (atomic_fetch_sub_explicit(&ring->holders, 1, memory_order_acq_rel) == 1) {
         free(ring->entries);
         free(ring);
@@ -65,6 +68,7 @@ __attribute__((destructor)) static void forget_threads(void)
 
 static weir__ring *ring_new(const weir__rings *rings)
 {
+    WEIR_ASSERT(is_power_of_two(rings->capacity));
     weir__ring *const ring = aligned_alloc(_Alignof(weir__ring), sizeof(*ring));
     weir__record_entry *const entries = malloc(rings->capacity * sizeof(*entries));
     if (ring == NULL || entries == NULL) {
@@ -149,6 +153,7 @@ weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
         return WEIR__RING_NONE;
     }
     const uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    WEIR_ASSERT(ring->entries != NULL && ring->serial == rings->serial);
     if (tail - atomic_load_explicit(&ring->head, memory_order_acquire) > ring->mask) {
         return WEIR__RING_FULL;
     }
@@ -172,6 +177,7 @@ static const weir__record_entry *ring_peek(const weir__ring *ring)
 
 static void ring_pop(weir__ring *ring)
 {
+    WEIR_ASSERT(ring_peek(ring) != NULL);
     const uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
@@ -234,6 +240,7 @@ uint64_t weir__rings_merge(weir__rings *rings, bool complete, weir__ring_taker t
             break;
         }
         const weir__record_entry *const event = ring_peek(ring);
+        WEIR_ASSERT(event->sequence >= rings->next);
         missing += event->sequence - rings->next;
         rings->next = event->sequence + 1;
         take(ctx, event, ring->thread);
@@ -247,6 +254,7 @@ uint64_t weir__rings_merge(weir__rings *rings, bool complete, weir__ring_taker t
 
 static size_t power_of_two_at_least(uint32_t count)
 {
+    WEIR_ASSERT(count != 0);
     size_t power = 1;
     while (power < count) {
         power *= 2;
@@ -271,6 +279,7 @@ void weir__rings_fini(weir__rings *rings)
     while (ring != NULL) {
         weir__ring *const next = ring->next;
         free(ring->entries);
+        WEIR_ASSERT(ring->serial == rings->serial);
         ring->entries = NULL;
         atomic_store_explicit(&ring->recorder_gone, true, memory_order_release);
         ring_release(ring);

@@ -1,6 +1,7 @@
 /* core/src/services/record_text.c: see core/shared/record_text.h. */
 #include "shared/record_text.h"
 
+#include "shared/assert.h"
 #include "shared/cancel.h"
 
 #include <inttypes.h>
@@ -29,9 +30,11 @@ bool weir__record_text_flush(weir__record_text *text)
 /* Returns the place for the next line: at least LINE_BYTES. */
 static char *room(weir__record_text *text)
 {
+    WEIR_ASSERT(text->length <= WEIR__TEXT_BYTES);
     if (WEIR__TEXT_BYTES - text->length < LINE_BYTES) {
         (void)weir__record_text_flush(text);
     }
+    WEIR_ASSERT(WEIR__TEXT_BYTES - text->length >= LINE_BYTES);
     return text->text + text->length;
 }
 
@@ -51,6 +54,7 @@ __attribute__((format(printf, 2, 3))) static void add(weir__record_text *text, c
  * memory is not counted. */
 static void count_bytes(weir__record_text *text, const weir_trace_event *event)
 {
+    WEIR_ASSERT(text->counts_bytes);
     const bool moves = event->kind == WEIR_TRACE_REALLOC;
     const bool begins = event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC || moves;
     if (begins && event->size != 0 && weir__number_map_put(&text->sizes, event->id, event->size)) {
@@ -70,6 +74,7 @@ static void add_event(weir__record_text *text, const weir_trace_event *event)
     text->events_added++;
     char *const line = room(text);
     text->length += weir_trace_format(event, line, LINE_BYTES);
+    WEIR_ASSERT(text->length <= WEIR__TEXT_BYTES);
     text->events_in_text += event->kind != WEIR_TRACE_PRIOR;
 }
 
@@ -85,6 +90,7 @@ static bool renumber(weir__number_map *numbers, uint64_t key, uint64_t *number)
             return false;
         }
     }
+    WEIR_ASSERT(found != 0 && found <= numbers->count);
     *number = found - 1;
     return true;
 }
@@ -141,6 +147,7 @@ typedef enum verdict {
  * block was reallocated and the result could not be noted. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {
+    WEIR_ASSERT(number < text->blocks);
     const weir_trace_event end = {.kind = WEIR_TRACE_FREE,
                                   .stream = WEIR_TRACE_NONE,
                                   .tag = WEIR_TRACE_NONE,
@@ -155,6 +162,7 @@ static void end_life(weir__record_text *text, uint64_t number, const weir_trace_
 /* Begins a block under the recorded name `id`. line->id becomes the block's number in the trace. */
 static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event *line)
 {
+    WEIR_ASSERT(line->kind == WEIR_TRACE_PRIOR || line->kind == WEIR_TRACE_ALLOC || line->kind == WEIR_TRACE_REALLOC);
     const uint64_t known = weir__number_map_get(&text->live, id);
     if (known != 0 && line->kind == WEIR_TRACE_PRIOR) {
         return KNOWN;
@@ -173,6 +181,7 @@ static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event
 /* Records a realloc. If the trace does not know the old block, the result is written as an alloc. */
 static verdict move(weir__record_text *text, uint64_t moved, const weir__record_entry *event, weir_trace_event *line)
 {
+    WEIR_ASSERT(event->kind == WEIR_TRACE_REALLOC && moved <= text->blocks);
     if (event->size < text->least_bytes) { /* shrinks below the least size that is recorded */
         *line = (weir_trace_event){.kind = WEIR_TRACE_FREE,
                                    .stream = line->stream,
@@ -200,6 +209,7 @@ static verdict move(weir__record_text *text, uint64_t moved, const weir__record_
 
 static verdict account_realloc(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
 {
+    WEIR_ASSERT(event->kind == WEIR_TRACE_REALLOC);
     uint64_t moved = 0;
     switch (event->mode) {
     case 'B':
@@ -316,6 +326,7 @@ void weir__record_text_add(weir__record_text *text, const weir__record_entry *ev
 
 static void add_device(weir__record_text *text, const weir_device_info *device)
 {
+    WEIR_ASSERT(device->struct_size != 0);
     add(text, "#dev 0");
     if (device->capacity_bytes != 0) {
         add(text, " cap=%" PRIu64, device->capacity_bytes);
@@ -329,6 +340,7 @@ static void add_device(weir__record_text *text, const weir_device_info *device)
 
 void weir__record_text_begin(weir__record_text *text, const char *source, const weir_device_info *device)
 {
+    WEIR_ASSERT(text->length == 0 && text->blocks == 0);
     add(text, "#wtr 1\n");
     add(text, "#src %.400s\n", source);
     add(text, "#clock ns\n");

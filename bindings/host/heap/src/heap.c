@@ -10,6 +10,7 @@
 #include "heap_internal.h"
 
 #include "shared/cancel.h"
+#include "shared/round_up.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,11 +41,6 @@ static weir_status check_source(const weir_heap_source *source, const char *memb
                              member, source->pool != NULL ? "stream" : "pool");
     }
     return WEIR_OK;
-}
-
-static bool is_power_of_two(uint64_t value)
-{
-    return value != 0 && (value & (value - 1)) == 0;
 }
 
 static weir_status check_config(const weir_heap_config *config)

@@ -32,6 +32,7 @@ struct attempt {
 
 static void note_reason(weir__host_node *node, weir_host_kind kind, const char *text)
 {
+    WEIR_ASSERT(kind < WEIR_HOST_KIND_COUNT);
     (void)pthread_mutex_lock(&node->chunk_lock);
     node->held.kind_failures[kind]++;
     (void)snprintf(node->reasons[kind], sizeof(node->reasons[kind]), "%s", text);
@@ -71,6 +72,7 @@ static weir__numa_pages pages_of(weir_host_kind kind)
 
 static weir_status place(struct attempt *a, void *at)
 {
+    WEIR_ASSERT(a->kind != WEIR_HOST_RUNTIME && a->size % weir__numa_page_bytes() == 0);
     weir_host_pool *pool = a->node->pool;
     weir__numa_error error = {0};
     weir__numa_pages pages = pages_of(a->kind);
@@ -104,6 +106,7 @@ static weir_status place(struct attempt *a, void *at)
 /* Pins placed pages: registers or locks them. */
 static weir_status pin(const struct attempt *a)
 {
+    WEIR_ASSERT(a->memory != NULL);
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir__numa_error error = {0};
     weir_status status = WEIR_OK;
@@ -128,6 +131,8 @@ static weir_status pin(const struct attempt *a)
 
 static weir_status try_mapped(struct attempt *a, uint64_t address)
 {
+    WEIR_ASSERT(address != 0 && a->kind != WEIR_HOST_RUNTIME);
+    WEIR_ASSERT_HELD(&a->node->pool->runtime_lock);
     weir_status status = place(a, (void *)(uintptr_t)address);
     if (status == WEIR_OK) {
         status = pin(a);
@@ -142,6 +147,8 @@ static weir_status try_mapped(struct attempt *a, uint64_t address)
  * excluded from children. */
 static weir_status give_to_runtime(const struct attempt *a)
 {
+    WEIR_ASSERT(a->kind == WEIR_HOST_RUNTIME && a->memory != NULL);
+    WEIR_ASSERT_HELD(&a->node->pool->runtime_lock);
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     (void)madvise(a->memory, (size_t)a->size, MADV_DOFORK);
     const weir_status status = runtime->ops->pinned_free(runtime->ctx, a->memory, a->size);
@@ -153,6 +160,7 @@ static weir_status give_to_runtime(const struct attempt *a)
 
 static weir_status ask_runtime(struct attempt *a)
 {
+    WEIR_ASSERT_HELD(&a->node->pool->runtime_lock);
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir__numa_wish before;
     if (a->size > runtime->most_bytes) {
@@ -168,6 +176,8 @@ static weir_status ask_runtime(struct attempt *a)
  * kernel for the node of the pages. */
 static weir_status try_runtime(struct attempt *a)
 {
+    WEIR_ASSERT(a->kind == WEIR_HOST_RUNTIME && a->node->pool->runtime_ops.pinned_alloc != NULL);
+    WEIR_ASSERT_HELD(&a->node->pool->runtime_lock);
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     const bool is_strict = (a->node->pool->config.flags & WEIR_HOST_STRICT) != 0;
     weir_status status = ask_runtime(a);
@@ -214,6 +224,7 @@ static weir__host_chunk *description(weir__host_node *node)
 
 static void put_back(weir__host_node *node, weir__host_chunk *chunk)
 {
+    WEIR_ASSERT(chunk != NULL);
     (void)pthread_mutex_lock(&node->chunk_lock);
     chunk->next = node->unused_chunks; /* never freed before the node: a query may read it */
     node->unused_chunks = chunk;
@@ -224,6 +235,8 @@ static void put_back(weir__host_node *node, weir__host_chunk *chunk)
 static void count_chunk(weir_host_stats *held, weir__host_chunk *chunk, const weir__placed *placed, bool added)
 {
     const uint64_t one = added ? 1 : UINT64_MAX;
+    WEIR_ASSERT(added ||
+                (held->chunks != 0 && held->held_bytes >= chunk->size && held->kind_bytes[chunk->kind] >= chunk->size));
     const uint64_t bytes = one * chunk->size;
     held->chunks += one;
     held->held_bytes += bytes;
@@ -238,6 +251,7 @@ static void count_chunk(weir_host_stats *held, weir__host_chunk *chunk, const we
 
 static void enter(const struct attempt *a, weir__host_chunk *chunk, uint64_t began)
 {
+    WEIR_ASSERT(a->memory != NULL && a->size != 0);
     weir__host_node *node = a->node;
     chunk->start = (uint64_t)(uintptr_t)a->memory;
     chunk->size = a->size;
@@ -259,6 +273,8 @@ static void enter(const struct attempt *a, weir__host_chunk *chunk, uint64_t beg
 /* Gives back the memory of a successful attempt. */
 static weir_status undo(const struct attempt *a)
 {
+    WEIR_ASSERT(a->memory != NULL);
+    WEIR_ASSERT_HELD(&a->node->pool->runtime_lock);
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir_status status = WEIR_OK;
     if (a->kind == WEIR_HOST_RUNTIME) {
@@ -284,11 +300,13 @@ static bool is_refused(const weir__host_node *node, const weir__host_refusal *la
 
 static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
 {
+    WEIR_ASSERT(kind < WEIR_HOST_KIND_COUNT);
     return (node->pool->config.kinds >> kind & 1) != 0;
 }
 
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
 {
+    WEIR_ASSERT(size != 0);
     const uint64_t began = wall_ns();
     weir__host_chunk *chunk = description(node);
     if (chunk == NULL) {

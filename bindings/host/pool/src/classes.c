@@ -60,6 +60,7 @@ struct weir__host_engine {
 /* Chooses the smallest slab that wastes little at its end. */
 static void shape(struct size_class *c, bool is_scarce)
 {
+    WEIR_ASSERT(c->bytes != 0 && c->pages == 0);
     const uint32_t least_pages = is_scarce ? 1 : LEAST_PAGES;
     const uint32_t least_slots = is_scarce ? 1 : LEAST_SLOTS;
     const uint64_t most_waste = 4096u / (is_scarce ? (uint64_t)SCARCE_WASTE : USUAL_WASTE);
@@ -95,6 +96,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
         (void)pthread_mutex_init(&c->lock, NULL);
         c->bytes = (uint32_t)weir__host_class_bytes(i);
         shape(c, slabs->is_scarce);
+        WEIR_ASSERT(c->slots != 0 && c->slots <= MOST_SLOTS);
     }
     *engine = made;
     return WEIR_OK;
@@ -123,6 +125,8 @@ static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
 
 static void list(struct size_class *c, struct slab *s)
 {
+    WEIR_ASSERT(!s->is_listed && s->taken < s->slots);
+    WEIR_ASSERT_HELD(&c->lock);
     s->next = c->first;
     s->previous = NULL;
     if (c->first != NULL) {
@@ -134,6 +138,9 @@ static void list(struct size_class *c, struct slab *s)
 
 static void unlist(struct size_class *c, struct slab *s)
 {
+    WEIR_ASSERT(s->is_listed);
+    WEIR_ASSERT((s->previous != NULL ? s->previous->next : c->first) == s);
+    WEIR_ASSERT_HELD(&c->lock);
     if (s->previous != NULL) {
         s->previous->next = s->next;
     } else {
@@ -166,6 +173,7 @@ static struct slab *description(weir__host_engine *engine)
 
 static void put_back(weir__host_engine *engine, struct slab *s)
 {
+    WEIR_ASSERT(s->taken == 0 && !s->is_listed);
     (void)pthread_mutex_lock(&engine->lock);
     s->start = 0;
     s->next = engine->unused;
@@ -177,6 +185,7 @@ static void put_back(weir__host_engine *engine, struct slab *s)
  * eighth to the class. */
 static uint32_t times(const weir__host_engine *engine, const struct size_class *c)
 {
+    WEIR_ASSERT(c->slots != 0 && c->pages != 0);
     const uint64_t wanted = engine->from.is_scarce ? c->all_slots / SCARCE_WASTE / c->slots : 1;
     const uint64_t by_slots = MOST_SLOTS / c->slots;
     const uint64_t by_pages = MOST_PAGES / c->pages;
@@ -187,6 +196,8 @@ static uint32_t times(const weir__host_engine *engine, const struct size_class *
 /* Makes a slab of `factor` times the smallest one. Returns NULL if there is no memory. */
 static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c, uint32_t class, uint32_t factor)
 {
+    WEIR_ASSERT(factor != 0 && c->slots * factor <= MOST_SLOTS);
+    WEIR_ASSERT_HELD(&c->lock);
     struct slab *s = description(engine);
     if (s == NULL) {
         return NULL;
@@ -220,6 +231,7 @@ static struct slab *slab_new(weir__host_engine *engine, struct size_class *c, ui
 
 static void slab_delete(weir__host_engine *engine, struct size_class *c, struct slab *s)
 {
+    WEIR_ASSERT(s->taken == 0 && c->empty != 0 && c->all_slots >= s->slots);
     unlist(c, s);
     c->empty--;
     c->all_slots -= s->slots;
@@ -227,9 +239,20 @@ static void slab_delete(weir__host_engine *engine, struct size_class *c, struct 
     put_back(engine, s);
 }
 
+static uint32_t count_bits(const struct slab *s)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < WORDS; i++) {
+        count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&s->shown.taken[i], memory_order_relaxed));
+    }
+    return count;
+}
+
 /* Takes free slots, up to `count`. */
 static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t count)
 {
+    WEIR_ASSERT(s->is_listed && s->taken < s->slots && count != 0);
+    WEIR_ASSERT_HELD(&c->lock);
     size_t got = 0;
     for (uint32_t word = 0; word * 64 < s->slots && got < count; word++) {
         const uint32_t left = s->slots - word * 64;
@@ -244,6 +267,8 @@ static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t c
     }
     c->empty -= s->taken == 0 && got > 0;
     s->taken += (uint32_t)got;
+    WEIR_ASSERT_THOROUGH(count_bits(s) == s->taken);
+    WEIR_ASSERT(got != 0 && s->taken <= s->slots);
     if (s->taken == s->slots) {
         unlist(c, s);
     }
@@ -252,6 +277,7 @@ static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t c
 
 static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, void **blocks, size_t count)
 {
+    WEIR_ASSERT(class < WEIR__HOST_CLASSES && count != 0);
     (void)thread;
     struct size_class *c = &engine->classes[class];
     size_t got = 0;
@@ -275,6 +301,7 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
 /* Returns the slot that starts at the address, or UINT32_MAX. */
 static uint32_t slot_of(const struct size_class *c, const struct slab *s, const void *block)
 {
+    WEIR_ASSERT(s->start != 0);
     const uint64_t offset = (uint64_t)(uintptr_t)block - s->start;
     const uint64_t slot = offset / c->bytes;
     return slot < s->slots && slot * c->bytes == offset ? (uint32_t)slot : UINT32_MAX;
@@ -282,6 +309,7 @@ static uint32_t slot_of(const struct size_class *c, const struct slab *s, const 
 
 static bool release_one(weir__host_engine *engine, struct size_class *c, struct slab *s, const void *block)
 {
+    WEIR_ASSERT_HELD(&c->lock);
     const uint32_t slot = slot_of(c, s, block);
     if (slot == UINT32_MAX) {
         return false;
@@ -292,7 +320,9 @@ static bool release_one(weir__host_engine *engine, struct size_class *c, struct 
         return false;
     }
     atomic_store_explicit(&s->shown.taken[slot / 64], bits & ~mask, memory_order_relaxed);
+    WEIR_ASSERT(s->taken != 0);
     s->taken--;
+    WEIR_ASSERT_THOROUGH(count_bits(s) == s->taken);
     if (!s->is_listed) {
         list(c, s);
     }
@@ -363,17 +393,9 @@ static void trim(weir__host_engine *engine, void *thread)
 
 /* --- proof --- */
 
-static uint32_t count_bits(const struct slab *s)
-{
-    uint32_t count = 0;
-    for (size_t i = 0; i < WORDS; i++) {
-        count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&s->shown.taken[i], memory_order_relaxed));
-    }
-    return count;
-}
-
 static const char *check_class(const struct size_class *c, uint32_t class)
 {
+    WEIR_ASSERT(class < WEIR__HOST_CLASSES);
     uint32_t empty = 0;
     for (const struct slab *s = c->first; s != NULL; s = s->next) {
         if (class_of(s) != class || !s->is_listed || s->start == 0) {

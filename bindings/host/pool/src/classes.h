@@ -10,6 +10,8 @@
 #ifndef WEIR_HOST_CLASSES_H
 #define WEIR_HOST_CLASSES_H
 
+#include "shared/assert.h"
+
 #include <stdint.h>
 
 enum { WEIR__HOST_CLASSES = 65 };
@@ -17,6 +19,7 @@ enum { WEIR__HOST_CLASSES = 65 };
 /* Returns the class of a size, which is a multiple of 64 from 64 to 64 KiB less 64. */
 static inline uint32_t weir__host_class_of(uint64_t size)
 {
+    WEIR_ASSERT(size != 0 && size % 64 == 0);
     if (size <= 512) {
         return (uint32_t)(size / 64) - 1;
     }
@@ -27,6 +30,7 @@ static inline uint32_t weir__host_class_of(uint64_t size)
 
 static inline uint64_t weir__host_class_bytes(uint32_t class)
 {
+    WEIR_ASSERT(class < WEIR__HOST_CLASSES);
     if (class < 8) {
         return 64 * ((uint64_t) class + 1);
     }

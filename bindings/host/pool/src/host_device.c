@@ -43,6 +43,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
+    WEIR_ASSERT(size != 0 && size % WEIR__HOST_PAGE == 0);
     weir__host_node *node = ctx;
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
@@ -103,6 +104,7 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
+    WEIR_ASSERT(handle == size);
     (void)handle;
     uint64_t unused = 0;
     return weir__host_ladder_take(ctx, address, size, &unused);
@@ -142,9 +144,11 @@ static weir_status event_create(void *ctx, weir_event **out)
 
 static void forget_event(weir__host_node *node, const struct weir__host_event *event)
 {
+    WEIR_ASSERT(node->events != NULL);
     (void)pthread_mutex_lock(&node->chunk_lock);
     struct weir__host_event **link = &node->events;
     while (*link != event) {
+        WEIR_ASSERT(*link != NULL);
         link = &(*link)->next;
     }
     *link = event->next;
@@ -163,6 +167,7 @@ void weir__host_device_fini(weir__host_node *node)
 
 static weir_status event_destroy(void *ctx, weir_event *handle)
 {
+    WEIR_ASSERT(handle != NULL);
     struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     const weir_status status = weir_device_event_destroy(streams_of(ctx), event->event);
     if (status == WEIR_OK) {
@@ -174,6 +179,7 @@ static weir_status event_destroy(void *ctx, weir_event *handle)
 
 static weir_status event_record(void *ctx, weir_event *handle, void *native)
 {
+    WEIR_ASSERT(streams_of(ctx) != NULL);
     struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     const weir_status status =
         is_host(native) ? WEIR_OK : weir_device_event_record(streams_of(ctx), event->event, native);
@@ -185,6 +191,7 @@ static weir_status event_record(void *ctx, weir_event *handle, void *native)
 
 static weir_status event_query(void *ctx, weir_event *handle, bool *complete)
 {
+    WEIR_ASSERT(handle != NULL);
     const struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     if (event->of_host) {
         *complete = true;
@@ -195,6 +202,7 @@ static weir_status event_query(void *ctx, weir_event *handle, bool *complete)
 
 static weir_status event_sync(void *ctx, weir_event *handle)
 {
+    WEIR_ASSERT(handle != NULL);
     const struct weir__host_event *event = (struct weir__host_event *)(void *)handle;
     return event->of_host ? WEIR_OK : weir_device_event_sync(streams_of(ctx), event->event);
 }

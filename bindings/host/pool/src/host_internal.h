@@ -152,6 +152,7 @@ typedef struct weir__host_cache {
 /* Returns the slot for runs of a size. */
 static inline uint32_t weir__host_slot_of(uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     return (uint32_t)(size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58);
 }
 

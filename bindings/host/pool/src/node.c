@@ -19,6 +19,8 @@ enum { PAGEABLE_SPARE_SHARE = 12 };
 /* Allocates a group of descriptions. The first one of each group links the groups and describes no run. */
 static bool more_runs(weir_host_pool *pool)
 {
+    WEIR_ASSERT(pool->unused_runs == NULL);
+    WEIR_ASSERT_HELD(&pool->lock);
     weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
     if (runs == NULL) {
         return false;
@@ -67,6 +69,8 @@ void weir__host_runs_fini(weir_host_pool *pool)
 
 static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t align, weir__host_run *run)
 {
+    WEIR_ASSERT(size != 0 && size % WEIR__HOST_PAGE == 0);
+    WEIR_ASSERT(is_power_of_two(align) && align >= WEIR__HOST_PAGE);
     weir_pool *pools[] = {node->given, node->mapped};
     weir_stream *hosts[] = {node->given_host, node->mapped_host};
     /* The runtime would have to pin as much as the alignment; where weir maps memory, an alignment costs addresses
@@ -105,6 +109,7 @@ static uint32_t run_tag(weir__host_run *run)
 
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
 {
+    WEIR_ASSERT(size != 0 && size % WEIR__HOST_PAGE == 0);
     weir_host_pool *pool = node->pool;
     weir__host_run *run = weir__host_run_new(pool);
     *status = run != NULL ? alloc_pages(node, size, align < WEIR__HOST_PAGE ? WEIR__HOST_PAGE : align, run)
@@ -116,10 +121,12 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
         return NULL;
     }
     const uint64_t start = weir_block_address(run->block);
+    WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && weir_block_capacity(run->block) >= size);
     run->node = node;
     run->start = start;
     run->size = size;
     run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
+    WEIR_ASSERT(run->pages == node->mapped || run->chunk != NULL);
     run->slab = NULL;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
     weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* making the chunk has created the
@@ -129,6 +136,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
 
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 {
+    WEIR_ASSERT(run->size != 0 && run->block != NULL);
     weir_host_pool *pool = run->node->pool;
     /* Removed from the registry first: after the free another thread may own the pages. */
     weir__host_registry_set(&pool->registry, run->start, run->size, NULL, 0);
@@ -146,6 +154,8 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 
 static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab)
 {
+    WEIR_ASSERT(size <= WEIR__HOST_SLAB_BYTES && size != 0 && size % WEIR__HOST_PAGE == 0);
+    WEIR_ASSERT(slab != NULL);
     weir_status status = WEIR_OK;
     weir__host_run *run = weir__host_node_take(ctx, size, align, &status);
     if (run == NULL) {
@@ -165,14 +175,17 @@ static void slab_put(void *ctx, void *memory)
 {
     weir__host_node *node = ctx;
     weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)memory);
+    WEIR_ASSERT(run != NULL && run->state == WEIR__HOST_RUN_SLAB);
     const weir_status status = weir__host_node_give(run, NULL);
-    (void)status; /* cannot fail: the block is live */
+    WEIR_ASSERT(status == WEIR_OK); /* the block is live */
+    (void)status;
 }
 
 static void slab_changed(void *ctx, const void *address, uint32_t bin)
 {
     weir__host_node *node = ctx;
     weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
+    WEIR_ASSERT(run != NULL && run->slab != NULL && bin < node->pool->bin_count);
     weir__host_registry_set(&node->pool->registry, run->start, run->size, run, bin + 1);
 }
 
@@ -191,6 +204,7 @@ static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)
 
 static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **pool, weir_stream **host)
 {
+    WEIR_ASSERT(*pool == NULL && node->device != NULL);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = node->device;
     config.strategy = weir_caching_strategy();
@@ -223,6 +237,7 @@ static weir_status open_pools(weir__host_node *node)
 
 weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number)
 {
+    WEIR_ASSERT(node->pool == NULL);
     node->pool = pool;
     node->number = number;
     (void)pthread_mutex_init(&node->chunk_lock, NULL);

@@ -77,6 +77,7 @@ static bool is_forbidden(int number)
 
 static void *map_nothing(void *at, uint64_t size)
 {
+    WEIR_ASSERT(size != 0 && size % weir__numa_page_bytes() == 0);
     const int fixed = at != NULL ? MAP_FIXED : 0;
     return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
 }
@@ -113,6 +114,7 @@ static weir_status map_status(int number)
  * reservation untouched. Linux before 5.16 cannot move them. */
 static int map_huge(char *place, uint64_t size)
 {
+    WEIR_ASSERT(size % WEIR__HUGE_PAGE == 0 && (uintptr_t)place % WEIR__HUGE_PAGE == 0);
     const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | HUGE_2MIB;
     void *elsewhere = mmap(NULL, size, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (elsewhere == MAP_FAILED) {
@@ -173,6 +175,7 @@ weir_status weir__numa_map(void *at, uint64_t size, weir__numa_pages pages, void
 
 void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved)
 {
+    WEIR_ASSERT(memory != NULL);
     if (!stays_reserved) {
         (void)munmap(memory, size);
     } else if (map_nothing(memory, size) ==
@@ -210,6 +213,7 @@ weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__n
  * get a SIGBUS. (The word is the thread's signal mask; every kernel and every sandbox permits that call.) */
 static int touch_by_kernel(char *memory, uint64_t size)
 {
+    WEIR_ASSERT((uintptr_t)memory % weir__numa_page_bytes() == 0);
     const uint64_t page = weir__numa_page_bytes();
     const size_t mask_bytes = 8; /* the kernel's size of the mask, on every machine */
     for (uint64_t at = 0; at < size; at += page) {
@@ -223,6 +227,7 @@ static int touch_by_kernel(char *memory, uint64_t size)
 /* Touches only the missing pages, so that the contents of existing ones stay. */
 static int touch_missing(char *memory, uint64_t size)
 {
+    WEIR_ASSERT((uintptr_t)memory % weir__numa_page_bytes() == 0);
     enum { BATCH = 256 };
     const uint64_t page = weir__numa_page_bytes();
     unsigned char there[BATCH];
@@ -358,6 +363,7 @@ static void count(weir__numa_found *found, int where, uint64_t bytes)
 /* Returns false if the kernel refuses to report. */
 static bool ask_pages(const char *memory, uint64_t size, uint64_t step, weir__numa_found *found)
 {
+    WEIR_ASSERT(step != 0);
     enum { BATCH = 512 };
     const void *pages[BATCH];
     int where[BATCH];
@@ -400,6 +406,7 @@ static bool lines_open(struct lines *lines, const char *root, const char *path)
 /* Returns the next line, ended by a zero, or NULL at the end. */
 static char *lines_next(struct lines *lines)
 {
+    WEIR_ASSERT(lines->file >= 0 && lines->begin <= lines->end);
     for (;;) {
         char *from = lines->buffer + lines->begin;
         char *newline = memchr(from, '\n', lines->end - lines->begin);
@@ -414,6 +421,7 @@ static char *lines_next(struct lines *lines)
         if (lines->end == sizeof(lines->buffer)) {
             lines->end = sizeof(lines->buffer) / 2; /* cut: all fields that are read stand further left */
         }
+        WEIR_ASSERT(lines->end < sizeof(lines->buffer));
         ssize_t got;
         do {
             got = read(lines->file, lines->buffer + lines->end, sizeof(lines->buffer) - lines->end);
@@ -439,6 +447,7 @@ enum { MAPPINGS_MOST = 256 };
 
 static uint64_t overlap(uint64_t start, uint64_t end, uint64_t from, uint64_t to)
 {
+    WEIR_ASSERT(start <= end && from <= to);
     const uint64_t first = start > from ? start : from;
     const uint64_t last = end < to ? end : to;
     return first < last ? last - first : 0;
@@ -460,6 +469,7 @@ static bool mapping_line(const char *line, uint64_t *start, uint64_t *end)
 /* Returns the number of mappings that overlap the range; more than MAPPINGS_MOST: too many, or unreadable. */
 static size_t find_mappings(const char *root, uint64_t from, uint64_t to, struct mapping *mappings)
 {
+    WEIR_ASSERT(from < to);
     struct lines lines;
     size_t found = 0;
     if (!lines_open(&lines, root, "/proc/self/maps")) {
@@ -494,6 +504,7 @@ static const struct mapping *mapping_at(const struct mapping *mappings, size_t c
 /* Counts one line of numa_maps, "7f00 prefer:1 anon=3 N0=1 N1=2 kernelpagesize_kB=4", for a mapping. */
 static void count_line(const char *line, const struct mapping *mapping, weir__numa_found *found)
 {
+    WEIR_ASSERT(mapping->shared <= mapping->end - mapping->start);
     const char *size_text = strstr(line, " kernelpagesize_kB=");
     const uint64_t page = size_text != NULL ? strtoull(size_text + 19, NULL, 10) * 1024 : 0;
     const uint64_t whole = mapping->end - mapping->start;
@@ -667,6 +678,7 @@ void weir__numa_unlock(void *memory, uint64_t size)
 
 static weir_status make_pages(const weir__numa_request *r, int32_t node, weir__numa_way *way, weir__numa_error *error)
 {
+    WEIR_ASSERT(node == WEIR_NODE_NONE || node >= 0);
     *way = WEIR__PLACED_ANYWHERE;
     if (node == WEIR_NODE_NONE) {
         return weir__numa_populate(r->memory, r->size, error);
@@ -690,6 +702,7 @@ static weir_status make_pages(const weir__numa_request *r, int32_t node, weir__n
 
 weir_status weir__numa_pages_on(const weir__numa_request *r, weir__placed *placed, weir__numa_error *error)
 {
+    WEIR_ASSERT(r->memory != NULL && r->size != 0);
     const int32_t node = weir_topology_is_this_machine(r->topology) ? r->node : WEIR_NODE_NONE;
     weir__numa_found found;
     uint64_t room = UINT64_MAX;

@@ -78,6 +78,7 @@ static weir_status no_region_free(void *ctx, uint64_t address, uint64_t size)
 
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
+    WEIR_ASSERT(size != 0);
     weir__host_node *node = ctx;
     const uint64_t machine = node->pool->ledger->machine_bytes;
     if (machine != 0 && size > machine) {
@@ -153,6 +154,7 @@ static void count(weir__host_node *node, uint64_t bytes)
 {
     weir_host_stats *held = &node->held;
     (void)pthread_mutex_lock(&node->chunk_lock);
+    WEIR_ASSERT(bytes % node->pool->config.chunk_bytes == 0);
     held->held_bytes += bytes;
     held->unpinned_bytes += bytes;
     held->unverified_bytes += bytes;
@@ -168,6 +170,7 @@ static void count(weir__host_node *node, uint64_t bytes)
  * kernels without the call (before 5.14), which make each page at its first access. */
 static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(address % weir__numa_page_bytes() == 0);
     void *memory = (void *)(uintptr_t)address;
     if (madvise(memory, (size_t)size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL || errno == ENOSYS ||
         errno == EPERM) {
@@ -181,6 +184,7 @@ static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
 /* Makes a reservation accessible up to `bytes`, plus a quarter if the system allows, so that the call is rare. */
 static bool widen(struct weir__host_reservation *r, uint64_t bytes)
 {
+    WEIR_ASSERT(bytes > r->open_bytes && bytes <= r->size);
     char *const end = (char *)(uintptr_t)r->address + r->open_bytes;
     const uint64_t left = r->size - bytes;
     const uint64_t more = bytes / 4 > LEAST_OPENED ? bytes / 4 & ~(LEAST_OPENED - 1) : LEAST_OPENED;
@@ -198,6 +202,7 @@ static bool widen(struct weir__host_reservation *r, uint64_t bytes)
 
 static bool open_addresses(weir__host_node *node, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     (void)pthread_mutex_lock(&node->chunk_lock);
     struct weir__host_reservation *r = node->reservations;
     while (r != NULL && address - r->address >= r->size) {
@@ -206,6 +211,7 @@ static bool open_addresses(weir__host_node *node, uint64_t address, uint64_t siz
     const uint64_t bytes = r != NULL ? address - r->address + size : 0;
     const bool is_open = r != NULL && (bytes <= r->open_bytes || widen(r, bytes));
     const int why = errno;
+    WEIR_ASSERT(r == NULL || r->open_bytes <= r->size);
     (void)pthread_mutex_unlock(&node->chunk_lock);
     if (!is_open) {
         note_reason(node, "making addresses memory", why, size);
@@ -215,6 +221,7 @@ static bool open_addresses(weir__host_node *node, uint64_t address, uint64_t siz
 
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
+    WEIR_ASSERT(handle == size);
     weir__host_node *node = ctx;
     (void)handle;
     if (!open_addresses(node, address, size)) {
@@ -234,6 +241,7 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
 /* Where madvise is forbidden, as in some sandboxes, or the pages are locked, a new mapping replaces them. */
 static bool drop_pages(uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(address % weir__numa_page_bytes() == 0);
     void *memory = (void *)(uintptr_t)address;
     return madvise(memory, (size_t)size, MADV_DONTNEED) == 0 ||
            mmap(memory, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
@@ -265,6 +273,7 @@ static const weir_device_ops ops = {
 
 weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device)
 {
+    WEIR_ASSERT(weir__host_is_pageable(&node->pool->config));
     atomic_init(&node->pageable.kind, WEIR_HOST_UNPINNED);
     return weir_device_create(&ops, node, device);
 }

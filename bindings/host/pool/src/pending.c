@@ -63,12 +63,14 @@ void weir__host_pending_destroy(weir__host_pending *pending)
 
 static weir_pool *ordering_pool(const weir__host_node *node)
 {
+    WEIR_ASSERT(node->mapped != NULL || node->given != NULL);
     return node->mapped != NULL ? node->mapped : node->given;
 }
 
 /* Finds or makes the queue of a stream on a node. Requires the lock. NULL: no memory. */
 static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
 {
+    WEIR_ASSERT_HELD(&pending->lock);
     struct queue *unused = NULL;
     for (struct queue *q = pending->queues; q != NULL; q = q->next) {
         if (q->node == node && q->native == native && !q->is_unused) {
@@ -82,6 +84,7 @@ static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node
         pending->queues = q;
     }
     if (q != NULL) {
+        WEIR_ASSERT(q->first == NULL);
         q->node = node;
         q->native = native;
         q->last = &q->first;
@@ -92,6 +95,7 @@ static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node
 
 weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream)
 {
+    WEIR_ASSERT(block != NULL && size != 0);
     weir__host_pending *pending = node->pool->pending;
     weir_stream *stream = NULL;
     struct waiting *w = calloc(1, sizeof(*w));
@@ -121,6 +125,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
 /* Releases blocks from the head until one must still wait; does not wait itself. Requires the lock. */
 static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
 {
+    WEIR_ASSERT_HELD(&pending->lock);
     weir_pool *pool = ordering_pool(q->node);
     const weir_host_engine_ops *engine = q->node->pool->config.engine;
     weir_stream *stream = NULL;
@@ -134,10 +139,12 @@ static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
         }
         q->first = w->next;
         q->last = q->first != NULL ? q->last : &q->first;
+        WEIR_ASSERT(atomic_load(&pending->count) != 0 && atomic_load(&q->node->pending_bytes) >= w->size);
         (void)atomic_fetch_sub(&pending->count, 1);
         (void)atomic_fetch_sub(&q->node->pending_bytes, w->size);
         const bool taken = engine->release(q->node->engine, NULL, &w->block, 1);
-        (void)taken; /* the block was checked when it was freed */
+        WEIR_ASSERT(taken); /* the block was checked when it was freed */
+        (void)taken;
         free(w);
     }
     return status;
@@ -146,6 +153,7 @@ static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
 /* Releases completed blocks of all queues. Requires the lock. */
 static weir_status collect(weir__host_pending *pending)
 {
+    WEIR_ASSERT_HELD(&pending->lock);
     weir_status first = WEIR_OK;
     for (struct queue *q = pending->queues; q != NULL; q = q->next) {
         const weir_status status = q->first != NULL ? collect_queue(pending, q) : WEIR_OK;

@@ -50,6 +50,7 @@ const char *weir_host_kind_text(weir_host_kind kind)
 /* Returns the bytes that a request of a valid size needs, before rounding to a class or to pages. */
 static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
     return (((size + 31) & ~UINT64_C(31)) + pool->pad + least) & ~least;
 }
@@ -209,6 +210,7 @@ static bool is_usable(const weir_topology *topology, size_t i, weir_node_info *i
 /* Fills the table of bins, which are the same for the engines of all nodes. */
 static void list_bins(weir_host_pool *pool)
 {
+    WEIR_ASSERT(pool->node_count != 0);
     const weir_host_engine_ops *engine = pool->config.engine;
     uint32_t bin = 0;
     for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < pool->small_bytes; unit++) {
@@ -220,8 +222,10 @@ static void list_bins(weir_host_pool *pool)
         pool->small_most = (unit + 1) * 32;
     }
     pool->bin_count = bin + 1;
+    WEIR_ASSERT(pool->bin_count <= WEIR__HOST_BINS && pool->small_most < pool->small_bytes);
     for (bin = 0; bin < pool->bin_count; bin++) {
         const uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
+        WEIR_ASSERT(bytes != 0 && bytes % WEIR__HOST_ALIGNMENT == 0);
         pool->bins[bin] = (weir__host_bin_shape){
             .bytes = bytes, .reciprocal = (UINT64_C(1) << WEIR__HOST_RECIPROCAL_SHIFT) / bytes + 1};
     }
@@ -261,6 +265,7 @@ static void keep_first(weir_status *first, weir_status status)
 /* Frees a pool that may be initialized in part. */
 static weir_status end(weir_host_pool *pool)
 {
+    WEIR_ASSERT(atomic_load_explicit(&pool->holds, memory_order_relaxed) == 0);
     weir_status first = WEIR_OK;
     for (size_t i = 0; i < pool->node_count; i++) {
         keep_first(&first, weir__host_node_fini(&pool->nodes[i]));
@@ -371,6 +376,7 @@ weir_status weir_host_pool_release(weir_host_pool *pool)
 
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
 {
+    WEIR_ASSERT(size != 0 && (align & (align - 1)) == 0);
     return size <= pool->small_most && align <= WEIR__HOST_ALIGNMENT ? pool->bins[pool->bin_of[(size - 1) / 32]].bytes
                                                                      : whole_pages(padded(pool, size));
 }
@@ -393,6 +399,7 @@ enum { HOME_EVERY = 256 };
  * much as an allocation. */
 static weir__host_node *home_node(weir_host_pool *pool)
 {
+    WEIR_ASSERT(pool->node_count != 0);
     static _Thread_local struct {
         uint64_t serial;
         weir__host_node *node;
@@ -424,6 +431,7 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
 /* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. */
 static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
 {
+    WEIR_ASSERT(pool->node_count != 0);
     weir_status first = WEIR_OK;
     (void)atomic_fetch_add(&pool->trims, 1);
     weir__host_cache_obey(pool);
@@ -465,6 +473,7 @@ static inline uint32_t count_of(const _Atomic uint32_t *counter)
 
 static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t bin, bool alloc)
 {
+    WEIR_ASSERT(bin < node->pool->bin_count);
     if (cache != NULL) {
         add(alloc ? &cache->small[bin].allocs : &cache->small[bin].frees, 1);
     } else {
@@ -474,6 +483,7 @@ static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t
 
 static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t size, bool alloc)
 {
+    WEIR_ASSERT(size != 0);
     if (cache != NULL) {
         add(alloc ? &cache->large_allocs : &cache->large_frees, 1);
         add(&cache->large_live_bytes, alloc ? size : 0 - size);
@@ -494,6 +504,7 @@ static OUT_OF_LINE void handed_out_twice(const void *block)
  * exchange. */
 static inline void *hand_out(const weir__host_leaf *leaf, void *block)
 {
+    WEIR_ASSERT(block != NULL && (uintptr_t)block % WEIR__HOST_ALIGNMENT == 0);
     _Atomic uint8_t *mark = weir__host_mark_in(leaf, (uint64_t)(uintptr_t)block);
     if (WEIR_CHECKS < 1) {
         atomic_store_explicit(mark, 1, memory_order_relaxed);
@@ -520,12 +531,14 @@ static void undo_take_back(const weir_host_pool *pool, const void *block)
 /* Like take_back, for a page run. */
 static inline bool claim(weir__host_run *run)
 {
+    WEIR_ASSERT(run->size != 0);
     uint32_t live = WEIR__HOST_RUN_LIVE;
     return atomic_compare_exchange_strong(&run->state, &live, WEIR__HOST_RUN_CACHED);
 }
 
 static void unclaim(weir__host_run *run)
 {
+    WEIR_ASSERT(run->state == WEIR__HOST_RUN_CACHED);
     run->state = WEIR__HOST_RUN_LIVE;
 }
 
@@ -556,6 +569,7 @@ static inline const weir__host_leaf *leaf_for(weir__host_cache *cache, const wei
 
 static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t size)
 {
+    WEIR_ASSERT(size != 0 && size <= pool->small_most);
     return pool->bin_of[(size - 1) / 32];
 }
 
@@ -567,12 +581,14 @@ static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t 
 /* Takes a block from the thread's cache, not marked yet. Returns NULL if the bin is empty. */
 static inline void *pop_small(weir__host_cache *cache, uint32_t number)
 {
+    WEIR_ASSERT(number < WEIR__HOST_BINS);
     weir__host_bin *bin = &cache->small[number];
     const uint32_t count = count_of(&bin->count);
     if (!WEIR__HOST_LIKELY(count > 0)) {
         return NULL;
     }
     void *block = bin->blocks[count - 1];
+    WEIR_ASSERT(count <= bin->most);
     set(&bin->count, count - 1);
     add(&bin->allocs, 1);
     return block;
@@ -580,12 +596,14 @@ static inline void *pop_small(weir__host_cache *cache, uint32_t number)
 
 static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
 {
+    WEIR_ASSERT(size % WEIR__HOST_PAGE == 0);
     weir__host_large_slot *slot = slot_for(cache, size);
     const uint32_t count = count_of(&slot->count);
     if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count > 0)) {
         return NULL;
     }
     weir__host_run *run = slot->runs[count - 1];
+    WEIR_ASSERT(run->state == WEIR__HOST_RUN_CACHED && run->size == size);
     set(&slot->count, count - 1);
     add(&slot->allocs, 1);
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
@@ -614,6 +632,7 @@ static OUT_OF_LINE weir_status hand_out_elsewhere(weir__host_cache *cache, const
  * capacity. */
 static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint32_t number, void **ptr)
 {
+    WEIR_ASSERT(number < node->pool->bin_count);
     const weir_host_engine_ops *engine = node->pool->config.engine;
     void *blocks[BATCH];
     weir__host_bin *bin = NULL;
@@ -624,9 +643,11 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
     }
     const size_t got = engine->alloc(node->engine, cache != NULL ? cache->engine_thread : NULL, number, blocks, wanted);
+    WEIR_ASSERT(got <= wanted);
     if (got == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
+    WEIR_ASSERT(got == 1 || (bin != NULL && count_of(&bin->count) == 0));
     for (size_t i = 1; i < got; i++) {
         bin->blocks[i - 1] = blocks[i];
     }
@@ -647,6 +668,7 @@ struct request {
 
 static weir_status take_from(weir__host_node *node, const struct request *r, void **ptr)
 {
+    WEIR_ASSERT(r->size != 0 && (r->align & (r->align - 1)) == 0);
     weir_host_pool *pool = node->pool;
     weir__host_cache *cache = weir__host_cache_of(node);
     void *kept = cache != NULL && r->align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, r->size) : NULL;
@@ -661,6 +683,7 @@ static weir_status take_from(weir__host_node *node, const struct request *r, voi
     weir__host_run *run = weir__host_node_take(node, whole_pages(padded(pool, r->size)), r->align, &status);
     if (run != NULL) {
         count_large(node, cache, run->size, true);
+        WEIR_ASSERT(run->start % (r->align != 0 ? r->align : 1) == 0);
         *ptr = (void *)(uintptr_t)run->start;
     }
     return status;
@@ -682,6 +705,7 @@ static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const
 /* Returns the node to try after `round` nearer ones: the node itself, then the nearest first. */
 static weir__host_node *in_turn(weir__host_node *node, size_t round)
 {
+    WEIR_ASSERT(round < node->pool->node_count);
     weir_host_pool *pool = node->pool;
     for (size_t i = 0; i < pool->node_count; i++) {
         weir__host_node *candidate = &pool->nodes[i];
@@ -713,6 +737,7 @@ static _Thread_local bool limit_refused;
 
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
 {
+    WEIR_ASSERT(bytes != 0);
     weir__host_ledger *ledger = pool->ledger;
     const uint64_t limit = atomic_load_explicit(&ledger->limit_bytes, memory_order_relaxed);
     uint64_t held = atomic_load(&ledger->held_bytes);
@@ -731,6 +756,7 @@ bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
 
 void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
 {
+    WEIR_ASSERT(atomic_load(&pool->ledger->held_bytes) >= bytes);
     (void)atomic_fetch_sub(&pool->ledger->held_bytes, bytes);
 }
 
@@ -829,6 +855,7 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 /* Returns the start of the live block around an address in a slab, or 0. */
 static uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, uint64_t address, uint32_t bin)
 {
+    WEIR_ASSERT(bin < pool->bin_count);
     const weir__host_bin_shape *shape = &pool->bins[bin];
     const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
     const uint64_t place = (address - start) * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
@@ -838,11 +865,13 @@ static uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, ui
 
 static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *block)
 {
+    WEIR_ASSERT(number < WEIR__HOST_BINS && block != NULL);
     weir__host_bin *bin = &cache->small[number];
     const uint32_t count = count_of(&bin->count);
     if (!WEIR__HOST_LIKELY(count < bin->most)) {
         return false;
     }
+    WEIR_ASSERT(count < WEIR__HOST_BIN_DEPTH);
     bin->blocks[count] = block;
     set(&bin->count, count + 1);
     add(&bin->frees, 1);
@@ -851,11 +880,13 @@ static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *bl
 
 static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, uint64_t size)
 {
+    WEIR_ASSERT(run->size == size);
     const uint32_t count = count_of(&slot->count);
     if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count < slot->most)) {
         return false;
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
+    WEIR_ASSERT(count < WEIR__HOST_LARGE_DEPTH);
     slot->runs[count] = run;
     set(&slot->count, count + 1);
     add(&slot->frees, 1);
@@ -880,6 +911,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
         !take_back(pool, ptr)) {
         return WEIR_ERR_INVALID;
     }
+    WEIR_ASSERT(number < pool->bin_count);
     *bytes = pool->bins[number].bytes;
     if (cache != NULL) {
         const weir__host_bin *bin = &cache->small[number];
@@ -901,6 +933,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
 /* Frees a run: in the order of `stream` (of the run's pool), or as idle (NULL). */
 static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t size, weir_stream *stream)
 {
+    WEIR_ASSERT(stream == NULL || run->pages != NULL);
     weir__host_node *node = run->node;
     const uint64_t bytes = run->size;
     if (run->start != (uint64_t)(uintptr_t)ptr || (size != 0 && whole_pages(padded(node->pool, size)) != bytes) ||
@@ -927,6 +960,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
 /* Frees any non-NULL address. Leaves no sentence for a refusal, because a heap asks its two pools in turn. */
 static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
+    WEIR_ASSERT(ptr != NULL);
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     if (state == WEIR__HOST_RUN_SLAB) {
@@ -1026,6 +1060,7 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
 
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
 {
+    WEIR_ASSERT(run->pages != NULL && ptr != NULL);
     weir_stream *stream = NULL;
     weir_status status = weir_pool_stream(run->pages, native, &stream); /* a refusal's sentence names the stream */
     if (status == WEIR_OK) {
@@ -1037,6 +1072,7 @@ static weir_status free_large_after(weir__host_run *run, const void *ptr, void *
 
 static weir_status free_small_after(weir__host_run *run, void *ptr, void *native)
 {
+    WEIR_ASSERT(ptr != NULL);
     weir__host_node *node = run->node;
     const uint32_t number = bin_at(node->pool, run, ptr);
     if (number == UINT32_MAX || !take_back(node->pool, ptr)) {
@@ -1106,6 +1142,7 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
  * chunk is missing. */
 static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info *found)
 {
+    WEIR_ASSERT(found->block != NULL && found->size != 0);
     const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
     const weir__host_chunk *last = NULL;
     const uint64_t start = (uint64_t)(uintptr_t)found->block;
@@ -1272,6 +1309,7 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
 /* Checks that a node's chunks and its statistics agree. */
 static const char *check_chunks(weir__host_node *node)
 {
+    WEIR_ASSERT(node->pool != NULL);
     weir_host_stats found = {0};
     if (weir__host_is_pageable(&node->pool->config)) {
         (void)pthread_mutex_lock(&node->chunk_lock);

@@ -7,6 +7,7 @@ enum { FIRST_SLOTS = 64 };
 
 static weir__host_table *table_new(size_t slots)
 {
+    WEIR_ASSERT(is_power_of_two(slots));
     weir__host_table *table = calloc(1, sizeof(*table) + slots * sizeof(weir__host_entry));
     if (table != NULL) {
         table->mask = slots - 1;
@@ -46,6 +47,7 @@ void weir__host_registry_fini(weir__host_registry *registry)
 /* Adds a leaf. No reader knows the table yet, or the table has room and the lock is held. */
 static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
 {
+    WEIR_ASSERT(table->count <= table->mask && key != 0 && leaf != NULL);
     size_t i = key & table->mask;
     while (atomic_load_explicit(&table->entries[i].key, memory_order_relaxed) != 0) {
         i = (i + 1) & table->mask;
@@ -58,6 +60,7 @@ static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
 /* Returns a table with room for one more entry: the current one, or a larger copy in its place. NULL: no memory. */
 static weir__host_table *roomy(weir__host_registry *registry)
 {
+    WEIR_ASSERT_HELD(&registry->lock);
     weir__host_table *table = atomic_load_explicit(&registry->table, memory_order_relaxed);
     if (table->count < (table->mask + 1) / 2) {
         return table;
@@ -79,6 +82,7 @@ static weir__host_table *roomy(weir__host_registry *registry)
 
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&registry->lock);
     for (uint64_t i = start >> WEIR__HOST_LEAF_SHIFT; i <= (start + size - 1) >> WEIR__HOST_LEAF_SHIFT; i++) {
@@ -99,10 +103,12 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
 
 weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size)
 {
+    WEIR_ASSERT(size != 0);
     weir_status status = WEIR_OK;
     (void)pthread_mutex_lock(&registry->lock);
     for (uint64_t i = start >> WEIR__HOST_LEAF_SHIFT; i <= (start + size - 1) >> WEIR__HOST_LEAF_SHIFT; i++) {
         weir__host_leaf *leaf = weir__host_leaf_at(registry, i << WEIR__HOST_LEAF_SHIFT);
+        WEIR_ASSERT(leaf != NULL);
         if (atomic_load_explicit(&leaf->marks, memory_order_relaxed) != NULL) {
             continue;
         }
@@ -120,10 +126,13 @@ weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t sta
 void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
                              uint32_t tag)
 {
+    WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && size != 0 && size % WEIR__HOST_PAGE == 0);
+    WEIR_ASSERT(tag < WEIR__HOST_RUN_ALIGN && (run != NULL || tag == 0));
     const uintptr_t page_entry = (uintptr_t)run | tag;
     const uint64_t end = start + size;
     for (uint64_t at = start; at < end;) {
         weir__host_leaf *leaf = weir__host_leaf_at(registry, at);
+        WEIR_ASSERT(leaf != NULL);
         size_t page = (at >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
         for (; page < WEIR__HOST_LEAF_PAGES && at < end; page++, at += WEIR__HOST_PAGE) {
             atomic_store_explicit(&leaf->pages[page], page_entry, memory_order_release);
@@ -134,6 +143,7 @@ void weir__host_registry_set(weir__host_registry *registry, uint64_t start, uint
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
                                    weir__host_chunk *chunk)
 {
+    WEIR_ASSERT(size != 0 && chunk != NULL);
     const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
     for (uint64_t at = start; at < start + size; at = (at & ~(step - 1)) + step) {
         atomic_store_explicit(&weir__host_leaf_at(registry, at)->chunk, chunk, memory_order_release);

@@ -12,6 +12,9 @@
 
 #include "engine.h"
 
+#include "shared/assert.h"
+#include "shared/round_up.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <weir/pool.h>
@@ -105,6 +108,7 @@ void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start
 
 static inline weir__host_leaf *weir__host_leaf_at(const weir__host_registry *registry, uint64_t address)
 {
+    WEIR_ASSERT(atomic_load_explicit(&registry->table, memory_order_relaxed) != NULL);
     const weir__host_table *table = atomic_load_explicit(&registry->table, memory_order_acquire);
     const uint64_t key = (address >> WEIR__HOST_LEAF_SHIFT) + 1;
     for (size_t i = key & table->mask;; i = (i + 1) & table->mask) {
@@ -128,6 +132,7 @@ static inline uintptr_t weir__host_page_in(const weir__host_leaf *leaf, uint64_t
  * cache lines, so that two threads with batches of one slab do not write to the same line. */
 static inline _Atomic uint8_t *weir__host_mark_in(const weir__host_leaf *leaf, uint64_t address)
 {
+    WEIR_ASSERT(atomic_load_explicit(&leaf->marks, memory_order_relaxed) != NULL);
     weir__host_marks *marks = atomic_load_explicit(&leaf->marks, memory_order_acquire);
     const uint64_t unit = address >> WEIR__HOST_MARK_SHIFT;
     return &marks->live[(unit ^ (unit & 070) << 3) & (WEIR__HOST_LEAF_MARKS - 1)];

@@ -36,6 +36,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
 {
     weir__host_bin *bin = &cache->small[number];
     const uint32_t held = atomic_load_explicit(&bin->count, memory_order_relaxed);
+    WEIR_ASSERT(held <= bin->most && bin->most <= WEIR__HOST_BIN_DEPTH);
     if (held <= keep) {
         return;
     }
@@ -43,7 +44,8 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     const uint32_t count = held - keep;
     const weir__host_node *node = node_of(cache);
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
-    (void)all; /* the pool checked each block when it was freed */
+    WEIR_ASSERT(all); /* the pool checked each block when it was freed */
+    (void)all;
     for (uint32_t i = 0; i < keep; i++) {
         bin->blocks[i] = bin->blocks[count + i];
     }
@@ -57,6 +59,7 @@ static uint64_t size_of(const weir__host_large_slot *slot)
 
 static void flush_slot(weir__host_large_slot *slot)
 {
+    WEIR_ASSERT(slot->count <= slot->most && slot->most <= WEIR__HOST_LARGE_DEPTH);
     while (slot->count > 0) {
         const uint32_t last = atomic_load_explicit(&slot->count, memory_order_relaxed) - 1;
         const weir_status status = weir__host_node_give(slot->runs[last], NULL);
@@ -74,6 +77,7 @@ static void flush_slots(weir__host_cache *cache)
 
 void weir__host_cache_flush(weir__host_cache *cache)
 {
+    WEIR_ASSERT(node_of(cache) != NULL);
     for (uint32_t bin = 0; bin < node_of(cache)->pool->bin_count; bin++) {
         flush_bin(cache, bin, 0);
     }
@@ -82,6 +86,7 @@ void weir__host_cache_flush(weir__host_cache *cache)
 
 void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 {
+    WEIR_ASSERT(bin < node_of(cache)->pool->bin_count);
     flush_bin(cache, bin, atomic_load_explicit(&cache->small[bin].count, memory_order_relaxed) / 2);
 }
 
@@ -90,6 +95,7 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 /* Returns the bytes that a cache may keep now. For pageable memory, a share of the held bytes, which must stay low. */
 static uint64_t most_of(const weir__host_cache *cache)
 {
+    WEIR_ASSERT(node_of(cache) != NULL);
     const weir_host_pool *pool = node_of(cache)->pool;
     if (!weir__host_is_pageable(&pool->config)) {
         return cache->most_bytes;
@@ -101,6 +107,7 @@ static uint64_t most_of(const weir__host_cache *cache)
 
 static uint32_t depth_of(uint64_t bytes)
 {
+    WEIR_ASSERT(bytes != 0);
     const uint64_t depth = (UINT64_C(256) << 10) / bytes;
     return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
 }
@@ -124,6 +131,7 @@ static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
 {
     const uint64_t size = size_of(slot);
     flush_slot(slot);
+    WEIR_ASSERT(slot->count == 0 && cache->large_most_bytes >= slot->most * size);
     cache->large_most_bytes -= slot->most * size;
     slot->most = 0;
     add(&cache->large_live_bytes, (atomic_load_explicit(&slot->allocs, memory_order_relaxed) -
@@ -147,11 +155,13 @@ static void give_way(weir__host_cache *cache)
 
 bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
 {
+    WEIR_ASSERT(number < node_of(cache)->pool->bin_count);
     weir__host_bin *bin = &cache->small[number];
     const uint64_t bytes = node_of(cache)->pool->bins[number].bytes;
     const uint32_t depth = depth_of(bytes);
     const uint64_t most = most_of(cache);
     const uint64_t left = most / 2 > cache->bin_most_bytes ? (most / 2 - cache->bin_most_bytes) / bytes : 0;
+    WEIR_ASSERT(bin->most <= depth);
     uint32_t more = depth - bin->most < depth / 4 ? depth - bin->most : depth / 4;
     more = more < left ? more : (uint32_t)left;
     if (more == 0) {
@@ -168,6 +178,7 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
 
 bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size)
 {
+    WEIR_ASSERT(slot == &cache->large[weir__host_slot_of(size)]);
     if (size_of(slot) != size) {
         vacate(cache, slot);
         atomic_store_explicit(&slot->size, size, memory_order_relaxed);
@@ -185,6 +196,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most || size_of(slot) != size) {
         return false;
     }
+    WEIR_ASSERT(slot->most < WEIR__HOST_LARGE_DEPTH);
     slot->most++;
     cache->large_most_bytes += size;
     return true;
@@ -221,8 +233,10 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
 /* Requires the lists' lock. Adds the cache's counters to the node's and closes the engine's data for the thread. */
 static void leave_pool(weir__host_cache *cache)
 {
+    WEIR_ASSERT_HELD(&lists);
     weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
     weir__host_node *node = node_of(cache);
+    WEIR_ASSERT(pool != NULL && node != NULL && node->pool == pool);
     if (cache->previous_of_pool != NULL) {
         cache->previous_of_pool->next_of_pool = cache->next_of_pool;
     } else {
@@ -298,6 +312,7 @@ void weir__host_cache_orphan_all(weir_host_pool *pool)
 
 static weir__host_cache *cache_new(weir__host_node *node)
 {
+    WEIR_ASSERT((node->pool->config.flags & WEIR_HOST_NO_THREAD_CACHE) == 0);
     weir_host_pool *pool = node->pool;
     (void)pthread_once(&once, make_key);
     if (!end_key_known || pthread_setspecific(end_key, &weir__host_no_cache) != 0) {
@@ -373,6 +388,7 @@ void weir__host_cache_obey(weir_host_pool *pool)
 
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes)
 {
+    WEIR_ASSERT(bytes != 0);
     (void)pthread_mutex_lock(&lists);
     node->gone_allocs += alloc;
     node->gone_frees += !alloc;

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* sched_getcpu */
 #include "topology_internal.h"
 
+#include "shared/assert.h"
 #include "shared/cancel.h"
 
 #include <inttypes.h>
@@ -35,6 +36,7 @@ weir_topology *weir__topology_begin(bool is_this_machine)
 /* Makes room for one more entry in a growing table. Returns false if there is no memory. */
 static bool make_room(void **table, size_t *room, size_t count, size_t entry)
 {
+    WEIR_ASSERT(count <= *room && entry != 0);
     if (count < *room) {
         return true;
     }
@@ -50,6 +52,7 @@ static bool make_room(void **table, size_t *room, size_t count, size_t entry)
 
 bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes, bool is_special)
 {
+    WEIR_ASSERT(t->distances == NULL);
     void *table = t->nodes;
     const bool fits = make_room(&table, &t->node_room, t->node_count, sizeof(*t->nodes));
     t->nodes = table;
@@ -74,6 +77,7 @@ static int compare_nodes(const void *left, const void *right)
 
 bool weir__topology_seal_nodes(weir_topology *t)
 {
+    WEIR_ASSERT(t->distances == NULL);
     if (t->node_count > 0) {
         qsort(t->nodes, t->node_count, sizeof(*t->nodes), compare_nodes);
     }
@@ -96,6 +100,7 @@ struct topology_node *weir__topology_find(const weir_topology *t, int32_t number
 
 static size_t place_of(const weir_topology *t, const struct topology_node *node)
 {
+    WEIR_ASSERT(node >= t->nodes && node < t->nodes + t->node_count);
     return (size_t)(node - t->nodes);
 }
 
@@ -111,6 +116,7 @@ void weir__topology_set_distance(weir_topology *t, int32_t from, int32_t to, uin
 
 bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node)
 {
+    WEIR_ASSERT(t->distances != NULL);
     while (cpu >= t->cpu_count) {
         void *table = t->cpu_node;
         const bool fits = make_room(&table, &t->cpu_room, t->cpu_count, sizeof(*t->cpu_node));
@@ -126,6 +132,7 @@ bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node)
         return true;
     }
     if (has != NULL) {
+        WEIR_ASSERT(has->own_cpus != 0);
         has->own_cpus--;
     }
     claims->own_cpus++;
@@ -135,6 +142,7 @@ bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node)
 
 bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
 {
+    WEIR_ASSERT(t->distances != NULL);
     const size_t old_room = t->pci_room;
     void *table = t->pci;
     const bool fits = make_room(&table, &t->pci_room, t->pci_count, sizeof(*t->pci));
@@ -157,16 +165,19 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
 
 static uint64_t *near_of(const weir_topology *t, size_t pci)
 {
+    WEIR_ASSERT(pci < t->pci_count);
     return t->near + pci * t->near_words;
 }
 
 static bool is_near(const weir_topology *t, size_t pci, size_t node)
 {
+    WEIR_ASSERT(node < t->node_count);
     return (near_of(t, pci)[node / 64] >> (node % 64) & 1) != 0;
 }
 
 void weir__topology_near_last(weir_topology *t, int32_t node)
 {
+    WEIR_ASSERT(t->pci_count != 0);
     const struct topology_node *found = weir__topology_find(t, node);
     if (found != NULL) {
         const size_t place = place_of(t, found);
@@ -260,6 +271,7 @@ static bool is_usable(const struct topology_node *node)
 
 static uint64_t far(const weir_topology *t, size_t from, size_t to)
 {
+    WEIR_ASSERT(from < t->node_count && to < t->node_count);
     const uint32_t distance = t->distances[from * t->node_count + to];
     return distance != 0 ? distance : UINT64_MAX;
 }
@@ -268,6 +280,7 @@ static uint64_t far(const weir_topology *t, size_t from, size_t to)
  * node_count if no node is usable. */
 static size_t nearest_usable(const weir_topology *t, bool of_device, size_t which)
 {
+    WEIR_ASSERT(which < (of_device ? t->pci_count : t->node_count));
     size_t best = t->node_count;
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < t->node_count; i++) {
@@ -289,6 +302,7 @@ static size_t nearest_usable(const weir_topology *t, bool of_device, size_t whic
 
 static bool find_homes(weir_topology *t)
 {
+    WEIR_ASSERT(t->cpu_home == NULL);
     for (size_t i = 0; i < t->node_count; i++) {
         const size_t home = is_usable(&t->nodes[i]) ? i : nearest_usable(t, false, i);
         t->nodes[i].home = home < t->node_count ? t->nodes[home].number : WEIR_NODE_NONE;
@@ -371,6 +385,7 @@ static bool is_accelerator(const struct topology_pci *pci)
 
 static bool find_accelerators(weir_topology *t)
 {
+    WEIR_ASSERT(t->accelerators == NULL && t->accelerator_count == 0);
     t->accelerators = malloc((t->pci_count + 1) * sizeof(*t->accelerators));
     for (size_t i = 0; t->accelerators != NULL && i < t->pci_count; i++) {
         if (is_accelerator(&t->pci[i])) {
@@ -382,6 +397,7 @@ static bool find_accelerators(weir_topology *t)
 
 weir_status weir__topology_finish(weir_topology *t, const char *status_root, weir_topology **topology)
 {
+    WEIR_ASSERT(t->distances != NULL);
     apply_process(t, status_root);
     find_host_memory(t);
     if (!find_homes(t) || !sort_pci(t) || !find_accelerators(t)) {
@@ -435,6 +451,7 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
 
 void weir__topology_keep(const weir_topology *topology)
 {
+    WEIR_ASSERT(atomic_load(&topology->owners) != 0);
     (void)atomic_fetch_add(&((weir_topology *)(uintptr_t)topology)->owners, 1);
 }
 
@@ -466,6 +483,7 @@ size_t weir_topology_node_count(const weir_topology *topology)
 
 static weir_status refuse_index(const char *call, const weir_topology *topology, size_t index, size_t count)
 {
+    WEIR_ASSERT(topology == NULL || index >= count);
     return topology == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: topology is NULL", call)
                             : weir_refuse(WEIR_ERR_INVALID, "%s: index %zu is not below %zu", call, index, count);
 }
@@ -520,6 +538,7 @@ int32_t weir_topology_thread_node(const weir_topology *topology)
 /* Reads one to `most` hexadecimal digits, which `end` must follow. */
 static bool take_hex(const char **text, unsigned most, char end, uint64_t *value)
 {
+    WEIR_ASSERT(most != 0);
     unsigned digits = 0;
     *value = 0;
     for (; digits < most; digits++, (*text)++) {
@@ -568,6 +587,7 @@ static void format_bus_id(uint64_t address, char text[16])
 /* Returns the usable node near a device with the least distance from `from`, then the lowest number. */
 static int32_t nearest_to_device(const weir_topology *t, size_t pci, const struct topology_node *from)
 {
+    WEIR_ASSERT(pci < t->pci_count);
     size_t usable = 0;
     size_t host = 0;
     size_t near_host = 0;
