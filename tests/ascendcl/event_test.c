@@ -149,8 +149,8 @@ TEST(a_destroyed_flag_stops_a_stream_for_ever)
     acl_ok(aclrtDestroyStreamForce(c));
 }
 
-/* A reset leaves the host's view: the event is complete and has its time. A wait after it stops the stream until the event
- * is recorded again. */
+/* A reset leaves the host's view: the event is complete and has its time. A wait after it stops the stream until the
+ * event is recorded again. */
 TEST(a_reset_event_is_complete_for_the_host_and_stops_streams)
 {
     aclrtEvent plain, flag;

@@ -64,7 +64,8 @@ TEST(test_resident_memory_is_that_of_the_live_blocks)
     assert_int_equal(row(&result, "glibc")->held_bytes, 0);
 }
 
-/* glibc gives blocks of 4 MiB back to the system at once, so each round faults for 64 MiB again; the heap keeps them. */
+/* glibc gives blocks of 4 MiB back to the system at once, so each round faults for 64 MiB again; the heap keeps
+ * them. */
 TEST(test_later_rounds_are_counted_apart)
 {
     const struct host_replay result = replay(sixteen, 4);

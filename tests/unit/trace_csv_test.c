@@ -98,10 +98,12 @@ TEST(test_unknown_columns)
     refused("id,lower,upper,size,size\n", WEIR_ERR_INVALID, "t.csv:1: field 5: the column size appears twice");
     refused("Size,id,lower,upper,size\n", WEIR_ERR_INVALID, "t.csv:1: field 5: the column size appears twice");
     refused("a,\"b\n", WEIR_ERR_INVALID, "t.csv:1: field 2: its quote is not closed");
-    refused("no columns\n", WEIR_ERR_INVALID,
-            "t.csv: is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
-    refused("a,b\x01\n", WEIR_ERR_INVALID,
-            "t.csv: is neither a trace (\"#wtr 1\") nor a pickle of a PyTorch memory snapshot");
+    refused(
+        "no columns\n", WEIR_ERR_INVALID,
+        "t.csv: is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
+    refused(
+        "a,b\x01\n", WEIR_ERR_INVALID,
+        "t.csv: is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
 }
 
 TEST(test_thousands_of_columns)

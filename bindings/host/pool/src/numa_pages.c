@@ -262,8 +262,8 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
     return fail(error, WEIR__NUMA_POPULATE, number, size, number == EINVAL ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY);
 }
 
-/* Moves the thread to the node's processors. Returns false, with errno or 0, if the node has none that the thread may run
- * on, or if the thread may not choose. */
+/* Moves the thread to the node's processors. Returns false, with errno or 0, if the node has none that the thread may
+ * run on, or if the thread may not choose. */
 static bool move_near(const weir_topology *topology, int32_t node, weir__numa_cpus *before)
 {
     unsigned long there[WEIR__NUMA_CPU_WORDS] = {0};

@@ -341,8 +341,8 @@ static void wait_end(acl__task *task)
     event_end(task);
 }
 
-/* The host forgets a reset of an event of aclrtCreateEvent when the event is recorded again, even if the stream comes to
- * the reset later. */
+/* The host forgets a reset of an event of aclrtCreateEvent when the event is recorded again, even if the stream comes
+ * to the reset later. */
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
     const struct event_task *t = (struct event_task *)(void *)task;
