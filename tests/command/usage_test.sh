@@ -77,7 +77,20 @@ bad 'no trace is named' replay
 bad 'no trace is named' info
 bad 'exactly one input' import
 bad '--list takes no trace good.wtr' info --list good.wtr
-bad "no subcommand 'frob'" frob
+bad "no subcommand 'frob'; there are" frob
+bad "no subcommand 'repaly'; did you mean replay?" repaly
+bad "no subcommand 'nif'" help nif
+bad 'unknown option --stratgy; did you mean --strategy?' replay good.wtr --stratgy caching
+bad 'unknown option --captcity=4GiB; did you mean --capacity?' replay good.wtr --captcity=4GiB
+bad "there is no strategy 'cachign'; did you mean caching?" replay good.wtr -s cachign
+bad "there is no strategy 'x' (" replay good.wtr -s direct,x
+bad '--color blue: it is auto, always or never' replay good.wtr --color=blue
+bad '--json and --csv both print' replay good.wtr --json --csv
+bad '--csv has no lines for --sweep' replay good.wtr --csv --sweep
+bad '--csv has no lines for --host' replay good.wtr --csv --host
+bad 'missing.wtr: ' replay good.wtr missing.wtr --report untouched.html
+[ ! -e untouched.html ] || complain 'a missing trace is told after the work has begun'
+bad 'nowhere/out.wtr: cannot be written' import field.wtr -o nowhere/out.wtr
 bad 'unknown option --frob' topo --frob
 bad 'no program is named' record
 bad 'unknown option --frob' record --frob true
@@ -96,6 +109,20 @@ good '--output OUT' import --help
 good '--synthetic TEXT' topo --help
 good '--output FILE' record --help
 good 'weir 0.' --version
+good 'weir 0.' version
+good '--strategy LIST' help replay
+good 'weir replay TRACE' help
+good '--strategy=' replay --list-options
+good $'\033[1m' replay "$small" -s caching,direct --color
+good 'caching' replay "$small" -s caching,direct --color=auto
+grep -q $'\033' out && complain 'colours in a pipe'
+good 'trace,device,strategy,events' replay good.wtr "$small" --csv
+[ "$(wc -l <out)" = 7 ] || complain '--csv does not print a line for each trace and strategy'
+[ "$(sed 's/"[^"]*"//' out | awk -F, '{ print NF }' | sort -u)" = 22 ] || complain 'lines of --csv differ in length'
+good 'all 2: geometric mean and worst' replay good.wtr "$small" -s caching
+grep -qE '^  caching +2 +0 ' out || complain 'no row of caching over both traces'
+good 'strategy' replay good.wtr
+grep -q '^all ' out && complain 'a summary of one trace'
 good 'hazards' replay good.wtr good.wtr.gz
 good '"peak_reserved_bytes"' replay good.wtr --json
 good 'prices assumed' replay good.wtr

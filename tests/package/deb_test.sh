@@ -86,6 +86,7 @@ for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$li
     libweir-dev/usr/share/doc/libweir-dev/changelog.gz "libweir-acl$soname/usr/$libdir/weir/libascendcl.so" \
     "libweir-torch$soname/usr/$libdir/libweir_torch.so" weir-tools/usr/bin/weir \
     "weir-tools/usr/$libdir/weir/libweir_record.so" weir-tools/usr/share/man/man1/weir.1.gz \
+    weir-tools/usr/share/bash-completion/completions/weir weir-tools/usr/share/weir/replay.schema.json \
     weir-tools/usr/share/weir/traces/llama_ctx_dyn.wtr.xz; do
     [ -e "$scratch/tree-$file" ] || [ -L "$scratch/tree-$file" ] || fail "not packaged: $file"
 done

@@ -72,15 +72,38 @@ static int read_trace(const char *subcommand, const char *path, struct trace **t
     return EXIT_DONE;
 }
 
+/* True for a name that may be that of an installed recording: no such file, and no slash. */
+static bool is_of_recording(const char *name)
+{
+    const bool bare =
+        strcmp(name, "-") != 0 && strchr(name, '/') == NULL && name[0] != '\0' && strlen(name) <= NAME_MAX;
+    return bare && access(name, F_OK) != 0 && errno == ENOENT;
+}
+
 int open_trace(const char *subcommand, const char *name, struct trace **trace)
 {
-    bool bare = strcmp(name, "-") != 0 && strchr(name, '/') == NULL && name[0] != '\0' && strlen(name) <= NAME_MAX;
-    if (!bare || access(name, F_OK) == 0 || errno != ENOENT) {
+    if (!is_of_recording(name)) {
         return read_trace(subcommand, name, trace);
     }
     char *path = find_bundled(name);
     int status = path != NULL ? read_trace(subcommand, path, trace) : complain_of_name(subcommand, name);
     free(path);
+    return status;
+}
+
+int find_traces(const char *subcommand, char **names, size_t count)
+{
+    int status = EXIT_DONE;
+    for (size_t i = 0; i < count && status == EXIT_DONE; i++) {
+        const bool recording = is_of_recording(names[i]);
+        char *path = recording ? find_bundled(names[i]) : NULL;
+        if (recording && path == NULL) {
+            status = complain_of_name(subcommand, names[i]);
+        } else if (!recording && strcmp(names[i], "-") != 0 && access(names[i], R_OK) != 0) {
+            status = complain(subcommand, false, "%s: cannot be opened: %s", names[i], strerror(errno));
+        }
+        free(path);
+    }
     return status;
 }
 

@@ -12,6 +12,10 @@ struct trace;
  * the caller frees *trace with trace_free; or EXIT_USAGE after one line on standard error. */
 int open_trace(const char *subcommand, const char *name, struct trace **trace);
 
+/* Looks for each trace before the first is read, so that the last of many is not missed after an hour. Returns
+ * EXIT_DONE, or EXIT_USAGE after one line on standard error about the first that open_trace cannot open. */
+int find_traces(const char *subcommand, char **names, size_t count);
+
 /* Replaces *trace by the trace of one device, if it has events of other devices. Returns EXIT_DONE, or EXIT_USAGE after
  * one line on standard error if no event is of the device; *trace is then unchanged. */
 int choose_device(const char *subcommand, uint32_t device, struct trace **trace);

@@ -7,9 +7,11 @@
 #include "trace/trace.h"
 #include "units.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char help_head[] =
     "weir import IN [-o OUT]: convert a recording of another program to weir's trace format\n"
@@ -58,6 +60,22 @@ static int parse_device(void *ctx, const char *value)
     return EXIT_DONE;
 }
 
+/* Finds out if the output can be written before the input is read, which may take a while. A pipe or a device is left
+ * alone, because opening one has effects. */
+static int try_output(const char *output)
+{
+    struct out_file file;
+    struct stat there;
+    if (strcmp(output, "-") == 0 || (stat(output, &there) == 0 && !S_ISREG(there.st_mode))) {
+        return EXIT_DONE;
+    }
+    if (!out_file_open(&file, output)) {
+        return complain("import", false, "%s: cannot be written: %s", output, strerror(errno));
+    }
+    out_file_drop(&file);
+    return EXIT_DONE;
+}
+
 int command_import(int argc, char **argv)
 {
     const char *output = "-";
@@ -83,7 +101,10 @@ int command_import(int argc, char **argv)
     }
     struct trace *trace = NULL;
     struct trace_error error = {0};
-    status = open_trace("import", argv[optind], &trace);
+    status = try_output(output);
+    if (status == EXIT_DONE) {
+        status = open_trace("import", argv[optind], &trace);
+    }
     if (status == EXIT_DONE && device != TRACE_NO_INDEX) {
         status = choose_device("import", (uint32_t)device, &trace);
     }

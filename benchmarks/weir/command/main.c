@@ -10,6 +10,7 @@
 #include "command.h"
 
 #include "json.h"
+#include "suggest.h"
 #include "trace/clean_text.h"
 
 #include <weir/base.h>
@@ -37,9 +38,9 @@ static const char help[] =
     "nsys, plain or compressed with gzip or xz, or the name of an installed recording, such as ort_unet_dyn_res (weir info --list).\n"
     "To record a snapshot: torch.cuda.memory._record_memory_history(), run, torch.cuda.memory._dump_snapshot(FILE).\n"
     "\n"
-    "  weir SUBCOMMAND --help      options and examples\n"
-    "  weir --help                 print this text; -h and help too\n"
-    "  weir --version\n";
+    "  weir help SUBCOMMAND        options and examples; weir SUBCOMMAND --help too\n"
+    "  weir help                   print this text; -h and --help too\n"
+    "  weir version                print the version; --version too\n";
 
 int complain(const char *subcommand, bool usage, const char *format, ...)
 {
@@ -80,34 +81,67 @@ const struct sigaction *usual_file_size_action(void)
     return &file_size_before;
 }
 
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} subcommands[] = {
+    {"replay", command_replay}, {"info", command_info}, {"import", command_import},
+    {"record", command_record}, {"topo", command_topo},
+};
+
+enum { subcommand_count = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static int say_unknown(const char *word)
+{
+    struct suggestion search = {.word = word, .length = strlen(word)};
+    for (int i = 0; i < subcommand_count; i++) {
+        suggest(&search, subcommands[i].name);
+    }
+    (void)fputs("weir: no subcommand '", stderr);
+    clean_print(stderr, word, strlen(word));
+    if (search.meant != NULL) {
+        (void)fprintf(stderr, "'; did you mean %s? (weir --help)\n", search.meant);
+    } else {
+        (void)fputs("'; there are replay, info, import, record and topo (weir --help)\n", stderr);
+    }
+    return EXIT_USAGE;
+}
+
+/* Runs a subcommand by its name; argv[0] is the name. */
+static int run_subcommand(int argc, char **argv)
+{
+    for (int i = 0; i < subcommand_count; i++) {
+        if (strcmp(argv[0], subcommands[i].name) == 0) {
+            return subcommands[i].run(argc, argv);
+        }
+    }
+    return say_unknown(argv[0]);
+}
+
+static bool is_one_of(const char *word, const char *first, const char *second, const char *third)
+{
+    return strcmp(word, first) == 0 || strcmp(word, second) == 0 || strcmp(word, third) == 0;
+}
+
 static int run(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        (void)fputs(help, argc < 2 ? stderr : stdout);
-        return argc < 2 ? EXIT_USAGE : EXIT_DONE;
+    if (argc < 2) {
+        (void)fputs(help, stderr);
+        return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (is_one_of(argv[1], "version", "--version", "-V")) {
         (void)printf("weir %s\n", weir_version());
         return EXIT_DONE;
     }
-    if (strcmp(argv[1], "replay") == 0) {
-        return command_replay(argc - 1, argv + 1);
+    if (!is_one_of(argv[1], "help", "--help", "-h")) {
+        return run_subcommand(argc - 1, argv + 1);
     }
-    if (strcmp(argv[1], "import") == 0) {
-        return command_import(argc - 1, argv + 1);
+    if (argc == 2) {
+        (void)fputs(help, stdout);
+        return EXIT_DONE;
     }
-    if (strcmp(argv[1], "info") == 0) {
-        return command_info(argc - 1, argv + 1);
-    }
-    if (strcmp(argv[1], "record") == 0) {
-        return command_record(argc - 1, argv + 1);
-    }
-    if (strcmp(argv[1], "topo") == 0) {
-        return command_topo(argc - 1, argv + 1);
-    }
-    (void)fprintf(stderr, "weir: no subcommand '%s'; there are replay, info, import, record and topo (weir --help)\n",
-                  argv[1]);
-    return EXIT_USAGE;
+    char *asked[] = {argv[2], (char[]){"--help"}, NULL};
+    return run_subcommand(2, asked);
 }
 
 /* Closes standard output. Returns true if all printed text was written.

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "command.h"
+#include "suggest.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -60,6 +61,27 @@ static int apply(const struct option_row *row, void *settings, const char *value
     return row->parse != NULL ? row->parse(settings, value) : EXIT_DONE;
 }
 
+/* Refuses an option that is not in the table, and names the one that was probably meant. */
+static int say_unknown(const struct subcommand *command, const struct option_row *rows, const char *option)
+{
+    const bool is_long = strncmp(option, "--", 2) == 0;
+    struct suggestion search = {.word = is_long ? option + 2 : "", .length = is_long ? strcspn(option + 2, "=") : 0};
+    for (const struct option_row *row = rows; row->name != NULL && is_long; row++) {
+        suggest(&search, row->name);
+    }
+    return search.meant == NULL
+               ? complain(command->name, true, "unknown option %s", option)
+               : complain(command->name, true, "unknown option %s; did you mean --%s?", option, search.meant);
+}
+
+/* Prints the options for the shell's completion, one on a line; an option that needs a value ends with "=". */
+static void list_options(const struct option_row *rows)
+{
+    for (const struct option_row *row = rows; row->name != NULL; row++) {
+        (void)printf("--%s%s\n", row->name, row->value != NULL && row->value[0] != '[' ? "=" : "");
+    }
+}
+
 int read_options(const struct subcommand *command, const struct option_row *rows, void *settings, int argc, char **argv)
 {
     struct option names[most_options] = {{NULL, 0, NULL, 0}};
@@ -76,11 +98,17 @@ int read_options(const struct subcommand *command, const struct option_row *rows
         }
     }
     int code;
+    if (argc == 2 && strcmp(argv[1], OPTIONS_FOR_COMPLETION) == 0) {
+        list_options(rows);
+        return -1;
+    }
     opterr = 0;
     while ((code = getopt_long(argc, argv, letters, names, NULL)) != -1) {
-        if (code == ':' || code == '?') {
-            return complain(command->name, true, code == ':' ? "%s needs a value" : "unknown option %s",
-                            argv[optind - 1]);
+        if (code == ':') {
+            return complain(command->name, true, "%s needs a value", argv[optind - 1]);
+        }
+        if (code == '?') {
+            return say_unknown(command, rows, argv[optind - 1]);
         }
         const struct option_row *row = row_of(rows, code);
         if (row->letter == 'h') {

@@ -20,7 +20,10 @@ struct option_row {
         .name = "help", .letter = 'h', .text = "print this text"                                                       \
     }
 
-enum { most_options = 24 }; /* of a table, its end included */
+enum { most_options = 32 }; /* of a table, its end included */
+
+/* The only argument of a subcommand: print the names of its options (completion.bash). */
+#define OPTIONS_FOR_COMPLETION "--list-options"
 
 struct subcommand {
     const char *name;

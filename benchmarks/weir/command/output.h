@@ -1,4 +1,4 @@
-/* output.h: prints a comparison in its three forms: a table, JSON, and the page of --report. */
+/* output.h: prints a comparison in its forms: a table, JSON, CSV, and the page of --report. */
 #ifndef WEIR_COMMAND_OUTPUT_H
 #define WEIR_COMMAND_OUTPUT_H
 
@@ -28,7 +28,7 @@ struct comparison {
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
     struct sweep sweep;              /* has no rows if no sweep was requested */
     struct host_replay host;         /* has no results if host allocators were not requested */
-    bool host_timing;                /* the processor times of `host` are wanted */
+    bool timing;                     /* wall and processor times are wanted */
     struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
     bool implied;                    /* the capacity is that of `refused` */
     uint64_t *enough;                /* [result_count] bytes that would have served `refused` too; 0 = none */
@@ -56,8 +56,14 @@ void output_recorded_row(FILE *out, const struct replay_result *result);
 /* Adds `note` to the object of a result. In that of the recorded row, sets the members that no trace tells to null. */
 void output_recorded_json(json_t *object, const struct replay_result *result);
 
-/* Prints the table. */
-void output_table(FILE *out, const struct comparison *comparison);
+/* Prints the table. With `colour`, rows with hazards are red, and the row that reserves the least is bold. */
+void output_table(FILE *out, const struct comparison *comparison, bool colour);
+/* The member `version` of the object of `weir replay --json`. It grows when a member is renamed, is removed or changes
+ * its meaning; new members may come without it. benchmarks/weir/README.md lists the members. */
+#define OUTPUT_JSON_VERSION 1
+/* Prints the first line of --csv, and one line for each result. */
+void output_csv_head(FILE *out);
+void output_csv(FILE *out, const struct comparison *comparison);
 /* Returns the object of `weir replay --json`; NULL without host memory. */
 json_t *output_json(const struct comparison *comparison);
 

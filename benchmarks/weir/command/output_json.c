@@ -171,10 +171,13 @@ static json_t *findings_json(const struct replay_result *result)
     return findings;
 }
 
+static json_t *times_json(const struct replay_result *result)
+{
+    return json_pack("{s:f, s:f, s:f}", "p50", result->p50_ns, "p99", result->p99_ns, "p999", result->p999_ns);
+}
+
 static json_t *result_json(const struct comparison *comparison, const struct replay_result *result)
 {
-    double ratio =
-        result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     json_t *object = json_object();
     (void)json_object_set_new(object, "strategy", json_string(result->strategy->name));
     (void)json_object_set_new(object, "prior_blocks", number(result->prior_blocks));
@@ -182,7 +185,7 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "frees", number(result->frees));
     (void)json_object_set_new(object, "peak_live_bytes", number(result->peak_live_bytes));
     (void)json_object_set_new(object, "peak_reserved_bytes", number(result->peak_reserved_bytes));
-    (void)json_object_set_new(object, "peak_reserved_over_live", json_real(ratio));
+    (void)json_object_set_new(object, "peak_reserved_over_live", json_real(replay_ratio(result)));
     (void)json_object_set_new(object, "worst_event", number(result->worst_event));
     (void)json_object_set_new(object, "free_bytes", number(result->free_bytes));
     (void)json_object_set_new(object, "largest_free_bytes", number(result->largest_free_bytes));
@@ -197,10 +200,8 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "hazards_in_flight", number(result->hazards_in_flight));
     (void)json_object_set_new(object, "findings", findings_json(result));
     (void)json_object_set_new(object, "checks", number(result->checks));
-    (void)json_object_set_new(
-        object, "ns_per_call",
-        json_pack("{s:f, s:f, s:f}", "p50", result->p50_ns, "p99", result->p99_ns, "p999", result->p999_ns));
-    (void)json_object_set_new(object, "seconds", json_real(result->seconds));
+    (void)json_object_set_new(object, "ns_per_call", comparison->timing ? times_json(result) : json_null());
+    (void)json_object_set_new(object, "seconds", comparison->timing ? json_real(result->seconds) : json_null());
     (void)json_object_set_new(object, "events_played", number(result->events_played));
     (void)json_object_set_new(object, "served", served_json(result));
     (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
@@ -273,6 +274,7 @@ json_t *output_json(const struct comparison *comparison)
                                json_text(trace->source), "peak_live_bytes", number(comparison->peak_live_bytes),
                                "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
+    (void)json_object_set_new(object, "version", json_integer(OUTPUT_JSON_VERSION));
     (void)json_object_set_new(object, "prices", prices_json(comparison->prices));
     (void)json_object_set_new(object, "device", number(trace->device));
     (void)json_object_set_new(object, "file_events", number(trace->file_event_count));
@@ -282,7 +284,7 @@ json_t *output_json(const struct comparison *comparison)
         (void)json_object_set_new(object, "sweep", sweep_json(&comparison->sweep));
     }
     if (comparison->host.result_count > 0) {
-        (void)json_object_set_new(object, "host", output_host_json(&comparison->host, comparison->host_timing));
+        (void)json_object_set_new(object, "host", output_host_json(&comparison->host, comparison->timing));
     }
     return object;
 }

@@ -30,7 +30,6 @@ void output_recorded_row(FILE *out, const struct replay_result *result)
     char calls[UNIT_TEXT];
     char oom[UNIT_TEXT] = "-";
     char warm[UNIT_TEXT] = "-";
-    const double live = result->peak_live_bytes == 0 ? 0.0 : (double)result->peak_live_bytes;
     if (!result->lacks_addresses) {
         (void)format_size(largest, result->largest_free_bytes);
     }
@@ -41,8 +40,7 @@ void output_recorded_row(FILE *out, const struct replay_result *result)
         (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
     }
     (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", result->strategy->name,
-                  format_size(reserved, result->peak_reserved_bytes),
-                  live > 0.0 ? (double)result->peak_reserved_bytes / live : 1.0, largest, oom,
+                  format_size(reserved, result->peak_reserved_bytes), replay_ratio(result), largest, oom,
                   format_count(calls, result->device_calls), warm, "-", "-", "-", "-", "-", "-");
 }
 

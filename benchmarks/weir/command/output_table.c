@@ -95,8 +95,6 @@ static void print_row(FILE *out, const struct replay_result *result)
     char waits[UNIT_TEXT];
     char oom[UNIT_TEXT] = "-";
     char warm[UNIT_TEXT] = "-";
-    double ratio =
-        result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     if (recorded_run_is(result)) {
         output_recorded_row(out, result);
         return;
@@ -108,7 +106,7 @@ static void print_row(FILE *out, const struct replay_result *result)
         (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
     }
     (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu ", result->strategy->name,
-                  format_size(reserved, result->peak_reserved_bytes), ratio,
+                  format_size(reserved, result->peak_reserved_bytes), replay_ratio(result),
                   format_size(largest, result->largest_free_bytes), oom, format_count(calls, result->device_calls),
                   warm, format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
                   (unsigned long long)result->hazards);
@@ -250,7 +248,38 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
 
 /* --- the table --- */
 
-void output_table(FILE *out, const struct comparison *comparison)
+/* Returns the row that reserves the least, of the allocators that served everything without a hazard; NULL if none did,
+ * or if there is nothing to compare. `direct` is a bound and no allocator. */
+static const struct replay_result *best_of(const struct comparison *comparison)
+{
+    const struct replay_result *best = NULL;
+    for (size_t i = 0; i < comparison->result_count && comparison->result_count > 1; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        const bool good = !result->oom.happened && result->hazards == 0 && !recorded_run_is(result) &&
+                          strcmp(result->strategy->name, "direct") != 0;
+        if (good && (best == NULL || result->peak_reserved_bytes < best->peak_reserved_bytes)) {
+            best = result;
+        }
+    }
+    return best;
+}
+
+static void print_rows(FILE *out, const struct comparison *comparison, bool colour)
+{
+    static const char red[] = "\033[31m";
+    static const char bold[] = "\033[1m";
+    static const char plain[] = "\033[0m";
+    const struct replay_result *best = colour ? best_of(comparison) : NULL;
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        const char *begin = !colour ? "" : result->hazards > 0 ? red : result == best ? bold : "";
+        (void)fputs(begin, out);
+        print_row(out, result);
+        (void)fputs(begin[0] != '\0' ? plain : "", out);
+    }
+}
+
+void output_table(FILE *out, const struct comparison *comparison, bool colour)
 {
     print_heading(out, comparison);
     print_refused(out, comparison);
@@ -258,9 +287,7 @@ void output_table(FILE *out, const struct comparison *comparison)
     (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
                   "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns",
                   "p99", "p99.9");
-    for (size_t i = 0; i < comparison->result_count; i++) {
-        print_row(out, &comparison->results[i]);
-    }
+    print_rows(out, comparison, colour);
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
         if (result->oom.happened) {
@@ -282,6 +309,6 @@ void output_table(FILE *out, const struct comparison *comparison)
         print_sweep(out, &comparison->sweep);
     }
     if (comparison->host.result_count > 0) {
-        output_host_table(out, &comparison->host, comparison->host_timing);
+        output_host_table(out, &comparison->host, comparison->timing);
     }
 }

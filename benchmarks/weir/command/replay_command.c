@@ -6,6 +6,8 @@
 #include "json.h"
 #include "options.h"
 #include "output.h"
+#include "output_summary.h"
+#include "suggest.h"
 #include "units.h"
 
 #include "replay/mallocs.h"
@@ -73,10 +75,23 @@ struct settings {
     uint32_t host_rounds; /* 0: no host allocators */
     const char *report;
     bool json;
+    bool csv;
+    bool colour;
     bool quiet;
 };
 
 /* --- options --- */
+
+static int say_no_strategy(const char *list, const char *name, size_t length)
+{
+    struct suggestion search = {.word = name, .length = length};
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        suggest(&search, s->name);
+    }
+    return complain("replay", true, "--strategy %s: there is no strategy '%.*s'%s%s%s", list, (int)length, name,
+                    search.meant != NULL ? "; did you mean " : "", search.meant != NULL ? search.meant : "",
+                    search.meant != NULL ? "?" : "");
+}
 
 static int parse_strategies(void *ctx, const char *list)
 {
@@ -86,7 +101,7 @@ static int parse_strategies(void *ctx, const char *list)
         size_t length = strcspn(name, ",");
         const struct replay_strategy *found = replay_strategy_find(name, length);
         if (found == NULL) {
-            return complain("replay", true, "--strategy %s: there is no strategy '%.*s'", list, (int)length, name);
+            return say_no_strategy(list, name, length);
         }
         if (settings->strategy_count == most_strategies) {
             return complain("replay", true, "--strategy %s: more than %d strategies", list, most_strategies);
@@ -218,6 +233,26 @@ static int parse_pad(void *ctx, const char *value)
     return status;
 }
 
+/* The default: a terminal that shows colours, and no wish against them (https://no-color.org). */
+static bool wants_colour(void)
+{
+    const char *terminal = getenv("TERM");
+    const char *none = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0') && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+static int parse_colour(void *ctx, const char *value)
+{
+    struct settings *settings = ctx;
+    const bool always = value == NULL || strcmp(value, "always") == 0;
+    if (!always && strcmp(value, "never") != 0 && strcmp(value, "auto") != 0) {
+        return complain("replay", true, "--color %s: it is auto, always or never", value);
+    }
+    settings->colour = always || (strcmp(value, "auto") == 0 && wants_colour());
+    return EXIT_DONE;
+}
+
 static int parse_host(void *ctx, const char *value)
 {
     uint64_t number = 5;
@@ -293,9 +328,16 @@ static int read_settings(struct settings *settings, int argc, char **argv)
         {.name = "json",
          .flag = &settings->json,
          .text = "print JSON: one object, or an array for several traces or devices"},
+        {.name = "csv",
+         .flag = &settings->csv,
+         .text = "print CSV: a line with names, then one for each trace, device and strategy"},
         {.name = "no-timing",
          .flag = &replay->no_timing,
          .text = "do not time calls; all figures are then the same in every run"},
+        {.name = "color",
+         .value = "[=WHEN]",
+         .parse = parse_colour,
+         .text = "colours in the table: always, never, or auto (default): on a terminal, unless NO_COLOR is set"},
         {.name = "quiet", .letter = 'q', .flag = &settings->quiet, .text = "print no progress"},
         OPTION_HELP,
         {.name = NULL},
@@ -305,6 +347,12 @@ static int read_settings(struct settings *settings, int argc, char **argv)
         return status;
     }
     replay->history = settings->report != NULL;
+    if (settings->json && settings->csv) {
+        return complain("replay", true, "--json and --csv both print to standard output: name one");
+    }
+    if (settings->csv && (settings->sweeps || settings->host_rounds != 0)) {
+        return complain("replay", true, "--csv has no lines for --%s", settings->sweeps ? "sweep" : "host");
+    }
     if (settings->sweeps && settings->replay.limit != 0) {
         return complain("replay", true, "--limit and --sweep are both limits: name one");
     }
@@ -423,7 +471,6 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
 static int measure_host(const struct settings *settings, struct comparison *comparison)
 {
     char error[512];
-    comparison->host_timing = !settings->replay.no_timing;
     return host_replay_run(comparison->trace, settings->host_rounds, &comparison->host, error, sizeof(error))
                ? EXIT_DONE
                : complain("replay", false, "%s: %s", comparison->trace->path, error);
@@ -503,6 +550,7 @@ struct outcome {
     size_t capacity;
     json_t *json;
     size_t tables;
+    struct summary summary;
     bool hazards;
 };
 
@@ -522,6 +570,23 @@ static struct comparison *add_comparison(struct outcome *outcome)
     return comparison;
 }
 
+static void print_comparison(const struct settings *settings, const struct comparison *comparison,
+                             struct outcome *outcome)
+{
+    if (settings->json) {
+        (void)json_array_append_new(outcome->json, output_json(comparison));
+        return;
+    }
+    if (settings->csv) {
+        output_csv(stdout, comparison);
+    } else {
+        (void)fputs(outcome->tables++ > 0 ? "\n" : "", stdout);
+        output_table(stdout, comparison, settings->colour);
+        summary_add(&outcome->summary, comparison);
+    }
+    (void)fflush(stdout);
+}
+
 /* Replays a trace of one device, which passes to the outcome, and prints its table. */
 static int run_device(const struct settings *settings, struct trace *trace, struct outcome *outcome)
 {
@@ -531,6 +596,7 @@ static int run_device(const struct settings *settings, struct trace *trace, stru
         return complain("replay", false, "no host memory");
     }
     comparison->prices = &settings->prices;
+    comparison->timing = !settings->replay.no_timing;
     comparison->trace = trace;
     comparison->results = calloc(settings->strategy_count + 1, sizeof(*comparison->results));
     comparison->enough = calloc(settings->strategy_count + 1, sizeof(*comparison->enough));
@@ -544,13 +610,7 @@ static int run_device(const struct settings *settings, struct trace *trace, stru
         return status;
     }
     outcome->hazards |= has_hazards(comparison);
-    if (settings->json) {
-        (void)json_array_append_new(outcome->json, output_json(comparison));
-    } else {
-        (void)fputs(outcome->tables++ > 0 ? "\n" : "", stdout);
-        output_table(stdout, comparison);
-        (void)fflush(stdout);
-    }
+    print_comparison(settings, comparison, outcome);
     if (settings->report == NULL) {
         drop_comparison(comparison);
         outcome->count--;
@@ -643,7 +703,7 @@ static int write_report(const struct settings *settings, struct out_file *file, 
     if (!output_report(file, &context, outcome->comparisons, outcome->count, error, sizeof(error))) {
         return complain("replay", false, "%s: %s", settings->report, error);
     }
-    if (!settings->json) {
+    if (!settings->json && !settings->csv) {
         (void)printf("report: %s\n", settings->report);
     }
     return EXIT_DONE;
@@ -654,9 +714,16 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
                    struct out_file *report)
 {
     struct outcome outcome = {.json = json_array()};
-    int status = outcome.json == NULL ? complain("replay", false, "no host memory") : EXIT_DONE;
+    int status =
+        outcome.json == NULL ? complain("replay", false, "no host memory") : find_traces("replay", paths, count);
+    if (status == EXIT_DONE && settings->csv) {
+        output_csv_head(stdout);
+    }
     for (size_t i = 0; i < count && status == EXIT_DONE; i++) {
         status = run_trace(settings, paths[i], &outcome);
+    }
+    if (status == EXIT_DONE) {
+        summary_print(stdout, &outcome.summary);
     }
     if (status == EXIT_DONE && settings->report != NULL) {
         status = write_report(settings, report, command, &outcome);
@@ -672,7 +739,8 @@ static int run_all(const struct settings *settings, char **paths, size_t count, 
     return status != EXIT_DONE ? status : outcome.hazards ? EXIT_HAZARDS : EXIT_DONE;
 }
 
-/* Runs the command. Opens the report before the first replay, because a replay may take minutes. */
+/* Runs the command. Opens the report and looks for the traces before the first replay, because a replay may take
+ * minutes. */
 static int run(const struct settings *settings, char **paths, size_t count, const char *command)
 {
     struct out_file report = {.fd = -1};
@@ -690,7 +758,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
 
 int command_replay(int argc, char **argv)
 {
-    struct settings settings = {.pad = -1, .device = TRACE_NO_INDEX};
+    struct settings settings = {.pad = -1, .device = TRACE_NO_INDEX, .colour = wants_colour()};
     char *command = command_line(argc, argv);
     int status = parse_strategies(&settings, "caching,pytorch,direct");
     if (status == EXIT_DONE) {

@@ -108,6 +108,12 @@ struct replay_result {
     char note[640];       /* why the figures may be wrong; "" = no reason */
 };
 
+/* Returns peak reserved over peak live bytes; 1 if no byte was live. */
+static inline double replay_ratio(const struct replay_result *result)
+{
+    return result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
+}
+
 /* Runs the replay. Returns false, with a line in `error`, after a failure that is no result: no host memory, a failed
  * check, or a device that did not take its memory back. */
 bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,

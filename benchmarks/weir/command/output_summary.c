@@ -1,0 +1,87 @@
+/* output_summary.c: see output_summary.h. */
+#include "output_summary.h"
+
+#include "units.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Returns the row of a strategy, which is added if it is new. */
+static struct summary_row *row_of(struct summary *summary, const struct replay_result *result)
+{
+    for (size_t i = 0; i < summary->row_count; i++) {
+        if (strcmp(summary->rows[i].strategy, result->strategy->name) == 0) {
+            return &summary->rows[i];
+        }
+    }
+    if (summary->row_count == summary_most_rows) {
+        return NULL;
+    }
+    struct summary_row *row = &summary->rows[summary->row_count++];
+    *row = (struct summary_row){.strategy = result->strategy->name, .simulated = !recorded_run_is(result)};
+    return row;
+}
+
+static void note_worst(struct summary_row *row, const struct trace *trace, double ratio)
+{
+    const char *slash = strrchr(trace->path, '/');
+    const char *name = slash != NULL ? slash + 1 : trace->path;
+    row->worst = ratio;
+    if (output_names_device(trace)) {
+        (void)snprintf(row->worst_trace, sizeof(row->worst_trace), "%.40s, device %u", name, trace->device);
+    } else {
+        (void)snprintf(row->worst_trace, sizeof(row->worst_trace), "%.60s", name);
+    }
+}
+
+void summary_add(struct summary *summary, const struct comparison *comparison)
+{
+    summary->comparisons++;
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        struct summary_row *row = row_of(summary, result);
+        if (row == NULL) {
+            continue;
+        }
+        const double ratio = replay_ratio(result);
+        row->traces++;
+        row->device_calls += result->device_calls;
+        row->hazards += result->hazards;
+        if (result->oom.happened || ratio <= 0) {
+            continue;
+        }
+        row->complete++;
+        row->logarithms += log(ratio);
+        if (ratio > row->worst) {
+            note_worst(row, comparison->trace, ratio);
+        }
+    }
+}
+
+static void print_row(FILE *out, const struct summary_row *row)
+{
+    char calls[UNIT_TEXT];
+    char hazards[UNIT_TEXT];
+    (void)fprintf(out, "  %-13s %6zu %14zu %10s %10s  ", row->strategy, row->traces, row->traces - row->complete,
+                  format_count(calls, row->device_calls), row->simulated ? format_count(hazards, row->hazards) : "-");
+    if (row->complete > 0) {
+        (void)fprintf(out, "%6.3f %6.3f  %s\n", exp(row->logarithms / (double)row->complete), row->worst,
+                      row->worst_trace);
+    } else {
+        (void)fprintf(out, "%6s %6s\n", "-", "-");
+    }
+}
+
+void summary_print(FILE *out, const struct summary *summary)
+{
+    if (summary->comparisons < 2) {
+        return;
+    }
+    (void)fprintf(out, "\nall %zu: geometric mean and worst of reserved / live, where no memory ran out\n",
+                  summary->comparisons);
+    (void)fprintf(out, "  %-13s %6s %14s %10s %10s  %6s %6s  %s\n", "strategy", "traces", "out of memory", "dev.calls",
+                  "hazards", "mean", "worst", "worst trace");
+    for (size_t i = 0; i < summary->row_count; i++) {
+        print_row(out, &summary->rows[i]);
+    }
+}

@@ -1,0 +1,37 @@
+/* output_summary.h: the last table of `weir replay` with several traces or devices: one row for each strategy over all
+ * of them. */
+#ifndef WEIR_COMMAND_OUTPUT_SUMMARY_H
+#define WEIR_COMMAND_OUTPUT_SUMMARY_H
+
+#include <stdio.h>
+
+#include "output.h"
+
+/* 16 strategies and the recorded row. */
+enum { summary_most_rows = 17 };
+
+struct summary_row {
+    const char *strategy;
+    size_t traces;   /* comparisons that have this row */
+    size_t complete; /* those in which no memory ran out: only their ratios count below */
+    double logarithms;
+    double worst;
+    char worst_trace[64]; /* name of the file, cut at its end */
+    uint64_t device_calls;
+    uint64_t hazards;
+    bool simulated;
+};
+
+/* Begin with zeros. */
+struct summary {
+    struct summary_row rows[summary_most_rows];
+    size_t row_count;
+    size_t comparisons;
+};
+
+void summary_add(struct summary *summary, const struct comparison *comparison);
+
+/* Prints the table if there were two comparisons or more. */
+void summary_print(FILE *out, const struct summary *summary);
+
+#endif
