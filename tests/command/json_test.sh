@@ -46,6 +46,13 @@ for member in '"verdict": "' '"enough_bytes": [0-9]' '"held_by": \[$' '"advice":
     cat ./*.json | grep -qE -- "$member" || complain "no document has $member, so it was not compared with the schema"
 done
 
+python3 - limit.json <<'END' || complain 'the report of running out is not in lines'
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    reports = [row["oom"]["report"] for row in json.load(file)["results"] if row["oom"]]
+sys.exit(not any("\n" in report for report in reports) or any("\\x0a" in report for report in reports))
+END
+
 sed 's/"peak_reserved_bytes": \([0-9]*\)/"peak_reserved_bytes": "\1"/' one.json >text.json
 sed 's/"waits"/"wait"/' one.json >name.json
 sed 's/"version": 1/"version": 2/' one.json >version.json

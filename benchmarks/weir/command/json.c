@@ -36,6 +36,27 @@ json_t *json_text(const char *text)
     return string;
 }
 
+json_t *json_lines(const char *text)
+{
+    char *joined = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&joined, &size);
+    for (const char *line = text; memory != NULL && *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        clean_print(memory, line, length);
+        line += length;
+        if (*line == '\n') {
+            (void)fputc('\n', memory);
+            line++;
+        }
+    }
+    const bool good = memory != NULL && fclose(memory) == 0;
+    refused |= !good;
+    json_t *const string = good ? json_string(joined) : NULL;
+    free(joined);
+    return string;
+}
+
 int json_print(const char *subcommand, const json_t *value, size_t flags)
 {
     if (value == NULL || refused) {

@@ -8,6 +8,9 @@
 /* Returns foreign text as JSON, cleaned by the rule of trace/clean_text.h. NULL only without host memory. */
 json_t *json_text(const char *text);
 
+/* Like json_text for a text of several lines: each is cleaned, and the newlines stay. */
+json_t *json_lines(const char *text);
+
 /* Starts the count of failed allocations for json_lacks_memory. Must precede every other use of jansson. */
 void json_watch_memory(void);
 

@@ -129,7 +129,7 @@ static json_t *oom_json(const struct replay_oom *oom)
     char *report = output_oom(oom);
     json_t *object =
         json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size", number(oom->size),
-                  "why", json_text(oom->why), "report", json_text(report != NULL ? report : oom->why), "held_by",
+                  "why", json_text(oom->why), "report", json_lines(report != NULL ? report : oom->why), "held_by",
                   holders_json(&oom->record), "lanes", lanes_json(&oom->record), "regions", regions_json(&oom->record),
                   "advice", advice_json(&oom->record));
     free(report);
