@@ -8,6 +8,8 @@
 #include "output.h"
 #include "units.h"
 
+#include "replay/jobs.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -206,6 +208,14 @@ static int parse_repeat(void *ctx, const char *value)
     return status;
 }
 
+static int parse_jobs(void *ctx, const char *value)
+{
+    uint64_t number = 0;
+    const int status = parse_count("--jobs", value, 1, jobs_most_threads, &number);
+    ((struct settings *)ctx)->replay.jobs = (uint32_t)number;
+    return status;
+}
+
 static int parse_pad(void *ctx, const char *value)
 {
     uint64_t number = 0;
@@ -273,6 +283,12 @@ static int read_settings(struct settings *settings, int argc, char **argv)
          .value = "FILE",
          .word = &settings->report,
          .text = "write a page with charts: bytes over time, memory maps, fragmentation"},
+        {.name = "jobs",
+         .letter = 'j',
+         .value = "N",
+         .parse = parse_jobs,
+         .text = "replay N strategies or limits of a trace at a time (default: one for each processor);\n"
+                 "times per call are steadier with 1"},
         {.name = "json",
          .flag = &settings->json,
          .text = "print JSON: one object, or an array for several traces or devices"},
@@ -373,18 +389,50 @@ static struct replay_options options_for(const struct settings *settings, struct
     return options;
 }
 
-/* Finds for each strategy how much memory serves the request on which the recorded program ran out, too. */
-static int find_enough(const struct settings *settings, struct comparison *comparison)
+/* Jobs of one trace: job i is strategy i. */
+struct strategy_jobs {
+    const struct settings *settings;
+    struct comparison *comparison;
+    struct replay_options options;
+    struct progress progress[most_strategies]; /* of each job */
+};
+
+static int run_jobs(struct strategy_jobs *all, bool (*play)(void *ctx, size_t i, char *error, size_t error_size))
 {
     char error[512];
-    for (size_t i = 0; i < comparison->result_count; i++) {
-        const struct replay_result *result = &comparison->results[i];
-        if (!sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &settings->replay,
-                          &comparison->enough[i], error, sizeof(error))) {
-            return complain("replay", false, "%s", error);
-        }
+    const struct jobs jobs = {
+        .count = all->comparison->result_count, .threads = all->settings->replay.jobs, .play = play, .ctx = all};
+    const bool done = jobs_run(&jobs, error, sizeof(error));
+    for (size_t i = 0; i < jobs.count; i++) {
+        clear_progress(&all->progress[i]);
     }
-    return EXIT_DONE;
+    return done ? EXIT_DONE : complain("replay", false, "%s", error);
+}
+
+static bool play_strategy(void *ctx, size_t i, char *error, size_t error_size)
+{
+    struct strategy_jobs *all = ctx;
+    struct comparison *comparison = all->comparison;
+    const struct replay_strategy *strategy = all->settings->strategies[i];
+    struct replay_options options = all->options;
+    all->progress[i] = (struct progress){.trace = comparison->trace->path, .strategy = strategy->name};
+    options.progress_ctx = &all->progress[i];
+    const bool done = replay_run(comparison->trace, strategy, pad_for(all->settings, strategy, comparison), &options,
+                                 &comparison->results[i], error, error_size);
+    if (options.no_timing) {
+        comparison->results[i].seconds = 0.0; /* no figure of the output depends on the machine */
+    }
+    return done;
+}
+
+/* Finds how much memory serves the request on which the recorded program ran out, too. */
+static bool find_enough(void *ctx, size_t i, char *error, size_t error_size)
+{
+    struct strategy_jobs *all = ctx;
+    struct comparison *comparison = all->comparison;
+    const struct replay_result *result = &comparison->results[i];
+    return sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &all->settings->replay,
+                        &comparison->enough[i], error, error_size);
 }
 
 static int sweep_limits(const struct settings *settings, struct comparison *comparison)
@@ -404,11 +452,9 @@ static int sweep_limits(const struct settings *settings, struct comparison *comp
 
 static int compare_strategies(const struct settings *settings, struct comparison *comparison)
 {
-    char error[512];
-    struct progress progress = {.trace = comparison->trace->path};
-    struct replay_options options = options_for(settings, &progress);
+    struct strategy_jobs all = {.settings = settings, .comparison = comparison, .options = options_for(settings, NULL)};
     if (comparison->implied) {
-        options.capacity = comparison->refused.capacity;
+        all.options.capacity = comparison->refused.capacity;
     }
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
@@ -417,18 +463,11 @@ static int compare_strategies(const struct settings *settings, struct comparison
                             weir_status_text(status));
         }
     }
-    for (size_t i = 0; i < settings->strategy_count; i++) {
-        const struct replay_strategy *strategy = settings->strategies[i];
-        progress.strategy = strategy->name;
-        bool done = replay_run(comparison->trace, strategy, pad_for(settings, strategy, comparison), &options,
-                               &comparison->results[i], error, sizeof(error));
-        clear_progress(&progress);
-        comparison->result_count = i + 1;
-        if (!done) {
-            return complain("replay", false, "%s", error);
-        }
+    comparison->result_count = settings->strategy_count;
+    int status = run_jobs(&all, play_strategy);
+    if (status == EXIT_DONE && comparison->refused.found) {
+        status = run_jobs(&all, find_enough);
     }
-    const int status = comparison->refused.found ? find_enough(settings, comparison) : EXIT_DONE;
     return status == EXIT_DONE && settings->sweeps ? sweep_limits(settings, comparison) : status;
 }
 
