@@ -43,7 +43,7 @@ python3 "$checker" "$schema" one.json many.json full.json limit.json wrong.json 
 
 for member in '"verdict": "' '"enough_bytes": [0-9]' '"held_by": \[$' '"advice": \[$' '"strategy": "recorded"' '"lanes": \[$' \
     '"addresses_total": [1-9]'; do
-    cat ./*.json | grep -qE -- "$member" || complain "no document has $member, so it was not compared with the schema"
+    grep -qE -- "$member" ./*.json || complain "no document has $member, so it was not compared with the schema"
 done
 
 python3 - limit.json <<'END' || complain 'the report of running out is not in lines'

@@ -71,6 +71,8 @@ bad '--limit and --sweep' replay good.wtr --sweep --limit 4MiB
 for rounds in '' 0 x -1 1001; do
     bad "--host $rounds: not a number from 1 to 1000" replay good.wtr "--host=$rounds"
 done
+bad '--jobs 0: not a number' replay good.wtr --jobs 0
+bad '--jobs 257: not a number' replay good.wtr -j 257
 bad 'needs a value' replay good.wtr --strategy
 bad 'unknown option --frob' replay good.wtr --frob
 bad 'no trace is named' replay
@@ -470,6 +472,15 @@ status=0
 [ $status = 1 ] || complain "a hazard gave exit status $status"
 grep -q 'hazard: ' out || complain 'the hazard is not named'
 good '0' replay race.wtr --strategy caching,pytorch,direct
+
+# The output does not depend on the number of jobs.
+for form in '' --json '--sweep=1.00:1.10:0.02'; do
+    for jobs in 1 2 5; do
+        "$weir" replay "$small" race.wtr --strategy caching,pytorch,direct,caching+vm --capacity 40MiB --no-timing \
+            --jobs $jobs $form >jobs.$jobs || complain "weir replay --jobs $jobs $form: exit status $?"
+    done
+    cmp jobs.1 jobs.2 && cmp jobs.1 jobs.5 || complain "weir replay $form: the output depends on --jobs"
+done
 
 # weir topo describes this machine, in words and for scripts, and other machines if weir was built with hwloc.
 good 'pinning, tried with 2 MiB' topo

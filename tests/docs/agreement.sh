@@ -33,7 +33,8 @@ manual() { # PAGE LINES_THAT_BEGIN_WITH
 # --- subcommands: each has a function ---
 
 sed -nE 's/^int command_([a-z]+)\(.*/\1/p' benchmarks/weir/command/command.h | sort >"$scratch/there"
-"$weir" --help | sed -nE 's/^  weir ([a-z]+) .*/\1/p' | sort >"$scratch/help"
+"$weir" --help | sed -nE 's/^  weir ([a-z]+) .*/\1/p' |
+    grep -vxE 'help|version' | sort >"$scratch/help" # these two have no page and no options
 find docs/man -name 'weir-*.1' | sed -E 's/.*weir-(.*)\.1/\1/' | sort >"$scratch/manual"
 sed -nE 's/^\.It Nm weir Cm ([a-z]+).*/\1/p' docs/man/weir.1 | sort >"$scratch/listed"
 ("$weir" nosuchsubcommand 2>&1 || true) | sed 's/.*there are//; s/(.*//; s/and//; s/,//g' |

@@ -39,8 +39,8 @@ static const char help[] =
     "To record a snapshot: torch.cuda.memory._record_memory_history(), run, torch.cuda.memory._dump_snapshot(FILE).\n"
     "\n"
     "  weir help SUBCOMMAND        options and examples; weir SUBCOMMAND --help too\n"
-    "  weir help                   print this text; -h and --help too\n"
-    "  weir version                print the version; --version too\n";
+    "  weir --help                 print this text; -h and help too\n"
+    "  weir --version              print the version; version too\n";
 
 int complain(const char *subcommand, bool usage, const char *format, ...)
 {
@@ -118,22 +118,17 @@ static int run_subcommand(int argc, char **argv)
     return say_unknown(argv[0]);
 }
 
-static bool is_one_of(const char *word, const char *first, const char *second, const char *third)
-{
-    return strcmp(word, first) == 0 || strcmp(word, second) == 0 || strcmp(word, third) == 0;
-}
-
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
         (void)fputs(help, stderr);
         return EXIT_USAGE;
     }
-    if (is_one_of(argv[1], "version", "--version", "-V")) {
+    if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
         (void)printf("weir %s\n", weir_version());
         return EXIT_DONE;
     }
-    if (!is_one_of(argv[1], "help", "--help", "-h")) {
+    if (strcmp(argv[1], "help") != 0 && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0) {
         return run_subcommand(argc - 1, argv + 1);
     }
     if (argc == 2) {

@@ -10,6 +10,7 @@
 #include "suggest.h"
 #include "units.h"
 
+#include "replay/jobs.h"
 #include "replay/mallocs.h"
 
 #include <errno.h>
@@ -225,6 +226,14 @@ static int parse_repeat(void *ctx, const char *value)
     return status;
 }
 
+static int parse_jobs(void *ctx, const char *value)
+{
+    uint64_t number = 0;
+    const int status = parse_count("--jobs", value, 1, jobs_most_threads, &number);
+    ((struct settings *)ctx)->replay.jobs = (uint32_t)number;
+    return status;
+}
+
 static int parse_pad(void *ctx, const char *value)
 {
     uint64_t number = 0;
@@ -325,6 +334,12 @@ static int read_settings(struct settings *settings, int argc, char **argv)
          .value = "FILE",
          .word = &settings->report,
          .text = "write a page with charts: bytes over time, memory maps, fragmentation"},
+        {.name = "jobs",
+         .letter = 'j',
+         .value = "N",
+         .parse = parse_jobs,
+         .text = "replay N strategies or limits of a trace at a time (default: one for each processor);\n"
+                 "times per call are steadier with 1"},
         {.name = "json",
          .flag = &settings->json,
          .text = "print JSON: one object, or an array for several traces or devices"},
@@ -438,19 +453,48 @@ static struct replay_options options_for(const struct settings *settings, struct
     return options;
 }
 
-/* Finds for each strategy how much memory serves the request on which the recorded program ran out, too. */
-static int find_enough(const struct settings *settings, struct comparison *comparison)
+/* Jobs of one trace: job i is strategy i. */
+struct strategy_jobs {
+    const struct settings *settings;
+    struct comparison *comparison;
+    size_t first; /* result of job 0: the recorded row stands before it */
+    struct replay_options options;
+    struct progress progress[most_strategies]; /* of each job */
+};
+
+static int run_jobs(struct strategy_jobs *all, bool (*play)(void *ctx, size_t i, char *error, size_t error_size))
 {
     char error[512];
-    for (size_t i = 0; i < comparison->result_count; i++) {
-        const struct replay_result *result = &comparison->results[i];
-        if (!recorded_run_is(result) &&
-            !sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &settings->replay,
-                          &comparison->enough[i], error, sizeof(error))) {
-            return complain("replay", false, "%s", error);
-        }
+    const struct jobs jobs = {
+        .count = all->settings->strategy_count, .threads = all->settings->replay.jobs, .play = play, .ctx = all};
+    const bool done = jobs_run(&jobs, error, sizeof(error));
+    for (size_t i = 0; i < jobs.count; i++) {
+        clear_progress(&all->progress[i]);
     }
-    return EXIT_DONE;
+    return done ? EXIT_DONE : complain("replay", false, "%s", error);
+}
+
+static bool play_strategy(void *ctx, size_t i, char *error, size_t error_size)
+{
+    struct strategy_jobs *all = ctx;
+    struct comparison *comparison = all->comparison;
+    const struct replay_strategy *strategy = all->settings->strategies[i];
+    struct replay_options options = all->options;
+    all->progress[i] = (struct progress){.trace = comparison->trace->path, .strategy = strategy->name};
+    options.progress_ctx = &all->progress[i];
+    return replay_run(comparison->trace, strategy, pad_for(all->settings, strategy, comparison), &options,
+                      &comparison->results[all->first + i], error, error_size);
+}
+
+/* Finds how much memory serves the request on which the recorded program ran out, too. */
+static bool find_enough(void *ctx, size_t i, char *error, size_t error_size)
+{
+    struct strategy_jobs *all = ctx;
+    struct comparison *comparison = all->comparison;
+    const size_t row = all->first + i;
+    const struct replay_result *result = &comparison->results[row];
+    return sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &all->settings->replay,
+                        &comparison->enough[row], error, error_size);
 }
 
 static int sweep_limits(const struct settings *settings, struct comparison *comparison)
@@ -478,11 +522,9 @@ static int measure_host(const struct settings *settings, struct comparison *comp
 
 static int compare_strategies(const struct settings *settings, struct comparison *comparison)
 {
-    char error[512];
-    struct progress progress = {.trace = comparison->trace->path};
-    struct replay_options options = options_for(settings, &progress);
+    struct strategy_jobs all = {.settings = settings, .comparison = comparison, .options = options_for(settings, NULL)};
     if (comparison->implied) {
-        options.capacity = comparison->refused.capacity;
+        all.options.capacity = comparison->refused.capacity;
     }
     if (wants_model(settings)) {
         weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
@@ -491,21 +533,17 @@ static int compare_strategies(const struct settings *settings, struct comparison
                             weir_status_text(status));
         }
     }
-    if (recorded_run_known(comparison->trace) &&
-        !recorded_run(comparison->trace, options.history, &comparison->results[comparison->result_count++])) {
-        return complain("replay", false, "no host memory");
-    }
-    for (size_t i = 0; i < settings->strategy_count; i++) {
-        const struct replay_strategy *strategy = settings->strategies[i];
-        progress.strategy = strategy->name;
-        bool done = replay_run(comparison->trace, strategy, pad_for(settings, strategy, comparison), &options,
-                               &comparison->results[comparison->result_count++], error, sizeof(error));
-        clear_progress(&progress);
-        if (!done) {
-            return complain("replay", false, "%s", error);
+    if (recorded_run_known(comparison->trace)) {
+        all.first = comparison->result_count = 1;
+        if (!recorded_run(comparison->trace, all.options.history, &comparison->results[0])) {
+            return complain("replay", false, "no host memory");
         }
     }
-    int status = comparison->refused.found ? find_enough(settings, comparison) : EXIT_DONE;
+    comparison->result_count += settings->strategy_count;
+    int status = run_jobs(&all, play_strategy);
+    if (status == EXIT_DONE && comparison->refused.found) {
+        status = run_jobs(&all, find_enough);
+    }
     if (status == EXIT_DONE && settings->sweeps) {
         status = sweep_limits(settings, comparison);
     }

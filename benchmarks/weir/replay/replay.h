@@ -33,6 +33,7 @@ struct replay_options {
     bool no_timing;  /* no clock reads around calls: ns_per_call stays 0 */
     bool history;    /* keep the data that the report draws */
     uint32_t repeat; /* play the events this many times; 0 = once */
+    uint32_t jobs;   /* threads of sweep_run; 0 = one for each processor that the process may use */
     /* Called from time to time with the share of events played so far, 0 to 1; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;

@@ -1,11 +1,12 @@
 /* sweep.c: see sweep.h.
  *
- * Idea: a job is one strategy under one limit. Two threads take jobs by one counter, and each job writes to its
- * own points, so the result does not depend on the thread that ran a job. The trace is constant and shared.
+ * Idea: a job (jobs.h) is one strategy under one limit. Each job writes to its own points, so the result does not
+ * depend on the thread that ran a job. The trace is constant and shared.
  */
 #include "replay/sweep.h"
 
-#include <pthread.h>
+#include "replay/jobs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,30 +111,23 @@ static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 
 /* --- jobs --- */
 
-struct job {
+struct limit_job {
     size_t row;
     size_t first; /* points first .. last have the same limit */
     size_t last;
     uint64_t limit;
 };
 
-/* The lock guards the members below it. */
-struct jobs {
+struct plan {
     const struct trace *trace;
     const struct replay_options *options;
     struct sweep *sweep;
-    struct job *list;
+    struct limit_job *list;
     size_t count;
     struct sweep_point blank[sweep_most_points]; /* points before any replay */
-    pthread_mutex_t lock;
-    size_t next;
-    size_t done;
-    size_t failed; /* lowest number of a failed job; `count`: no job has failed */
-    char *error;
-    size_t error_size;
 };
 
-static void keep_result(struct sweep *sweep, const struct job *job, const struct replay_result *result,
+static void keep_result(struct sweep *sweep, const struct limit_job *job, const struct replay_result *result,
                         uint64_t events_in_all)
 {
     for (size_t i = job->first; i <= job->last; i++) {
@@ -146,125 +140,82 @@ static void keep_result(struct sweep *sweep, const struct job *job, const struct
     }
 }
 
-static bool play(struct jobs *jobs, const struct job *job, char *error, size_t error_size)
+static bool play(void *ctx, size_t number, char *error, size_t error_size)
 {
-    const struct sweep_row *row = &jobs->sweep->rows[job->row];
-    const uint64_t rounds = jobs->options->repeat > 1 ? jobs->options->repeat : 1;
-    struct replay_options options = *jobs->options;
+    struct plan *plan = ctx;
+    const struct limit_job *job = &plan->list[number];
+    const struct sweep_row *row = &plan->sweep->rows[job->row];
+    const uint64_t rounds = plan->options->repeat > 1 ? plan->options->repeat : 1;
+    struct replay_options options = *plan->options;
     struct replay_result result;
     options.limit = job->limit;
     options.history = false;
     options.no_timing = true;
     options.progress = NULL;
-    const bool done = replay_run(jobs->trace, row->strategy, row->pad_bytes, &options, &result, error, error_size);
+    const bool done = replay_run(plan->trace, row->strategy, row->pad_bytes, &options, &result, error, error_size);
     if (done) {
-        keep_result(jobs->sweep, job, &result, rounds * jobs->trace->event_count);
+        keep_result(plan->sweep, job, &result, rounds * plan->trace->event_count);
     }
     replay_result_free(&result);
     return done;
 }
 
-/* Ends a job. Keeps the error of the failed job with the lowest number, so that it does not depend on timing. Lock
- * held. */
-static void finish_job(struct jobs *jobs, size_t number, bool done, const char *error)
+static void list_jobs(struct plan *plan)
 {
-    jobs->done++;
-    if (!done && number < jobs->failed) {
-        jobs->failed = number;
-        (void)snprintf(jobs->error, jobs->error_size, "%s", error);
-    }
-    if (jobs->options->progress != NULL) {
-        jobs->options->progress(jobs->options->progress_ctx, (double)jobs->done / (double)jobs->count);
-    }
-}
-
-static void *work(void *ctx)
-{
-    struct jobs *jobs = ctx;
-    char error[512] = "";
-    (void)pthread_mutex_lock(&jobs->lock);
-    while (jobs->next < jobs->count && jobs->failed == jobs->count) {
-        const size_t number = jobs->next++;
-        (void)pthread_mutex_unlock(&jobs->lock);
-        const bool done = play(jobs, &jobs->list[number], error, sizeof(error));
-        (void)pthread_mutex_lock(&jobs->lock);
-        finish_job(jobs, number, done, error);
-    }
-    (void)pthread_mutex_unlock(&jobs->lock);
-    return NULL;
-}
-
-/* Runs all jobs, with a second thread if one can be created. */
-static bool play_all(struct jobs *jobs)
-{
-    pthread_t helper;
-    jobs->failed = jobs->count;
-    (void)pthread_mutex_init(&jobs->lock, NULL);
-    const bool helped = pthread_create(&helper, NULL, work, jobs) == 0;
-    (void)work(jobs);
-    if (helped) {
-        (void)pthread_join(helper, NULL);
-    }
-    (void)pthread_mutex_destroy(&jobs->lock);
-    return jobs->failed == jobs->count;
-}
-
-static void list_jobs(struct jobs *jobs)
-{
-    struct sweep *sweep = jobs->sweep;
+    struct sweep *sweep = plan->sweep;
     for (size_t row = 0; row < sweep->row_count; row++) {
         for (size_t i = 0; i < sweep->point_count; i++) {
-            const uint64_t limit = jobs->blank[i].limit;
-            if (i > 0 && limit == jobs->blank[i - 1].limit) {
-                jobs->list[jobs->count - 1].last = i;
+            const uint64_t limit = plan->blank[i].limit;
+            if (i > 0 && limit == plan->blank[i - 1].limit) {
+                plan->list[plan->count - 1].last = i;
                 continue;
             }
-            jobs->list[jobs->count++] = (struct job){row, i, i, limit};
+            plan->list[plan->count++] = (struct limit_job){row, i, i, limit};
         }
     }
-    sweep->limit_count = sweep->row_count == 0 ? 0 : jobs->count / sweep->row_count;
+    sweep->limit_count = sweep->row_count == 0 ? 0 : plan->count / sweep->row_count;
 }
 
 /* --- the sweep --- */
 
-static void set_limits(struct jobs *jobs)
+static void set_limits(struct plan *plan)
 {
-    struct sweep *sweep = jobs->sweep;
+    struct sweep *sweep = plan->sweep;
     for (size_t i = 0; i < sweep->point_count; i++) {
         const uint32_t factor = sweep->range.from + (uint32_t)i * sweep->range.step;
         const uint64_t limit = limit_for(sweep->peak_bytes, factor, sweep->granularity);
-        jobs->blank[i] = (struct sweep_point){.factor = factor, .limit = limit};
+        plan->blank[i] = (struct sweep_point){.factor = factor, .limit = limit};
     }
 }
 
-static bool add_row(struct jobs *jobs, const struct replay_strategy *strategy, uint64_t pad_bytes)
+static bool add_row(struct plan *plan, const struct replay_strategy *strategy, uint64_t pad_bytes)
 {
-    struct sweep *sweep = jobs->sweep;
+    struct sweep *sweep = plan->sweep;
     struct sweep_point *points = calloc(sweep->point_count, sizeof(*points));
     if (points != NULL) {
-        memcpy(points, jobs->blank, sweep->point_count * sizeof(*points));
+        memcpy(points, plan->blank, sweep->point_count * sizeof(*points));
         sweep->rows[sweep->row_count++] =
             (struct sweep_row){.strategy = strategy, .pad_bytes = pad_bytes, .points = points};
     }
     return points != NULL;
 }
 
-static bool prepare(struct jobs *jobs, const struct replay_strategy *const *strategies, const uint64_t *pads,
+static bool prepare(struct plan *plan, const struct replay_strategy *const *strategies, const uint64_t *pads,
                     size_t count)
 {
-    struct sweep *sweep = jobs->sweep;
-    jobs->list = calloc(sweep->point_count * count + 1, sizeof(*jobs->list));
+    struct sweep *sweep = plan->sweep;
+    plan->list = calloc(sweep->point_count * count + 1, sizeof(*plan->list));
     sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
-    bool enough = jobs->list != NULL && sweep->rows != NULL && read_granularity(&sweep->granularity) &&
-                  sweep_peak(jobs->trace, &sweep->peak_bytes);
+    bool enough = plan->list != NULL && sweep->rows != NULL && read_granularity(&sweep->granularity) &&
+                  sweep_peak(plan->trace, &sweep->peak_bytes);
     if (enough) {
-        set_limits(jobs);
+        set_limits(plan);
     }
     for (size_t i = 0; i < count && enough; i++) {
-        enough = add_row(jobs, strategies[i], pads[i]);
+        enough = add_row(plan, strategies[i], pads[i]);
     }
     if (enough) {
-        list_jobs(jobs);
+        list_jobs(plan);
     }
     return enough;
 }
@@ -284,17 +235,23 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
                char *error, size_t error_size)
 {
     *sweep = (struct sweep){.range = *range, .point_count = (range->to - range->from) / range->step + 1};
-    struct jobs jobs = {.trace = trace, .options = options, .sweep = sweep, .error = error, .error_size = error_size};
-    bool done = prepare(&jobs, strategies, pads, count);
+    struct plan plan = {.trace = trace, .options = options, .sweep = sweep};
+    bool done = prepare(&plan, strategies, pads, count);
     if (done) {
-        done = play_all(&jobs);
+        const struct jobs jobs = {.count = plan.count,
+                                  .threads = options->jobs,
+                                  .play = play,
+                                  .ctx = &plan,
+                                  .progress = options->progress,
+                                  .progress_ctx = options->progress_ctx};
+        done = jobs_run(&jobs, error, error_size);
     } else {
         (void)snprintf(error, error_size, "no host memory");
     }
     for (size_t i = 0; i < sweep->row_count && done; i++) {
         judge_row(&sweep->rows[i], sweep->point_count);
     }
-    free(jobs.list);
+    free(plan.list);
     if (!done) {
         sweep_free(sweep);
     }

@@ -55,8 +55,8 @@ struct sweep {
 bool sweep_peak(const struct trace *trace, uint64_t *peak);
 
 /* Fills *sweep for `count` strategies; the model of strategy i adds pads[i] bytes to a request. The limit, history and
- * timing of `options` are ignored. Replays run on two threads; both call `progress`, one at a time. If a replay fails,
- * returns false with a line in `error`; *sweep is then empty. */
+ * timing of `options` are ignored. Replays run on options->jobs threads, which call `progress` one at a time. If a
+ * replay fails, returns false with a line in `error`; *sweep is then empty. */
 bool sweep_run(const struct trace *trace, const struct replay_strategy *const *strategies, const uint64_t *pads,
                size_t count, const struct sweep_range *range, const struct replay_options *options, struct sweep *sweep,
                char *error, size_t error_size);
