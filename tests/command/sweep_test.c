@@ -14,7 +14,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define PIECE (2 * MIB)
 
-static const struct sweep_range as_it_comes = {1000, 1300, 10};
+static const struct sweep_range as_it_comes = {1000, 1300, 10, true};
 
 static struct trace *read_text(const char *text)
 {
@@ -116,7 +116,7 @@ TEST(test_limits_are_rounded_up)
     assert_ptr_equal(sweep.rows[0].always, &sweep.rows[0].points[0]);
     sweep_free(&sweep);
 
-    sweep = sweep_of(trace, named("direct"), (struct sweep_range){1, 101, 1}, (struct replay_options){0});
+    sweep = sweep_of(trace, named("direct"), (struct sweep_range){1, 101, 1, true}, (struct replay_options){0});
     assert_int_equal(sweep.point_count, sweep_most_points);
     assert_int_equal(sweep.limit_count, 1);
     assert_int_equal(sweep.rows[0].points[0].limit, PIECE);
@@ -175,7 +175,7 @@ TEST(test_each_point_is_a_replay)
         pads[count] = s->fixed_pad > 0 ? (uint64_t)s->fixed_pad : 0;
         strategies[count++] = s;
     }
-    const struct sweep_range range = {900, 2100, 50};
+    const struct sweep_range range = {900, 2100, 50, true};
     const struct replay_options options = {.no_timing = true};
     struct sweep sweep;
     char error[512] = "";
@@ -196,6 +196,41 @@ TEST(test_each_point_is_a_replay)
     }
     assert_true(served > 50 && refused > 20);
     sweep_free(&sweep);
+    trace_free(trace);
+    free(text);
+}
+
+/* A bisection finds a limit that serves the trace right above one that does not, with a few replays, each of which has
+ * the result of the sweep over all limits. */
+TEST(test_a_bisection_ends_between_a_failure_and_a_success)
+{
+    char *text = mixed_trace();
+    struct trace *trace = read_text(text);
+    const struct replay_options options = {.no_timing = true};
+    unsigned found = 0;
+    for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
+        struct sweep all = sweep_of(trace, s, (struct sweep_range){900, 2100, 50, true}, options);
+        struct sweep some = sweep_of(trace, s, (struct sweep_range){900, 2100, 50, false}, options);
+        const struct sweep_point *known = some.rows[0].points;
+        unsigned replayed = 0;
+        for (size_t i = 0; i < some.point_count; i++) {
+            const struct sweep_point *exact = &all.rows[0].points[i];
+            replayed += known[i].replayed && (i == 0 || known[i].limit != known[i - 1].limit);
+            assert_true(!known[i].replayed || (known[i].served == exact->served && known[i].event == exact->event));
+            assert_true(exact->replayed);
+        }
+        assert_in_range(replayed, 1, 7); /* of 25: the two ends, and five halves */
+        assert_null(some.rows[0].always);
+        const struct sweep_point *first = some.rows[0].first;
+        if (first != NULL && first != known) {
+            assert_true(first[-1].replayed && !first[-1].served);
+            assert_true(first->served);
+            found++;
+        }
+        sweep_free(&all);
+        sweep_free(&some);
+    }
+    assert_true(found > 3);
     trace_free(trace);
     free(text);
 }
@@ -236,7 +271,7 @@ TEST(test_more_memory_may_serve_less)
     assert_non_null(greedy_strategy());
     struct trace *trace = read_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
     struct sweep sweep =
-        sweep_of(trace, &greedy, (struct sweep_range){800, 2200, 100}, (struct replay_options){.check = true});
+        sweep_of(trace, &greedy, (struct sweep_range){800, 2200, 100, true}, (struct replay_options){.check = true});
     const struct sweep_row *row = &sweep.rows[0];
     assert_int_equal(sweep.limit_count, 4); /* 4, 6, 8 and 10 MiB */
     for (size_t i = 0; i < sweep.point_count; i++) {
@@ -269,7 +304,7 @@ TEST(test_each_device_has_its_own_limit)
     for (uint32_t d = 0; d < 2; d++) {
         struct trace *one = device_of(trace, d);
         struct sweep sweep =
-            sweep_of(one, named("direct"), (struct sweep_range){1000, 1500, 500}, (struct replay_options){0});
+            sweep_of(one, named("direct"), (struct sweep_range){1000, 1500, 500, true}, (struct replay_options){0});
         const struct sweep_point *points = sweep.rows[0].points;
         assert_int_equal(sweep.peak_bytes, limits[d][0]);
         assert_true(points[0].limit == limits[d][0] && points[0].served);
@@ -306,7 +341,7 @@ TEST(test_absurd_sizes_and_no_blocks)
                                     "a 1 1 18446744073709551615 0 0\n"
                                     "a 2 2 18446744073709551615 0 0\n");
     struct sweep sweep =
-        sweep_of(trace, named("caching"), (struct sweep_range){1, 100001, 10000}, (struct replay_options){0});
+        sweep_of(trace, named("caching"), (struct sweep_range){1, 100001, 10000, true}, (struct replay_options){0});
     for (size_t i = 0; i < sweep.point_count; i++) {
         assert_false(sweep.rows[0].points[i].served);
         assert_int_equal(sweep.rows[0].points[i].event, 1);

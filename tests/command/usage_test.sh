@@ -67,6 +67,7 @@ for range in '' 1 1.3: 1:x x:1 1:2:0 0:1 1:1.2345 1..2:3 -1:2 1:2:0.01:3 1:101 '
 done
 bad '--sweep=1.3:1: ends below' replay good.wtr --sweep=1.3:1
 bad '--sweep=1:2:0.005: more than 101 factors' replay good.wtr --sweep=1:2:0.005
+bad '--sweep-all needs --sweep' replay good.wtr --sweep-all
 bad '--limit and --sweep' replay good.wtr --sweep --limit 4MiB
 for rounds in '' 0 x -1 1001; do
     bad "--host $rounds: not a number from 1 to 1000" replay good.wtr "--host=$rounds"
@@ -206,8 +207,11 @@ good '"peak_resident_bytes"' replay "$small" --host=1 --no-timing --json --strat
 # A sweep prints the two ends of a bar, where memory runs out and where it begins to suffice; figures for scripts, equal
 # in every run; and the report contains both.
 good 'limits of 1.00 to 1.30 times peak live' replay "$small" --sweep --strategy caching,direct
-grep -qE '^  caching +1\.[0-9]{2} +[0-9.]+ MiB +event [0-9]+  [0-9]+#+$' out || complain 'a sweep shows no bar'
-good ' 0.005 ' replay good.wtr --sweep=0.005:0.9:0.095 --strategy direct
+grep -qE '^  caching +1\.[0-9]{2} +[0-9.]+ MiB +event [0-9]+  [0-9.]+[0-9]#+[#.]*#$' out || complain 'a sweep shows no bar'
+good 'limits of 1.00 to 1.30 times peak live' replay "$small" --sweep --sweep-all --strategy caching,direct
+grep -qE '^  caching +1\.[0-9]{2} +[0-9.]+ MiB +event [0-9]+  [0-9]+#+$' out || complain 'a sweep of all limits shows no bar'
+good '"every_limit": true' replay "$small" --json --sweep --sweep-all --strategy caching
+good ' 0.005 ' replay good.wtr --sweep=0.005:0.9:0.095 --sweep-all --strategy direct
 [ "$(tail -n 1 out | grep -o '#*$' | wc -c)" = 11 ] || complain 'a bar is not as long as its range'
 good '"always_served_from"' replay "$small" --sweep=1:1.2:0.1 --json
 [ "$(grep -c '"factor"' out)" = 9 ] || complain 'a sweep in JSON does not have three factors for three strategies'

@@ -211,18 +211,20 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     return object;
 }
 
+/* Members of a point that was not replayed are null. */
 static json_t *point_json(const struct sweep_point *point)
 {
     json_t *object = json_object();
+    const bool known = point->replayed;
     (void)json_object_set_new(object, "factor", json_real((double)point->factor / sweep_unit));
     (void)json_object_set_new(object, "limit_bytes", number(point->limit));
-    (void)json_object_set_new(object, "served", json_boolean(point->served));
-    (void)json_object_set_new(object, "played", json_real(point->played));
+    (void)json_object_set_new(object, "served", known ? json_boolean(point->served) : json_null());
+    (void)json_object_set_new(object, "played", known ? json_real(point->played) : json_null());
     (void)json_object_set_new(
         object, "oom",
-        point->served ? json_null()
-                      : json_pack("{s:o, s:o}", "event", number(point->event), "size", number(point->size)));
-    (void)json_object_set_new(object, "hazards", number(point->hazards));
+        point->served || !known ? json_null()
+                                : json_pack("{s:o, s:o}", "event", number(point->event), "size", number(point->size)));
+    (void)json_object_set_new(object, "hazards", known ? number(point->hazards) : json_null());
     return object;
 }
 
@@ -253,8 +255,9 @@ static json_t *sweep_json(const struct sweep *sweep)
     for (size_t i = 0; i < sweep->row_count; i++) {
         (void)json_array_append_new(rows, row_json(sweep, &sweep->rows[i]));
     }
-    return json_pack("{s:o, s:o, s:o, s:o}", "peak_live_bytes", number(sweep->peak_bytes), "granularity_bytes",
-                     number(sweep->granularity), "limits", number(sweep->limit_count), "results", rows);
+    return json_pack("{s:o, s:o, s:o, s:b, s:o}", "peak_live_bytes", number(sweep->peak_bytes), "granularity_bytes",
+                     number(sweep->granularity), "limits", number(sweep->limit_count), "every_limit", sweep->range.all,
+                     "results", rows);
 }
 
 static json_t *prices_json(const struct price_source *prices)

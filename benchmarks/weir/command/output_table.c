@@ -173,12 +173,14 @@ static const char *format_factor(char *text, const struct sweep *sweep, uint32_t
     return text;
 }
 
-/* Prints one character per factor: # if the whole trace is served, else the number of tenths that were served. */
+/* Prints one character per factor: # if the whole trace is served, the number of tenths that were served, or a dot if
+ * the factor was not replayed. */
 static void print_bar(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
 {
     for (size_t i = 0; i < sweep->point_count; i++) {
-        const int tenths = (int)(row->points[i].played * 10.0);
-        (void)fputc(row->points[i].served ? '#' : '0' + (tenths < 9 ? tenths : 9), out);
+        const struct sweep_point *point = &row->points[i];
+        const int tenths = (int)(point->played * 10.0);
+        (void)fputc(!point->replayed ? '.' : point->served ? '#' : '0' + (tenths < 9 ? tenths : 9), out);
     }
     (void)fputc('\n', out);
 }
@@ -214,7 +216,7 @@ static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const stru
     if (hazards > 0) {
         (void)fprintf(out, "  %s: %llu hazards under these limits\n", row->strategy->name, (unsigned long long)hazards);
     }
-    for (const struct sweep_point *point = row->first; row->first != row->always; point++) {
+    for (const struct sweep_point *point = row->first; sweep->range.all && row->first != row->always; point++) {
         if (!point->served) {
             (void)fprintf(out, "  %s serves all at %s, and runs out again at %s, at event %llu\n", row->strategy->name,
                           format_factor(first, sweep, row->first->factor), format_factor(factor, sweep, point->factor),

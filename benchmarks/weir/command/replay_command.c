@@ -48,10 +48,11 @@ static const char help_tail[] =
     "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
     "\n"
     "A sweep limits the pool to F times the peak live bytes, rounded up to a multiple of 2 MiB. The device gives\n"
-    "memory in pieces of 2 MiB, so several factors may give the same limit. Each limit is replayed, because a\n"
-    "strategy that serves a trace under one limit may fail under a higher one; a line below the\n"
-    "table reports such a case. In the bar, # is a factor at which every request was served, and a digit tells how\n"
-    "many tenths of the events were played before memory ran out.\n"
+    "memory in pieces of 2 MiB, so several factors may give the same limit. Bisection finds a factor that serves the\n"
+    "whole trace right above one that does not. A strategy that serves a trace under one limit may fail under a\n"
+    "higher one: --sweep-all replays every limit and reports such a case below the table. In the bar, # is a factor at\n"
+    "which every request was served, a digit tells how many tenths of the events were played before memory ran out,\n"
+    "and . is a factor that was not replayed.\n"
     "\n"
     "Prices of device calls are assumed, or those of the file that the environment variable WEIR_SIM_PRICES names; the\n"
     "heading of each table says which.\n"
@@ -180,7 +181,7 @@ static int parse_sweep(void *ctx, const char *text)
     struct settings *settings = ctx;
     struct sweep_range *range = &settings->sweep;
     const char *at = text;
-    *range = (struct sweep_range){.from = 1000, .to = 1300, .step = 10};
+    *range = (struct sweep_range){.from = 1000, .to = 1300, .step = 10, .all = range->all};
     settings->sweeps = true;
     if (text == NULL) {
         return EXIT_DONE;
@@ -325,6 +326,9 @@ static int read_settings(struct settings *settings, int argc, char **argv)
          .text = "replay also under pool limits of F to T times peak live in steps of S (default:\n"
                  "1.00:1.30:0.01): the least factor that serves the whole trace, and where memory runs\n"
                  "out below it"},
+        {.name = "sweep-all",
+         .flag = &settings->sweep.all,
+         .text = "with --sweep: replay under every limit, not only as many as a bisection needs"},
         {.name = "host",
          .value = "[=ROUNDS]",
          .parse = parse_host,
@@ -367,6 +371,9 @@ static int read_settings(struct settings *settings, int argc, char **argv)
     }
     if (settings->csv && (settings->sweeps || settings->host_rounds != 0)) {
         return complain("replay", true, "--csv has no lines for --%s", settings->sweeps ? "sweep" : "host");
+    }
+    if (settings->sweep.all && !settings->sweeps) {
+        return complain("replay", true, "--sweep-all needs --sweep");
     }
     if (settings->sweeps && settings->replay.limit != 0) {
         return complain("replay", true, "--limit and --sweep are both limits: name one");

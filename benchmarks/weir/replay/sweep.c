@@ -1,7 +1,8 @@
 /* sweep.c: see sweep.h.
  *
- * Idea: a job (jobs.h) is one strategy under one limit. Each job writes to its own points, so the result does not
- * depend on the thread that ran a job. The trace is constant and shared.
+ * Idea: a job (jobs.h) is one strategy under one limit, or one strategy if limits are chosen by bisection. Each job
+ * writes to its own points, so the result does not depend on the thread that ran a job. The trace is constant and
+ * shared.
  */
 #include "replay/sweep.h"
 
@@ -132,6 +133,7 @@ static void keep_result(struct sweep *sweep, const struct limit_job *job, const 
 {
     for (size_t i = job->first; i <= job->last; i++) {
         struct sweep_point *point = &sweep->rows[job->row].points[i];
+        point->replayed = true;
         point->served = !result->oom.happened;
         point->event = result->oom.event;
         point->size = result->oom.size;
@@ -140,6 +142,7 @@ static void keep_result(struct sweep *sweep, const struct limit_job *job, const 
     }
 }
 
+/* Job of a sweep over all limits. */
 static bool play(void *ctx, size_t number, char *error, size_t error_size)
 {
     struct plan *plan = ctx;
@@ -158,6 +161,32 @@ static bool play(void *ctx, size_t number, char *error, size_t error_size)
     }
     replay_result_free(&result);
     return done;
+}
+
+static bool serves(const struct plan *plan, size_t number)
+{
+    const struct limit_job *job = &plan->list[number];
+    return plan->sweep->rows[job->row].points[job->first].served;
+}
+
+/* Job of a sweep by bisection: one row. */
+static bool play_row(void *ctx, size_t row, char *error, size_t error_size)
+{
+    struct plan *plan = ctx;
+    const size_t limits = plan->sweep->limit_count;
+    size_t low = row * limits;
+    size_t high = low + limits - 1;
+    if (!play(plan, high, error, error_size) || (low < high && !play(plan, low, error, error_size))) {
+        return false;
+    }
+    while (high - low > 1 && serves(plan, high) && !serves(plan, low)) {
+        const size_t middle = low + (high - low) / 2;
+        if (!play(plan, middle, error, error_size)) {
+            return false;
+        }
+        *(serves(plan, middle) ? &high : &low) = middle;
+    }
+    return true;
 }
 
 static void list_jobs(struct plan *plan)
@@ -220,13 +249,13 @@ static bool prepare(struct plan *plan, const struct replay_strategy *const *stra
     return enough;
 }
 
-static void judge_row(struct sweep_row *row, size_t count)
+static void judge_row(struct sweep_row *row, size_t count, bool all)
 {
     for (size_t i = count; i-- > 0;) {
         const struct sweep_point *point = &row->points[i];
         const bool above = i + 1 == count || row->always == point + 1;
         row->first = point->served ? point : row->first;
-        row->always = point->served && above ? point : row->always;
+        row->always = all && point->served && above ? point : row->always;
     }
 }
 
@@ -238,9 +267,9 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
     struct plan plan = {.trace = trace, .options = options, .sweep = sweep};
     bool done = prepare(&plan, strategies, pads, count);
     if (done) {
-        const struct jobs jobs = {.count = plan.count,
+        const struct jobs jobs = {.count = range->all ? plan.count : count,
                                   .threads = options->jobs,
-                                  .play = play,
+                                  .play = range->all ? play : play_row,
                                   .ctx = &plan,
                                   .progress = options->progress,
                                   .progress_ctx = options->progress_ctx};
@@ -249,7 +278,7 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
         (void)snprintf(error, error_size, "no host memory");
     }
     for (size_t i = 0; i < sweep->row_count && done; i++) {
-        judge_row(&sweep->rows[i], sweep->point_count);
+        judge_row(&sweep->rows[i], sweep->point_count, range->all);
     }
     free(plan.list);
     if (!done) {

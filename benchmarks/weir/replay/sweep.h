@@ -4,9 +4,12 @@
  * the device gives memory: a fraction of a piece makes no difference. Factors that give the same limit share one
  * replay, since replays under the same limit give the same result.
  *
- * Every limit is replayed. A strategy that serves a trace under one limit may fail under a higher one: the positions
- * and sizes of regions depend on the memory that is left. So a binary search would be wrong, and a result has both the
- * lowest factor that serves the trace and the lowest factor from which all higher ones serve it too.
+ * A strategy that serves a trace under one limit may fail under a higher one: the positions and sizes of regions depend
+ * on the memory that is left. So there are two forms. With `all`, every limit is replayed, and a row has both the
+ * lowest factor that serves the trace and the lowest factor from which all higher ones serve it too. Without it the
+ * lowest and the highest limit are replayed, and then the middle of what is open, until a limit that serves the trace
+ * stands right above one that does not: some five replays in the place of thirty. The factor that this finds is enough,
+ * and the one below it is not; nothing is said of the limits that were not replayed.
  */
 #ifndef WEIR_BENCHMARKS_SWEEP_H
 #define WEIR_BENCHMARKS_SWEEP_H
@@ -20,11 +23,13 @@ struct sweep_range {
     uint32_t from;
     uint32_t to;
     uint32_t step;
+    bool all; /* replay every limit */
 };
 
 struct sweep_point {
     uint32_t factor; /* thousandths */
     uint64_t limit;  /* bytes */
+    bool replayed;   /* false: nothing is known of this limit, and the members below are 0 */
     bool served;     /* true: the whole trace was served; false: the members below describe the failure */
     uint64_t event;  /* event at which memory ran out */
     uint64_t size;   /* requested size of that event */
@@ -36,8 +41,9 @@ struct sweep_row {
     const struct replay_strategy *strategy;
     uint64_t pad_bytes;
     struct sweep_point *points;       /* in ascending order of factor */
-    const struct sweep_point *first;  /* the lowest point that is served; NULL: no point is */
-    const struct sweep_point *always; /* the lowest point from which all points are served; NULL: the last is not */
+    const struct sweep_point *first;  /* the lowest replayed point that is served; NULL: no point is */
+    const struct sweep_point *always; /* the lowest point from which all points are served; NULL: the last is not, or
+                                         not every limit was replayed */
 };
 
 struct sweep {
@@ -45,7 +51,7 @@ struct sweep {
     uint64_t peak_bytes;  /* peak of the requested live bytes */
     uint64_t granularity; /* granularity of the device */
     size_t point_count;
-    size_t limit_count; /* different limits, each replayed once for each strategy */
+    size_t limit_count; /* different limits, each replayed once at most for each strategy */
     struct sweep_row *rows;
     size_t row_count;
 };
