@@ -121,8 +121,8 @@ static json_t *regions_json(const struct replay_result *result)
     for (size_t i = 0; i < result->region_count; i++) {
         const struct replay_region *region = &result->regions[i];
         (void)json_array_append_new(regions,
-                                    json_pack("[I, I, I, I]", (json_int_t)region->address, (json_int_t)region->size,
-                                              (json_int_t)region->added, (json_int_t)region->removed));
+                                    json_pack("[I, I, I, I, i]", (json_int_t)region->address, (json_int_t)region->size,
+                                              (json_int_t)region->added, (json_int_t)region->removed, region->mapped));
     }
     return regions;
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static void note_added(struct watch *watch, uint64_t address, uint64_t size)
+static void note_added(struct watch *watch, uint64_t address, uint64_t size, bool mapped)
 {
     if (watch->region_count == watch->region_capacity) {
         size_t capacity = watch->region_capacity == 0 ? 64 : watch->region_capacity * 2;
@@ -18,7 +18,7 @@ static void note_added(struct watch *watch, uint64_t address, uint64_t size)
         watch->regions = regions;
         watch->region_capacity = capacity;
     }
-    watch->regions[watch->region_count++] = (struct replay_region){address, size, watch->event, -1};
+    watch->regions[watch->region_count++] = (struct replay_region){address, size, watch->event, -1, mapped};
 }
 
 static void note_removed(struct watch *watch, uint64_t address)
@@ -62,7 +62,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
     if (status == WEIR_OK) {
         count_held(watch, size, 0);
         if (watch->keep) {
-            note_added(watch, *address, size);
+            note_added(watch, *address, size, false);
         }
     }
     return status;
@@ -123,7 +123,7 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
     const struct physical *physical = (const struct physical *)(uintptr_t)handle;
     WATCHED(watch, weir_device_vm_map(inner(watch), address, size, physical->handle));
     if (status == WEIR_OK && watch->keep) {
-        note_added(watch, address, size);
+        note_added(watch, address, size, true);
     }
     return status;
 }

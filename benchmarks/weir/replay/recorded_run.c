@@ -125,7 +125,8 @@ static bool keep_region(struct walk *walk, const struct piece *piece, uint64_t s
         result->regions = regions;
         walk->region_capacity = capacity;
     }
-    result->regions[result->region_count++] = (struct replay_region){start, end - start, piece->added, removed};
+    result->regions[result->region_count++] =
+        (struct replay_region){start, end - start, piece->added, removed, piece->mapped};
     return true;
 }
 

@@ -59,6 +59,7 @@ struct replay_region {
     uint64_t size;
     int64_t added;
     int64_t removed;
+    bool mapped; /* a mapping: adjacent ones can serve one request together, adjacent regions cannot */
 };
 
 struct replay_point {
