@@ -627,8 +627,9 @@ TEST(test_tags)
     assert_int_equal(trace->tag_count, 2);
     assert_string_equal(trace->tags[0], "adam.py:step:1");
     assert_string_equal(trace->tags[1], "adam.py:step:1");
-    assert_string_equal(trace->stacks[0],
-                        "memory.cpp:1:malloc\n/lib/torch/optim/adam.py:1:step\n/lib/torch/optim/optimizer.py:1:wrapper");
+    assert_string_equal(
+        trace->stacks[0],
+        "memory.cpp:1:malloc\n/lib/torch/optim/adam.py:1:step\n/lib/torch/optim/optimizer.py:1:wrapper");
     assert_string_equal(trace->stacks[1], "/lib/torch/optim/adam.py:1:step");
     assert_int_equal(trace->events[0].event.tag, 0);
     assert_int_equal(trace->events[1].event.tag, 0);

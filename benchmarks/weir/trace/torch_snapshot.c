@@ -38,7 +38,7 @@ enum frame_kind { FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
 struct frame {
     enum frame_kind kind;
     const char *text;
-    const char *function; /* in `text` */
+    const char *function;             /* in `text` */
     const struct pickle_value *value; /* the first with this text */
 };
 
@@ -344,8 +344,7 @@ static bool number_of_frame(struct importer *importer, struct pickle_value *valu
     char text[TRACE_FRAME_BYTES + 1];
     const size_t function = describe_frame(value, true, text, sizeof(text));
     const uint64_t hash = hash_bytes(text, strlen(text));
-    if (!id_map_get(&importer->frame_by_hash, hash, number) ||
-        strcmp(importer->frames[*number].text, text) != 0) {
+    if (!id_map_get(&importer->frame_by_hash, hash, number) || strcmp(importer->frames[*number].text, text) != 0) {
         struct frame *frames =
             grow_array(importer->frames, importer->frame_count, &importer->frame_capacity, sizeof(*frames));
         char *copy = builder_text(&importer->builder, text, strlen(text));
@@ -426,7 +425,8 @@ static bool name_function(const char *frame, const char *prefix, char *out, size
 /* Takes any function that is no part of the allocator or of the recording. */
 static bool name_any(const char *frame, const char *prefix, char *out, size_t size)
 {
-    static const char *const starts[] = {"c10::", "c10_npu::", "at::detail::", "torch::unwind", "torch::Captured", "??"};
+    static const char *const starts[] = {
+        "c10::", "c10_npu::", "at::detail::", "torch::unwind", "torch::Captured", "??"};
     static const char *const parts[] = {"CachingAllocator", "gather_with_cpp", "malloc", "empty"};
     (void)prefix;
     for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
