@@ -1,8 +1,8 @@
 /* wtr_write.c: writes a trace as `.wtr` text, to a file (plain, gzip, xz) or to memory.
  *
- * Promise: reading the text back gives the same events in the same order, with tags of the same text and stacks. Each tag is
- * defined right before its first use, so the text can be read while it is written. A failure is reported once and
- * leaves an existing file unchanged (out_file.h).
+ * Promise: reading the text back gives the same events in the same order, with tags of the same text and stacks. Each
+ * tag is defined right before its first use, so the text can be read while it is written. A failure is reported once
+ * and leaves an existing file unchanged (out_file.h).
  */
 #include "out_file.h"
 #include "trace_internal.h"
