@@ -299,6 +299,18 @@ grep -qF 'in 1 block: \xb6\xd4.py:f' out || complain 'the table does not name th
 [ "$(tr -d '\n\t -~' <out | wc -c)" = 0 ] || complain 'something else than ASCII in the table'
 bad 'missing\xb6\x1b.wtr' replay "$(printf 'missing\266\033.wtr')"
 
+# Tags of the same text are one holder, however many stacks have it; info counts tags and stacks.
+{
+    printf '#wtr 1\n'
+    for i in $(seq 0 299); do
+        printf '@%d same\n#stack %d frame %d\na %d %d 16384 0 0 @%d\n' "$i" "$i" "$i" "$i" "$i" "$i"
+    done
+    printf 'a 300 300 4194304 0 0\n'
+} >same.wtr
+good 'tags       300 with 300 stacks; 99.7 % of the allocations have a tag' info same.wtr
+good '"stacks": 300' info --json same.wtr
+good 'in 300 blocks: same' replay -q -s caching -c 8MiB same.wtr
+
 # A replay under a limit has a peak of its own; the trace's peak does not change.
 good '3 events, 1 stream, peak live 12.0 MiB' replay full.wtr -q -s caching -l 8MiB
 good 'caching: figures are of the events before, whose peak live is 8.00 MiB' replay full.wtr -q -s caching -l 8MiB

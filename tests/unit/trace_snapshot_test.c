@@ -34,6 +34,15 @@ static struct trace *import(struct pickle_writer *writer)
         fail_msg("%s\n%s", error.message, text);
     }
     assert_int_equal(again->event_count, trace->event_count);
+    for (size_t i = 0; i < trace->event_count; i++) { /* tags keep their stacks; unused tags are not written */
+        const uint32_t tag = trace->events[i].event.tag;
+        const uint32_t tag_again = again->events[i].event.tag;
+        assert_int_equal(tag == WEIR_TRACE_NONE, tag_again == WEIR_TRACE_NONE);
+        if (tag != WEIR_TRACE_NONE) {
+            assert_string_equal(again->tags[tag_again], trace->tags[tag]);
+            assert_string_equal(again->stacks[tag_again], trace->stacks[tag]);
+        }
+    }
     trace_free(again);
     free(text);
     pw_free(writer);
@@ -126,7 +135,10 @@ TEST(test_ordinary)
                        "p 1 1024 0 0x700000000200\n"
                        "f 0 1 0 0\n"
                        "s 1000 + 0x700004000000 20971520 0\n"
-                       "@0 model.py:step\n"
+                       "@0 model.py:step:1\n"
+                       "#stack 0 native()\n"
+                       "#stack 0 /usr/lib/python3/site-packages/torch/nn/modules/linear.py:1:forward\n"
+                       "#stack 0 C:\\code\\model.py:1:step\n"
                        "a 2000 2 3145728 0 0 addr=0x700004000000 @0\n"
                        "o 3000 103809024 5242880\n"
                        "m 4000 I snapshot\n");
@@ -597,27 +609,107 @@ TEST(test_tags)
     pw_raw(&w, "h\0", 2);
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 1024, 1, 0, 1);
-    pw_str(&w, "frames"); /* another list with the same frame in it: the same tag */
+    pw_str(&w, "frames"); /* another list with the same frame in it: a tag of its own with the same text */
     pw_list(&w);
     pw_frame(&w, "/lib/torch/optim/adam.py", "step");
     pw_list_end(&w);
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 2048, 1, 0, 1);
-    pw_str(&w, "frames"); /* no Python frame */
+    pw_str(&w, "frames"); /* only a frame of the allocator */
     pw_list(&w);
-    pw_frame(&w, "??", "start");
+    pw_frame(&w, "??", "c10::alloc_cpu(unsigned long)");
     pw_int(&w, 5);
     pw_list_end(&w);
     pw_dict_end(&w);
     pw_list_end(&w);
     pw_snapshot_end(&w);
     struct trace *trace = import(&w);
-    assert_int_equal(trace->tag_count, 1);
-    assert_string_equal(trace->tags[0], "adam.py:step");
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(trace->events[i].event.tag, 0);
-    }
+    assert_int_equal(trace->tag_count, 2);
+    assert_string_equal(trace->tags[0], "adam.py:step:1");
+    assert_string_equal(trace->tags[1], "adam.py:step:1");
+    assert_string_equal(
+        trace->stacks[0],
+        "memory.cpp:1:malloc\n/lib/torch/optim/adam.py:1:step\n/lib/torch/optim/optimizer.py:1:wrapper");
+    assert_string_equal(trace->stacks[1], "/lib/torch/optim/adam.py:1:step");
+    assert_int_equal(trace->events[0].event.tag, 0);
+    assert_int_equal(trace->events[1].event.tag, 0);
+    assert_int_equal(trace->events[2].event.tag, 1);
     assert_int_equal(trace->events[3].event.tag, WEIR_TRACE_NONE);
+    trace_free(trace);
+}
+
+/* Imports an allocation with `repeats` times the frame, within the frames of an allocator and of a thread. */
+static struct trace *import_native(const char *frame, unsigned repeats)
+{
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    for (unsigned i = 0; i < 2; i++) { /* two lists of equal frames: one tag */
+        pw_entry_open(&w, ALLOC, BASE + (uint64_t)512 * i, 1, 0, 1);
+        pw_str(&w, "frames");
+        pw_list(&w);
+        pw_frame(&w, "??", "torch::unwind::unwind()");
+        pw_frame(&w, "", "c10::cuda::CUDACachingAllocator::Native::allocate(unsigned long)");
+        pw_frame(&w, "??", "at::detail::empty_cuda(c10::ArrayRef<long>)");
+        pw_frame(&w, "??", "at::_ops::empty_strided::call(c10::SymInt)");
+        for (unsigned k = 0; k < repeats; k++) {
+            pw_frame(&w, "file.cpp", frame);
+        }
+        pw_list_end(&w);
+        pw_dict_end(&w);
+    }
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    return import(&w);
+}
+
+TEST(test_native_tags)
+{
+    static const struct {
+        const char *frame;
+        const char *tag;
+    } cases[] = {
+        {"torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "MmBackward0"},
+        {"at::_ops::mul_Tensor::call(at::Tensor const&)", "at::mul_Tensor"},
+        {"at::_ops::mm::redispatch(c10::DispatchKeySet)", "at::mm"},
+        {"at::native::cat_cuda(at::Tensor const&)", "at::native::cat_cuda"},
+        {"at::native::copy_impl<float>(int)", "at::native::copy_impl"},
+        {"c10d::ProcessGroupNCCL::allreduce(int)", "c10d::ProcessGroupNCCL::allreduce"},
+        {"at_npu::native::custom_ops::npu_linear(int)", "at_npu::native::custom_ops::npu_linear"},
+        {"op_api::mul(at::Tensor const&)", "op_api::mul"},
+        {"my::(anonymous namespace)::kernel(int)", "my::(anonymous namespace)::kernel"},
+        {"start_thread", "start_thread"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct trace *trace = import_native(cases[i].frame, 1);
+        assert_int_equal(trace->tag_count, 1);
+        assert_string_equal(trace->tags[0], cases[i].tag);
+        assert_int_equal(trace->events[1].event.tag, 0);
+        trace_free(trace);
+    }
+}
+
+/* A stack keeps 64 frames. */
+TEST(test_deep_stack)
+{
+    struct trace *trace = import_native("at::native::add(int)", 100);
+    unsigned frames = 1;
+    for (const char *c = trace->stacks[0]; *c != '\0'; c++) {
+        frames += *c == '\n';
+    }
+    assert_int_equal(frames, 64);
+    trace_free(trace);
+}
+
+/* A frame keeps 512 bytes of clean text: each byte of the name becomes four. */
+TEST(test_long_frame)
+{
+    char name[201];
+    memset(name, 1, sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    struct trace *trace = import_native(name, 1);
+    assert_int_equal(strlen(strrchr(trace->stacks[0], '\n') + 1), 512);
     trace_free(trace);
 }
 

@@ -193,6 +193,52 @@ TEST(test_loose_text)
     trace_free(trace);
 }
 
+TEST(test_stacks)
+{
+    const char *text = "#wtr 1\n#clock ns\n#dev 0\n"
+                       "@0 a\n#stack 0 inner\n#stack 0 outer (x)\na 0 0 1 0 0 @0\n"
+                       "@1 a\n#stack 1 other\na 0 1 1 0 0 @1\n@2 b\na 0 2 1 0 0 @2\n";
+    struct trace *trace = good(text);
+    struct trace *part = NULL;
+    struct trace_error error;
+    char *again = NULL;
+    size_t size = 0;
+    assert_string_equal(trace->stacks[0], "inner\nouter (x)");
+    assert_string_equal(trace->stacks[1], "other");
+    assert_null(trace->stacks[2]);
+    assert_int_equal(trace_write_memory(trace, &again, &size, &error), WEIR_OK);
+    assert_string_equal(again, text);
+    assert_int_equal(trace_of_device(trace, 0, &part, &error), WEIR_OK);
+    assert_string_equal(part->stacks[0], "inner\nouter (x)");
+    assert_string_equal(part->stacks[1], "other");
+    assert_null(part->stacks[2]);
+    free(again);
+    trace_free(part);
+    trace_free(trace);
+    trace = good("#wtr 1\n@0 a\n");
+    assert_null(trace->stacks);
+    trace_free(trace);
+}
+
+TEST(test_bad_stacks)
+{
+    char line[600] = "@0 a\n#stack 0 ";
+    char many[1600] = "@0 a";
+    const size_t length = strlen(line);
+    memset(line + length, 'x', 513);
+    line[length + 513] = '\0';
+    bad(line, "t.wtr:3: #stack: the frame is longer than 512 bytes");
+    for (unsigned i = 0; i < 65; i++) {
+        strcat(many, "\n#stack 0 f");
+    }
+    bad(many, "t.wtr:67: #stack: more than 64 frames");
+    bad("#stack", "t.wtr:2: #stack: expected the number of a tag and a frame");
+    bad("#stack x f", "t.wtr:2: #stack: expected the number of a tag and a frame");
+    bad("@0 a\n#stack 0", "t.wtr:3: #stack: expected the number of a tag and a frame");
+    bad("#stack 0 f", "t.wtr:2: #stack: tag @0 is used before a line defines it");
+    bad("@0 a\n@1 b\n#stack 0 f\n#stack 1 g\n#stack 0 h", "t.wtr:6: #stack: tag @0 has a stack already");
+}
+
 TEST(test_no_events)
 {
     struct trace *trace = good("#wtr 1");

@@ -33,6 +33,8 @@ enum { curve_columns = 72, curve_rows = 10, size_buckets = 48 };
 
 struct facts {
     uint64_t kinds[128];
+    uint64_t tagged; /* allocations with a tag */
+    uint64_t stacks;
     uint64_t prior_bytes;
     uint64_t peak_live;
     uint64_t peak_event;
@@ -113,6 +115,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
             born(&counting, event->index, e->size, false);
         } else if (e->kind == WEIR_TRACE_ALLOC || e->kind == WEIR_TRACE_REALLOC) {
             born(&counting, event->index, e->size, true);
+            facts->tagged += e->tag != WEIR_TRACE_NONE;
         }
         if (counting.live > facts->peak_live) {
             facts->peak_live = counting.live;
@@ -126,6 +129,9 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         size_t column = i * curve_columns / trace->event_count;
         facts->curve[column] = counting.live > facts->curve[column] ? counting.live : facts->curve[column];
         facts->duration_ns = e->time_ns > facts->duration_ns ? e->time_ns : facts->duration_ns;
+    }
+    for (uint32_t tag = 0; trace->stacks != NULL && tag < trace->tag_count; tag++) {
+        facts->stacks += trace->stacks[tag] != NULL;
     }
     if (enough) {
         facts->end_live = counting.live;
@@ -210,6 +216,18 @@ static void print_sizes(const struct facts *facts)
     }
 }
 
+static void print_tags(const struct trace *trace, const struct facts *facts)
+{
+    const uint64_t asked = facts->kinds[WEIR_TRACE_ALLOC] + facts->kinds[WEIR_TRACE_REALLOC];
+    char tags[UNIT_TEXT];
+    char stacks[UNIT_TEXT];
+    if (trace->tag_count > 0 && asked > 0) {
+        (void)printf("  tags       %s with %s stack%s; %.1f %% of the allocations have a tag\n",
+                     format_count(tags, trace->tag_count), format_count(stacks, facts->stacks),
+                     facts->stacks == 1 ? "" : "s", 100.0 * (double)facts->tagged / (double)asked);
+    }
+}
+
 static void print_facts(const struct trace *trace, const struct facts *facts)
 {
     static const char *const clocks[] = {"nanoseconds", "logical", "order only"};
@@ -231,6 +249,7 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
     (void)printf("  at the end %s in %s block%s\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks),
                  facts->end_blocks == 1 ? "" : "s");
+    print_tags(trace, facts);
     print_curve(facts);
     print_sizes(facts);
     if (trace->recorded_note != NULL) {
@@ -314,6 +333,9 @@ static int show_traces(char *const *names, size_t count, enum form form, bool ar
         }
         if (form == FORM_JSON) {
             json_t *object = facts_json(trace, &facts);
+            (void)json_object_set_new(object, "tags", json_integer((json_int_t)trace->tag_count));
+            (void)json_object_set_new(object, "stacks", json_integer((json_int_t)facts.stacks));
+            (void)json_object_set_new(object, "tagged", json_integer((json_int_t)facts.tagged));
             (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
             (void)json_array_append_new(all, object);
         } else if (form == FORM_LINE) {

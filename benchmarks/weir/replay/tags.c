@@ -20,11 +20,12 @@ struct owner {
     uint32_t tag;
 };
 
-static void count_born(struct holder *holders, struct owner *owner, const weir_trace_event *event)
+static void count_born(struct holder *holders, const uint32_t *group, struct owner *owner,
+                       const weir_trace_event *event)
 {
-    *owner = (struct owner){event->size, event->tag};
-    if (event->tag != WEIR_TRACE_NONE) {
-        struct holder *holder = &holders[event->tag];
+    *owner = (struct owner){event->size, event->tag == WEIR_TRACE_NONE ? WEIR_TRACE_NONE : group[event->tag]};
+    if (owner->tag != WEIR_TRACE_NONE) {
+        struct holder *holder = &holders[owner->tag];
         holder->live += event->size;
         holder->peak = holder->live > holder->peak ? holder->live : holder->peak;
     }
@@ -37,7 +38,8 @@ static void count_died(struct holder *holders, const struct owner *owner)
     }
 }
 
-static void find_peaks(const struct trace *trace, struct holder *holders, struct owner *owners, bool *prior)
+static void find_peaks(const struct trace *trace, const uint32_t *group, struct holder *holders, struct owner *owners,
+                       bool *prior)
 {
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
@@ -47,10 +49,10 @@ static void find_peaks(const struct trace *trace, struct holder *holders, struct
             owners[event->index] = (struct owner){event->event.size, WEIR_TRACE_NONE};
             break;
         case WEIR_TRACE_ALLOC:
-            count_born(holders, &owners[event->index], &event->event);
+            count_born(holders, group, &owners[event->index], &event->event);
             break;
         case WEIR_TRACE_REALLOC:
-            count_born(holders, &owners[event->index], &event->event);
+            count_born(holders, group, &owners[event->index], &event->event);
             count_died(holders, &owners[event->old_index]);
             break;
         case WEIR_TRACE_FREE:
@@ -85,6 +87,38 @@ static void choose(struct replay_tags *tags, struct holder *holders, uint32_t co
     }
 }
 
+struct named {
+    const char *text;
+    uint32_t tag;
+};
+
+static int by_text(const void *left, const void *right)
+{
+    const struct named *a = left;
+    const struct named *b = right;
+    const int order = strcmp(a->text, b->text);
+    return order != 0 ? order : a->tag < b->tag ? -1 : a->tag > b->tag;
+}
+
+/* Finds the first tag of each text. Returns false without host memory. */
+static bool find_groups(const struct trace *trace, uint32_t *group)
+{
+    struct named *named = calloc((size_t)trace->tag_count + 1, sizeof(*named));
+    if (named == NULL) {
+        return false;
+    }
+    for (uint32_t tag = 0; tag < trace->tag_count; tag++) {
+        named[tag] = (struct named){trace->tags[tag], tag};
+    }
+    qsort(named, trace->tag_count, sizeof(*named), by_text);
+    for (uint32_t i = 0; i < trace->tag_count; i++) {
+        const bool same = i > 0 && strcmp(named[i].text, named[i - 1].text) == 0;
+        group[named[i].tag] = same ? group[named[i - 1].tag] : named[i].tag;
+    }
+    free(named);
+    return true;
+}
+
 bool replay_tags_init(struct replay_tags *tags, const struct trace *trace)
 {
     const uint32_t count = trace->tag_count;
@@ -93,12 +127,14 @@ bool replay_tags_init(struct replay_tags *tags, const struct trace *trace)
     *tags = (struct replay_tags){.tag_count = count};
     tags->chosen = calloc(WEIR_TAGS, sizeof(*tags->chosen));
     tags->pool_tags = calloc((size_t)count + 1, sizeof(*tags->pool_tags));
-    const bool enough = holders != NULL && owners != NULL && tags->chosen != NULL && tags->pool_tags != NULL;
+    tags->group = calloc((size_t)count + 1, sizeof(*tags->group));
+    const bool enough = holders != NULL && owners != NULL && tags->chosen != NULL && tags->pool_tags != NULL &&
+                        tags->group != NULL && find_groups(trace, tags->group);
     if (enough) {
         for (uint32_t tag = 0; tag < count; tag++) {
             holders[tag].tag = tag;
         }
-        find_peaks(trace, holders, owners, &tags->prior);
+        find_peaks(trace, tags->group, holders, owners, &tags->prior);
         choose(tags, holders, count);
     }
     free(holders);
@@ -139,6 +175,9 @@ weir_status replay_tags_name(struct replay_tags *tags, const struct trace *trace
         replay_tags_fit_name(name, trace->tags[tags->chosen[i]]);
         status = weir_pool_tag(pool, name, &tags->pool_tags[tags->chosen[i]]);
     }
+    for (uint32_t tag = 0; tag < tags->tag_count; tag++) {
+        tags->pool_tags[tag] = tags->pool_tags[tags->group[tag]];
+    }
     return status;
 }
 
@@ -146,5 +185,6 @@ void replay_tags_fini(struct replay_tags *tags)
 {
     free(tags->chosen);
     free(tags->pool_tags);
+    free(tags->group);
     *tags = (struct replay_tags){0};
 }

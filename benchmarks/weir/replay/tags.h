@@ -18,6 +18,7 @@ struct replay_tags {
     bool rest;           /* the trace has tags that share "other" */
     bool prior;          /* the trace has blocks from before the window */
     weir_tag *pool_tags; /* by tag of the trace; the same in every pool */
+    uint32_t *group;     /* by tag of the trace: the first tag of the same text, which counts for all of them */
     uint32_t tag_count;
     weir_tag prior_tag;
 };

@@ -202,11 +202,29 @@ bool builder_tag(struct trace_builder *builder, const char *text, size_t length,
     if (tags != NULL) {
         trace->tags = tags;
     }
-    if (tags == NULL || copy == NULL) {
+    const char **stacks = grow_array(trace->stacks, trace->tag_count, &builder->stack_capacity, sizeof(*stacks));
+    if (stacks != NULL) {
+        trace->stacks = stacks;
+    }
+    if (tags == NULL || stacks == NULL || copy == NULL) {
         return builder_no_memory(builder);
     }
+    stacks[trace->tag_count] = NULL;
     *tag = trace->tag_count;
     tags[trace->tag_count++] = copy;
+    return true;
+}
+
+bool builder_stack(struct trace_builder *builder, uint32_t tag, const char *text, size_t length)
+{
+    char *copy = arena_alloc(&builder->trace->store->arena, length + 1);
+    if (copy == NULL) {
+        return builder_no_memory(builder);
+    }
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    builder->trace->stacks[tag] = copy;
+    builder->has_stacks = true;
     return true;
 }
 
@@ -299,6 +317,10 @@ bool builder_finish(struct trace_builder *builder, struct trace **out)
         struct trace_event *fitted = realloc(trace->events, trace->event_count * sizeof(*fitted));
         trace->events = fitted != NULL ? fitted : trace->events;
     }
+    if (!builder->has_stacks) {
+        free(trace->stacks);
+        trace->stacks = NULL;
+    }
     builder->trace = NULL;
     *out = trace;
     return true;
@@ -322,6 +344,7 @@ void trace_free(struct trace *trace)
     free(trace->devices);
     free(trace->stream_device);
     free(trace->tags);
+    free(trace->stacks);
     free(trace->notes);
     free(trace->events);
     free(trace->numbers);

@@ -213,7 +213,9 @@ static bool copy_texts(struct split *split)
     struct trace_builder *builder = &split->builder;
     bool done = builder_source(builder, from->source, strlen(from->source));
     for (uint32_t i = 0; i < from->tag_count && done; i++) {
-        done = builder_tag(builder, from->tags[i], strlen(from->tags[i]), &tag);
+        const char *stack = from->stacks != NULL ? from->stacks[i] : NULL;
+        done = builder_tag(builder, from->tags[i], strlen(from->tags[i]), &tag) &&
+               (stack == NULL || builder_stack(builder, tag, stack, strlen(stack)));
     }
     for (size_t i = 0; i < from->note_count && done; i++) {
         done = builder_note(builder, from->notes[i], strlen(from->notes[i]));

@@ -30,6 +30,23 @@
 #define MOST_ADDRESS (UINT64_C(1) << 63)
 #define UNKNOWN_ACTIONS 8
 #define NO_POOL UINT64_MAX
+#define NO_FRAME UINT32_MAX
+#define MOST_STACK_BYTES ((size_t)64 << 20) /* of all stacks; later ones are left out */
+
+enum frame_kind { FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
+
+struct frame {
+    enum frame_kind kind;
+    const char *text;
+    const char *function;             /* in `text` */
+    const struct pickle_value *value; /* the first with this text */
+};
+
+struct stack {
+    size_t first; /* in stack_frames */
+    uint32_t count;
+    uint32_t tag; /* WEIR_TRACE_NONE = none */
+};
 
 enum action {
     ACTION_ALLOC,
@@ -119,7 +136,18 @@ struct importer {
     uint64_t pad_proof_0; /* live blocks of the final map that show how requests were rounded */
     uint64_t pad_proof_32;
 
-    struct id_map tag_by_hash;
+    struct id_map frame_by_hash;
+    struct frame *frames; /* frames of different text */
+    uint32_t frame_count;
+    size_t frame_capacity;
+    struct id_map stack_by_hash;
+    struct stack *stacks; /* different stacks */
+    uint32_t stack_count;
+    size_t stack_capacity;
+    uint32_t *stack_frames; /* the frames of all stacks */
+    size_t stack_frame_count;
+    size_t stack_frame_capacity;
+    size_t stack_bytes;
     uint32_t stream_count;
     uint32_t pool_count;
     uint32_t block_count;
@@ -221,8 +249,6 @@ static bool fits(uint64_t address, uint64_t size)
 
 /* --- tags --- */
 
-enum frame_kind { FRAME_UNKNOWN, FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
-
 static bool ends_with(const struct pickle_value *text, const char *suffix)
 {
     size_t length = strlen(suffix);
@@ -246,85 +272,309 @@ static bool under_torch(const struct pickle_value *path)
     return false;
 }
 
-/* Returns the kind of a frame and stores it in the frame's mark: many stacks share a frame. */
-static enum frame_kind kind_of_frame(struct pickle_value *frame)
-{
-    if (frame == NULL || frame->kind != PICKLE_DICT || frame->count > 64) {
-        return FRAME_NATIVE;
-    }
-    if (frame->mark == FRAME_UNKNOWN) {
-        const struct pickle_value *path = pickle_get(frame, "filename");
-        const struct pickle_value *name = pickle_get(frame, "name");
-        bool python = path != NULL && path->kind == PICKLE_STR && path->count > 3 && ends_with(path, ".py") &&
-                      name != NULL && name->kind == PICKLE_STR;
-        frame->mark = !python ? FRAME_NATIVE : under_torch(path) ? FRAME_TORCH : FRAME_USER;
-    }
-    return (enum frame_kind)frame->mark;
-}
-
-/* Finds the innermost Python frame outside of torch; if there is none, the innermost Python frame. */
-static bool find_frame(struct importer *importer, const struct pickle_value *frames, const struct pickle_value **found)
-{
-    *found = NULL;
-    for (uint32_t i = 0; i < frames->count; i++) {
-        enum frame_kind kind = kind_of_frame(frames->as.items[i]);
-        if (!spend(importer, 1)) {
-            return false;
-        }
-        if (kind == FRAME_USER) {
-            *found = frames->as.items[i];
-            return true;
-        }
-        if (kind == FRAME_TORCH && *found == NULL) {
-            *found = frames->as.items[i];
-        }
-    }
-    return true;
-}
-
-static uint64_t hash_text(const char *text)
+static uint64_t hash_bytes(const void *bytes, size_t size)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    const unsigned char *c = bytes;
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ c[i]) * UINT64_C(1099511628211);
     }
     return hash;
 }
 
-static bool intern_tag(struct importer *importer, const char *text, uint32_t *tag)
+static enum frame_kind kind_of_frame(const struct pickle_value *path, const struct pickle_value *name)
 {
-    uint64_t hash = hash_text(text);
-    if (id_map_get(&importer->tag_by_hash, hash, tag) && strcmp(importer->builder.trace->tags[*tag], text) == 0) {
-        return true;
-    }
-    return builder_tag(&importer->builder, text, strlen(text), tag) &&
-           (id_map_put(&importer->tag_by_hash, hash, *tag) || no_memory(importer));
+    bool python = path != NULL && path->kind == PICKLE_STR && path->count > 3 && ends_with(path, ".py") &&
+                  name != NULL && name->kind == PICKLE_STR;
+    return !python ? FRAME_NATIVE : under_torch(path) ? FRAME_TORCH : FRAME_USER;
 }
 
-/* Makes the tag "file.py:function". */
-static bool tag_of_frame(struct importer *importer, const struct pickle_value *frame, uint32_t *tag)
+static void trim(char *text)
 {
-    const struct pickle_value *path = pickle_get(frame, "filename");
-    const struct pickle_value *name = pickle_get(frame, "name");
-    uint32_t base = path->count;
-    while (base > 0 && !is_separator(path->as.text[base - 1])) {
-        base--;
-    }
-    char file[100];
-    char function[100];
-    char text[208];
-    trace_quote(file, sizeof(file), path->as.text + base, path->count - base);
-    trace_quote(function, sizeof(function), name->as.text, name->count);
-    snprintf(text, sizeof(text), "%s:%s", file, function);
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == ' ') {
         text[--length] = '\0';
     }
-    return intern_tag(importer, text, tag);
 }
 
-/* Returns the tag of a list of frames and stores it in the list's mark, since all events of one call site share the
- * list. Mark: 0 = unknown, 1 = no tag, else tag + 2. */
+/* Writes "FILE:LINE:FUNCTION", or the function alone for a native frame of an unknown line. `whole` keeps the folders
+ * of the file; else the form is "file.py:function:LINE". Returns the offset of the function in the whole form. */
+static size_t describe_frame(const struct pickle_value *frame, bool whole, char *text, size_t size)
+{
+    static const struct pickle_value none = {.kind = PICKLE_STR, .as.text = ""};
+    const struct pickle_value *path = pickle_get(frame, "filename");
+    const struct pickle_value *name = pickle_get(frame, "name");
+    const uint64_t line = get_number_or(frame, "line", 0);
+    char file[TRACE_FRAME_BYTES / 2];
+    char function[TRACE_FRAME_BYTES + 1];
+    char number[24] = "";
+    path = path != NULL && path->kind == PICKLE_STR ? path : &none;
+    name = name != NULL && name->kind == PICKLE_STR ? name : &none;
+    uint32_t base = whole ? 0 : path->count;
+    while (base > 0 && !is_separator(path->as.text[base - 1])) {
+        base--;
+    }
+    trace_quote(file, whole ? sizeof(file) : 100, path->as.text + base, path->count - base);
+    trace_quote(function, whole ? sizeof(function) : 100, name->as.text, name->count);
+    if (line > 0) {
+        snprintf(number, sizeof(number), ":%" PRIu64, line);
+    }
+    const bool place = ends_with(path, ".py") || (line > 0 && path->count > 0 && path->as.text[0] != '?');
+    char joined[sizeof(file) + sizeof(function) + sizeof(number) + 4];
+    if (!whole) {
+        snprintf(joined, sizeof(joined), "%s:%s%s", file, function, number);
+    } else if (place) {
+        snprintf(joined, sizeof(joined), "%s%s:%s", file, number, function);
+    } else {
+        snprintf(joined, sizeof(joined), "%s", function);
+    }
+    trace_quote(text, size, joined, strlen(joined));
+    trim(text);
+    return whole && place ? strlen(file) + strlen(number) + 1 : 0;
+}
+
+/* Returns the number of a frame and stores it, plus 1, in the frame's mark: many stacks share a frame. Frames of the
+ * same text have the same number. */
+static bool number_of_frame(struct importer *importer, struct pickle_value *value, uint32_t *number)
+{
+    if (value->mark != 0) {
+        *number = value->mark - 1;
+        return true;
+    }
+    char text[TRACE_FRAME_BYTES + 1];
+    const size_t function = describe_frame(value, true, text, sizeof(text));
+    const uint64_t hash = hash_bytes(text, strlen(text));
+    if (!id_map_get(&importer->frame_by_hash, hash, number) || strcmp(importer->frames[*number].text, text) != 0) {
+        struct frame *frames =
+            grow_array(importer->frames, importer->frame_count, &importer->frame_capacity, sizeof(*frames));
+        char *copy = builder_text(&importer->builder, text, strlen(text));
+        importer->frames = frames != NULL ? frames : importer->frames;
+        *number = importer->frame_count;
+        if (frames == NULL || copy == NULL || !id_map_put(&importer->frame_by_hash, hash, *number)) {
+            return no_memory(importer);
+        }
+        frames[importer->frame_count++] = (struct frame){
+            .kind = kind_of_frame(pickle_get(value, "filename"), pickle_get(value, "name")),
+            .text = copy,
+            .function = function < strlen(copy) ? copy + function : copy,
+            .value = value,
+        };
+    }
+    value->mark = *number + 1;
+    return true;
+}
+
+/* --- names of native stacks --- */
+
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* True for names of operators that only make memory: their caller is the better name. */
+static bool only_allocates(const char *name)
+{
+    return begins(name, "empty") || begins(name, "new_empty") || begins(name, "resize_");
+}
+
+/* torch::autograd::generated::MmBackward0::apply(...) -> MmBackward0 */
+static bool name_autograd(const char *frame, const char *prefix, char *out, size_t size)
+{
+    (void)prefix;
+    const char *end = strstr(frame, "Backward");
+    while (end != NULL && strcspn(end, "(<: ") != 0) {
+        const char *stop = end + strcspn(end, "(<: ");
+        const char *start = end;
+        while (start > frame && start[-1] != ':' && start[-1] != ' ' && start[-1] != '<') {
+            start--;
+        }
+        if (begins(stop, "::apply")) {
+            snprintf(out, size, "%.*s", (int)(stop - start), start);
+            return true;
+        }
+        end = strstr(stop, "Backward");
+    }
+    return false;
+}
+
+/* at::_ops::mm::call(...) -> at::mm */
+static bool name_operator(const char *frame, const char *prefix, char *out, size_t size)
+{
+    if (!begins(frame, prefix) || only_allocates(frame + strlen(prefix))) {
+        return false;
+    }
+    const char *name = frame + strlen(prefix);
+    const size_t length = strcspn(name, "(<: ");
+    if (!begins(name + length, "::call") && !begins(name + length, "::redispatch")) {
+        return false;
+    }
+    snprintf(out, size, "at::%.*s", (int)length, name);
+    return true;
+}
+
+/* Keeps the whole name of the function, without arguments. */
+static bool name_function(const char *frame, const char *prefix, char *out, size_t size)
+{
+    if (!begins(frame, prefix) || only_allocates(frame + strlen(prefix))) {
+        return false;
+    }
+    snprintf(out, size, "%.*s", (int)strcspn(frame, "(<"), frame);
+    return true;
+}
+
+/* Takes any function that is no part of the allocator or of the recording. */
+static bool name_any(const char *frame, const char *prefix, char *out, size_t size)
+{
+    static const char *const starts[] = {
+        "c10::", "c10_npu::", "at::detail::", "torch::unwind", "torch::Captured", "??"};
+    static const char *const parts[] = {"CachingAllocator", "gather_with_cpp", "malloc", "empty"};
+    (void)prefix;
+    for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
+        if (begins(frame, starts[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        if (strstr(frame, parts[i]) != NULL) {
+            return false;
+        }
+    }
+    const char *end = strchr(frame, '(');
+    while (end != NULL && begins(end, "(anonymous namespace)")) {
+        end = strchr(end + 1, '(');
+    }
+    const size_t length = end != NULL ? (size_t)(end - frame) : strlen(frame);
+    snprintf(out, size, "%.*s", (int)length, frame);
+    return length > 0;
+}
+
+/* The rules in order of preference. Each is tried on all frames, from the innermost. */
+static const struct rule {
+    bool (*name)(const char *frame, const char *prefix, char *out, size_t size);
+    const char *prefix;
+} rules[] = {
+    {name_autograd, ""},
+    {name_operator, "at::_ops::"},
+    {name_function, "c10d::"},
+    {name_function, "at::native::"},
+    {name_function, "at_npu::native::"},
+    {name_function, "op_api::"},
+    {name_any, ""},
+};
+
+/* The frames of an allocation: the kept ones, and the frame that gives the tag. */
+struct stack_key {
+    uint32_t frames[TRACE_STACK_FRAMES + 1]; /* the last one is the frame of the tag */
+    uint32_t count;
+};
+
+static bool native_tag(const struct importer *importer, const struct stack_key *key, char *out, size_t size)
+{
+    for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+        for (uint32_t i = 0; i + 1 < key->count; i++) {
+            if (rules[r].name(importer->frames[key->frames[i]].function, rules[r].prefix, out, size)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Collects the frames. The tag comes from the innermost Python frame outside of torch; if there is none, from the
+ * innermost Python frame; NO_FRAME: there is no Python frame. */
+static bool gather_frames(struct importer *importer, const struct pickle_value *frames, struct stack_key *key)
+{
+    uint32_t chosen = NO_FRAME;
+    key->count = 0;
+    for (uint32_t i = 0; i < frames->count; i++) {
+        struct pickle_value *value = frames->as.items[i];
+        uint32_t number;
+        if (!spend(importer, 1)) {
+            return false;
+        }
+        if (value == NULL || value->kind != PICKLE_DICT || value->count > 64) {
+            continue;
+        }
+        if (!number_of_frame(importer, value, &number)) {
+            return false;
+        }
+        if (key->count < TRACE_STACK_FRAMES && importer->frames[number].text[0] != '\0') {
+            key->frames[key->count++] = number;
+        }
+        const enum frame_kind kind = importer->frames[number].kind;
+        if (kind == FRAME_USER && (chosen == NO_FRAME || importer->frames[chosen].kind != FRAME_USER)) {
+            chosen = number;
+        } else if (kind == FRAME_TORCH && chosen == NO_FRAME) {
+            chosen = number;
+        }
+    }
+    key->frames[key->count++] = chosen;
+    return true;
+}
+
+/* Gives the tag its stack, as long as all stacks together stay below a limit. */
+static bool keep_stack(struct importer *importer, const struct stack_key *key, uint32_t tag)
+{
+    char text[TRACE_STACK_FRAMES * (TRACE_FRAME_BYTES + 1)];
+    size_t size = 0;
+    for (uint32_t i = 0; i + 1 < key->count; i++) {
+        const char *frame = importer->frames[key->frames[i]].text;
+        const size_t length = strlen(frame);
+        if (i > 0) {
+            text[size++] = '\n';
+        }
+        memcpy(text + size, frame, length);
+        size += length;
+    }
+    if (size == 0 || size > MOST_STACK_BYTES - importer->stack_bytes) {
+        return true;
+    }
+    importer->stack_bytes += size;
+    return builder_stack(&importer->builder, tag, text, size);
+}
+
+static bool make_tag(struct importer *importer, const struct stack_key *key, uint32_t *tag)
+{
+    char text[232] = "";
+    const uint32_t chosen = key->frames[key->count - 1];
+    if (chosen != NO_FRAME) {
+        (void)describe_frame(importer->frames[chosen].value, false, text, sizeof(text));
+    } else if (!native_tag(importer, key, text, sizeof(text))) {
+        return true;
+    }
+    trim(text);
+    return builder_tag(&importer->builder, text, strlen(text), tag) && keep_stack(importer, key, *tag);
+}
+
+static bool same_stack(const struct importer *importer, const struct stack *stack, const struct stack_key *key)
+{
+    return stack->count == key->count &&
+           memcmp(importer->stack_frames + stack->first, key->frames, key->count * sizeof(*key->frames)) == 0;
+}
+
+static bool add_stack(struct importer *importer, const struct stack_key *key, uint64_t hash, uint32_t tag)
+{
+    struct stack *stacks =
+        grow_array(importer->stacks, importer->stack_count, &importer->stack_capacity, sizeof(*stacks));
+    importer->stacks = stacks != NULL ? stacks : importer->stacks;
+    if (stacks == NULL || !id_map_put(&importer->stack_by_hash, hash, importer->stack_count)) {
+        return no_memory(importer);
+    }
+    stacks[importer->stack_count++] = (struct stack){importer->stack_frame_count, key->count, tag};
+    for (uint32_t i = 0; i < key->count; i++) {
+        uint32_t *frames = grow_array(importer->stack_frames, importer->stack_frame_count,
+                                      &importer->stack_frame_capacity, sizeof(*frames));
+        if (frames == NULL) {
+            return no_memory(importer);
+        }
+        importer->stack_frames = frames;
+        frames[importer->stack_frame_count++] = key->frames[i];
+    }
+    return true;
+}
+
+/* Returns the tag of a list of frames and stores it in the list's mark, since events may share the list. Equal lists
+ * have the same tag. Mark: 0 = unknown, 1 = no tag, else tag + 2. */
 static bool tag_of_frames(struct importer *importer, struct pickle_value *frames, uint32_t *tag)
 {
     *tag = WEIR_TRACE_NONE;
@@ -332,14 +582,19 @@ static bool tag_of_frames(struct importer *importer, struct pickle_value *frames
         return true;
     }
     if (frames->mark == 0) {
-        const struct pickle_value *frame;
-        if (!find_frame(importer, frames, &frame)) {
+        struct stack_key key;
+        uint32_t known;
+        if (!gather_frames(importer, frames, &key)) {
             return false;
         }
-        if (frame != NULL && !tag_of_frame(importer, frame, tag)) {
+        const uint64_t hash = hash_bytes(key.frames, key.count * sizeof(*key.frames));
+        if (id_map_get(&importer->stack_by_hash, hash, &known) &&
+            same_stack(importer, &importer->stacks[known], &key)) {
+            *tag = importer->stacks[known].tag;
+        } else if (!make_tag(importer, &key, tag) || !add_stack(importer, &key, hash, *tag)) {
             return false;
         }
-        frames->mark = frame == NULL ? 1 : *tag + 2;
+        frames->mark = *tag == WEIR_TRACE_NONE ? 1 : *tag + 2;
     }
     *tag = frames->mark >= 2 ? frames->mark - 2 : WEIR_TRACE_NONE;
     return true;
@@ -1344,7 +1599,11 @@ static void free_importer(struct importer *importer)
     free(importer->entries);
     free(importer->requested);
     free(importer->block_stream);
-    id_map_free(&importer->tag_by_hash);
+    free(importer->frames);
+    free(importer->stacks);
+    free(importer->stack_frames);
+    id_map_free(&importer->frame_by_hash);
+    id_map_free(&importer->stack_by_hash);
 }
 
 bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,

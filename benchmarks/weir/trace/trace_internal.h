@@ -84,6 +84,8 @@ struct trace_builder {
     struct trace_error *error;
     size_t event_capacity;
     size_t tag_capacity;
+    size_t stack_capacity;
+    bool has_stacks;
     size_t note_capacity;
     size_t device_capacity;
     size_t stream_capacity;
@@ -102,6 +104,13 @@ bool builder_event(struct trace_builder *builder, const weir_trace_event *event,
 
 /* Adds a copy of the text as a new tag; *tag is its index. */
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag);
+
+/* A stack keeps at most so many frames, and so many bytes of each frame. */
+#define TRACE_STACK_FRAMES 64u
+#define TRACE_FRAME_BYTES 512u
+
+/* Gives the tag a copy of the stack: clean frames, a newline between two. */
+bool builder_stack(struct trace_builder *builder, uint32_t tag, const char *text, size_t length);
 bool builder_note(struct trace_builder *builder, const char *text, size_t length);
 bool builder_note_format(struct trace_builder *builder, const char *format, ...) TRACE_PRINTF(2, 3);
 bool builder_source(struct trace_builder *builder, const char *text, size_t length);

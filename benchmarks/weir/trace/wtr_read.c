@@ -9,6 +9,8 @@
  */
 #include "trace_internal.h"
 
+#include "clean_text.h"
+
 #include "shared/trace_fields.h"
 
 #include <inttypes.h>
@@ -41,6 +43,12 @@ struct reader {
     struct id_map object_index; /* event object -> index */
     uint32_t object_count;
     struct id_map tag_index; /* N of @N -> index */
+
+    /* The stack that is being read; it has no frames, or belongs to tag stack_tag. */
+    char *stack;
+    size_t stack_size;
+    uint32_t stack_tag;
+    uint32_t stack_frames;
 };
 
 /* --- messages --- */
@@ -765,6 +773,64 @@ static bool read_device(struct reader *reader)
     return true;
 }
 
+/* Stores the stack that was read. */
+static bool end_stack(struct reader *reader)
+{
+    const bool done = reader->stack_frames == 0 ||
+                      builder_stack(&reader->builder, reader->stack_tag, reader->stack, reader->stack_size);
+    reader->stack_frames = 0;
+    reader->stack_size = 0;
+    return done;
+}
+
+static bool begin_stack(struct reader *reader, uint32_t tag, uint64_t number)
+{
+    if (!end_stack(reader)) {
+        return false;
+    }
+    if (reader->builder.trace->stacks[tag] != NULL) {
+        return fail(reader, "#stack: tag @%" PRIu64 " has a stack already", number);
+    }
+    if (reader->stack == NULL) {
+        reader->stack = malloc((size_t)TRACE_STACK_FRAMES * (TRACE_FRAME_BYTES + 2));
+    }
+    reader->stack_tag = tag;
+    return reader->stack != NULL || no_memory(reader);
+}
+
+static bool add_frame(struct reader *reader, const char *text, size_t length)
+{
+    if (reader->stack_frames == TRACE_STACK_FRAMES) {
+        return fail(reader, "#stack: more than %u frames", TRACE_STACK_FRAMES);
+    }
+    if (clean_text(NULL, 0, text, length) > TRACE_FRAME_BYTES) {
+        return fail(reader, "#stack: the frame is longer than %u bytes", TRACE_FRAME_BYTES);
+    }
+    if (reader->stack_frames++ > 0) {
+        reader->stack[reader->stack_size++] = '\n';
+    }
+    reader->stack_size += clean_text(reader->stack + reader->stack_size, TRACE_FRAME_BYTES + 1, text, length);
+    return true;
+}
+
+/* #stack N FRAME */
+static bool read_frame(struct reader *reader)
+{
+    const char *c = at_end(reader) ? reader->end : reader->at + 1;
+    uint64_t number;
+    uint32_t tag;
+    if (scan_number(&c, reader->end, &number) != NUMBER_OK || c == reader->end || c + 1 == reader->end) {
+        return fail(reader, "#stack: expected the number of a tag and a frame");
+    }
+    if (!id_map_get(&reader->tag_index, number, &tag)) {
+        return fail(reader, "#stack: tag @%" PRIu64 " is used before a line defines it", number);
+    }
+    if ((reader->stack_frames == 0 || reader->stack_tag != tag) && !begin_stack(reader, tag, number)) {
+        return false;
+    }
+    return add_frame(reader, c + 1, (size_t)(reader->end - c - 1));
+}
+
 #define RECORDED "recorded: "
 
 static bool read_note(struct reader *reader)
@@ -798,6 +864,9 @@ static bool read_comment(struct reader *reader)
     }
     if (word_is(reader->line, word_end, "#note")) {
         return read_note(reader);
+    }
+    if (word_is(reader->line, word_end, "#stack")) {
+        return read_frame(reader);
     }
     if (word_is(reader->line, word_end, "#wtr")) {
         return fail(reader, "a second \"#wtr\" line; a file holds one trace");
@@ -870,13 +939,15 @@ bool wtr_parse(const struct trace_source *source, const struct trace_limits *lim
     if (!builder_start(&reader.builder, source->path, limits, error)) {
         return false;
     }
-    bool done = read_lines(&reader, (const char *)source->bytes, source->size) && builder_finish(&reader.builder, out);
+    bool done = read_lines(&reader, (const char *)source->bytes, source->size) && end_stack(&reader) &&
+                builder_finish(&reader.builder, out);
     if (!done) {
         builder_drop(&reader.builder);
     }
     id_map_free(&reader.block_index);
     id_map_free(&reader.object_index);
     id_map_free(&reader.tag_index);
+    free(reader.stack);
     free(reader.lives);
     return done;
 }

@@ -1,8 +1,8 @@
 /* wtr_write.c: writes a trace as `.wtr` text, to a file (plain, gzip, xz) or to memory.
  *
- * Promise: reading the text back gives the same events in the same order, with tags of the same text. Each tag is
- * defined right before its first use, so the text can be read while it is written. A failure is reported once and
- * leaves an existing file unchanged (out_file.h).
+ * Promise: reading the text back gives the same events in the same order, with tags of the same text and stacks. Each
+ * tag is defined right before its first use, so the text can be read while it is written. A failure is reported once
+ * and leaves an existing file unchanged (out_file.h).
  */
 #include "out_file.h"
 #include "trace_internal.h"
@@ -223,12 +223,28 @@ static void put_event(struct writer *writer, const weir_trace_event *event)
     }
 }
 
+/* Writes a comment line for each frame. */
+static void put_stack(struct writer *writer, uint32_t tag, const char *stack)
+{
+    while (*stack != '\0') {
+        const size_t length = strcspn(stack, "\n");
+        put_number(writer, "#stack ", tag);
+        put_text(writer, " ");
+        put(writer, stack, length);
+        put_text(writer, "\n");
+        stack += length + (stack[length] == '\n');
+    }
+}
+
 static void put_tag(struct writer *writer, const struct trace *trace, uint32_t tag)
 {
     put_number(writer, "@", tag);
     put_text(writer, " ");
     put_text(writer, trace->tags[tag]);
     put_text(writer, "\n");
+    if (trace->stacks != NULL && trace->stacks[tag] != NULL) {
+        put_stack(writer, tag, trace->stacks[tag]);
+    }
 }
 
 static void put_trace(struct writer *writer, const struct trace *trace)
