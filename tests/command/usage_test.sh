@@ -439,7 +439,7 @@ grep -q '"peak_reserved_bytes": 20971520' row && grep -q '"largest_free_bytes": 
 [ "$(grep -c '"strategy"' out)" = 3 ] || complain 'the recorded row is in the sweep, or another one is missing'
 grep -q '"history": true' out || complain 'a trace with a history has none'
 good 'report: ' replay -q -s caching died.wtr -d 1 --no-timing --report died.html
-grep -qF '"regions":[[536870912,25165824,2,-1]]' died.html || complain 'the page has no map of the recorded allocator'
+grep -qF '"regions":[[536870912,25165824,2,-1,0]]' died.html || complain 'the page has no map of the recorded allocator'
 good '  recorded: more was reserved than is recorded: blocks that lie outside the recorded memory: 1' replay -q -s caching --no-timing - <<'TRACE'
 #wtr 1
 s 0 + 0x10000000 2097152 0
