@@ -82,5 +82,28 @@ for name, value in [("Reserved", row["peak_reserved_bytes"]), ("Free", row["free
 sys.exit(status)
 END
 
+# The holders of memory at that event, whole call stacks, and tags of the same text as one.
+cat >tags.wtr <<'END'
+#wtr 1
+@0 model.py:forward:10
+#stack 0 model.py:10:forward
+#stack 0 train.py:3:main
+@1 model.py:forward:10
+#stack 1 model.py:10:forward
+#stack 1 eval.py:7:main
+@2 optimizer
+a 0 0 3145728 0 0 @0
+a 1 1 1048576 0 0 @1
+a 2 2 2097152 0 0 @2
+f 3 1 0 0
+END
+"$weir" replay tags.wtr --strategy direct --report tags.html >/dev/null || complain 'no report of tags'
+opened tags.html | python3 -c '
+import re, sys
+text = re.sub(r"<(script|style).*?</\1>", "", sys.stdin.read(), flags=re.S)
+print(re.sub(r"(\|\s*)+", "|", re.sub(r"<[^>]+>", "|", text)))' >tags.txt
+grep -qF '|model.py:forward:10|4 MiB|66.7 %|2|optimizer|2 MiB|33.3 %|1|' tags.txt || complain 'the holders are not those of the event'
+grep -qF '"stacks":["model.py:10:forward\ntrain.py:3:main",' tags.html || complain 'the page has no call stacks'
+
 [ $failures = 0 ] && echo 'page: opens, agrees with --json, fits a narrow screen'
 exit $((failures > 0))

@@ -157,6 +157,17 @@ static json_t *name_json(const struct trace *trace)
     return json_text(name);
 }
 
+/* Returns the call stack of each tag, a frame on a line; null without one. */
+static json_t *stacks_json(const struct trace *trace)
+{
+    json_t *stacks = json_array();
+    for (uint32_t i = 0; trace->stacks != NULL && i < trace->tag_count; i++) {
+        const char *stack = trace->stacks[i];
+        (void)json_array_append_new(stacks, stack != NULL ? json_lines(stack) : json_null());
+    }
+    return stacks;
+}
+
 static json_t *trace_json(const struct comparison *comparison)
 {
     static const char *const clocks[] = {"ns", "logical", "order"};
@@ -178,6 +189,7 @@ static json_t *trace_json(const struct comparison *comparison)
         (void)json_object_set_new(object, "marks", marks_json(trace));
         (void)json_object_set_new(object, "blocks", blocks_json(trace, &columns));
         (void)json_object_set_new(object, "tags", tags);
+        (void)json_object_set_new(object, "stacks", stacks_json(trace));
         json_t *results = json_object_get(object, "results");
         for (size_t i = 0; i < comparison->result_count; i++) {
             json_t *result = json_array_get(results, i);
