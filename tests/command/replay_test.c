@@ -36,6 +36,27 @@ static struct replay_result replay(const char *text, const char *strategy, struc
     return result;
 }
 
+TEST(test_the_device_has_the_granularity_of_the_trace)
+{
+    static const char fine[] = "#wtr 1\n#dev 0 gran=65536\na 0 0 100000 0 0\na 1 1 1 0 0\n";
+    static const char coarse[] = "#wtr 1\n#dev 0 gran=33554432\na 0 0 100000 0 0\na 1 1 1 0 0\n";
+    static const char silent[] = "#wtr 1\na 0 0 100000 0 0\na 1 1 1 0 0\n";
+    static const struct {
+        const char *text;
+        const char *strategy;
+        uint64_t reserved;
+    } rows[] = {
+        {fine, "direct", 3 * 65536}, /* two pieces and one */
+        {coarse, "direct", 2 * 32 * MIB}, {silent, "direct", 2 * 2 * MIB}, {fine, "caching+vm", 2 * 65536},
+        {coarse, "caching+vm", 32 * MIB}, {silent, "caching+vm", 2 * MIB},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay_result result = replay(rows[i].text, rows[i].strategy, (struct replay_options){0});
+        assert_int_equal(result.peak_reserved_bytes, rows[i].reserved);
+        replay_result_free(&result);
+    }
+}
+
 TEST(test_counts_and_peaks)
 {
     static const char text[] = "#wtr 1\n"

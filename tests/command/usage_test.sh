@@ -69,6 +69,8 @@ bad '--sweep=1.3:1: ends below' replay good.wtr --sweep=1.3:1
 bad '--sweep=1:2:0.005: more than 101 factors' replay good.wtr --sweep=1:2:0.005
 bad '--sweep-all needs --sweep' replay good.wtr --sweep-all
 bad '--limit and --sweep' replay good.wtr --sweep --limit 4MiB
+printf '#wtr 1\n#dev 0 gran=256\na 0 0 1024 0 0\n' >gran.wtr
+bad 'gran.wtr: #dev 0 gran=256: a simulated device gives memory in pieces of 512 B to 1 GiB' replay gran.wtr
 for rounds in '' 0 x -1 1001; do
     bad "--host $rounds: not a number from 1 to 1000" replay good.wtr "--host=$rounds"
 done

@@ -108,6 +108,13 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
         return fail(run, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB", run->trace->path, device,
                     (unsigned long long)sim.capacity_bytes);
     }
+    const uint64_t granularity = replay_granularity(run->trace);
+    if (granularity < REPLAY_LEAST_GRANULARITY || granularity > REPLAY_MOST_GRANULARITY) {
+        return fail(run, "%s: #dev %u gran=%llu: a simulated device gives memory in pieces of 512 B to 1 GiB",
+                    run->trace->path, device, (unsigned long long)granularity);
+    }
+    sim.region_granularity_bytes = granularity;
+    sim.page_bytes = granularity;
     sim.costs = run->options->costs;
     sim.seed = run->options->seed;
     sim.no_audit = run->options->no_audit;

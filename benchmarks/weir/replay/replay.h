@@ -110,6 +110,18 @@ struct replay_result {
     char note[640];       /* why the figures may be wrong; "" = no reason */
 };
 
+/* The granularities (#dev gran=) that a simulated device may have. */
+#define REPLAY_LEAST_GRANULARITY UINT64_C(512)
+#define REPLAY_MOST_GRANULARITY (UINT64_C(1) << 30)
+
+/* Returns the granularity in which the simulated device gives regions and maps memory: that of the trace's device, or
+ * 2 MiB if the trace does not tell. */
+static inline uint64_t replay_granularity(const struct trace *trace)
+{
+    const uint64_t given = trace->devices[trace->device].granularity;
+    return given != 0 ? given : UINT64_C(2) << 20;
+}
+
 /* Returns peak reserved over peak live bytes; 1 if no byte was live. */
 static inline double replay_ratio(const struct replay_result *result)
 {

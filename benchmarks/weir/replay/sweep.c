@@ -86,19 +86,6 @@ bool sweep_peak(const struct trace *trace, uint64_t *peak)
     return enough;
 }
 
-/* Reads the granularity in which the simulated device gives memory. */
-static bool read_granularity(uint64_t *granularity)
-{
-    weir_sim_config config = WEIR_SIM_CONFIG_INIT;
-    weir_sim *sim = NULL;
-    weir_device_info info = WEIR_DEVICE_INFO_INIT;
-    const bool known =
-        weir_sim_create(&config, &sim) == WEIR_OK && weir_device_get_info(weir_sim_device(sim), &info) == WEIR_OK;
-    (void)!weir_sim_destroy(sim); /* cannot fail: the simulator has no pool */
-    *granularity = info.region_granularity_bytes;
-    return known;
-}
-
 /* Returns the limit for a factor. A limit of 0 would mean no limit, so a trace without blocks gets one piece. The limit
  * is capped at the largest capacity: a trace that needs more cannot be served anyway. */
 static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
@@ -235,8 +222,8 @@ static bool prepare(struct plan *plan, const struct replay_strategy *const *stra
     struct sweep *sweep = plan->sweep;
     plan->list = calloc(sweep->point_count * count + 1, sizeof(*plan->list));
     sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
-    bool enough = plan->list != NULL && sweep->rows != NULL && read_granularity(&sweep->granularity) &&
-                  sweep_peak(plan->trace, &sweep->peak_bytes);
+    bool enough = plan->list != NULL && sweep->rows != NULL && sweep_peak(plan->trace, &sweep->peak_bytes);
+    sweep->granularity = replay_granularity(plan->trace);
     if (enough) {
         set_limits(plan);
     }
@@ -347,7 +334,7 @@ bool sweep_enough(const struct trace *trace, const struct replay_strategy *strat
                   const struct replay_options *options, uint64_t *enough, char *error, size_t error_size)
 {
     struct trial trial = {trace, strategy, pad_bytes, *options, 0, false, error, error_size};
-    uint64_t granularity = 0;
+    const uint64_t granularity = replay_granularity(trace);
     uint64_t peak = 0;
     trial.options.limit = 0;
     trial.options.history = false;
@@ -355,7 +342,7 @@ bool sweep_enough(const struct trace *trace, const struct replay_strategy *strat
     trial.options.no_audit = true;
     trial.options.progress = NULL;
     *enough = 0;
-    if (!read_granularity(&granularity) || !sweep_peak(trace, &peak)) {
+    if (!sweep_peak(trace, &peak)) {
         (void)snprintf(error, error_size, "no host memory");
         return false;
     }
