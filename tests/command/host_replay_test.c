@@ -1,5 +1,5 @@
 /* host_replay_test.c: a host replay measures each allocator in a process of its own, on traces small enough to know the
- * figures, and refuses what the machine cannot hold. */
+ * figures, and refuses a trace that the machine cannot hold. */
 #include "../rig/test.h"
 #include "replay/host_replay.h"
 #include "replay/mallocs.h"

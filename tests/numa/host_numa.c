@@ -22,7 +22,7 @@ static unsigned nodes;
 
 /* --- a runtime that allocates and touches, as a driver does, and one that registers --- */
 
-/* CANN's driver takes pages of the node of the calling thread's processor, whatever the thread's memory policy says.
+/* CANN's driver takes pages of the node of the calling thread's processor, and ignores the thread's memory policy.
  * The policy of the range keeps the kernel from moving the pages to the node of the thread that touches them, as
  * pinning does. */
 static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)

@@ -1,4 +1,4 @@
-/* replay_recorded_test.c: the row of the recorded allocator, on traces whose figures are worked out by hand. */
+/* replay_recorded_test.c: the row of the recorded allocator, on traces with figures worked out by hand. */
 #include "../rig/test.h"
 
 #include <stdio.h>
@@ -150,7 +150,8 @@ TEST(a_block_between_mappings)
     replay_result_free(&result);
 }
 
-/* What is returned before the window was never in it; a block at the start that is no multiple of 512 is rounded. */
+/* Memory that was returned before the window was never in it; a block at the start that is no multiple of 512 is
+ * rounded. */
 TEST(a_start_that_contradicts_itself)
 {
     struct replay_result result = run_text("#wtr 1\n"
@@ -186,7 +187,7 @@ TEST(blocks_of_torch_npu)
     replay_result_free(&result);
 }
 
-/* A window that begins in the middle: what `s` and `p` lines describe was there before the first event. */
+/* A window that begins in the middle: the memory of `s` and `p` lines was there before the first event. */
 TEST(a_window_in_the_middle)
 {
     struct replay_result result = run_text("#wtr 1\n"
@@ -296,7 +297,7 @@ TEST(the_refused_request)
     replay_result_free(&result);
 }
 
-/* The record keeps the six tags that hold the most, whatever their order in the trace. */
+/* The record keeps the six tags that hold the most, in any order in the trace. */
 TEST(the_largest_holders)
 {
     char text[2048] = "#wtr 1\n";

@@ -305,7 +305,7 @@ static double less(double a, double b)
     return a < b ? a : b;
 }
 
-/* Fills in the result of one allocator, whose name is set. */
+/* Fills in the result of one allocator; its name is set. */
 static bool measure(const struct trace *trace, uint32_t rounds, struct host_result *result)
 {
     const char *const name = result->name;

@@ -1,4 +1,4 @@
-/* host_replay.h: plays a trace with allocators of host memory and measures what the process holds.
+/* host_replay.h: plays a trace with allocators of host memory and measures the memory of the process.
  *
  * The answer of a recording of a process's heap: how much memory would weir's heap, glibc, jemalloc, mimalloc or
  * tcmalloc have held? Each allocator plays the events, single-threaded and in the order of the file, in a process of

@@ -24,8 +24,8 @@ struct jobs {
     void *progress_ctx;
 };
 
-/* Runs all jobs, the calling thread among the threads. If a thread cannot be created, the others do its work. Returns
- * false with a line in `error` if a job fails. */
+/* Runs all jobs, the calling thread among the threads. If a thread cannot be created, the existing threads do its work.
+ * Returns false with a line in `error` if a job fails. */
 bool jobs_run(const struct jobs *jobs, char *error, size_t error_size);
 
 #endif

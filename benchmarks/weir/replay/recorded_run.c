@@ -130,7 +130,7 @@ static bool keep_region(struct walk *walk, const struct piece *piece, uint64_t s
     return true;
 }
 
-/* Takes start .. end, which lies in the piece, out of it. What remains stays as one or two pieces. */
+/* Takes start .. end, which lies in the piece, out of it. The rest stays as one or two pieces. */
 static bool cut_piece(struct walk *walk, struct piece *piece, uint64_t start, uint64_t end)
 {
     const weir__tree_node whole = piece->node;

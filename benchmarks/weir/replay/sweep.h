@@ -7,9 +7,9 @@
  * A strategy that serves a trace under one limit may fail under a higher one: the positions and sizes of regions depend
  * on the memory that is left. So there are two forms. With `all`, every limit is replayed, and a row has both the
  * lowest factor that serves the trace and the lowest factor from which all higher ones serve it too. Without it the
- * lowest and the highest limit are replayed, and then the middle of what is open, until a limit that serves the trace
- * stands right above one that does not: some five replays in the place of thirty. The factor that this finds is enough,
- * and the one below it is not; nothing is said of the limits that were not replayed.
+ * lowest and the highest limit are replayed, and then the middle of the open interval, until a limit that serves the
+ * trace stands right above one that does not: some five replays in the place of thirty. The factor that this finds is
+ * enough, and the one below it is not; nothing is said of the limits that were not replayed.
  */
 #ifndef WEIR_BENCHMARKS_SWEEP_H
 #define WEIR_BENCHMARKS_SWEEP_H

@@ -107,7 +107,7 @@ typedef struct weir__numa_wish {
 
 /* Makes the thread prefer the node for all memory that it makes from now on, in any code, and moves it to a processor
  * of the node: for a runtime that allocates by itself. CANN's driver takes the node of the calling thread's processor
- * whatever the policy says (hicann/driver, sdk_driver/svm/svm_host_adapt.h). Does nothing where either is forbidden.
+ * and ignores the policy (hicann/driver, sdk_driver/svm/svm_host_adapt.h). Does nothing where either is forbidden.
  * weir__numa_thread_restore must follow in any case, on the same thread. */
 void weir__numa_thread_prefer(const weir_topology *topology, int32_t node, weir__numa_wish *before);
 void weir__numa_thread_restore(const weir__numa_wish *before);

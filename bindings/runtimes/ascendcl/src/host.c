@@ -89,7 +89,7 @@ static void *map_pages(size_t size, size_t align)
     return aligned;
 }
 
-/* Returns the node of the calling thread's processor, as CANN's driver does whatever the thread's memory policy says
+/* Returns the node of the calling thread's processor, as CANN's driver does, which ignores the thread's memory policy
  * (hicann/driver, sdk_driver/svm/svm_host_adapt.h). */
 static uint32_t node_here(void)
 {
