@@ -1,8 +1,12 @@
 /* output_report.c: writes the page of `weir replay --report`: report.html with the data in it.
  *
- * The page is one file that loads no other file. Its data stands in a script element of type application/json, so "<"
- * is written as \u003c and no text of a trace can end the element.
+ * The page is one file that loads no other file. The figures and texts stand in a script element of type
+ * application/json, so "<" is written as \u003c and no text of a trace can end the element. Blocks, regions and series
+ * stand in columns (column.h). Numbers that follow from others are left out, and a number is written as a difference
+ * from one that is probably equal: ten million events with five strategies take some 25 MB. The columns stream to the
+ * file one after the other; beyond what the replay holds, the page takes 60 bytes for each block of one trace.
  */
+#include "column.h"
 #include "json.h"
 #include "output.h"
 
@@ -14,7 +18,6 @@
 
 #include "report_page.h" /* report_page[]: report.html as a string, made by the build */
 
-static const char placeholder[] = "@WEIR_DATA@";
 enum { marks_kept = 2000 };
 
 static json_t *integer(int64_t value)
@@ -36,107 +39,327 @@ static json_t *marks_json(const struct trace *trace)
     return marks;
 }
 
-/* Columns with one entry per block, in the order of allocation; row[index] is the row of a block. */
-struct block_columns {
-    json_t *alloc;
-    json_t *freed;
-    json_t *size;
-    json_t *stream;
-    json_t *tag;
-    uint32_t *order; /* row -> block index */
-    uint32_t *row;   /* block index -> row */
-    size_t rows;
+/* The blocks of a trace, a row for each: first the blocks from before the window, then the others in the order of
+ * their events. A class of sizes has all blocks of one requested size; classes have numbers in the order of the rows. */
+struct block_rows {
+    size_t *event;    /* row -> index of the event that allocates the block */
+    uint32_t *stream; /* row -> stream */
+    uint32_t *sort;   /* row -> class */
+    uint32_t *row;    /* block index -> row */
+    size_t count;
+    size_t prior;       /* rows of blocks from before the window */
+    uint64_t *size;     /* class -> bytes */
+    uint32_t *slots;    /* a hash table of classes: number + 1; 0 = free */
+    size_t slot_count;  /* a power of two, at least twice the number of rows */
+    size_t class_count;
+    uint64_t *capacity; /* class -> capacity of the latest row, while the places of a result are written */
+    uint64_t *address;  /* class -> address of the latest row */
 };
 
-static void add_born(struct block_columns *columns, const struct trace_event *event, int64_t when, uint32_t stream)
+static void free_rows(struct block_rows *rows)
 {
-    const weir_trace_event *e = &event->event;
-    columns->row[event->index] = (uint32_t)columns->rows;
-    columns->order[columns->rows++] = event->index;
-    (void)json_array_append_new(columns->alloc, integer(when));
-    (void)json_array_append_new(columns->freed, integer(-1));
-    (void)json_array_append_new(columns->size, integer((int64_t)e->size));
-    (void)json_array_append_new(columns->stream, integer(stream));
-    (void)json_array_append_new(columns->tag, integer(e->tag == WEIR_TRACE_NONE ? -1 : (int64_t)e->tag));
+    free(rows->event);
+    free(rows->stream);
+    free(rows->sort);
+    free(rows->row);
+    free(rows->size);
+    free(rows->slots);
+    free(rows->capacity);
+    free(rows->address);
 }
 
-static void add_died(struct block_columns *columns, uint32_t index, int64_t when)
+/* Returns the class of a size, a new one if it is the first of its size. */
+static uint32_t class_of(struct block_rows *rows, uint64_t size)
 {
-    (void)json_array_set_new(columns->freed, columns->row[index], integer(when));
+    const size_t mask = rows->slot_count - 1;
+    size_t slot = (size_t)((size * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & mask;
+    while (rows->slots[slot] != 0 && rows->size[rows->slots[slot] - 1] != size) {
+        slot = (slot + 1) & mask;
+    }
+    if (rows->slots[slot] == 0) {
+        rows->size[rows->class_count++] = size;
+        rows->slots[slot] = (uint32_t)rows->class_count;
+    }
+    return rows->slots[slot] - 1;
 }
 
-static uint32_t stream_of_row(const struct block_columns *columns, uint32_t index)
+static void add_row(struct block_rows *rows, const struct trace *trace, size_t i)
 {
-    return (uint32_t)json_integer_value(json_array_get(columns->stream, columns->row[index]));
+    const struct trace_event *event = &trace->events[i];
+    const bool moved = event->event.kind == WEIR_TRACE_REALLOC;
+    const size_t row = rows->count++;
+    rows->row[event->index] = (uint32_t)row;
+    rows->event[row] = i;
+    rows->stream[row] = moved ? rows->stream[rows->row[event->old_index]] : event->event.stream;
+    rows->sort[row] = class_of(rows, event->event.size);
 }
 
-static json_t *blocks_json(const struct trace *trace, struct block_columns *columns)
+/* Returns false without host memory. The caller frees the rows in either case. */
+static bool find_rows(struct block_rows *rows, const struct trace *trace)
 {
-    columns->alloc = json_array();
-    columns->freed = json_array();
-    columns->size = json_array();
-    columns->stream = json_array();
-    columns->tag = json_array();
+    const size_t most = (size_t)trace->block_count + 1;
+    rows->slot_count = 2;
+    while (rows->slot_count < 2 * most) {
+        rows->slot_count *= 2;
+    }
+    rows->event = calloc(most, sizeof(*rows->event));
+    rows->stream = calloc(most, sizeof(*rows->stream));
+    rows->sort = calloc(most, sizeof(*rows->sort));
+    rows->row = calloc(most, sizeof(*rows->row));
+    rows->size = calloc(most, sizeof(*rows->size));
+    rows->slots = calloc(rows->slot_count, sizeof(*rows->slots));
+    rows->capacity = calloc(most, sizeof(*rows->capacity));
+    rows->address = calloc(most, sizeof(*rows->address));
+    if (rows->event == NULL || rows->stream == NULL || rows->sort == NULL || rows->row == NULL || rows->size == NULL ||
+        rows->slots == NULL || rows->capacity == NULL || rows->address == NULL) {
+        return false;
+    }
     for (size_t i = 0; i < trace->event_count; i++) {
-        const struct trace_event *event = &trace->events[i];
-        const int64_t number = (int64_t)trace_event_number(trace, i);
-        switch (event->event.kind) {
-        case WEIR_TRACE_PRIOR:
-            add_born(columns, event, -1, event->event.stream);
-            break;
-        case WEIR_TRACE_ALLOC:
-            add_born(columns, event, number, event->event.stream);
-            break;
-        case WEIR_TRACE_REALLOC:
-            add_born(columns, event, number, stream_of_row(columns, event->old_index));
-            add_died(columns, event->old_index, number);
-            break;
-        case WEIR_TRACE_FREE:
-            add_died(columns, event->index, number);
-            break;
-        default:
-            break;
+        if (trace->events[i].event.kind == WEIR_TRACE_PRIOR) {
+            add_row(rows, trace, i);
         }
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "alloc", columns->alloc, "free", columns->freed, "size",
-                     columns->size, "stream", columns->stream, "tag", columns->tag);
+    rows->prior = rows->count;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const int kind = trace->events[i].event.kind;
+        if (kind == WEIR_TRACE_ALLOC || kind == WEIR_TRACE_REALLOC) {
+            add_row(rows, trace, i);
+        }
+    }
+    return true;
 }
 
-static json_t *series_json(const struct replay_result *result)
+/* Columns of the page. Each begins in the page with the ID "TRACE.NAME" or "TRACE.RESULT.NAME"; the comment of a writer
+ * has the content. `report.html` reads them in the same way. */
+struct columns {
+    FILE *out;
+    size_t trace;
+    size_t result;
+    bool failed; /* zlib had no host memory */
+    struct column now;
+};
+
+static void begin_trace_column(struct columns *columns, const char *name)
 {
-    json_t *event = json_array();
-    json_t *live = json_array();
-    json_t *reserved = json_array();
+    char id[64];
+    (void)snprintf(id, sizeof(id), "%zu.%s", columns->trace, name);
+    column_begin(&columns->now, columns->out, id);
+}
+
+static void begin_result_column(struct columns *columns, const char *name)
+{
+    char id[64];
+    (void)snprintf(id, sizeof(id), "%zu.%zu.%s", columns->trace, columns->result, name);
+    column_begin(&columns->now, columns->out, id);
+}
+
+static void end_column(struct columns *columns)
+{
+    columns->failed |= !column_end(&columns->now);
+}
+
+enum { event_allocates = 1, event_frees = 2 };
+
+static uint64_t kind_of_event(const struct trace_event *event)
+{
+    switch (event->event.kind) {
+    case WEIR_TRACE_ALLOC:
+        return event_allocates;
+    case WEIR_TRACE_FREE:
+        return event_frees;
+    case WEIR_TRACE_REALLOC:
+        return event_allocates | event_frees;
+    default:
+        return 0;
+    }
+}
+
+/* events: the number of rows, that of rows from before the window, and runs of events of one kind: 4 * length + kind.
+ * Events of other devices have kind 0. */
+static void write_events(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
+{
+    uint64_t kind = 0;
+    uint64_t length = 0;
+    uint64_t next = 0; /* number of the next event */
+    begin_trace_column(columns, "events");
+    column_put(&columns->now, rows->count);
+    column_put(&columns->now, rows->prior);
+    for (size_t i = 0; i <= trace->event_count; i++) {
+        const bool beyond = i == trace->event_count;
+        const uint64_t number = beyond ? trace->file_event_count : trace_event_number(trace, i);
+        const uint64_t parts[2][2] = {{0, number - next}, {beyond ? 0 : kind_of_event(&trace->events[i]), !beyond}};
+        for (size_t part = 0; part < 2; part++) {
+            if (parts[part][1] > 0 && parts[part][0] != kind) {
+                column_put(&columns->now, 4 * length + kind);
+                kind = parts[part][0];
+                length = 0;
+            }
+            length += parts[part][1];
+        }
+        next = number + 1;
+    }
+    column_put(&columns->now, 4 * length + kind);
+    end_column(columns);
+}
+
+/* freed: for each event that frees, how many rows the block lies before the latest row. */
+static void write_freed(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
+{
+    size_t present = rows->prior;
+    begin_trace_column(columns, "freed");
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        const uint64_t kind = kind_of_event(event);
+        present += (kind & event_allocates) != 0;
+        if ((kind & event_frees) != 0) {
+            const uint32_t block = kind == event_frees ? event->index : event->old_index;
+            column_put(&columns->now, present - 1 - rows->row[block]);
+        }
+    }
+    end_column(columns);
+}
+
+/* sizes: the number of classes, and the bytes of each. sort: for each row 0 if it is the first of its class, else the number of the class + 1.
+ * stream, tag: for each row; the number of the tag + 1, or 0. */
+static void write_rows(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
+{
+    begin_trace_column(columns, "sizes");
+    column_put(&columns->now, rows->class_count);
+    for (size_t i = 0; i < rows->class_count; i++) {
+        column_put(&columns->now, rows->size[i]);
+    }
+    end_column(columns);
+    begin_trace_column(columns, "sort");
+    uint32_t known = 0;
+    for (size_t row = 0; row < rows->count; row++) {
+        const bool first = rows->sort[row] == known;
+        known += first;
+        column_put(&columns->now, first ? 0 : (uint64_t)rows->sort[row] + 1);
+    }
+    end_column(columns);
+    begin_trace_column(columns, "stream");
+    for (size_t row = 0; row < rows->count; row++) {
+        column_put(&columns->now, rows->stream[row]);
+    }
+    end_column(columns);
+    begin_trace_column(columns, "tag");
+    for (size_t row = 0; row < rows->count; row++) {
+        const uint32_t tag = trace->events[rows->event[row]].event.tag;
+        column_put(&columns->now, tag == WEIR_TRACE_NONE ? 0 : (uint64_t)tag + 1);
+    }
+    end_column(columns);
+}
+
+/* series: the number of points; for each the event, the live and the reserved bytes, less those of the point before. */
+static void write_series(struct columns *columns, const struct replay_result *result)
+{
+    struct replay_point last = {0};
+    begin_result_column(columns, "series");
+    column_put(&columns->now, result->point_count);
     for (size_t i = 0; i < result->point_count; i++) {
-        (void)json_array_append_new(event, integer((int64_t)result->points[i].event));
-        (void)json_array_append_new(live, integer((int64_t)result->points[i].live));
-        (void)json_array_append_new(reserved, integer((int64_t)result->points[i].reserved));
+        const struct replay_point *point = &result->points[i];
+        column_put(&columns->now, point->event - last.event);
+        column_put(&columns->now, column_signed((int64_t)(point->live - last.live)));
+        column_put(&columns->now, column_signed((int64_t)(point->reserved - last.reserved)));
+        last = *point;
     }
-    return json_pack("{s:o, s:o, s:o}", "event", event, "live", live, "reserved", reserved);
+    end_column(columns);
 }
 
-static json_t *regions_json(const struct replay_result *result)
+static int compare_regions(const void *first, const void *second)
 {
-    json_t *regions = json_array();
+    const struct replay_region *a = *(const struct replay_region *const *)first;
+    const struct replay_region *b = *(const struct replay_region *const *)second;
+    if (a->added != b->added) {
+        return a->added < b->added ? -1 : 1;
+    }
+    return a < b ? -1 : a > b; /* pointers into one array */
+}
+
+/* regions: the number of regions; for each, in the order of addition: the event that added it less that of the region before (the first:
+ * plus 1); 0 if it stays, else 1 + events until its removal; the address less the end of the region before; the size;
+ * 1 for a mapping. */
+static bool write_regions(struct columns *columns, const struct replay_result *result)
+{
+    const struct replay_region **sorted = calloc(result->region_count + 1, sizeof(*sorted));
+    if (sorted == NULL) {
+        return false;
+    }
     for (size_t i = 0; i < result->region_count; i++) {
-        const struct replay_region *region = &result->regions[i];
-        (void)json_array_append_new(regions,
-                                    json_pack("[I, I, I, I, i]", (json_int_t)region->address, (json_int_t)region->size,
-                                              (json_int_t)region->added, (json_int_t)region->removed, region->mapped));
+        sorted[i] = &result->regions[i];
     }
-    return regions;
+    qsort(sorted, result->region_count, sizeof(*sorted), compare_regions);
+    int64_t added = -1;
+    uint64_t end = 0;
+    begin_result_column(columns, "regions");
+    column_put(&columns->now, result->region_count);
+    for (size_t i = 0; i < result->region_count; i++) {
+        const struct replay_region *region = sorted[i];
+        column_put(&columns->now, (uint64_t)(region->added - added));
+        column_put(&columns->now, region->removed < 0 ? 0 : (uint64_t)(region->removed - region->added) + 1);
+        column_put(&columns->now, column_signed((int64_t)(region->address - end)));
+        column_put(&columns->now, region->size);
+        column_put(&columns->now, region->mapped);
+        added = region->added;
+        end = region->address + region->size;
+    }
+    end_column(columns);
+    free((void *)sorted);
+    return true;
 }
 
-static json_t *places_json(const struct replay_result *result, const struct block_columns *columns)
+/* Returns the address of a block as the page knows it: 0 if it was not placed, or has an address that is no int64_t. */
+static uint64_t shown_address(const struct replay_place *place)
 {
-    json_t *address = json_array();
-    json_t *capacity = json_array();
-    for (size_t row = 0; row < columns->rows; row++) {
-        const struct replay_place *place = &result->places[columns->order[row]];
-        (void)json_array_append_new(address, integer(place->address == 0 ? -1 : (int64_t)place->address));
-        (void)json_array_append_new(capacity, integer((int64_t)place->capacity));
+    return place->address > INT64_MAX ? 0 : place->address;
+}
+
+/* Returns the greatest common divisor of all addresses; 1 without one. */
+static uint64_t unit_of(const struct replay_result *result, const struct trace *trace)
+{
+    uint64_t unit = 0;
+    for (uint32_t i = 0; i < trace->block_count && unit != 1; i++) {
+        for (uint64_t rest = shown_address(&result->places[i]); rest != 0;) {
+            const uint64_t left = unit % rest;
+            unit = rest;
+            rest = left;
+        }
     }
-    return json_pack("{s:o, s:o}", "address", address, "capacity", capacity);
+    return unit != 0 ? unit : 1;
+}
+
+/* capacity: for each row, the capacity less that of the latest row of the class before it (the first: less the size).
+ * address: first the unit; then for each row 0 if it was not placed, else 1 + a signed number: the address less that of
+ * the latest placed row of the class (the first: less the address of the row placed before), in units. */
+static void write_places(struct columns *columns, const struct trace *trace, const struct replay_result *result,
+                         struct block_rows *rows)
+{
+    begin_result_column(columns, "capacity");
+    memcpy(rows->capacity, rows->size, rows->class_count * sizeof(*rows->size));
+    for (size_t row = 0; row < rows->count; row++) {
+        const uint64_t capacity = result->places[trace->events[rows->event[row]].index].capacity;
+        uint64_t *last = &rows->capacity[rows->sort[row]];
+        column_put(&columns->now, column_signed((int64_t)(capacity - *last)));
+        *last = capacity;
+    }
+    end_column(columns);
+    begin_result_column(columns, "address");
+    const uint64_t unit = unit_of(result, trace);
+    column_put(&columns->now, unit);
+    memset(rows->address, 0, rows->class_count * sizeof(*rows->address));
+    uint64_t before = 0;
+    for (size_t row = 0; row < rows->count; row++) {
+        const uint64_t address = shown_address(&result->places[trace->events[rows->event[row]].index]) / unit;
+        uint64_t *last = &rows->address[rows->sort[row]];
+        if (address == 0) {
+            column_put(&columns->now, 0);
+            continue;
+        }
+        const uint64_t expected = *last != 0 ? *last : before;
+        column_put(&columns->now, 1 + column_signed((int64_t)(address - expected)));
+        *last = before = address;
+    }
+    end_column(columns);
 }
 
 static const char *base_name(const char *path)
@@ -172,11 +395,7 @@ static json_t *trace_json(const struct comparison *comparison)
 {
     static const char *const clocks[] = {"ns", "logical", "order"};
     const struct trace *trace = comparison->trace;
-    struct block_columns columns = {
-        .order = calloc((size_t)trace->block_count + 1, sizeof(uint32_t)),
-        .row = calloc((size_t)trace->block_count + 1, sizeof(uint32_t)),
-    };
-    json_t *object = columns.order != NULL && columns.row != NULL ? output_json(comparison) : NULL;
+    json_t *object = output_json(comparison);
     if (object != NULL) {
         json_t *tags = json_array();
         for (uint32_t i = 0; i < trace->tag_count; i++) {
@@ -187,19 +406,9 @@ static json_t *trace_json(const struct comparison *comparison)
         (void)json_object_set_new(object, "threads", integer(trace->thread_count));
         (void)json_object_set_new(object, "clock", json_string(clocks[trace->clock]));
         (void)json_object_set_new(object, "marks", marks_json(trace));
-        (void)json_object_set_new(object, "blocks", blocks_json(trace, &columns));
         (void)json_object_set_new(object, "tags", tags);
         (void)json_object_set_new(object, "stacks", stacks_json(trace));
-        json_t *results = json_object_get(object, "results");
-        for (size_t i = 0; i < comparison->result_count; i++) {
-            json_t *result = json_array_get(results, i);
-            (void)json_object_set_new(result, "series", series_json(&comparison->results[i]));
-            (void)json_object_set_new(result, "regions", regions_json(&comparison->results[i]));
-            (void)json_object_set_new(result, "place", places_json(&comparison->results[i], &columns));
-        }
     }
-    free(columns.order);
-    free(columns.row);
     return object;
 }
 
@@ -216,7 +425,7 @@ static json_t *report_json(const struct report_context *context, const struct co
     json_t *data =
         json_pack("{s:s, s:o, s:I, s:I, s:o}", "version", weir_version(), "command", json_text(context->command),
                   "capacity", (json_int_t)context->capacity, "seed", (json_int_t)context->seed, "traces", traces);
-    if (json_lacks_memory()) { /* values are missing, so columns would be shifted */
+    if (json_lacks_memory()) { /* values are missing */
         json_decref(data);
         return NULL;
     }
@@ -236,16 +445,54 @@ static int write_escaped(const char *text, size_t length, void *ctx)
     return ferror(out) ? -1 : 0;
 }
 
-static bool write_page(FILE *out, const json_t *data)
+/* Writes the columns of all traces. Returns false without host memory. */
+static bool write_columns(FILE *out, const struct comparison *comparisons, size_t count)
 {
-    const char *split = strstr(report_page, placeholder);
+    struct columns columns = {.out = out};
+    bool complete = true;
+    for (; complete && columns.trace < count; columns.trace++) {
+        const struct comparison *comparison = &comparisons[columns.trace];
+        struct block_rows rows = {0};
+        complete = find_rows(&rows, comparison->trace);
+        if (complete) {
+            write_events(&columns, comparison->trace, &rows);
+            write_freed(&columns, comparison->trace, &rows);
+            write_rows(&columns, comparison->trace, &rows);
+        }
+        for (columns.result = 0; complete && columns.result < comparison->result_count; columns.result++) {
+            const struct replay_result *result = &comparison->results[columns.result];
+            write_series(&columns, result);
+            complete = write_regions(&columns, result);
+            write_places(&columns, comparison->trace, result, &rows);
+        }
+        free_rows(&rows);
+    }
+    return complete && !columns.failed;
+}
+
+/* Writes the page up to a placeholder, and returns the part behind it; NULL if it is missing. */
+static const char *write_part(FILE *out, const char *page, const char *placeholder)
+{
+    const char *split = page != NULL ? strstr(page, placeholder) : NULL;
     if (split == NULL) {
+        return NULL;
+    }
+    (void)fwrite(page, 1, (size_t)(split - page), out);
+    return split + strlen(placeholder);
+}
+
+static bool write_page(FILE *out, const json_t *data, const struct comparison *comparisons, size_t count)
+{
+    const char *page = write_part(out, report_page, "@WEIR_DATA@");
+    if (page == NULL || json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_REAL_PRECISION(6)) != 0) {
         return false;
     }
-    (void)fwrite(report_page, 1, (size_t)(split - report_page), out);
-    const bool written = json_dump_callback(data, write_escaped, out, JSON_COMPACT | JSON_REAL_PRECISION(6)) == 0;
-    (void)fputs(split + sizeof(placeholder) - 1, out);
-    return written && ferror(out) == 0;
+    page = write_part(out, page, "@WEIR_COLUMNS@\n");
+    if (page == NULL || !write_columns(out, comparisons, count)) {
+        return false;
+    }
+    (void)fputs(page, out);
+    return ferror(out) == 0;
 }
 
 bool output_report(struct out_file *file, const struct report_context *context, const struct comparison *comparisons,
@@ -260,7 +507,7 @@ bool output_report(struct out_file *file, const struct report_context *context, 
     }
     (void)out_file_take(file); /* the stream closes it */
     errno = 0;
-    bool written = write_page(out, data);
+    bool written = write_page(out, data, comparisons, count);
     int why = errno;
     json_decref(data);
     if (fclose(out) != 0) {

@@ -1,0 +1,35 @@
+/* column.h: writes one column of numbers into the page of --report.
+ *
+ * The numbers become varints (seven bits in a byte, the lowest first; the top bit says that more follow), zlib deflates
+ * them, and base64 makes text of them. They stream through: a column needs its buffers only, however long it is. An
+ * error of zlib is kept until column_end; an error of the file stays in `out` (ferror).
+ */
+#ifndef WEIR_COMMAND_COLUMN_H
+#define WEIR_COMMAND_COLUMN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <zlib.h>
+
+struct column {
+    FILE *out;
+    z_stream zlib;
+    bool failed; /* zlib has no memory */
+    size_t filled;
+    unsigned char numbers[16384];
+    unsigned char packed[12288]; /* a multiple of 3, so that only the last part needs padding */
+};
+
+/* Begins a script element with the ID `name`. */
+void column_begin(struct column *column, FILE *out, const char *name);
+void column_put(struct column *column, uint64_t value);
+/* Returns 2 * value, or 2 * -value - 1 if the value is negative: numbers near 0 become short varints. */
+static inline uint64_t column_signed(int64_t value)
+{
+    return value < 0 ? -(uint64_t)value * 2 - 1 : (uint64_t)value * 2;
+}
+/* Ends the element. Returns false without host memory. */
+bool column_end(struct column *column);
+
+#endif
