@@ -47,7 +47,8 @@ struct entry {
     enum action action;
     uint32_t device;
     uint32_t tag;
-    const char *mark;
+    const char *mark; /* MARK: its name; `mode` is B, E or I */
+    char mode;
     uint64_t address; /* OOM: free bytes of the device */
     uint64_t size;
     uint64_t stream;
@@ -64,6 +65,7 @@ struct range {
     uint64_t stream;
     uint64_t pool;
     uint64_t requested; /* requested size of a block put back by free_completed; 0 = `size` is exact */
+    uint32_t tag;       /* of a block */
     bool gone;
 };
 
@@ -100,6 +102,7 @@ struct anomalies {
     uint64_t lost_frees;    /* forwards: a free of a block that is not live */
     uint64_t misplaced;     /* blocks at the start that overlap or lie outside all segments */
     uint64_t unknown;
+    uint64_t annotations; /* without a name, a stage, a time or a device with events */
 };
 
 struct importer {
@@ -116,6 +119,7 @@ struct importer {
     size_t entry_capacity;
     bool has_map; /* the snapshot has segments; without them the walk backwards starts from an empty heap */
     bool has_time;
+    bool has_annotations;
     bool expandable;
     uint64_t pad_proof_0; /* live blocks of the final map that show how requests were rounded */
     uint64_t pad_proof_32;
@@ -384,7 +388,7 @@ static bool is_active(const struct pickle_value *block)
 static bool read_block(struct importer *importer, struct device *device, const struct range *segment,
                        const struct pickle_value *block, uint64_t *next)
 {
-    struct range range = {.address = *next, .stream = segment->stream, .pool = segment->pool};
+    struct range range = {.address = *next, .stream = segment->stream, .pool = segment->pool, .tag = WEIR_TRACE_NONE};
     if (block == NULL || block->kind != PICKLE_DICT || !pickle_get_number(block, "size", &range.size) ||
         range.size == 0) {
         importer->anomalies.malformed++;
@@ -403,7 +407,7 @@ static bool read_block(struct importer *importer, struct device *device, const s
         return true;
     }
     weigh_pad(importer, pickle_get_number_or(block, "requested_size", 0), range.size);
-    return set_put(importer, &device->live, range);
+    return torch_tags_find(&importer->tags, block, &range.tag) && set_put(importer, &device->live, range);
 }
 
 static bool read_blocks(struct importer *importer, struct device *device, const struct range *segment,
@@ -585,7 +589,7 @@ static bool read_entry(struct importer *importer, const struct pickle_value *val
         count_unknown(importer, name);
         return true;
     }
-    struct entry entry = {.action = known->action, .device = number, .mark = known->name};
+    struct entry entry = {.action = known->action, .device = number, .mark = known->name, .mode = 'I'};
     if (!read_place(value, &entry)) {
         importer->anomalies.malformed++;
         return true;
@@ -640,6 +644,58 @@ static bool read_history(struct importer *importer, const struct pickle_value *h
     return true;
 }
 
+/* --- annotations: marks of the program, in a list of their own --- */
+
+/* Reads {"stage": "START" or "END", "name", "device", "time_us"}. `first` is the time of the first event: a snapshot
+ * keeps as many annotations as events, so most of them may be older than the window, and those are left out. */
+static bool read_annotation(struct importer *importer, const struct pickle_value *value, uint64_t first)
+{
+    const struct pickle_value *name = pickle_get(value, "name");
+    const struct pickle_value *stage = pickle_get(value, "stage");
+    const uint64_t device = pickle_get_number_or(value, "device", 0);
+    const bool begins = pickle_is_text(stage, "START");
+    struct entry entry = {.action = ACTION_MARK, .tag = WEIR_TRACE_NONE, .mode = begins ? 'B' : 'E'};
+    if (!spend(importer, value != NULL ? (uint64_t)value->count + 1 : 1)) {
+        return false;
+    }
+    if (name == NULL || name->kind != PICKLE_STR || (!begins && !pickle_is_text(stage, "END")) ||
+        !pickle_get_number(value, "time_us", &entry.time_us) || device >= importer->device_count ||
+        !importer->devices[device].seen) {
+        importer->anomalies.annotations++;
+        return true;
+    }
+    if (entry.time_us < first) {
+        return true;
+    }
+    entry.key = entry.time_us;
+    entry.device = (uint32_t)device;
+    entry.mark = builder_text(&importer->builder, name->as.text, name->count);
+    return entry.mark != NULL ? add_entry(importer, &entry) : no_memory(importer);
+}
+
+static bool read_annotations(struct importer *importer, const struct pickle_value *annotations)
+{
+    uint64_t first = UINT64_MAX;
+    if (!importer->has_time) { /* they could not be placed among the events */
+        return true;
+    }
+    for (size_t i = 0; i < importer->entry_count; i++) {
+        first = importer->entries[i].time_us < first ? importer->entries[i].time_us : first;
+    }
+    const size_t events = importer->entry_count;
+    for (uint32_t i = 0; i < annotations->count; i++) {
+        if (!read_annotation(importer, annotations->as.items[i], first)) {
+            return false;
+        }
+    }
+    importer->has_annotations = importer->entry_count > events;
+    return true;
+}
+
+/* --- one order of all events --- */
+
+/* A mark that begins at the time of an event stands before it. One that ends then stands behind it: its position is
+ * larger. */
 static int by_key(const void *a, const void *b)
 {
     const struct entry *left = a;
@@ -647,18 +703,21 @@ static int by_key(const void *a, const void *b)
     if (left->key != right->key) {
         return left->key < right->key ? -1 : 1;
     }
+    if ((left->mode == 'B') != (right->mode == 'B')) {
+        return left->mode == 'B' ? -1 : 1;
+    }
     return (left->position > right->position) - (left->position < right->position);
 }
 
-/* Merges the devices' events by time. Within a device the list order stays even if times decrease: it is the order in
- * which the allocator worked. */
+/* Merges the devices' events and the annotations by time. Within a device the list order stays even if times
+ * decrease: it is the order in which the allocator worked. */
 static void merge_devices(struct importer *importer)
 {
     uint32_t with_events = 0;
     for (uint32_t d = 0; d < importer->device_count; d++) {
         with_events += importer->devices[d].event_count > 0;
     }
-    if (with_events > 1 && importer->has_time) {
+    if ((with_events > 1 && importer->has_time) || importer->has_annotations) {
         qsort(importer->entries, importer->entry_count, sizeof(*importer->entries), by_key);
     }
 }
@@ -668,7 +727,13 @@ static void merge_devices(struct importer *importer)
 static bool step_back(struct importer *importer, const struct entry *entry)
 {
     struct device *device = &importer->devices[entry->device];
-    struct range range = {.address = entry->address, .size = entry->size, .stream = entry->stream, .pool = NO_POOL};
+    struct range range = {
+        .address = entry->address,
+        .size = entry->size,
+        .stream = entry->stream,
+        .pool = NO_POOL,
+        .tag = WEIR_TRACE_NONE,
+    };
     uint64_t bytes;
     switch (entry->action) {
     case ACTION_ALLOC:
@@ -819,6 +884,7 @@ static bool add_prior(struct importer *importer, uint32_t device, const struct r
     uint32_t block;
     event.address = range->address;
     event.size = range->size;
+    event.tag = range->tag;
     if (!stream_of(importer, device, range->stream, &event.stream) ||
         !begin_block(importer, device, range->address, event.stream, &block)) {
         return false;
@@ -930,7 +996,7 @@ static bool add_oom(struct importer *importer, const struct entry *entry, uint64
 static bool add_mark(struct importer *importer, const struct entry *entry, uint64_t time_ns)
 {
     weir_trace_event event = make_event(WEIR_TRACE_MARK, 0, time_ns);
-    event.mode = 'I';
+    event.mode = entry->mode;
     event.name = builder_text(&importer->builder, entry->mark, strlen(entry->mark));
     return event.name != NULL ? add_event(importer, &event, TRACE_NO_INDEX) : no_memory(importer);
 }
@@ -1073,7 +1139,9 @@ static bool add_notes(struct importer *importer)
            note_count(importer, found->malformed, "entries left out that lack an address or a size") &&
            note_count(importer, found->implied_frees,
                       "frees added where an address was handed out while its block was live") &&
-           note_count(importer, found->lost_frees, "frees of blocks that were not live left out");
+           note_count(importer, found->lost_frees, "frees of blocks that were not live left out") &&
+           note_count(importer, found->annotations,
+                      "annotations left out that lack a name, a stage, a time or a device");
 }
 
 /* Notes the reason why the heap at the start may not explain all recorded addresses. */
@@ -1127,7 +1195,9 @@ static bool read_root(struct importer *importer, const struct pickle_value *root
     if (pickle_is_sequence(segments) && !read_segments(importer, segments)) {
         return false;
     }
-    return !pickle_is_sequence(histories) || read_history(importer, histories);
+    const struct pickle_value *annotations = pickle_get(root, "external_annotations");
+    return (!pickle_is_sequence(histories) || read_history(importer, histories)) &&
+           (!pickle_is_sequence(annotations) || read_annotations(importer, annotations));
 }
 
 static bool import(struct importer *importer, const struct pickle *pickle, struct trace **out)
