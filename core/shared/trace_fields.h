@@ -22,7 +22,7 @@ typedef struct weir__trace_line {
 } weir__trace_line;
 
 static const weir__trace_line weir__trace_lines[128] = {
-    [WEIR_TRACE_PRIOR] = {"nbsAD", "p ID SIZE S [ADDR] [d=DEV]"},
+    [WEIR_TRACE_PRIOR] = {"nbsADG", "p ID SIZE S [ADDR] [d=DEV] [@N]"},
     [WEIR_TRACE_ALLOC] = {"tnzshLPVDRG", "a T ID SIZE S TH [al=N] [pool=P] [adv=short|step|long|persistent] [d=DEV] "
                                          "[addr=A] [@N]"},
     [WEIR_TRACE_FREE] = {"tifh", "f T ID S TH"},

@@ -130,6 +130,29 @@ TEST(test_out_of_memory_names_the_holders)
     }
 }
 
+/* A block at the start with a tag counts for the tag, not for "before the window". */
+TEST(test_holders_from_before_the_window)
+{
+    static const char text[] = "#wtr 1\n"
+                               "@0 weights\n"
+                               "s 0 + 0x10000000 6291456 0\n"
+                               "p 0 4194304 0 0x10000000 @0\n"
+                               "p 1 2097152 0 0x10400000\n"
+                               "o 1 16777216 2097152\n";
+    static const char *const strategies[] = {"caching", "size_class", "direct"};
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(*strategies); i++) {
+        struct replay_result result = replay(text, strategies[i], (struct replay_options){.capacity = 8 * MIB});
+        const weir_oom_record *record = &result.oom.record;
+        assert_true(result.oom.happened);
+        assert_int_equal(record->holder_count, 2);
+        assert_string_equal(record->holders[0].name, "weights");
+        assert_int_equal(record->holders[0].requested_bytes, 4 * MIB);
+        assert_string_equal(record->holders[1].name, "before the window");
+        assert_int_equal(record->holders[1].requested_bytes, 2 * MIB);
+        replay_result_free(&result);
+    }
+}
+
 /* A trace may have more tags than a pool: the tags with the fewest bytes share one. */
 TEST(test_too_many_tags_share_one)
 {

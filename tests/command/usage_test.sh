@@ -309,7 +309,7 @@ bad 'missing\xb6\x1b.wtr' replay "$(printf 'missing\266\033.wtr')"
     done
     printf 'a 300 300 4194304 0 0\n'
 } >same.wtr
-good 'tags       300 with 300 stacks; 99.7 % of the allocations have a tag' info same.wtr
+good 'tags       300 with 300 stacks; 99.7 % of the blocks have a tag' info same.wtr
 good '"stacks": 300' info --json same.wtr
 good 'in 300 blocks: same' replay -q -s caching -c 8MiB same.wtr
 

@@ -8,7 +8,8 @@
 # If a killer skips, because the build does not have it, the test of its seeds skips.
 #
 # A killer is the name of a test, and optionally settings of its environment and arguments: "stress.pool_random
-# WEIR_SEEDS=200".
+# WEIR_SEEDS=200". A seed whose bug needs a race says "tries: N" in its head: one of N runs of its killer must find it.
+# The other seeds are found by every run.
 set -ufo pipefail # -f: killers hold patterns
 bin=$1 results=$2 what=$3
 shift 3
@@ -63,17 +64,21 @@ esac
 name=$(basename "$what" .diff)
 killer=$(value killer "$what")
 finding=$(value finding "$what")
+tries=$(value tries "$what")
 log=$results/$name.log
 start=$(date +%s%N)
-run "$name" "$log" $killer
-status=$?
+for ((try = 1; try <= ${tries:-1}; try++)); do
+    run "$name" "$log" $killer
+    status=$?
+    [ $status = 0 ] || break
+done
 took=$((($(date +%s%N) - start) / 1000000))
 rm -f "$results/$name.killed"
 if [ $status = 77 ]; then
     cat "$log"
     exit 77
 elif [ $status = 0 ]; then
-    echo "$name SURVIVED: $killer passes although $(value bug "$what")"
+    echo "$name SURVIVED: $killer passes ${tries:-1} times although $(value bug "$what")"
 elif [ $status = 124 ] || [ $status = 126 ]; then
     echo "$name: $killer came to no end"
 elif ! grep -qF -- "$finding" "$log"; then

@@ -291,6 +291,13 @@ TEST(the_refused_request)
     assert_string_equal(record->holders[2].name, "untagged");
     replay_result_free(&result);
 
+    /* A block at the start may have a tag of its own. */
+    result = run_text("#wtr 1\n@0 weights\ns 0 + 0x10000000 2097152 0\np 0 1048576 0 0x10000000 @0\n"
+                      "o 1 4194304 0\n");
+    assert_int_equal(result.oom.record.holder_count, 1);
+    assert_string_equal(result.oom.record.holders[0].name, "weights");
+    replay_result_free(&result);
+
     /* A program that went on without the memory did not run out. */
     result = run_text("#wtr 1\ns 0 + 0x10000000 2097152 0\no 1 4194304 0\na 2 0 512 0 0 addr=0x10000000\n");
     assert_false(result.oom.happened);

@@ -73,8 +73,10 @@ TEST(test_unknown_times)
                     "E,1,12,11,N/A,N/A,N/A,N/A,1,1,1,1,1,5,NPU:0\n",
             HEAD "#note 1 rows end before they begin; these blocks stay live\n"
                  "#note 1 frees are of blocks from before the record; these are live at its start\n"
-                 "p 0 2048 0\n"
-                 "p 1 1024 0\n"
+                 "@1 B\n"
+                 "p 0 2048 0 @1\n"
+                 "@0 A\n"
+                 "p 1 1024 0 @0\n"
                  "@2 C\na 0 2 3072 1 0 @2\n"
                  "@3 D\na 0 3 1 0 0 @3\nf 0 3 0 0\n"
                  "@4 E\na 2000 4 1024 0 0 @4\n"

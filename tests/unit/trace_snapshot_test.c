@@ -40,7 +40,9 @@ static struct trace *import(struct pickle_writer *writer)
         assert_int_equal(tag == WEIR_TRACE_NONE, tag_again == WEIR_TRACE_NONE);
         if (tag != WEIR_TRACE_NONE) {
             assert_string_equal(again->tags[tag_again], trace->tags[tag]);
-            assert_string_equal(again->stacks[tag_again], trace->stacks[tag]);
+            const char *const stack = trace->stacks != NULL ? trace->stacks[tag] : NULL;
+            const char *const stack_again = again->stacks != NULL ? again->stacks[tag_again] : NULL;
+            assert_string_equal(stack_again != NULL ? stack_again : "", stack != NULL ? stack : "");
         }
     }
     trace_free(again);
@@ -639,6 +641,151 @@ TEST(test_tags)
 }
 
 /* Imports an allocation with `repeats` times the frame, within the frames of an allocator and of a thread. */
+/* Opens a block of the final map. */
+static void open_block(struct pickle_writer *w, uint64_t address, uint64_t size)
+{
+    pw_dict(w);
+    pw_key_int(w, "address", address);
+    pw_key_int(w, "size", size);
+    pw_key_int(w, "requested_size", size);
+    pw_key_str(w, "state", "active_allocated");
+}
+
+static void put_frames(struct pickle_writer *w, const char *file, const char *function)
+{
+    pw_str(w, "frames");
+    pw_list(w);
+    pw_frame(w, file, function);
+    pw_list_end(w);
+}
+
+/* Blocks of the final map have frames, or a history with frames. A block that the window freed is no longer in it. */
+TEST(test_tags_of_blocks_at_the_start)
+{
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+    open_block(&w, BASE, 512);
+    put_frames(&w, "/a/model.py", "weights");
+    pw_dict_end(&w);
+    open_block(&w, BASE + 512, 512);
+    pw_str(&w, "history");
+    pw_list(&w);
+    pw_dict(&w);
+    pw_key_int(&w, "real_size", 512);
+    put_frames(&w, "/a/optimizer.py", "state");
+    pw_dict_end(&w);
+    pw_list_end(&w);
+    pw_dict_end(&w);
+    pw_block(&w, BASE + 1024, 2 * MIB - 1024, 0, "inactive");
+    pw_segment_end(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    put_free(&w, BASE + 1024, 512, 0, 1000);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    expect_text(import(&w), "#wtr 1\n"
+                            "#src torch-snapshot s.pickle dev0\n"
+                            "#clock ns\n"
+                            "#dev 0\n"
+                            "s 0 + 0x700000000000 2097152 0\n"
+                            "@0 model.py:weights:1\n"
+                            "#stack 0 /a/model.py:1:weights\n"
+                            "p 0 512 0 0x700000000000 @0\n"
+                            "@1 optimizer.py:state:1\n"
+                            "#stack 1 /a/optimizer.py:1:state\n"
+                            "p 1 512 0 0x700000000200 @1\n"
+                            "p 2 512 0 0x700000000400\n"
+                            "f 0 2 0 0\n");
+}
+
+static void put_labelled(struct pickle_writer *w, uint64_t address, const char *category, const char *metadata,
+                         const char *compile)
+{
+    pw_entry_open(w, ALLOC, address, 512, 0, 1000);
+    put_frames(w, "/a/model.py", "step");
+    pw_key_str(w, "category", category);
+    pw_key_str(w, "user_metadata", metadata);
+    pw_key_str(w, "compile_context", compile);
+    pw_dict_end(w);
+}
+
+TEST(test_labels)
+{
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    put_labelled(&w, BASE, "unknown", "", "N/A");
+    put_labelled(&w, BASE + 512, "activation", "batch 7", "0/1");
+    put_labelled(&w, BASE + 1024, "activation", "batch 7", "0/1");
+    put_labelled(&w, BASE + 1536, "unknown", "batch 7", "None");
+    pw_entry_open(&w, ALLOC, BASE + 2048, 512, 0, 1000); /* labels without frames */
+    pw_key_str(&w, "category", "parameter");
+    pw_dict_end(&w);
+    pw_list_end(&w);
+    pw_snapshot_end(&w);
+    struct trace *trace = import(&w);
+    static const char *const expected[] = {
+        "model.py:step:1",
+        "model.py:step:1 [activation; batch 7; compile 0/1]",
+        "model.py:step:1 [activation; batch 7; compile 0/1]",
+        "model.py:step:1 [batch 7]",
+        "[parameter]",
+    };
+    assert_int_equal(trace->tag_count, 4);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(trace->tags[trace->events[i].event.tag], expected[i]);
+    }
+    assert_string_equal(trace->stacks[trace->events[2].event.tag], "/a/model.py:1:step");
+    trace_free(trace);
+}
+
+static void put_annotation(struct pickle_writer *w, const char *stage, const char *name, uint64_t device,
+                           uint64_t time_us)
+{
+    pw_dict(w);
+    pw_key_str(w, "stage", stage);
+    pw_key_str(w, "name", name);
+    pw_key_int(w, "device", device);
+    pw_key_int(w, "time_us", time_us);
+    pw_dict_end(w);
+}
+
+TEST(test_annotations)
+{
+    struct pickle_writer w;
+    pw_snapshot(&w);
+    pw_histories(&w);
+    pw_list(&w);
+    pw_entry(&w, ALLOC, BASE, 512, 0, 1000);
+    pw_entry(&w, ALLOC, BASE + 512, 512, 0, 1002);
+    pw_entry(&w, ALLOC, BASE + 1024, 512, 0, 1004);
+    pw_list_end(&w);
+    pw_list_end(&w);
+    pw_str(&w, "external_annotations");
+    pw_list(&w);
+    put_annotation(&w, "END", "before", 0, 999);
+    put_annotation(&w, "START", "step", 0, 1002);
+    put_annotation(&w, "END", "step", 0, 1004);
+    put_annotation(&w, "START", "elsewhere", 3, 1004);
+    put_annotation(&w, "MIDDLE", "step", 0, 1004);
+    pw_snapshot_end(&w);
+    expect_text(import(&w),
+                "#wtr 1\n"
+                "#src torch-snapshot s.pickle dev0\n"
+                "#clock ns\n"
+                "#dev 0\n"
+                "#note 2 annotations left out that lack a name, a stage, a time or a device\n"
+                "#note recorded: there is no final map: what was reserved or live during the whole window is "
+                "unknown\n"
+                "a 0 0 512 0 0 addr=0x700000000000\n"
+                "m 2000 B step\n"
+                "a 2000 1 512 0 0 addr=0x700000000200\n"
+                "a 4000 2 512 0 0 addr=0x700000000400\n"
+                "m 4000 E step\n");
+}
+
 static struct trace *import_native(const char *frame, unsigned repeats)
 {
     struct pickle_writer w;

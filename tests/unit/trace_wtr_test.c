@@ -376,7 +376,8 @@ TEST(test_fields)
     bad("p 1 512 0 4096", "t.wtr:2: field 5 (ADDR): expected an address in hexadecimal with 0x, got \"4096\"");
     bad("p 1 512 0 0x11111111111111111", "t.wtr:2: field 5 (ADDR): expected an address of at most "
                                          "64 bits, got \"0x11111111111111111\"");
-    bad("p 1 512 0 0x10 0x20", "t.wtr:2: field 6: \"0x20\" is no option; a line is \"p ID SIZE S [ADDR] [d=DEV]\"");
+    bad("p 1 512 0 0x10 0x20",
+        "t.wtr:2: field 6: \"0x20\" is no option; a line is \"p ID SIZE S [ADDR] [d=DEV] [@N]\"");
     bad("s 0 + 0x10 0", "t.wtr:2: field 5 (SIZE): 0 bytes; expected at least 1");
     bad("s 0 * 0x10 1", "t.wtr:2: field 3 (+|-): expected + or -, got \"*\"");
     bad("s 0 ++ 0x10 1", "t.wtr:2: field 3 (+|-): expected + or -, got \"++\"");

@@ -33,7 +33,7 @@ enum { curve_columns = 72, curve_rows = 10, size_buckets = 48 };
 
 struct facts {
     uint64_t kinds[128];
-    uint64_t tagged; /* allocations with a tag */
+    uint64_t tagged; /* blocks with a tag */
     uint64_t stacks;
     uint64_t prior_bytes;
     uint64_t peak_live;
@@ -113,6 +113,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         if (e->kind == WEIR_TRACE_PRIOR) {
             facts->prior_bytes += e->size;
             born(&counting, event->index, e->size, false);
+            facts->tagged += e->tag != WEIR_TRACE_NONE;
         } else if (e->kind == WEIR_TRACE_ALLOC || e->kind == WEIR_TRACE_REALLOC) {
             born(&counting, event->index, e->size, true);
             facts->tagged += e->tag != WEIR_TRACE_NONE;
@@ -218,13 +219,14 @@ static void print_sizes(const struct facts *facts)
 
 static void print_tags(const struct trace *trace, const struct facts *facts)
 {
-    const uint64_t asked = facts->kinds[WEIR_TRACE_ALLOC] + facts->kinds[WEIR_TRACE_REALLOC];
+    const uint64_t blocks =
+        facts->kinds[WEIR_TRACE_PRIOR] + facts->kinds[WEIR_TRACE_ALLOC] + facts->kinds[WEIR_TRACE_REALLOC];
     char tags[UNIT_TEXT];
     char stacks[UNIT_TEXT];
-    if (trace->tag_count > 0 && asked > 0) {
-        (void)printf("  tags       %s with %s stack%s; %.1f %% of the allocations have a tag\n",
+    if (trace->tag_count > 0 && blocks > 0) {
+        (void)printf("  tags       %s with %s stack%s; %.1f %% of the blocks have a tag\n",
                      format_count(tags, trace->tag_count), format_count(stacks, facts->stacks),
-                     facts->stacks == 1 ? "" : "s", 100.0 * (double)facts->tagged / (double)asked);
+                     facts->stacks == 1 ? "" : "s", 100.0 * (double)facts->tagged / (double)blocks);
     }
 }
 

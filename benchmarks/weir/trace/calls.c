@@ -205,6 +205,7 @@ static bool write_prior(struct call_list *list, const struct call *call)
     event.stream = call->event.stream;
     event.address = call->event.address;
     event.size = call->event.size;
+    event.tag = call->event.tag;
     event.id = index;
     return builder_event(list->builder, &event, index, TRACE_NO_INDEX, true);
 }

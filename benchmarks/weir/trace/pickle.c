@@ -956,6 +956,59 @@ struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key
     return NULL;
 }
 
+bool pickle_is_sequence(const struct pickle_value *value)
+{
+    return value != NULL && (value->kind == PICKLE_LIST || value->kind == PICKLE_TUPLE);
+}
+
+bool pickle_number(const struct pickle_value *value, uint64_t *out)
+{
+    if (value == NULL) {
+        return false;
+    }
+    switch (value->kind) {
+    case PICKLE_INT:
+        if (value->as.integer < 0) {
+            return false;
+        }
+        *out = (uint64_t)value->as.integer;
+        return true;
+    case PICKLE_UINT:
+        *out = value->as.unsigned_integer;
+        return true;
+    case PICKLE_FLOAT:
+        if (!(value->as.real >= 0 && value->as.real < 9.2e18)) {
+            return false;
+        }
+        *out = (uint64_t)value->as.real;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool pickle_get_number(const struct pickle_value *dict, const char *key, uint64_t *out)
+{
+    return pickle_number(pickle_get(dict, key), out);
+}
+
+uint64_t pickle_get_number_or(const struct pickle_value *dict, const char *key, uint64_t otherwise)
+{
+    uint64_t number = otherwise;
+    (void)pickle_get_number(dict, key, &number);
+    return number;
+}
+
+bool pickle_walk_spend(struct pickle_walk *walk, uint64_t steps)
+{
+    if (steps > walk->steps) {
+        return trace_say(walk->error, WEIR_ERR_LIMIT, walk->path,
+                         "byte 0: the snapshot repeats the same objects more often than its size allows");
+    }
+    walk->steps -= steps;
+    return true;
+}
+
 const char *pickle_kind_name(const struct pickle_value *value)
 {
     static const char *const names[] = {

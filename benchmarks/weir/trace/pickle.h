@@ -57,6 +57,24 @@ struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key
 
 bool pickle_is_text(const struct pickle_value *value, const char *text);
 
+/* True for a list and for a tuple. */
+bool pickle_is_sequence(const struct pickle_value *value);
+
+/* Read a number from 0 to 2^64 - 1; a float loses its fraction. False: the value is absent or something else. */
+bool pickle_number(const struct pickle_value *value, uint64_t *out);
+bool pickle_get_number(const struct pickle_value *dict, const char *key, uint64_t *out);
+uint64_t pickle_get_number_or(const struct pickle_value *dict, const char *key, uint64_t otherwise);
+
+/* A walk over the values. Shared objects can make it exponentially longer than the file, so its steps are limited. */
+struct pickle_walk {
+    uint64_t steps; /* that remain */
+    const char *path;
+    struct trace_error *error;
+};
+
+/* Takes steps from the walk. False: the limit is reached, and the error says so. */
+bool pickle_walk_spend(struct pickle_walk *walk, uint64_t steps);
+
 /* Returns "a list", "a dict" ... for messages. */
 const char *pickle_kind_name(const struct pickle_value *value);
 

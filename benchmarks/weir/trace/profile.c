@@ -176,21 +176,12 @@ void profile_drop(struct profile *profile)
         (profile)->name##s = grown;                                                                                    \
     } while (0)
 
-static uint64_t hash_bytes(const char *text, size_t length)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
-    }
-    return hash;
-}
-
 bool profile_name(struct profile *profile, const char *text, size_t length, uint32_t *name)
 {
     char shown[SHOWN_NAME + 8];
     trace_quote(shown, SHOWN_NAME, text, length);
     const size_t shown_length = strlen(shown);
-    const uint64_t hash = hash_bytes(shown, shown_length);
+    const uint64_t hash = trace_hash(shown, shown_length);
     if (id_map_get(&profile->name_by_hash, hash, name) && strcmp(profile->names[*name].text, shown) == 0) {
         return true;
     }

@@ -239,6 +239,16 @@ void id_map_free(struct id_map *map)
     memset(map, 0, sizeof(*map));
 }
 
+uint64_t trace_hash(const void *bytes, size_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    const unsigned char *c = bytes;
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ c[i]) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
 /* --- growing arrays --- */
 
 void *grow_array(void *array, size_t count, size_t *capacity, size_t element)

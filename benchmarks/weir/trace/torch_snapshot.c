@@ -18,8 +18,8 @@
  * right behind free_requested, and if it is later, another stream still used the block. A free_requested
  * without a completion in the record leaves its block live.
  */
-#include "pickle.h"
 #include "shared/round_up.h"
+#include "torch_tags.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,23 +30,6 @@
 #define MOST_ADDRESS (UINT64_C(1) << 63)
 #define UNKNOWN_ACTIONS 8
 #define NO_POOL UINT64_MAX
-#define NO_FRAME UINT32_MAX
-#define MOST_STACK_BYTES ((size_t)64 << 20) /* of all stacks; later ones are left out */
-
-enum frame_kind { FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
-
-struct frame {
-    enum frame_kind kind;
-    const char *text;
-    const char *function;             /* in `text` */
-    const struct pickle_value *value; /* the first with this text */
-};
-
-struct stack {
-    size_t first; /* in stack_frames */
-    uint32_t count;
-    uint32_t tag; /* WEIR_TRACE_NONE = none */
-};
 
 enum action {
     ACTION_ALLOC,
@@ -64,7 +47,8 @@ struct entry {
     enum action action;
     uint32_t device;
     uint32_t tag;
-    const char *mark;
+    const char *mark; /* MARK: its name; `mode` is B, E or I */
+    char mode;
     uint64_t address; /* OOM: free bytes of the device */
     uint64_t size;
     uint64_t stream;
@@ -81,6 +65,7 @@ struct range {
     uint64_t stream;
     uint64_t pool;
     uint64_t requested; /* requested size of a block put back by free_completed; 0 = `size` is exact */
+    uint32_t tag;       /* of a block */
     bool gone;
 };
 
@@ -117,13 +102,15 @@ struct anomalies {
     uint64_t lost_frees;    /* forwards: a free of a block that is not live */
     uint64_t misplaced;     /* blocks at the start that overlap or lie outside all segments */
     uint64_t unknown;
+    uint64_t annotations; /* without a name, a stage, a time or a device with events */
 };
 
 struct importer {
     struct trace_builder builder;
     struct trace_error *error;
     const char *path;
-    uint64_t budget; /* remaining steps of the walk; at first the number of bytes of the pickle */
+    struct pickle_walk walk; /* at most a step for each byte of the pickle: a snapshot stores each entry once */
+    struct torch_tags tags;
 
     struct device *devices;
     uint32_t device_count;
@@ -132,22 +119,11 @@ struct importer {
     size_t entry_capacity;
     bool has_map; /* the snapshot has segments; without them the walk backwards starts from an empty heap */
     bool has_time;
+    bool has_annotations;
     bool expandable;
     uint64_t pad_proof_0; /* live blocks of the final map that show how requests were rounded */
     uint64_t pad_proof_32;
 
-    struct id_map frame_by_hash;
-    struct frame *frames; /* frames of different text */
-    uint32_t frame_count;
-    size_t frame_capacity;
-    struct id_map stack_by_hash;
-    struct stack *stacks; /* different stacks */
-    uint32_t stack_count;
-    size_t stack_capacity;
-    uint32_t *stack_frames; /* the frames of all stacks */
-    size_t stack_frame_count;
-    size_t stack_frame_capacity;
-    size_t stack_bytes;
     uint32_t stream_count;
     uint32_t pool_count;
     uint32_t block_count;
@@ -166,63 +142,12 @@ static bool no_memory(struct importer *importer)
     return trace_say(importer->error, WEIR_ERR_NO_MEMORY, importer->path, "out of memory");
 }
 
-/* Takes steps from the budget; returns false, with an error, if it is exhausted. Shared objects can make a walk over a
- * pickle exponentially longer than the file. A snapshot stores each entry once, so a walk longer than the file is an
- * attack. */
 static bool spend(struct importer *importer, uint64_t steps)
 {
-    if (steps > importer->budget) {
-        return trace_say(importer->error, WEIR_ERR_LIMIT, importer->path,
-                         "byte 0: the snapshot repeats the same objects more often than its size allows");
-    }
-    importer->budget -= steps;
-    return true;
+    return pickle_walk_spend(&importer->walk, steps);
 }
 
 /* --- reading values --- */
-
-static bool is_sequence(const struct pickle_value *value)
-{
-    return value != NULL && (value->kind == PICKLE_LIST || value->kind == PICKLE_TUPLE);
-}
-
-static bool as_number(const struct pickle_value *value, uint64_t *out)
-{
-    if (value == NULL) {
-        return false;
-    }
-    switch (value->kind) {
-    case PICKLE_INT:
-        if (value->as.integer < 0) {
-            return false;
-        }
-        *out = (uint64_t)value->as.integer;
-        return true;
-    case PICKLE_UINT:
-        *out = value->as.unsigned_integer;
-        return true;
-    case PICKLE_FLOAT:
-        if (!(value->as.real >= 0 && value->as.real < 9.2e18)) {
-            return false;
-        }
-        *out = (uint64_t)value->as.real;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool get_number(const struct pickle_value *dict, const char *key, uint64_t *out)
-{
-    return as_number(pickle_get(dict, key), out);
-}
-
-static uint64_t get_number_or(const struct pickle_value *dict, const char *key, uint64_t otherwise)
-{
-    uint64_t number = otherwise;
-    (void)get_number(dict, key, &number);
-    return number;
-}
 
 static bool is_true(const struct pickle_value *value)
 {
@@ -235,8 +160,8 @@ static uint64_t get_pool(const struct pickle_value *dict, const char *key)
     const struct pickle_value *pair = pickle_get(dict, key);
     uint64_t first;
     uint64_t second;
-    if (!is_sequence(pair) || pair->count != 2 || !as_number(pair->as.items[0], &first) ||
-        !as_number(pair->as.items[1], &second) || first >= UINT32_MAX || second >= UINT32_MAX) {
+    if (!pickle_is_sequence(pair) || pair->count != 2 || !pickle_number(pair->as.items[0], &first) ||
+        !pickle_number(pair->as.items[1], &second) || first >= UINT32_MAX || second >= UINT32_MAX) {
         return NO_POOL;
     }
     return first << 32 | second;
@@ -245,359 +170,6 @@ static uint64_t get_pool(const struct pickle_value *dict, const char *key)
 static bool fits(uint64_t address, uint64_t size)
 {
     return address < MOST_ADDRESS && size < MOST_SIZE;
-}
-
-/* --- tags --- */
-
-static bool ends_with(const struct pickle_value *text, const char *suffix)
-{
-    size_t length = strlen(suffix);
-    return text->count >= length && memcmp(text->as.text + text->count - length, suffix, length) == 0;
-}
-
-static bool is_separator(char c)
-{
-    return c == '/' || c == '\\';
-}
-
-/* True if the path contains a folder `torch`. */
-static bool under_torch(const struct pickle_value *path)
-{
-    const char *text = path->as.text;
-    for (uint32_t i = 0; i + 7 <= path->count; i++) {
-        if (is_separator(text[i]) && memcmp(text + i + 1, "torch", 5) == 0 && is_separator(text[i + 6])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static uint64_t hash_bytes(const void *bytes, size_t size)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    const unsigned char *c = bytes;
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ c[i]) * UINT64_C(1099511628211);
-    }
-    return hash;
-}
-
-static enum frame_kind kind_of_frame(const struct pickle_value *path, const struct pickle_value *name)
-{
-    bool python = path != NULL && path->kind == PICKLE_STR && path->count > 3 && ends_with(path, ".py") &&
-                  name != NULL && name->kind == PICKLE_STR;
-    return !python ? FRAME_NATIVE : under_torch(path) ? FRAME_TORCH : FRAME_USER;
-}
-
-static void trim(char *text)
-{
-    size_t length = strlen(text);
-    while (length > 0 && text[length - 1] == ' ') {
-        text[--length] = '\0';
-    }
-}
-
-/* Writes "FILE:LINE:FUNCTION", or the function alone for a native frame of an unknown line. `whole` keeps the folders
- * of the file; else the form is "file.py:function:LINE". Returns the offset of the function in the whole form. */
-static size_t describe_frame(const struct pickle_value *frame, bool whole, char *text, size_t size)
-{
-    static const struct pickle_value none = {.kind = PICKLE_STR, .as.text = ""};
-    const struct pickle_value *path = pickle_get(frame, "filename");
-    const struct pickle_value *name = pickle_get(frame, "name");
-    const uint64_t line = get_number_or(frame, "line", 0);
-    char file[TRACE_FRAME_BYTES / 2];
-    char function[TRACE_FRAME_BYTES + 1];
-    char number[24] = "";
-    path = path != NULL && path->kind == PICKLE_STR ? path : &none;
-    name = name != NULL && name->kind == PICKLE_STR ? name : &none;
-    uint32_t base = whole ? 0 : path->count;
-    while (base > 0 && !is_separator(path->as.text[base - 1])) {
-        base--;
-    }
-    trace_quote(file, whole ? sizeof(file) : 100, path->as.text + base, path->count - base);
-    trace_quote(function, whole ? sizeof(function) : 100, name->as.text, name->count);
-    if (line > 0) {
-        snprintf(number, sizeof(number), ":%" PRIu64, line);
-    }
-    const bool place = ends_with(path, ".py") || (line > 0 && path->count > 0 && path->as.text[0] != '?');
-    char joined[sizeof(file) + sizeof(function) + sizeof(number) + 4];
-    if (!whole) {
-        snprintf(joined, sizeof(joined), "%s:%s%s", file, function, number);
-    } else if (place) {
-        snprintf(joined, sizeof(joined), "%s%s:%s", file, number, function);
-    } else {
-        snprintf(joined, sizeof(joined), "%s", function);
-    }
-    trace_quote(text, size, joined, strlen(joined));
-    trim(text);
-    return whole && place ? strlen(file) + strlen(number) + 1 : 0;
-}
-
-/* Returns the number of a frame and stores it, plus 1, in the frame's mark: many stacks share a frame. Frames of the
- * same text have the same number. */
-static bool number_of_frame(struct importer *importer, struct pickle_value *value, uint32_t *number)
-{
-    if (value->mark != 0) {
-        *number = value->mark - 1;
-        return true;
-    }
-    char text[TRACE_FRAME_BYTES + 1];
-    const size_t function = describe_frame(value, true, text, sizeof(text));
-    const uint64_t hash = hash_bytes(text, strlen(text));
-    if (!id_map_get(&importer->frame_by_hash, hash, number) || strcmp(importer->frames[*number].text, text) != 0) {
-        struct frame *frames =
-            grow_array(importer->frames, importer->frame_count, &importer->frame_capacity, sizeof(*frames));
-        char *copy = builder_text(&importer->builder, text, strlen(text));
-        importer->frames = frames != NULL ? frames : importer->frames;
-        *number = importer->frame_count;
-        if (frames == NULL || copy == NULL || !id_map_put(&importer->frame_by_hash, hash, *number)) {
-            return no_memory(importer);
-        }
-        frames[importer->frame_count++] = (struct frame){
-            .kind = kind_of_frame(pickle_get(value, "filename"), pickle_get(value, "name")),
-            .text = copy,
-            .function = function < strlen(copy) ? copy + function : copy,
-            .value = value,
-        };
-    }
-    value->mark = *number + 1;
-    return true;
-}
-
-/* --- names of native stacks --- */
-
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* True for names of operators that only make memory: their caller is the better name. */
-static bool only_allocates(const char *name)
-{
-    return begins(name, "empty") || begins(name, "new_empty") || begins(name, "resize_");
-}
-
-/* torch::autograd::generated::MmBackward0::apply(...) -> MmBackward0 */
-static bool name_autograd(const char *frame, const char *prefix, char *out, size_t size)
-{
-    (void)prefix;
-    const char *end = strstr(frame, "Backward");
-    while (end != NULL && strcspn(end, "(<: ") != 0) {
-        const char *stop = end + strcspn(end, "(<: ");
-        const char *start = end;
-        while (start > frame && start[-1] != ':' && start[-1] != ' ' && start[-1] != '<') {
-            start--;
-        }
-        if (begins(stop, "::apply")) {
-            snprintf(out, size, "%.*s", (int)(stop - start), start);
-            return true;
-        }
-        end = strstr(stop, "Backward");
-    }
-    return false;
-}
-
-/* at::_ops::mm::call(...) -> at::mm */
-static bool name_operator(const char *frame, const char *prefix, char *out, size_t size)
-{
-    if (!begins(frame, prefix) || only_allocates(frame + strlen(prefix))) {
-        return false;
-    }
-    const char *name = frame + strlen(prefix);
-    const size_t length = strcspn(name, "(<: ");
-    if (!begins(name + length, "::call") && !begins(name + length, "::redispatch")) {
-        return false;
-    }
-    snprintf(out, size, "at::%.*s", (int)length, name);
-    return true;
-}
-
-/* Keeps the whole name of the function, without arguments. */
-static bool name_function(const char *frame, const char *prefix, char *out, size_t size)
-{
-    if (!begins(frame, prefix) || only_allocates(frame + strlen(prefix))) {
-        return false;
-    }
-    snprintf(out, size, "%.*s", (int)strcspn(frame, "(<"), frame);
-    return true;
-}
-
-/* Takes any function that is no part of the allocator or of the recording. */
-static bool name_any(const char *frame, const char *prefix, char *out, size_t size)
-{
-    static const char *const starts[] = {
-        "c10::", "c10_npu::", "at::detail::", "torch::unwind", "torch::Captured", "??"};
-    static const char *const parts[] = {"CachingAllocator", "gather_with_cpp", "malloc", "empty"};
-    (void)prefix;
-    for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
-        if (begins(frame, starts[i])) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
-        if (strstr(frame, parts[i]) != NULL) {
-            return false;
-        }
-    }
-    const char *end = strchr(frame, '(');
-    while (end != NULL && begins(end, "(anonymous namespace)")) {
-        end = strchr(end + 1, '(');
-    }
-    const size_t length = end != NULL ? (size_t)(end - frame) : strlen(frame);
-    snprintf(out, size, "%.*s", (int)length, frame);
-    return length > 0;
-}
-
-/* The rules in order of preference. Each is tried on all frames, from the innermost. */
-static const struct rule {
-    bool (*name)(const char *frame, const char *prefix, char *out, size_t size);
-    const char *prefix;
-} rules[] = {
-    {name_autograd, ""},
-    {name_operator, "at::_ops::"},
-    {name_function, "c10d::"},
-    {name_function, "at::native::"},
-    {name_function, "at_npu::native::"},
-    {name_function, "op_api::"},
-    {name_any, ""},
-};
-
-/* The frames of an allocation: the kept ones, and the frame that gives the tag. */
-struct stack_key {
-    uint32_t frames[TRACE_STACK_FRAMES + 1]; /* the last one is the frame of the tag */
-    uint32_t count;
-};
-
-static bool native_tag(const struct importer *importer, const struct stack_key *key, char *out, size_t size)
-{
-    for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
-        for (uint32_t i = 0; i + 1 < key->count; i++) {
-            if (rules[r].name(importer->frames[key->frames[i]].function, rules[r].prefix, out, size)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* Collects the frames. The tag comes from the innermost Python frame outside of torch; if there is none, from the
- * innermost Python frame; NO_FRAME: there is no Python frame. */
-static bool gather_frames(struct importer *importer, const struct pickle_value *frames, struct stack_key *key)
-{
-    uint32_t chosen = NO_FRAME;
-    key->count = 0;
-    for (uint32_t i = 0; i < frames->count; i++) {
-        struct pickle_value *value = frames->as.items[i];
-        uint32_t number;
-        if (!spend(importer, 1)) {
-            return false;
-        }
-        if (value == NULL || value->kind != PICKLE_DICT || value->count > 64) {
-            continue;
-        }
-        if (!number_of_frame(importer, value, &number)) {
-            return false;
-        }
-        if (key->count < TRACE_STACK_FRAMES && importer->frames[number].text[0] != '\0') {
-            key->frames[key->count++] = number;
-        }
-        const enum frame_kind kind = importer->frames[number].kind;
-        if (kind == FRAME_USER && (chosen == NO_FRAME || importer->frames[chosen].kind != FRAME_USER)) {
-            chosen = number;
-        } else if (kind == FRAME_TORCH && chosen == NO_FRAME) {
-            chosen = number;
-        }
-    }
-    key->frames[key->count++] = chosen;
-    return true;
-}
-
-/* Gives the tag its stack, as long as all stacks together stay below a limit. */
-static bool keep_stack(struct importer *importer, const struct stack_key *key, uint32_t tag)
-{
-    char text[TRACE_STACK_FRAMES * (TRACE_FRAME_BYTES + 1)];
-    size_t size = 0;
-    for (uint32_t i = 0; i + 1 < key->count; i++) {
-        const char *frame = importer->frames[key->frames[i]].text;
-        const size_t length = strlen(frame);
-        if (i > 0) {
-            text[size++] = '\n';
-        }
-        memcpy(text + size, frame, length);
-        size += length;
-    }
-    if (size == 0 || size > MOST_STACK_BYTES - importer->stack_bytes) {
-        return true;
-    }
-    importer->stack_bytes += size;
-    return builder_stack(&importer->builder, tag, text, size);
-}
-
-static bool make_tag(struct importer *importer, const struct stack_key *key, uint32_t *tag)
-{
-    char text[232] = "";
-    const uint32_t chosen = key->frames[key->count - 1];
-    if (chosen != NO_FRAME) {
-        (void)describe_frame(importer->frames[chosen].value, false, text, sizeof(text));
-    } else if (!native_tag(importer, key, text, sizeof(text))) {
-        return true;
-    }
-    trim(text);
-    return builder_tag(&importer->builder, text, strlen(text), tag) && keep_stack(importer, key, *tag);
-}
-
-static bool same_stack(const struct importer *importer, const struct stack *stack, const struct stack_key *key)
-{
-    return stack->count == key->count &&
-           memcmp(importer->stack_frames + stack->first, key->frames, key->count * sizeof(*key->frames)) == 0;
-}
-
-static bool add_stack(struct importer *importer, const struct stack_key *key, uint64_t hash, uint32_t tag)
-{
-    struct stack *stacks =
-        grow_array(importer->stacks, importer->stack_count, &importer->stack_capacity, sizeof(*stacks));
-    importer->stacks = stacks != NULL ? stacks : importer->stacks;
-    if (stacks == NULL || !id_map_put(&importer->stack_by_hash, hash, importer->stack_count)) {
-        return no_memory(importer);
-    }
-    stacks[importer->stack_count++] = (struct stack){importer->stack_frame_count, key->count, tag};
-    for (uint32_t i = 0; i < key->count; i++) {
-        uint32_t *frames = grow_array(importer->stack_frames, importer->stack_frame_count,
-                                      &importer->stack_frame_capacity, sizeof(*frames));
-        if (frames == NULL) {
-            return no_memory(importer);
-        }
-        importer->stack_frames = frames;
-        frames[importer->stack_frame_count++] = key->frames[i];
-    }
-    return true;
-}
-
-/* Returns the tag of a list of frames and stores it in the list's mark, since events may share the list. Equal lists
- * have the same tag. Mark: 0 = unknown, 1 = no tag, else tag + 2. */
-static bool tag_of_frames(struct importer *importer, struct pickle_value *frames, uint32_t *tag)
-{
-    *tag = WEIR_TRACE_NONE;
-    if (!is_sequence(frames)) {
-        return true;
-    }
-    if (frames->mark == 0) {
-        struct stack_key key;
-        uint32_t known;
-        if (!gather_frames(importer, frames, &key)) {
-            return false;
-        }
-        const uint64_t hash = hash_bytes(key.frames, key.count * sizeof(*key.frames));
-        if (id_map_get(&importer->stack_by_hash, hash, &known) &&
-            same_stack(importer, &importer->stacks[known], &key)) {
-            *tag = importer->stacks[known].tag;
-        } else if (!make_tag(importer, &key, tag) || !add_stack(importer, &key, hash, *tag)) {
-            return false;
-        }
-        frames->mark = *tag == WEIR_TRACE_NONE ? 1 : *tag + 2;
-    }
-    *tag = frames->mark >= 2 ? frames->mark - 2 : WEIR_TRACE_NONE;
-    return true;
 }
 
 /* --- ranges --- */
@@ -816,15 +388,16 @@ static bool is_active(const struct pickle_value *block)
 static bool read_block(struct importer *importer, struct device *device, const struct range *segment,
                        const struct pickle_value *block, uint64_t *next)
 {
-    struct range range = {.address = *next, .stream = segment->stream, .pool = segment->pool};
-    if (block == NULL || block->kind != PICKLE_DICT || !get_number(block, "size", &range.size) || range.size == 0) {
+    struct range range = {.address = *next, .stream = segment->stream, .pool = segment->pool, .tag = WEIR_TRACE_NONE};
+    if (block == NULL || block->kind != PICKLE_DICT || !pickle_get_number(block, "size", &range.size) ||
+        range.size == 0) {
         importer->anomalies.malformed++;
         return true;
     }
     if (!spend(importer, block->count)) {
         return false;
     }
-    range.address = get_number_or(block, "address", *next);
+    range.address = pickle_get_number_or(block, "address", *next);
     if (!fits(range.address, range.size)) {
         importer->anomalies.malformed++;
         return true;
@@ -833,15 +406,15 @@ static bool read_block(struct importer *importer, struct device *device, const s
     if (!is_active(block)) {
         return true;
     }
-    weigh_pad(importer, get_number_or(block, "requested_size", 0), range.size);
-    return set_put(importer, &device->live, range);
+    weigh_pad(importer, pickle_get_number_or(block, "requested_size", 0), range.size);
+    return torch_tags_find(&importer->tags, block, &range.tag) && set_put(importer, &device->live, range);
 }
 
 static bool read_blocks(struct importer *importer, struct device *device, const struct range *segment,
                         const struct pickle_value *blocks)
 {
     uint64_t next = segment->address;
-    for (uint32_t i = 0; is_sequence(blocks) && i < blocks->count; i++) {
+    for (uint32_t i = 0; pickle_is_sequence(blocks) && i < blocks->count; i++) {
         if (!spend(importer, 1) || !read_block(importer, device, segment, blocks->as.items[i], &next)) {
             return false;
         }
@@ -852,8 +425,8 @@ static bool read_blocks(struct importer *importer, struct device *device, const 
 static bool sum_blocks(struct importer *importer, const struct pickle_value *blocks, uint64_t *sum)
 {
     *sum = 0;
-    for (uint32_t i = 0; is_sequence(blocks) && i < blocks->count; i++) {
-        uint64_t size = get_number_or(blocks->as.items[i], "size", 0);
+    for (uint32_t i = 0; pickle_is_sequence(blocks) && i < blocks->count; i++) {
+        uint64_t size = pickle_get_number_or(blocks->as.items[i], "size", 0);
         if (!spend(importer, 1)) {
             return false;
         }
@@ -869,20 +442,20 @@ static bool read_segment(struct importer *importer, const struct pickle_value *v
         return false;
     }
     const struct pickle_value *blocks = pickle_get(value, "blocks");
-    if (!get_number(value, "total_size", &segment.size) && !sum_blocks(importer, blocks, &segment.size)) {
+    if (!pickle_get_number(value, "total_size", &segment.size) && !sum_blocks(importer, blocks, &segment.size)) {
         return false;
     }
-    uint64_t number = get_number_or(value, "device", 0);
+    uint64_t number = pickle_get_number_or(value, "device", 0);
     if (!reach_device(importer, number)) {
         return false;
     }
     struct device *device = device_of(importer, number);
-    if (device == NULL || !get_number(value, "address", &segment.address) || segment.size == 0 ||
+    if (device == NULL || !pickle_get_number(value, "address", &segment.address) || segment.size == 0 ||
         !fits(segment.address, segment.size)) {
         importer->anomalies.malformed++;
         return true;
     }
-    segment.stream = get_number_or(value, "stream", 0);
+    segment.stream = pickle_get_number_or(value, "stream", 0);
     segment.pool = get_pool(value, "segment_pool_id");
     if (!add_range(&device->segments, segment)) {
         return no_memory(importer);
@@ -969,12 +542,12 @@ static bool read_place(const struct pickle_value *value, struct entry *entry)
     case ACTION_MARK:
         return true;
     case ACTION_OOM:
-        entry->address = get_number_or(value, "device_free", get_number_or(value, "addr", 0));
-        return get_number(value, "size", &entry->size);
+        entry->address = pickle_get_number_or(value, "device_free", pickle_get_number_or(value, "addr", 0));
+        return pickle_get_number(value, "size", &entry->size);
     default:
         break;
     }
-    if (!get_number(value, "addr", &entry->address) || !get_number(value, "size", &entry->size)) {
+    if (!pickle_get_number(value, "addr", &entry->address) || !pickle_get_number(value, "size", &entry->size)) {
         return false;
     }
     bool zero_allowed = entry->action == ACTION_ALLOC || entry->action == ACTION_FREE_COMPLETED ||
@@ -1016,15 +589,15 @@ static bool read_entry(struct importer *importer, const struct pickle_value *val
         count_unknown(importer, name);
         return true;
     }
-    struct entry entry = {.action = known->action, .device = number, .mark = known->name};
+    struct entry entry = {.action = known->action, .device = number, .mark = known->name, .mode = 'I'};
     if (!read_place(value, &entry)) {
         importer->anomalies.malformed++;
         return true;
     }
-    entry.stream = get_number_or(value, "stream", 0);
+    entry.stream = pickle_get_number_or(value, "stream", 0);
     entry.pool = get_pool(value, "pool_id");
     uint64_t time_us;
-    if (get_number(value, "time_us", &time_us)) {
+    if (pickle_get_number(value, "time_us", &time_us)) {
         importer->has_time = true;
         *clock = time_us > *clock ? time_us : *clock;
     } else {
@@ -1033,7 +606,7 @@ static bool read_entry(struct importer *importer, const struct pickle_value *val
     entry.time_us = time_us;
     entry.key = *clock;
     entry.tag = WEIR_TRACE_NONE;
-    if (entry.action == ACTION_ALLOC && !tag_of_frames(importer, pickle_get(value, "frames"), &entry.tag)) {
+    if (entry.action == ACTION_ALLOC && !torch_tags_find(&importer->tags, value, &entry.tag)) {
         return false;
     }
     importer->devices[number].event_count++;
@@ -1047,7 +620,7 @@ static bool read_history(struct importer *importer, const struct pickle_value *h
         if (!spend(importer, 1)) {
             return false;
         }
-        if (!is_sequence(history)) {
+        if (!pickle_is_sequence(history)) {
             importer->anomalies.malformed++;
             continue;
         }
@@ -1071,6 +644,58 @@ static bool read_history(struct importer *importer, const struct pickle_value *h
     return true;
 }
 
+/* --- annotations: marks of the program, in a list of their own --- */
+
+/* Reads {"stage": "START" or "END", "name", "device", "time_us"}. `first` is the time of the first event: a snapshot
+ * keeps as many annotations as events, so most of them may be older than the window, and those are left out. */
+static bool read_annotation(struct importer *importer, const struct pickle_value *value, uint64_t first)
+{
+    const struct pickle_value *name = pickle_get(value, "name");
+    const struct pickle_value *stage = pickle_get(value, "stage");
+    const uint64_t device = pickle_get_number_or(value, "device", 0);
+    const bool begins = pickle_is_text(stage, "START");
+    struct entry entry = {.action = ACTION_MARK, .tag = WEIR_TRACE_NONE, .mode = begins ? 'B' : 'E'};
+    if (!spend(importer, value != NULL ? (uint64_t)value->count + 1 : 1)) {
+        return false;
+    }
+    if (name == NULL || name->kind != PICKLE_STR || (!begins && !pickle_is_text(stage, "END")) ||
+        !pickle_get_number(value, "time_us", &entry.time_us) || device >= importer->device_count ||
+        !importer->devices[device].seen) {
+        importer->anomalies.annotations++;
+        return true;
+    }
+    if (entry.time_us < first) {
+        return true;
+    }
+    entry.key = entry.time_us;
+    entry.device = (uint32_t)device;
+    entry.mark = builder_text(&importer->builder, name->as.text, name->count);
+    return entry.mark != NULL ? add_entry(importer, &entry) : no_memory(importer);
+}
+
+static bool read_annotations(struct importer *importer, const struct pickle_value *annotations)
+{
+    uint64_t first = UINT64_MAX;
+    if (!importer->has_time) { /* they could not be placed among the events */
+        return true;
+    }
+    for (size_t i = 0; i < importer->entry_count; i++) {
+        first = importer->entries[i].time_us < first ? importer->entries[i].time_us : first;
+    }
+    const size_t events = importer->entry_count;
+    for (uint32_t i = 0; i < annotations->count; i++) {
+        if (!read_annotation(importer, annotations->as.items[i], first)) {
+            return false;
+        }
+    }
+    importer->has_annotations = importer->entry_count > events;
+    return true;
+}
+
+/* --- one order of all events --- */
+
+/* A mark that begins at the time of an event stands before it. One that ends then stands behind it: its position is
+ * larger. */
 static int by_key(const void *a, const void *b)
 {
     const struct entry *left = a;
@@ -1078,18 +703,21 @@ static int by_key(const void *a, const void *b)
     if (left->key != right->key) {
         return left->key < right->key ? -1 : 1;
     }
+    if ((left->mode == 'B') != (right->mode == 'B')) {
+        return left->mode == 'B' ? -1 : 1;
+    }
     return (left->position > right->position) - (left->position < right->position);
 }
 
-/* Merges the devices' events by time. Within a device the list order stays even if times decrease: it is the order in
- * which the allocator worked. */
+/* Merges the devices' events and the annotations by time. Within a device the list order stays even if times
+ * decrease: it is the order in which the allocator worked. */
 static void merge_devices(struct importer *importer)
 {
     uint32_t with_events = 0;
     for (uint32_t d = 0; d < importer->device_count; d++) {
         with_events += importer->devices[d].event_count > 0;
     }
-    if (with_events > 1 && importer->has_time) {
+    if ((with_events > 1 && importer->has_time) || importer->has_annotations) {
         qsort(importer->entries, importer->entry_count, sizeof(*importer->entries), by_key);
     }
 }
@@ -1099,7 +727,13 @@ static void merge_devices(struct importer *importer)
 static bool step_back(struct importer *importer, const struct entry *entry)
 {
     struct device *device = &importer->devices[entry->device];
-    struct range range = {.address = entry->address, .size = entry->size, .stream = entry->stream, .pool = NO_POOL};
+    struct range range = {
+        .address = entry->address,
+        .size = entry->size,
+        .stream = entry->stream,
+        .pool = NO_POOL,
+        .tag = WEIR_TRACE_NONE,
+    };
     uint64_t bytes;
     switch (entry->action) {
     case ACTION_ALLOC:
@@ -1250,6 +884,7 @@ static bool add_prior(struct importer *importer, uint32_t device, const struct r
     uint32_t block;
     event.address = range->address;
     event.size = range->size;
+    event.tag = range->tag;
     if (!stream_of(importer, device, range->stream, &event.stream) ||
         !begin_block(importer, device, range->address, event.stream, &block)) {
         return false;
@@ -1361,7 +996,7 @@ static bool add_oom(struct importer *importer, const struct entry *entry, uint64
 static bool add_mark(struct importer *importer, const struct entry *entry, uint64_t time_ns)
 {
     weir_trace_event event = make_event(WEIR_TRACE_MARK, 0, time_ns);
-    event.mode = 'I';
+    event.mode = entry->mode;
     event.name = builder_text(&importer->builder, entry->mark, strlen(entry->mark));
     return event.name != NULL ? add_event(importer, &event, TRACE_NO_INDEX) : no_memory(importer);
 }
@@ -1504,7 +1139,9 @@ static bool add_notes(struct importer *importer)
            note_count(importer, found->malformed, "entries left out that lack an address or a size") &&
            note_count(importer, found->implied_frees,
                       "frees added where an address was handed out while its block was live") &&
-           note_count(importer, found->lost_frees, "frees of blocks that were not live left out");
+           note_count(importer, found->lost_frees, "frees of blocks that were not live left out") &&
+           note_count(importer, found->annotations,
+                      "annotations left out that lack a name, a stage, a time or a device");
 }
 
 /* Notes the reason why the heap at the start may not explain all recorded addresses. */
@@ -1542,7 +1179,7 @@ static bool refuse(struct importer *importer, const struct pickle_value *root)
 /* True if the root is a list of segments, the form of the oldest snapshots. */
 static bool is_segment_list(const struct pickle_value *root)
 {
-    return is_sequence(root) && root->count > 0 && pickle_get(root->as.items[0], "total_size") != NULL;
+    return pickle_is_sequence(root) && root->count > 0 && pickle_get(root->as.items[0], "total_size") != NULL;
 }
 
 static bool read_root(struct importer *importer, const struct pickle_value *root)
@@ -1552,13 +1189,15 @@ static bool read_root(struct importer *importer, const struct pickle_value *root
     }
     const struct pickle_value *segments = pickle_get(root, "segments");
     const struct pickle_value *histories = pickle_get(root, "device_traces");
-    if (!is_sequence(segments) && !is_sequence(histories)) {
+    if (!pickle_is_sequence(segments) && !pickle_is_sequence(histories)) {
         return refuse(importer, root);
     }
-    if (is_sequence(segments) && !read_segments(importer, segments)) {
+    if (pickle_is_sequence(segments) && !read_segments(importer, segments)) {
         return false;
     }
-    return !is_sequence(histories) || read_history(importer, histories);
+    const struct pickle_value *annotations = pickle_get(root, "external_annotations");
+    return (!pickle_is_sequence(histories) || read_history(importer, histories)) &&
+           (!pickle_is_sequence(annotations) || read_annotations(importer, annotations));
 }
 
 static bool import(struct importer *importer, const struct pickle *pickle, struct trace **out)
@@ -1599,11 +1238,7 @@ static void free_importer(struct importer *importer)
     free(importer->entries);
     free(importer->requested);
     free(importer->block_stream);
-    free(importer->frames);
-    free(importer->stacks);
-    free(importer->stack_frames);
-    id_map_free(&importer->frame_by_hash);
-    id_map_free(&importer->stack_by_hash);
+    torch_tags_free(&importer->tags);
 }
 
 bool torch_snapshot_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
@@ -1613,7 +1248,12 @@ bool torch_snapshot_parse(const struct trace_source *source, const struct trace_
     if (!pickle_parse(source, &pickle, error)) {
         return false;
     }
-    struct importer importer = {.error = error, .path = source->path, .budget = source->size};
+    struct importer importer = {
+        .error = error,
+        .path = source->path,
+        .walk = {.steps = source->size, .path = source->path, .error = error},
+    };
+    importer.tags = (struct torch_tags){.builder = &importer.builder, .walk = &importer.walk};
     bool done = builder_start(&importer.builder, source->path, limits, error);
     if (done) {
         done = import(&importer, &pickle, out);

@@ -70,6 +70,9 @@ bool id_map_put(struct id_map *map, uint64_t key, uint32_t value); /* false: no 
 void id_map_remove(struct id_map *map, uint64_t key);
 void id_map_free(struct id_map *map);
 
+/* FNV-1a of some bytes. Equal hashes do not prove that the bytes are equal. */
+uint64_t trace_hash(const void *bytes, size_t size);
+
 /* --- growing arrays --- */
 
 /* Makes room for `count` + 1 elements of `element` bytes. Returns the array, which may have moved, or NULL without host

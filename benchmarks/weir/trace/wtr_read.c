@@ -559,10 +559,12 @@ static bool take_phase(struct reader *reader, weir_trace_event *event)
     return event->name != NULL || no_memory(reader);
 }
 
-/* True if the next field is not the optional field of this place: the line ends, or `d=` follows. */
+/* True if the next field is not the optional field of this place: the line ends, or an option follows. */
 static bool is_left_out(const struct reader *reader)
 {
-    return at_end(reader) || (reader->end - reader->at > 2 && reader->at[1] == 'd' && reader->at[2] == '=');
+    const ptrdiff_t left = reader->end - reader->at;
+    return at_end(reader) || (left > 1 && reader->at[1] == '@') ||
+           (left > 2 && reader->at[1] == 'd' && reader->at[2] == '=');
 }
 
 /* Takes the field of a letter of trace_fields.h, all but options with a key. */
