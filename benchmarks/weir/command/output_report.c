@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report_page.h" /* report_page[]: report.html as a string, made by the build */
+#include "report_page.h" /* report_page[]: the page as a string, made by the build from report/ */
 
 enum { marks_kept = 2000 };
 

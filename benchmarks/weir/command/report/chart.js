@@ -1,0 +1,239 @@
+/* chart.js: live and reserved bytes over the events. */
+
+const LANE = 16;
+const chart = {
+    base: byId("chart"), over: byId("chart").nextElementSibling, width: 0, left: 74, right: 0, top: 0, bottom: 0,
+    least: 0, most: 1,
+};
+
+const xOf = event => chart.left + (event - view.from) / (view.to - view.from) * (chart.right - chart.left);
+const yOf = value => chart.bottom - (value - chart.least) / (chart.most - chart.least) * (chart.bottom - chart.top);
+const eventAt = x => {
+    const part = (x - chart.left) / (chart.right - chart.left);
+    return clamp(Math.floor(view.from + part * (view.to - view.from)), view.from, view.to - 1);
+};
+
+/* Calls visit(x, end, first, low, high, last) for each event in view, or for each pixel where pixels hold several. */
+function eachStep(curve, end, visit) {
+    const stop = Math.min(view.to, end + 1), per = Math.max(1, (view.to - view.from) / (chart.right - chart.left));
+    for (let i = 0; ; i++) {
+        const first = view.from + Math.floor(i * per), after = Math.min(stop, view.from + Math.floor((i + 1) * per));
+        if (first >= after) break;
+        const values = curve.range(first, after);
+        visit(xOf(first), xOf(after), values.first, values.low, values.high, values.last);
+    }
+}
+
+function drawChart() {
+    const { marks, longest } = trace, results = shownResults(), lanes = marks.lanes + (marks.instants.length ? 1 : 0);
+    chart.width = chart.base.parentElement.clientWidth;
+    chart.right = chart.width - 14;
+    chart.top = 16 + lanes * LANE;
+    chart.bottom = chart.top + clamp(Math.round(chart.width * 0.22), 240, 340);
+    const ink = fit(chart.base, chart.width, chart.bottom + 38);
+    const curves = results.map(result => [result.reserved, result.end]);
+    if (view.liveShown && longest) curves.push([longest.live, longest.end]);
+
+    let least = Infinity, most = 1;
+    for (const [values, end] of curves) {
+        eachStep(values, end, (x, to, first, low, high) => {
+            least = Math.min(least, low);
+            most = Math.max(most, high);
+        });
+    }
+    const capacity = capacityOf(trace.raw), limit = capacity > 0 && capacity <= most * 1.3 ? capacity : 0;
+    chart.most = Math.max(most, limit);
+    chart.least = view.fitted && least < chart.most ? least - (chart.most - least) * 0.05 : 0;
+    chart.most += (chart.most - chart.least) * 0.05;
+    drawMarks(ink);
+    drawAxes(ink);
+    ink.save();
+    ink.beginPath();
+    ink.rect(chart.left, chart.top - 4, chart.right - chart.left, chart.bottom - chart.top + 4);
+    ink.clip();
+    if (view.liveShown && longest) drawLive(ink, longest);
+    if (limit) {
+        ink.setLineDash([5, 4]);
+        line(ink, theme.bad, 1, chart.left, yOf(limit), chart.right, yOf(limit));
+        ink.setLineDash([]);
+        write(ink, theme.bad, "right", "capacity " + bytes(limit), chart.right - 4, yOf(limit) + 8);
+    }
+    for (const result of results.reverse()) drawReserved(ink, result);
+    ink.restore();
+}
+
+/* Draws the live bytes: pale up to the highest value of each pixel, darker up to the lowest. */
+function drawLive(ink, result) {
+    ink.fillStyle = theme.live;
+    ink.globalAlpha = 0.45;
+    for (const highest of [true, false]) {
+        let last = chart.left;
+        ink.beginPath();
+        ink.moveTo(chart.left, chart.bottom);
+        eachStep(result.live, result.end, (x, to, first, low, high) => {
+            const y = yOf(highest ? high : low);
+            ink.lineTo(x, y);
+            ink.lineTo(last = to, y);
+        });
+        ink.lineTo(last, chart.bottom);
+        ink.fill();
+    }
+    ink.globalAlpha = 1;
+}
+
+function drawReserved(ink, result) {
+    const colour = lineColour(result.index), inView = event => event >= view.from && event < view.to;
+    ink.strokeStyle = colour;
+    ink.lineWidth = 1.8;
+    ink.lineJoin = "round";
+    ink.beginPath();
+    eachStep(result.reserved, result.end, (x, to, first, low, high, last) => {
+        ink.lineTo(x, yOf(first));
+        if (low !== high) { ink.lineTo(x, yOf(low)); ink.lineTo(x, yOf(high)); }
+        ink.lineTo(to, yOf(last));
+    });
+    ink.stroke();
+    const worst = clamp(result.raw.worst_event, 0, result.end);
+    if (inView(worst)) {
+        dot(ink, colour, 5, xOf(worst + 0.5), yOf(result.reserved.at(worst)));
+        dot(ink, theme.panel, 3, xOf(worst + 0.5), yOf(result.reserved.at(worst)));
+    }
+    if (result.raw.oom && inView(result.end)) {
+        const x = xOf(result.end + 0.5), y = yOf(result.reserved.at(result.end));
+        line(ink, colour, 2.5, x - 5, y - 5, x + 5, y + 5);
+        line(ink, colour, 2.5, x - 5, y + 5, x + 5, y - 5);
+    }
+}
+
+function drawAxes(ink) {
+    const step = 2 ** Math.floor(Math.log2((chart.most - chart.least) / 4));
+    for (let value = Math.ceil(chart.least / step) * step; value <= chart.most; value += step) {
+        const y = Math.round(yOf(value)) + 0.5;
+        line(ink, theme.line, 1, chart.left, y, chart.right, y);
+        write(ink, theme.muted, "right", bytes(value), chart.left - 8, y);
+    }
+    const wanted = (view.to - view.from) / Math.max(2, (chart.right - chart.left) / 110);
+    const power = 10 ** Math.floor(Math.log10(wanted));
+    const stride = Math.max(1, [1, 2, 5, 10].map(times => times * power).find(value => value >= wanted));
+    for (let event = Math.ceil(view.from / stride) * stride; event < view.to; event += stride) {
+        const x = Math.round(xOf(event + 0.5)) + 0.5;
+        line(ink, theme["strong-line"], 1, x, chart.bottom, x, chart.bottom + 4);
+        write(ink, theme.muted, "center", count(event), x, chart.bottom + 13);
+    }
+    write(ink, theme.muted, "center", "event", (chart.left + chart.right) / 2, chart.bottom + 29);
+}
+
+/* Draws phases as bands above the plot, in up to three lanes, and single marks below. Names appear if they fit. */
+function drawMarks(ink) {
+    const { phases, instants, lanes } = trace.marks, drawnTo = [-1, -1, -1], turns = [0, 0, 0];
+    for (const { from, to, name, lane } of phases) {
+        if (lane >= lanes) continue;
+        const shade = turns[lane]++ % 2 ? theme["band-other"] : theme.band, y = 8 + lane * LANE;
+        const x = clamp(xOf(from), chart.left, chart.right), end = clamp(xOf(to), chart.left, chart.right);
+        const wide = end - x, sharp = Math.round(x) + 0.5;
+        if (wide <= 0 || end < drawnTo[lane] + 1) continue;
+        drawnTo[lane] = end;
+        ink.fillStyle = shade;
+        ink.fillRect(x, y, Math.max(1, wide - 1), LANE - 2);
+        if (lane === 0 && wide > 12) line(ink, theme["band-other"], 1, sharp, y, sharp, chart.bottom);
+        if (wide < 14 || ink.measureText(name).width > wide - 6) continue;
+        write(ink, theme.muted, "left", name, x + 4, y + LANE / 2 - 1);
+    }
+    const visible = instants.filter(mark => mark.event >= view.from && mark.event < view.to), y = 8 + lanes * LANE;
+    let writtenTo = 0;
+    for (const mark of visible) {
+        const x = Math.round(xOf(mark.event + 0.5)) + 0.5;
+        const text = mark.name.length > 24 ? mark.name.slice(0, 23) + "\u2026" : mark.name;
+        line(ink, theme["strong-line"], 1, x, y + 2, x, visible.length <= 24 ? chart.bottom : y + LANE - 4);
+        if (x < writtenTo || visible.length > 200 || x + ink.measureText(text).width + 4 > chart.right) continue;
+        write(ink, theme.muted, "left", text, x + 4, y + LANE / 2 - 1);
+        writtenTo = x + ink.measureText(text).width + 10;
+    }
+}
+
+/* Draws the chosen event, the pointer and a range that is being dragged, on the canvas above the chart. */
+function drawChartPointer() {
+    const ink = fit(chart.over, chart.width, chart.bottom + 38), { drag, hover, event } = view;
+    const upright = (at, colour, width) => {
+        const x = Math.round(xOf(at + 0.5));
+        line(ink, colour, width, x, chart.top - 6, x, chart.bottom);
+    };
+    if (drag && drag.moved) {
+        ink.globalAlpha = 0.18;
+        ink.fillStyle = theme.accent;
+        ink.fillRect(drag.from, chart.top, drag.to - drag.from, chart.bottom - chart.top);
+        ink.globalAlpha = 1;
+    }
+    if (event >= view.from && event < view.to) {
+        upright(event, theme.accent, 2);
+        dot(ink, theme.accent, 4, Math.round(xOf(event + 0.5)), chart.top - 7);
+    }
+    if (!hover || hover.event === undefined) return;
+    upright(hover.event, theme.muted, 1);
+    for (const { end, index, reserved } of shownResults()) {
+        if (hover.event <= end) dot(ink, lineColour(index), 3.5, xOf(hover.event + 0.5), yOf(reserved.at(hover.event)));
+    }
+}
+
+function hoverChart(pointer, event) {
+    const rows = [], live = view.liveShown ? trace.longest : null;
+    if (live && event <= live.end) rows.push(["live", bytes(live.live.at(event)), theme.live]);
+    for (const { raw, end, index, reserved } of shownResults()) {
+        const text = event <= end ? bytes(reserved.at(event)) + " reserved" : "out of memory";
+        rows.push([raw.strategy, text, lineColour(index)]);
+    }
+    view.hover = { event };
+    showTip(pointer, "Event " + count(event) + ": " + describeEvent(event), rows);
+    redraw();
+}
+
+function listenToChart() {
+    const canvas = chart.base;
+    const xAt = pointer => clamp(pointer.clientX - canvas.getBoundingClientRect().left, chart.left, chart.right);
+    let before = 0, clicked = -1000;
+    canvas.onpointerdown = pointer => {
+        if (pointer.button !== 0) return;
+        canvas.setPointerCapture(pointer.pointerId);
+        view.drag = { from: xAt(pointer), to: xAt(pointer), moved: false };
+    };
+    canvas.onpointermove = pointer => {
+        if (view.drag) view.drag.to = xAt(pointer);
+        if (view.drag && Math.abs(view.drag.to - view.drag.from) > 4) view.drag.moved = true;
+        hoverChart(pointer, eventAt(xAt(pointer)));
+    };
+    canvas.onpointerup = pointer => {
+        const drag = view.drag;
+        view.drag = null;
+        if (!drag) return;
+        if (drag.moved) {
+            const ends = [eventAt(drag.from), eventAt(drag.to)];
+            showEvents(Math.min(...ends), Math.max(...ends) + 1);
+        } else {
+            if (pointer.timeStamp - clicked > 500) before = view.event;
+            clicked = pointer.timeStamp;
+            chooseEvent(eventAt(drag.from));
+        }
+    };
+    canvas.onpointercancel = () => { view.drag = null; leave(); };
+    canvas.onpointerleave = leave;
+    /* The two clicks of a double click chose an event: restore the previous choice. */
+    canvas.ondblclick = () => { chooseEvent(before); showEvents(0, trace.events); };
+}
+
+function fillLegend() {
+    const toggle = (text, colour, shown, set) => el("button", {
+        className: shown ? "chip" : "chip off", "aria-pressed": shown,
+        onclick: () => { set(!shown); keepFocus(byId("legend"), fillLegend); redraw("chart", "maps"); },
+    }, swatch(colour), el("span", null, text));
+    const chips = trace.results.map(result =>
+        toggle(result.raw.strategy, lineColour(result.index), result.shown, on => { result.shown = on; }));
+    chips.unshift(toggle("live", theme.live, view.liveShown, on => { view.liveShown = on; }));
+    byId("legend").replaceChildren(...chips);
+}
+
+/* Refills a group of buttons and keeps the focus on the same button. */
+function keepFocus(group, fill) {
+    const focused = [...group.children].indexOf(document.activeElement);
+    fill();
+    if (focused >= 0) group.children[focused].focus();
+}

@@ -1,0 +1,277 @@
+/* data.js: the data of a trace, and its state after an event. */
+
+/* The capacity that a recorded out-of-memory implies, or the one of --capacity; 0: neither. */
+const capacityOf = raw => raw.recorded_oom && raw.recorded_oom.capacity_used ? raw.recorded_oom.capacity_bytes : data.capacity;
+
+/* Reads what all strategies share: the blocks in the order of their birth, and the frees of each event. */
+async function prepareTrace(raw, number) {
+    const events = Math.max(1, raw.file_events), column = (name, read) => readColumn(number + "." + name, read);
+    const prepared = { raw, events, number, marks: pairMarks(raw.marks || [], events) };
+    const frees = await column("events", numbers => readEvents(prepared, numbers));
+    await column("freed", numbers => {
+        for (let i = 0; i < frees.event.length; i++) {
+            const event = frees.event[i], block = frees.newest[i] - numbers.next();
+            prepared.freedAt[event] = block;
+            prepared.free[block] = event;
+        }
+    });
+    prepared.sizes = await column("sizes", numbers => compact(new Float64Array(numbers.next()).map(() => numbers.next())));
+    const blocks = prepared.alloc.length;
+    prepared.sort = await column("sort", numbers => {
+        let known = 0;
+        return new Uint32Array(blocks).map(() => (numbers.next() || ++known) - 1);
+    });
+    prepared.size = prepared.sizes.constructor.from(prepared.sort, sort => prepared.sizes[sort]);
+    prepared.stream = await column("stream", numbers => new Uint32Array(blocks).map(() => numbers.next()));
+    prepared.tag = await column("tag", numbers => new Int32Array(blocks).map(() => numbers.next() - 1));
+    prepared.lifetimes = new Lifetimes(prepared.alloc, prepared.free);
+    /* Tags of the same text differ in their call stacks only; colours and tables go by the text. */
+    const firstOf = new Map(raw.tags.map((text, index) => [text, index]).reverse());
+    const same = Int32Array.from(raw.tags, text => firstOf.get(text));
+    prepared.sameTag = same.every((first, tag) => first === tag) ? prepared.tag
+        : prepared.tag.map(tag => tag < 0 ? -1 : same[tag]);
+    prepared.tags = groupBlocks(prepared, prepared.sameTag, index => index < 0 ? "no tag" : raw.tags[index]);
+    prepared.streams = groupBlocks(prepared, prepared.stream, stream => "stream " + stream);
+    prepared.results = [];
+    for (const result of raw.results) prepared.results.push(await prepareResult(prepared, result, prepared.results.length));
+    /* The chart shows the live bytes of the strategy that served the largest part of the trace. */
+    prepared.longest = prepared.results.reduce((best, result) => best && best.end >= result.end ? best : result, null);
+    if (prepared.longest) prepared.longest.live = liveOverTime(prepared, prepared.longest);
+    return prepared;
+}
+
+/* Fills in when each block is allocated. Returns the events that free, and the latest block at each. */
+function readEvents(prepared, numbers) {
+    const blocks = numbers.next(), prior = numbers.next(), { events } = prepared;
+    const alloc = new Int32Array(blocks).fill(-1), free = new Int32Array(blocks).fill(NEVER);
+    const allocatedAt = new Int32Array(events).fill(-1), freedAt = new Int32Array(events).fill(-1);
+    const event = new Int32Array(blocks), newest = new Int32Array(blocks);
+    let at = 0, block = prior, frees = 0;
+    while (numbers.at < numbers.bytes.length) {
+        const run = numbers.next(), kind = run % 4, end = at + Math.floor(run / 4);
+        for (; at < end; at++) {
+            if (kind & 1) {
+                alloc[block] = at;
+                allocatedAt[at] = block++;
+            }
+            if (kind & 2) {
+                event[frees] = at;
+                newest[frees++] = block - 1;
+            }
+        }
+    }
+    Object.assign(prepared, { alloc, free, allocatedAt, freedAt });
+    return { event: event.subarray(0, frees), newest };
+}
+
+/* Returns the blocks that the program holds after an event, in the order of their birth. */
+const blocksAt = (prepared, event) => prepared.lifetimes.at(event);
+
+/* Pairs the begin and end marks of phases by name, and finds a lane for each phase. A phase without an end mark lasts
+ * until the next phase of its kind begins. */
+function pairMarks(marks, events) {
+    const phases = [], instants = [], open = [];
+    for (const [event, kind, name] of marks) {
+        const at = kind === "E" ? open.map(phase => phase.name).lastIndexOf(name) : -1;
+        if (kind === "B") open.push(phases[phases.push({ from: event, to: events, name, lane: 0 }) - 1]);
+        else if (at >= 0) open.splice(at, 1)[0].to = event;
+        else if (kind === "I") instants.push({ event, name });
+    }
+    open.forEach((phase, i) => { phase.to = i + 1 < open.length ? open[i + 1].from : events; });
+    let running = [], lanes = 0;
+    for (const phase of phases) {
+        running = running.filter(other => other.to > phase.from);
+        while (running.some(other => other.lane === phase.lane)) phase.lane++;
+        running.push(phase);
+        lanes = Math.max(lanes, phase.lane + 1);
+    }
+    return { phases, instants, lanes: Math.min(3, lanes) };
+}
+
+/* Gives one colour each to the values that held the most memory for the longest time; all other values share one. The
+ * values are small numbers, and -1. */
+function groupBlocks(prepared, values, nameOf) {
+    const { size, alloc, free, events } = prepared;
+    const weight = new Float64Array(values.reduce((most, value) => value > most ? value : most, -1) + 2);
+    for (let block = 0; block < values.length; block++)
+        weight[values[block] + 1] += size[block] * (Math.min(free[block], events) - Math.max(0, alloc[block]) + 1);
+    const known = [...weight.keys()].filter(at => weight[at] > 0);
+    const ranked = known.map(at => at - 1).filter(value => value >= 0).sort((a, b) => weight[b + 1] - weight[a + 1]);
+    const kept = ranked.slice(0, GROUP_LIMIT), keyOf = new Uint8Array(weight.length).fill(GROUP_LIMIT);
+    kept.forEach((value, key) => { keyOf[value + 1] = key; });
+    const names = kept.map(nameOf), others = known.length - kept.length;
+    if (others > 0) names[GROUP_LIMIT] = others === 1 && weight[0] > 0 ? nameOf(-1) : plural(others, "other");
+    const keys = new Uint8Array(values.length);
+    for (let block = 0; block < keys.length; block++) keys[block] = keyOf[values[block] + 1];
+    return { keys, names, known: ranked.length };
+}
+
+/* Prepares the result of one strategy: regions in the order of their addition, curves, and the arrays of the state. The
+ * places of its blocks are read when they are shown (loadPlaces). */
+async function prepareResult(prepared, raw, index) {
+    const { events } = prepared, name = prepared.number + "." + index + ".";
+    const series = await readColumn(name + "series", readSeries), lastSeen = series.event.length ? series.event.at(-1) : 0;
+    const end = raw.oom ? clamp(Math.max(raw.oom.event, lastSeen), 0, events - 1) : events - 1;
+    const result = { raw, trace: prepared, index, name, end, shown: true, series, address: null, capacity: null,
+        ...await readColumn(name + "regions", readRegions) };
+    const none = () => new Float64Array(0);
+    result.regionLifetimes = new Lifetimes(result.added, result.removed);
+    result.state = { event: -1, blocks: 0, block: new Uint32Array(0), position: none(), ranges: 0, rangeAddress: none(),
+        rangeSize: none(), rangePosition: none(), regions: 0, region: new Uint32Array(0), regionPosition: none() };
+    /* The series hold a few thousand points only. If the sum of the regions or blocks has the same peak, it replaces the
+     * series, because the sum is exact at every event. */
+    const reserved = sumOverTime(events, result.regionSize, result.added, result.removed);
+    result.mapPeak = reserved.peak;
+    result.reserved = reserved.peak === raw.peak_reserved_bytes ? reserved.curve : new Curve(series.reserved, series.event);
+    return result;
+}
+
+function readSeries(numbers) {
+    const points = numbers.next();
+    const event = new Int32Array(points), live = new Float64Array(points), reserved = new Float64Array(points);
+    for (let i = 0; i < points; i++) {
+        event[i] = numbers.next() + (i ? event[i - 1] : 0);
+        live[i] = numbers.signed() + (i ? live[i - 1] : 0);
+        reserved[i] = numbers.signed() + (i ? reserved[i - 1] : 0);
+    }
+    return { event, live, reserved };
+}
+
+function readRegions(numbers) {
+    const regions = numbers.next(), added = new Int32Array(regions), removed = new Int32Array(regions);
+    const regionAddress = new Float64Array(regions), regionSize = new Float64Array(regions);
+    const mapped = new Uint8Array(regions);
+    for (let i = 0; i < regions; i++) {
+        added[i] = numbers.next() + (i ? added[i - 1] : -1);
+        const life = numbers.next();
+        removed[i] = life ? added[i] + life - 1 : NEVER;
+        regionAddress[i] = numbers.signed() + (i ? regionAddress[i - 1] + regionSize[i - 1] : 0);
+        regionSize[i] = numbers.next();
+        mapped[i] = numbers.next();
+    }
+    return { added, removed, regionAddress, regionSize, mapped };
+}
+
+/* Reads the places of the blocks with a strategy: address (-1: not placed) and capacity of each. */
+async function loadPlaces(result) {
+    const { sizes, sort } = result.trace, blocks = sort.length;
+    const capacity = await readColumn(result.name + "capacity", numbers => {
+        const last = Float64Array.from(sizes);
+        return compact(new Float64Array(blocks).map((_, block) => last[sort[block]] += numbers.signed()));
+    });
+    const address = await readColumn(result.name + "address", numbers => {
+        const unit = numbers.next(), last = new Float64Array(sizes.length), values = new Float64Array(blocks).fill(-1);
+        for (let block = 0, before = 0; block < blocks; block++) {
+            const value = numbers.next() - 1, kind = sort[block];
+            if (value < 0) continue;
+            before = last[kind] = (last[kind] || before) + (value % 2 ? -(value + 1) / 2 : value / 2);
+            values[block] = before * unit;
+        }
+        return values;
+    });
+    result.state.event = -1;
+    Object.assign(result, { capacity, address });
+}
+
+/* True if the places of a strategy's blocks are known. If not, they are read, one strategy after the other, and the maps
+ * are drawn again. */
+function isLoaded(result) {
+    if (result.address || result.asked) return result.address !== null;
+    result.asked = true;
+    loading++;
+    queue = queue.then(() => loadPlaces(result)).then(() => redraw("maps"), tellProblem).finally(() => { loading--; });
+    return false;
+}
+let queue = Promise.resolve(), loading = 0;
+
+/* Returns the sum of sizes after each event, from the events that add and remove them, and its peak. */
+function sumOverTime(events, sizes, added, removed) {
+    const values = new Float64Array(events + 1);
+    let peak = 0, sum = 0, steps = 1;
+    for (let i = 0; i < sizes.length; i++) {
+        if (added[i] < 0) peak += sizes[i];
+        values[clamp(added[i], 0, events)] += sizes[i];
+        if (removed[i] < events) values[removed[i]] -= sizes[i];
+    }
+    for (let event = 0; event < events; event++) {
+        if (event > 0 && values[event] !== 0) steps++;
+        sum = values[event] += sum;
+        if (sum > peak) peak = sum;
+    }
+    if (steps > events / 4) return { curve: new Curve(values.subarray(0, events)), peak };
+    const at = new Int32Array(steps), kept = new Float64Array(steps);
+    for (let event = 0, step = 0; event < events; event++) {
+        if (event > 0 && values[event] === values[event - 1]) continue;
+        at[step] = event;
+        kept[step++] = values[event];
+    }
+    return { curve: new Curve(kept, at), peak };
+}
+
+/* Returns the live bytes over time. A request that ran out of memory changes nothing. */
+function liveOverTime(prepared, result) {
+    const { series, raw, end } = result;
+    const live = sumOverTime(Math.max(1, raw.oom ? end : end + 1), prepared.size, prepared.alloc, prepared.free);
+    return live.peak === raw.peak_live_bytes ? live.curve : new Curve(series.live, series.event);
+}
+
+/* Returns the state that a map shows after an event, by one walk over regions and blocks in address order. Positions
+ * are bytes on an axis that holds the present regions end to end. A free range goes on from one mapping to the next, but
+ * not from one region to the next, because a block may lie across adjacent mappings only. A strategy that ran out of
+ * memory keeps its last state.
+ */
+function stateAt(result, event) {
+    const { state, address, capacity, regionAddress, regionSize, mapped } = result, { size } = result.trace;
+    const now = Math.min(event, result.end);
+    if (state.event === now) return state;
+    const block = blocksAt(result.trace, now).filter(at => address[at] >= 0).sort((a, b) => address[a] - address[b]);
+    const region = result.regionLifetimes.at(now).sort((a, b) => regionAddress[a] - regionAddress[b]);
+    const blocks = block.length, regions = region.length, numbers = length => new Float64Array(length);
+    if (state.position.length < blocks || state.regionPosition.length < regions) {
+        const most = 2 * (blocks + regions);
+        Object.assign(state, { block: new Uint32Array(most), position: numbers(most), rangeAddress: numbers(most),
+            rangeSize: numbers(most), rangePosition: numbers(most), region: new Uint32Array(most), regionPosition: numbers(most) });
+    }
+    let requested = 0, handed = 0, unused = 0, largest = 0, overlaps = 0, outside = 0;
+    let position = 0, next = 0, reached = 0;
+    state.event = now;
+    state.blocks = state.ranges = state.regions = 0;
+    let mappedTo = -1; /* end of the last region, if it is a mapping */
+    const addRange = (from, to, at, start) => {
+        const last = state.ranges - 1, before = last < 0 ? -1 : state.rangeAddress[last] + state.rangeSize[last];
+        const joined = from === start && start === mappedTo && before === start;
+        if (joined) state.rangeSize[last] += to - from;
+        else {
+            state.rangeAddress[state.ranges] = from;
+            state.rangeSize[state.ranges] = to - from;
+            state.rangePosition[state.ranges++] = at;
+        }
+        unused += to - from;
+        largest = Math.max(largest, state.rangeSize[state.ranges - 1]);
+    };
+    for (let i = 0; i <= regions; i++) {
+        const beyond = i === regions, at = region[i]; /* one more iteration, for blocks behind the last region */
+        const start = beyond ? Infinity : regionAddress[at], stop = beyond ? Infinity : start + regionSize[at];
+        if (!beyond && !mapped[at]) mappedTo = -1;
+        let filled = Math.max(start, Math.min(reached, stop));
+        for (; next < blocks && address[block[next]] < stop; next++) {
+            const each = block[next], from = address[each];
+            requested += size[each];
+            handed += capacity[each];
+            if (from < start) { outside++; continue; }
+            if (from > filled) addRange(filled, from, position + filled - start, start);
+            else if (from < filled) overlaps++;
+            state.block[state.blocks] = each;
+            state.position[state.blocks++] = position + from - start;
+            filled = Math.max(filled, from + capacity[each]);
+        }
+        if (beyond) break;
+        if (filled < stop) addRange(filled, stop, position + filled - start, start);
+        mappedTo = mapped[at] ? stop : -1;
+        state.region[state.regions] = at;
+        state.regionPosition[state.regions++] = position;
+        reached = Math.max(reached, filled); /* a block may lie across granules that were mapped one by one */
+        position += stop - start;
+    }
+    return Object.assign(state, { reserved: position, requested, handed, overlaps, outside, unused, largest });
+}

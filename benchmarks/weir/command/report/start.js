@@ -1,0 +1,94 @@
+/* start.js: opens a trace, fills the page and listens to its controls. */
+
+async function openTrace(index) {
+    const raw = data.traces[index], opened = await prepareTrace(raw, index);
+    if (Number(byId("trace").value) !== index) return; /* another trace was chosen meanwhile */
+    trace = opened;
+    byId("content").hidden = false;
+    document.title = "weir replay: " + raw.name;
+    const facts = { trace: raw.name, file: raw.path, source: raw.source, events: count(raw.events), "peak live": bytes(raw.peak_live_bytes),
+        blocks: count(trace.size.length), streams: count(raw.streams), threads: count(raw.threads), clock: raw.clock,
+        device: capacityOf(raw) > 0 ? bytes(capacityOf(raw)) : "unlimited", seed: String(data.seed), weir: data.version };
+    byId("facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value)
+        .map(([name, value]) => el("span", null, name + " ", el("b", null, value))));
+    view.colour = trace.tags.known ? "tags" : trace.streams.known > 1 ? "streams" : "age";
+    view.focus = -1;
+    const colours = [["tags", "tag"], ["streams", "stream"], ["age", "age"]].slice(trace.tags.known ? 0 : 1);
+    byId("colour").replaceChildren(...colours.map(([value, text]) =>
+        el("option", { value, selected: value === view.colour }, text)));
+    byId("slider").max = byId("number").max = trace.events - 1;
+    byId("last-event").textContent = "of " + count(trace.events - 1);
+    byId("worst").replaceChildren(el("span", { className: "muted" }, "Worst moment of"), ...trace.results.map(result =>
+        el("button", { onclick: () => chooseEvent(result.raw.worst_event) }, result.raw.strategy)));
+    showEvents(0, trace.events);
+    const first = trace.results.find(result => result.raw.strategy !== "recorded") || trace.results[0];
+    chooseEvent(first ? first.raw.worst_event : 0);
+    fillPage();
+}
+
+/* Fills all parts of the page that depend on the colour scheme. */
+function fillPage() {
+    readTheme();
+    panels = trace.results.map(makePanel);
+    byId("panels").replaceChildren(...panels.map(panel => panel.node));
+    fillFigures();
+    fillSweep();
+    fillLegend();
+    fillKeys();
+    redraw("chart", "maps");
+}
+
+function listen() {
+    byId("trace").onchange = change => openTrace(Number(change.target.value)).catch(tellProblem);
+    byId("slider").oninput = input => chooseEvent(Number(input.target.value));
+    byId("number").oninput = input => { if (input.target.value !== "") chooseEvent(Number(input.target.value)); };
+    byId("number").onchange = input => { input.target.value = view.event; };
+    byId("previous").onclick = () => chooseEvent(view.event - 1);
+    byId("next").onclick = () => chooseEvent(view.event + 1);
+    byId("all-events").onclick = () => showEvents(0, trace.events);
+    byId("scale").onchange = change => { view.fitted = change.target.value === "fit"; redraw("chart"); };
+    byId("colour").onchange = change => {
+        Object.assign(view, { colour: change.target.value, focus: -1 });
+        fillKeys();
+        redraw("maps");
+    };
+    byId("detail").append(...Object.keys(PITCHES).map(rows =>
+        el("option", { value: rows, selected: Number(rows) === view.rows }, rows + " rows")));
+    byId("detail").onchange = change => { view.rows = Number(change.target.value); redraw("maps"); };
+    listenToChart();
+    new ResizeObserver(() => redraw("chart", "maps")).observe(byId("legend"));
+    matchMedia("(prefers-color-scheme: dark)").onchange = fillPage;
+    /* A printed page is light and shows all folded parts. */
+    const print = on => {
+        document.documentElement.classList.toggle("printing", on);
+        fillPage();
+        if (on) document.querySelectorAll("details").forEach(node => { node.open = true; });
+        drawFrame();
+    };
+    addEventListener("beforeprint", () => print(true));
+    addEventListener("afterprint", () => print(false));
+}
+
+function showProblem(text) {
+    byId("problem").textContent = text;
+    byId("problem").hidden = false;
+}
+
+const tellProblem = error => showProblem("The data of this page cannot be read: " + error.message);
+
+function start() {
+    try {
+        data = JSON.parse(byId("data").textContent);
+    } catch (error) {
+        return tellProblem(error);
+    }
+    byId("data").remove();
+    byId("command").textContent = data.command;
+    if (!data.traces.length) return showProblem("No trace was replayed.");
+    if (!self.DecompressionStream) return showProblem("This browser is too old for the page: it has no DecompressionStream.");
+    byId("trace").replaceChildren(...data.traces.map((raw, index) => el("option", { value: index }, raw.name)));
+    byId("trace-choice").hidden = data.traces.length < 2;
+    openTrace(0).then(listen).catch(tellProblem);
+}
+
+start();
