@@ -51,7 +51,8 @@ function drawChart() {
     ink.beginPath();
     ink.rect(chart.left, chart.top - 4, chart.right - chart.left, chart.bottom - chart.top + 4);
     ink.clip();
-    if (view.liveShown && longest) drawLive(ink, longest);
+    if (view.liveShown && view.shape === "blocks") drawStack(ink);
+    else if (view.liveShown && longest) drawLive(ink, longest);
     if (limit) {
         ink.setLineDash([5, 4]);
         line(ink, theme.bad, 1, chart.left, yOf(limit), chart.right, yOf(limit));
@@ -168,6 +169,8 @@ function drawChartPointer() {
         upright(event, theme.accent, 2);
         dot(ink, theme.accent, 4, Math.round(xOf(event + 0.5)), chart.top - 7);
     }
+    if (view.block >= 0) drawStackBlock(ink, view.block, theme.accent);
+    if (hover && hover.block >= 0 && hover.block !== view.block) drawStackBlock(ink, hover.block, theme.ink);
     if (!hover || hover.event === undefined) return;
     upright(hover.event, theme.muted, 1);
     for (const { end, index, reserved } of shownResults()) {
@@ -176,15 +179,58 @@ function drawChartPointer() {
 }
 
 function hoverChart(pointer, event) {
-    const rows = [], live = view.liveShown ? trace.longest : null;
+    const box = chart.base.getBoundingClientRect(), live = view.liveShown ? trace.longest : null;
+    const block = blockUnder(pointer.clientX - box.left, pointer.clientY - box.top);
+    const rows = [];
     if (live && event <= live.end) rows.push(["live", bytes(live.live.at(event)), theme.live]);
     for (const { raw, end, index, reserved } of shownResults()) {
         const text = event <= end ? bytes(reserved.at(event)) + " reserved" : "out of memory";
         rows.push([raw.strategy, text, lineColour(index)]);
     }
-    view.hover = { event };
+    if (block >= 0) rows.push(["block", count(block), groupColour(groupsInUse().keys[block])], ...factsOfBlock(block, 6));
+    view.hover = { event, block };
     showTip(pointer, "Event " + count(event) + ": " + describeEvent(event), rows);
     redraw();
+}
+
+/* Shows fewer or more events; the event keeps its place. */
+function zoomEvents(factor, event) {
+    const part = (event - view.from) / (view.to - view.from), width = Math.round((view.to - view.from) * factor);
+    const from = Math.round(event - part * width);
+    showEvents(from, from + clamp(width, Math.min(4, trace.events), trace.events));
+}
+
+function panEvents(part) {
+    const width = view.to - view.from, by = Math.sign(part) * Math.max(1, Math.round(Math.abs(part) * width));
+    showEvents(view.from + by, view.to + by);
+}
+
+/* The wheel alone scrolls the page. With Ctrl, or the gesture of a touchpad, it zooms; sideways or with Shift it pans. */
+function wheelOnChart(wheel) {
+    const across = wheel.shiftKey && wheel.deltaX === 0 ? wheel.deltaY : wheel.deltaX;
+    const sideways = wheel.shiftKey || Math.abs(wheel.deltaX) > Math.abs(wheel.deltaY);
+    if (!wheel.ctrlKey && !sideways) return;
+    wheel.preventDefault();
+    const box = chart.base.getBoundingClientRect();
+    if (wheel.ctrlKey) zoomEvents(2 ** (clamp(wheel.deltaY, -200, 200) / 200), eventAt(wheel.clientX - box.left));
+    else panEvents(clamp(across, -200, 200) / 1000);
+}
+
+function keyOnChart(key) {
+    const middle = view.event >= view.from && view.event < view.to ? view.event : (view.from + view.to) >> 1;
+    const actions = {
+        ArrowLeft: () => key.shiftKey ? panEvents(-0.2) : chooseEvent(view.event - 1),
+        ArrowRight: () => key.shiftKey ? panEvents(0.2) : chooseEvent(view.event + 1),
+        PageUp: () => chooseEvent(view.event - Math.ceil((view.to - view.from) / 20)),
+        PageDown: () => chooseEvent(view.event + Math.ceil((view.to - view.from) / 20)),
+        Home: () => chooseEvent(0), End: () => chooseEvent(trace.events - 1),
+        "+": () => zoomEvents(0.5, middle), "=": () => zoomEvents(0.5, middle), "-": () => zoomEvents(2, middle),
+        0: () => showEvents(0, trace.events), Escape: () => chooseBlock(-1),
+        Enter: () => chooseBlock(trace.allocatedAt[view.event] >= 0 ? trace.allocatedAt[view.event] : trace.freedAt[view.event]),
+    };
+    if (!actions[key.key] || key.ctrlKey || key.altKey || key.metaKey) return;
+    key.preventDefault();
+    actions[key.key]();
 }
 
 function listenToChart() {
@@ -211,9 +257,15 @@ function listenToChart() {
         } else {
             if (pointer.timeStamp - clicked > 500) before = view.event;
             clicked = pointer.timeStamp;
+            const box = canvas.getBoundingClientRect(), block = blockUnder(drag.from, pointer.clientY - box.top);
             chooseEvent(eventAt(drag.from));
+            if (block >= 0) chooseBlock(block);
         }
     };
+    canvas.addEventListener("wheel", wheelOnChart, { passive: false });
+    canvas.onkeydown = keyOnChart;
+    byId("closer").onclick = () => zoomEvents(0.5, (view.from + view.to) >> 1);
+    byId("wider").onclick = () => zoomEvents(2, (view.from + view.to) >> 1);
     canvas.onpointercancel = () => { view.drag = null; leave(); };
     canvas.onpointerleave = leave;
     /* The two clicks of a double click chose an event: restore the previous choice. */

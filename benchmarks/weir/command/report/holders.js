@@ -3,11 +3,12 @@
 /* Fills the table of the tags that hold the most requested bytes after the chosen event. A tag's name shows its blocks
  * in the maps. */
 function fillHolders() {
-    const { tags, sameTag, size, raw } = trace, held = new Map(), most = 12;
+    const { tags, sameTag, size, raw } = trace, held = new Map(), most = 12, on = filterOn();
     byId("holders").hidden = tags.known === 0;
     if (tags.known === 0) return;
     let total = 0;
     for (const i of blocksAt(trace, view.event)) {
+        if (on && filter.tag === undefined && !matches(i)) continue;
         const row = held.get(sameTag[i]) || { tag: sameTag[i], bytes: 0, blocks: 0 };
         held.set(sameTag[i], row);
         row.bytes += size[i];
@@ -18,16 +19,11 @@ function fillHolders() {
     if (rest.length > 0) rows.push({ tag: -2, bytes: rest.reduce((sum, row) => sum + row.bytes, 0),
         blocks: rest.reduce((sum, row) => sum + row.blocks, 0) });
     const nameOf = row => row.tag >= 0 ? raw.tags[row.tag] : row.tag === -1 ? "no tag" : plural(rest.length, "other tag");
-    const keyOf = row => tags.names.indexOf(nameOf(row));
-    const named = row => keyOf(row) < 0 ? nameOf(row) : el("button", {
-        className: "link", "aria-pressed": view.colour === "tags" && view.focus === keyOf(row),
-        onclick: () => {
-            view.focus = view.colour === "tags" && view.focus === keyOf(row) ? -1 : keyOf(row);
-            byId("colour").value = view.colour = "tags";
-            fillKeys();
-            redraw("maps");
-        } }, nameOf(row));
-    byId("holders-about").textContent = bytes(total) + " requested by live blocks of the trace. A name shows the blocks of its tag.";
+    const named = row => row.tag === -2 ? nameOf(row) : el("button", {
+        className: "link", "aria-pressed": filter.tag === row.tag, title: "Show the blocks of this tag alone in colour",
+        onclick: () => showTag(row.tag) }, nameOf(row));
+    byId("holders-about").textContent = bytes(total) + " requested by live blocks of the trace" + (on && filter.tag === undefined ? " that match" : "")
+        + ". A name shows the blocks of its tag alone in colour.";
     const head = (text, left) => el("th", { scope: "col", style: left ? "text-align:left" : "" }, text);
     byId("holders-table").replaceChildren(el("table", null,
         el("thead", null, el("tr", null, head("Tag", true), head("Requested"), head("Share"), head("Blocks"))),

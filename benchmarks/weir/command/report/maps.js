@@ -16,7 +16,7 @@ function makePanel(result) {
         result, base: canvas("Memory map"), over: el("canvas", { "aria-hidden": "true" }),
         histogram: canvas("Free bytes by size of the free range"), note: el("span", { className: "bad" }),
         values: FIGURES.map(() => el("dd")), raster: el("canvas"), pixels: new Uint32Array(0), cells: 1,
-        width: 0, perRow: 1, rows: 1,
+        width: 0, perRow: 1, rows: 1, first: 0,
     };
     const figures = FIGURES.map((figure, i) => el("div", null, el("dt", null, figure), panel.values[i]));
     const about = "Where fragmentation sits: number of free ranges by size, heights by bytes";
@@ -25,7 +25,11 @@ function makePanel(result) {
         el("div", { className: "picture" }, panel.base, panel.over),
         el("div", { className: "below" }, el("dl", { className: "numbers" }, ...figures),
             el("figure", { className: "histogram" }, el("figcaption", null, about), panel.histogram)));
+    panel.base.tabIndex = 0;
     panel.base.onpointermove = pointer => hoverMap(panel, pointer);
+    panel.base.onclick = pointer => { hoverMap(panel, pointer); if (view.hover && view.hover.block >= 0) chooseBlock(view.hover.block); };
+    panel.base.addEventListener("wheel", wheel => wheelOnMap(panel, wheel), { passive: false });
+    panel.base.onkeydown = keyOnMap;
     panel.histogram.onpointermove = pointer => hoverHistogram(panel, pointer);
     panel.base.onpointerleave = panel.histogram.onpointerleave = leave;
     return panel;
@@ -37,17 +41,21 @@ function drawMaps() {
     const shown = panels.filter(panel => panel.result.shown && isLoaded(panel.result));
     const peak = Math.max(512, ...shown.map(panel => panel.result.mapPeak));
     const power = 2 ** Math.floor(Math.log2(peak / view.rows));
-    const perRow = [1, 1.25, 1.5, 1.75, 2].map(times => times * power).find(row => row * view.rows >= peak);
+    const whole = [1, 1.25, 1.5, 1.75, 2].map(times => times * power).find(row => row * view.rows >= peak);
+    view.mapSpan = whole * view.rows;
+    const perRow = whole / 2 ** view.mapZoom, first = view.mapFrom;
+    byId("whole-map").disabled = view.mapZoom === 0;
     const states = shown.map(panel => stateAt(panel.result, view.event)), classes = states.map(freeClasses);
     const tallest = Math.max(1, ...classes.map(each => Math.max(...each.bytes)));
     /* Widths are read before any change of the page, so that the browser computes its layout once. */
     const widths = shown.map(panel => [panel.base, panel.histogram].map(canvas => canvas.parentElement.clientWidth));
     byId("maps-about").textContent = "Regions end to end in the order of their addresses; live blocks coloured, free " +
         "ranges hatched. All maps have one scale: a row is " + bytes(perRow) +
+        (view.mapZoom > 0 ? ", from byte " + bytes(first) + " on" : "") +
         ". Pale is what the strategy reserves at another moment.";
     shown.forEach((panel, i) => {
-        const rows = Math.max(1, Math.ceil(panel.result.mapPeak / perRow)), [width, histogramWidth] = widths[i];
-        Object.assign(panel, { perRow, rows, width });
+        const rows = clamp(Math.ceil((panel.result.mapPeak - first) / perRow), 1, view.rows), [width, histogramWidth] = widths[i];
+        Object.assign(panel, { perRow, rows, width, first });
         drawMap(panel, states[i]);
         drawHistogram(panel, classes[i], tallest, classOf(peak), histogramWidth);
         fillPanel(panel, states[i]);
@@ -72,17 +80,16 @@ function colouring(result) {
     if (view.colour === "age") {
         const steps = 63, step = steps / Math.log(1 + trace.events), { state, trace: { alloc } } = result;
         const colours = Uint32Array.from({ length: steps + 1 }, (_, age) => ageColour(age / steps));
-        return at => colours[alloc[at] < 0 ? steps : Math.floor(Math.log(1 + state.event - alloc[at]) * step)];
+        const pale = packed(theme["strong-line"]), on = filterOn();
+        return at => on && !matches(at) ? pale
+            : colours[alloc[at] < 0 ? steps : Math.floor(Math.log(1 + state.event - alloc[at]) * step)];
     }
-    const pale = packed(theme["strong-line"]), { keys } = trace[view.colour];
-    const colours = Uint32Array.from({ length: GROUP_LIMIT + 1 },
-        (_, key) => view.focus < 0 || view.focus === key ? packed(groupColour(key)) : pale);
-    return at => colours[keys[at]];
+    return blockColours(trace[view.colour]);
 }
 
 /* Paints the axis as a strip of one pixel per cell. A cell that several blocks share takes their mean colour and shows
  * the hatching in proportion to its free part, but every block stays visible. Broad blocks end in a thin seam. */
-function paintStrip(pixels, result, perCell) {
+function paintStrip(pixels, result, start, perCell) {
     const { state, capacity } = result, colourOf = colouring(result), broad = 6 * devicePixelRatio;
     let cell = -1, cover = 0, red = 0, green = 0, blue = 0;
     const blend = (at, part, colour) => {
@@ -99,13 +106,16 @@ function paintStrip(pixels, result, perCell) {
     };
     pixels.fill(0);
     for (let i = 0; i < state.blocks; i++) {
-        const at = state.block[i], from = state.position[i] / perCell, to = from + capacity[at] / perCell;
+        const at = state.block[i], begin = (state.position[i] - start) / perCell, end = begin + capacity[at] / perCell;
+        if (end <= 0) continue;
+        if (begin >= pixels.length) break;
+        const from = Math.max(0, begin), to = Math.min(end, pixels.length);
         const colour = colourOf(at), first = Math.floor(from), last = Math.floor(to);
         blend(first, Math.min(to, first + 1) - from, colour);
         if (last === first) continue;
         pixels.fill(colour, first + 1, last);
         if (to - from >= broad) pixels[last - 1] = (colour & 0xffffff | 0x60000000) >>> 0;
-        if (to > last) blend(last, to - last, colour);
+        if (to > last && last < pixels.length) blend(last, to - last, colour);
     }
     blend(-1, 0, 0);
 }
@@ -121,7 +131,7 @@ function drawMap(panel, state) {
         Object.assign(panel.raster, { width: cells, height: panel.rows });
     }
     panel.cells = cells;
-    paintStrip(panel.pixels, panel.result, perCell);
+    paintStrip(panel.pixels, panel.result, panel.first, perCell);
     const image = new ImageData(new Uint8ClampedArray(panel.pixels.buffer), cells, panel.rows);
     panel.raster.getContext("2d").putImageData(image, 0, 0);
 
@@ -134,19 +144,20 @@ function drawMap(panel, state) {
     };
     ink.setTransform(1, 0, 0, 1, 0, 0);
     ink.imageSmoothingEnabled = false;
-    fill(0, panel.result.mapPeak / perCell, theme.track);
-    fill(0, state.reserved / perCell, theme.hatching);
+    fill(0, (panel.result.mapPeak - panel.first) / perCell, theme.track);
+    fill(0, (state.reserved - panel.first) / perCell, theme.hatching);
     for (let row = 0; row < panel.rows; row++)
         ink.drawImage(panel.raster, 0, row, cells, 1, left, top(row), cells, tall);
     /* The gap between two regions is taken from the end of the first, so that positions stay exact. */
     for (let i = 1; i < state.regions; i++) {
         const at = state.regionPosition[i], next = i + 1 < state.regions ? state.regionPosition[i + 1] : state.reserved;
         if (Math.min(at - state.regionPosition[i - 1], next - at) < 6 * ratio * perCell) continue;
-        fill(Math.round(at / perCell) - Math.round(1.5 * ratio), Math.round(at / perCell), theme.panel);
+        const end = Math.round((at - panel.first) / perCell);
+        fill(end - Math.round(1.5 * ratio), end, theme.panel);
     }
     ink.setTransform(ratio, 0, 0, ratio, 0, 0);
     for (let row = 0; row < panel.rows; row += Math.ceil(13 / pitch()))
-        write(ink, theme.muted, "right", bytes(row * panel.perRow), GUTTER - 8, row * pitch() + rowHeight() / 2 + 0.5);
+        write(ink, theme.muted, "right", bytes(panel.first + row * panel.perRow), GUTTER - 8, row * pitch() + rowHeight() / 2 + 0.5);
 }
 
 /* The last index whose position is at or before a byte, or -1. */
@@ -160,14 +171,20 @@ function lastBefore(positions, length, value) {
     return low - 1;
 }
 
+/* The first byte of the cell under the pointer; NaN outside of the map. */
+function byteUnder(panel, pointer) {
+    const box = panel.base.getBoundingClientRect(), row = Math.floor((pointer.clientY - box.top) / pitch());
+    const cell = Math.floor((pointer.clientX - box.left - GUTTER) * devicePixelRatio);
+    const inside = cell >= 0 && cell < panel.cells && row >= 0 && row < panel.rows;
+    return inside ? panel.first + (row * panel.cells + cell) * panel.perRow / panel.cells : NaN;
+}
+
 /* Describes the block or range under the pointer. A block under the pixel has priority over a free range, so that small
  * blocks can be found. */
 function hoverMap(panel, pointer) {
     const { result } = panel, { state, address, capacity } = result, perCell = panel.perRow / panel.cells;
-    const box = panel.base.getBoundingClientRect(), row = Math.floor((pointer.clientY - box.top) / pitch());
-    const cell = Math.floor((pointer.clientX - box.left - GUTTER) * devicePixelRatio);
-    const from = (row * panel.cells + cell) * perCell;
-    if (cell < 0 || cell >= panel.cells || row < 0 || from >= state.reserved) return leave();
+    const from = byteUnder(panel, pointer);
+    if (Number.isNaN(from) || from >= state.reserved) return leave();
     const last = lastBefore(state.position, state.blocks, from + perCell - 1e-6), at = state.block[last];
     const range = lastBefore(state.rangePosition, state.ranges, from + perCell / 2);
     const region = state.region[lastBefore(state.regionPosition, state.regions, from + perCell / 2)];
@@ -175,12 +192,7 @@ function hoverMap(panel, pointer) {
     if (last >= 0 && state.position[last] + capacity[at] > from) {
         const id = at, started = last - lastBefore(state.position, state.blocks, from);
         title = "Live block " + count(id);
-        rows.push(["address", hex(address[at])], ["size", exactly(capacity[at])],
-            ["requested", exactly(trace.size[id])],
-            ["tag", trace.tag[id] >= 0 ? trace.raw.tags[trace.tag[id]] : "none"],
-            ...stackOf(trace.tag[id]).map((frame, i) => [i === 0 ? "called from" : "", frame]), ["stream", count(trace.stream[id])],
-            ["allocated", trace.alloc[id] < 0 ? "before the window" : "at event " + count(trace.alloc[id])],
-            ["freed", trace.free[id] === NEVER ? "not in the trace" : "at event " + count(trace.free[id])]);
+        rows.push(["address", hex(address[at])], ["size", exactly(capacity[at])], ...factsOfBlock(id, 12));
         if (started > 1) rows.push(["here", count(started) + " blocks start under this pixel"]);
         view.hover = { block: id };
     } else if (range >= 0) {
@@ -193,40 +205,77 @@ function hoverMap(panel, pointer) {
     redraw();
 }
 
-/* Returns the first frames of a tag's call stack, from the innermost. */
-function stackOf(tag) {
-    const stack = tag >= 0 ? trace.raw.stacks[tag] : null, frames = stack ? stack.split("\n") : [], most = 12;
-    return frames.length <= most ? frames : [...frames.slice(0, most), "and " + count(frames.length - most) + " more"];
-}
-
-/* Outlines the block or range under the pointer; a block in every map, at the address that each strategy chose. */
+/* Outlines the chosen block, and the block or range under the pointer; a block in every map, at the address that each
+ * strategy chose. */
 function drawMapPointers() {
     for (const panel of panels.filter(each => each.result.shown && each.result.address)) {
         const { state, capacity } = panel.result, { hover } = view;
-        const ink = fit(panel.over, panel.width, panel.rows * pitch()), scale = (panel.width - GUTTER) / panel.perRow;
-        let from = -1, size = 0;
-        if (hover && hover.panel === panel) {
-            from = state.rangePosition[hover.range];
-            size = state.rangeSize[hover.range];
-        }
-        for (let i = 0; hover && hover.block !== undefined && i < state.blocks; i++) {
-            if (state.block[i] !== hover.block) continue;
-            from = state.position[i];
-            size = capacity[state.block[i]];
-            break;
-        }
-        const lastRow = from < 0 ? -1 : Math.min(panel.rows, Math.ceil((from + size) / panel.perRow)) - 1;
-        for (let row = Math.floor(from / panel.perRow); row <= lastRow; row++) {
-            const start = row * panel.perRow;
-            const a = Math.max(0, from - start), b = Math.min(panel.perRow, from + size - start);
-            const width = Math.max(4, (b - a) * scale + 3);
-            for (const [colour, thick] of [[theme.panel, 3.5], [theme.ink, 1.5]]) {
-                ink.strokeStyle = colour;
-                ink.lineWidth = thick;
-                ink.strokeRect(GUTTER + a * scale - 1.5, row * pitch() + 0.5, width, rowHeight() - 1);
-            }
+        const ink = fit(panel.over, panel.width, panel.rows * pitch());
+        if (hover && hover.panel === panel)
+            outline(ink, panel, state.rangePosition[hover.range], state.rangeSize[hover.range], theme.ink);
+        const outlined = new Map([[view.block, theme.accent]]);
+        if (hover && hover.block >= 0) outlined.set(hover.block, theme.ink);
+        outlined.delete(-1);
+        for (let i = 0; outlined.size > 0 && i < state.blocks; i++) {
+            const at = state.block[i], colour = outlined.get(at);
+            if (colour !== undefined) outline(ink, panel, state.position[i], capacity[at], colour);
         }
     }
+}
+
+function outline(ink, panel, position, size, colour) {
+    const scale = (panel.width - GUTTER) / panel.perRow, from = position - panel.first;
+    const lastRow = Math.min(panel.rows, Math.ceil((from + size) / panel.perRow)) - 1;
+    for (let row = Math.max(0, Math.floor(from / panel.perRow)); row <= lastRow; row++) {
+        const start = row * panel.perRow;
+        const a = Math.max(0, from - start), b = Math.min(panel.perRow, from + size - start);
+        const width = Math.max(4, (b - a) * scale + 3);
+        for (const [stroke, thick] of [[theme.panel, 3.5], [colour, 1.5]]) {
+            ink.strokeStyle = stroke;
+            ink.lineWidth = thick;
+            ink.strokeRect(GUTTER + a * scale - 1.5, row * pitch() + 0.5, width, rowHeight() - 1);
+        }
+    }
+}
+
+/* --- the part of the address axis in view --- */
+
+/* Zooms all maps by a power of two; the byte at `position` keeps its place. */
+function zoomMaps(steps, position) {
+    const zoom = clamp(view.mapZoom + steps, 0, 20), part = (position - view.mapFrom) / mapSpan();
+    view.mapZoom = zoom;
+    moveMaps(position - part * mapSpan());
+}
+
+function moveMaps(from) {
+    const row = view.mapSpan / view.rows / 2 ** view.mapZoom;
+    view.mapFrom = clamp(Math.round(from / row) * row, 0, view.mapSpan - mapSpan());
+    redraw("maps");
+}
+
+const mapSpan = () => view.mapSpan / 2 ** view.mapZoom;
+
+function wheelOnMap(panel, wheel) {
+    const sideways = wheel.shiftKey || Math.abs(wheel.deltaX) > Math.abs(wheel.deltaY);
+    if (!wheel.ctrlKey && !sideways) return;
+    wheel.preventDefault();
+    if (wheel.ctrlKey) zoomMaps(wheel.deltaY < 0 ? 1 : -1, byteUnder(panel, wheel));
+    else moveMaps(view.mapFrom + Math.sign(wheel.deltaX || wheel.deltaY) * mapSpan() / view.rows);
+    leave();
+}
+
+function keyOnMap(key) {
+    const row = mapSpan() / view.rows, middle = view.mapFrom + mapSpan() / 2;
+    const actions = {
+        ArrowUp: () => moveMaps(view.mapFrom - row), ArrowDown: () => moveMaps(view.mapFrom + row),
+        PageUp: () => moveMaps(view.mapFrom - mapSpan()), PageDown: () => moveMaps(view.mapFrom + mapSpan()),
+        "+": () => zoomMaps(1, middle), "=": () => zoomMaps(1, middle), "-": () => zoomMaps(-1, middle),
+        0: () => zoomMaps(-20, 0), Escape: () => chooseBlock(-1),
+    };
+    if (!actions[key.key] || key.ctrlKey || key.altKey || key.metaKey) return;
+    if (view.mapZoom === 0 && /^(Arrow|Page)/.test(key.key)) return; /* nothing to pan: the page scrolls */
+    key.preventDefault();
+    actions[key.key]();
 }
 
 /* Fills the legend of colours. A click shows one group alone in colour. */
@@ -244,7 +293,8 @@ function fillKeys() {
         onclick: () => {
             view.focus = view.focus === key ? -1 : key;
             keepFocus(byId("keys"), fillKeys);
-            redraw("maps");
+            fillFilter();
+            redraw("chart", "maps");
         },
     }, swatch(groupColour(key)), el("span", null, name));
     byId("keys").replaceChildren(...trace[view.colour].names.map(chip).filter(Boolean));

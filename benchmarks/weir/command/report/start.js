@@ -12,10 +12,11 @@ async function openTrace(index) {
     byId("facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value)
         .map(([name, value]) => el("span", null, name + " ", el("b", null, value))));
     view.colour = trace.tags.known ? "tags" : trace.streams.known > 1 ? "streams" : "age";
-    view.focus = -1;
+    Object.assign(view, { focus: -1, mapZoom: 0, mapFrom: 0 });
     const colours = [["tags", "tag"], ["streams", "stream"], ["age", "age"]].slice(trace.tags.known ? 0 : 1);
     byId("colour").replaceChildren(...colours.map(([value, text]) =>
         el("option", { value, selected: value === view.colour }, text)));
+    openBlocks();
     byId("slider").max = byId("number").max = trace.events - 1;
     byId("last-event").textContent = "of " + count(trace.events - 1);
     byId("worst").replaceChildren(el("span", { className: "muted" }, "Worst moment of"), ...trace.results.map(result =>
@@ -50,11 +51,17 @@ function listen() {
     byId("colour").onchange = change => {
         Object.assign(view, { colour: change.target.value, focus: -1 });
         fillKeys();
-        redraw("maps");
+        fillFilter();
+        redraw("chart", "maps");
     };
+    byId("shape").onchange = change => { view.shape = change.target.value; redraw("chart"); };
+    byId("whole-map").onclick = () => zoomMaps(-20, 0);
+    byId("map-closer").onclick = () => zoomMaps(1, view.mapFrom + mapSpan() / 2);
+    byId("map-wider").onclick = () => zoomMaps(-1, view.mapFrom + mapSpan() / 2);
+    listenToBlocks();
     byId("detail").append(...Object.keys(PITCHES).map(rows =>
         el("option", { value: rows, selected: Number(rows) === view.rows }, rows + " rows")));
-    byId("detail").onchange = change => { view.rows = Number(change.target.value); redraw("maps"); };
+    byId("detail").onchange = change => { Object.assign(view, { rows: Number(change.target.value), mapZoom: 0, mapFrom: 0 }); redraw("maps"); };
     listenToChart();
     new ResizeObserver(() => redraw("chart", "maps")).observe(byId("legend"));
     matchMedia("(prefers-color-scheme: dark)").onchange = fillPage;

@@ -2,8 +2,8 @@
 
 let data = null, trace = null, panels = [];
 const view = {
-    event: 0, from: 0, to: 1, liveShown: true, fitted: false, colour: "age", rows: 8, focus: -1,
-    hover: null, drag: null,
+    event: 0, from: 0, to: 1, liveShown: true, fitted: false, shape: "blocks", colour: "age", rows: 8, focus: -1,
+    block: -1, mapZoom: 0, mapFrom: 0, mapSpan: 1, hover: null, drag: null,
 };
 const dirty = { chart: false, maps: false, waiting: false };
 
@@ -38,6 +38,9 @@ function chooseEvent(event) {
     const width = view.to - view.from;
     if (view.event < view.from) showEvents(view.event, view.event + width);
     else if (view.event >= view.to) showEvents(view.event + 1 - width, view.event + 1);
+    const block = trace.allocatedAt[view.event] >= 0 ? trace.allocatedAt[view.event] : trace.freedAt[view.event];
+    byId("its-block").hidden = block < 0;
+    byId("its-block").onclick = () => chooseBlock(block);
     leave();
     redraw("maps");
 }
