@@ -18,7 +18,7 @@
 
 #include "report_page.h" /* report_page[]: the page as a string, made by the build from report/ */
 
-enum { marks_kept = 2000 };
+enum { marks_kept = 2000, times_kept = 1000 };
 
 static json_t *integer(int64_t value)
 {
@@ -37,6 +37,32 @@ static json_t *marks_json(const struct trace *trace)
         }
     }
     return marks;
+}
+
+static size_t count_marks(const struct trace *trace)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        count += trace->events[i].event.kind == WEIR_TRACE_MARK;
+    }
+    return count;
+}
+
+/* Pairs of an event and its time for an axis, evenly spread over the events; empty if the trace has no times. */
+static json_t *times_json(const struct trace *trace)
+{
+    json_t *times = json_array();
+    const size_t last = trace->event_count - 1, stride = trace->event_count / times_kept + 1;
+    if (trace->clock != TRACE_CLOCK_NS || trace->event_count == 0 || trace->events[last].event.time_ns == 0) {
+        return times;
+    }
+    for (size_t i = 0; i < last; i += stride) {
+        (void)json_array_append_new(times, json_pack("[I, I]", (json_int_t)trace_event_number(trace, i),
+                                                     (json_int_t)trace->events[i].event.time_ns));
+    }
+    (void)json_array_append_new(times, json_pack("[I, I]", (json_int_t)trace_event_number(trace, last),
+                                                 (json_int_t)trace->events[last].event.time_ns));
+    return times;
 }
 
 /* The blocks of a trace, a row for each: first the blocks from before the window, then the others in the order of
@@ -404,8 +430,10 @@ static json_t *trace_json(const struct comparison *comparison)
         (void)json_object_set_new(object, "path", json_text(trace->path));
         (void)json_object_set_new(object, "name", name_json(trace));
         (void)json_object_set_new(object, "threads", integer(trace->thread_count));
+        (void)json_object_set_new(object, "times", times_json(trace));
         (void)json_object_set_new(object, "clock", json_string(clocks[trace->clock]));
         (void)json_object_set_new(object, "marks", marks_json(trace));
+        (void)json_object_set_new(object, "marks_total", integer((int64_t)count_marks(trace)));
         (void)json_object_set_new(object, "tags", tags);
         (void)json_object_set_new(object, "stacks", stacks_json(trace));
     }

@@ -34,20 +34,25 @@ function blockColours(groups) {
     return block => on && !matches(block) ? pale : colours[groups.keys[block]];
 }
 
-/* The facts of a block for tables and the tooltip. */
-function factsOfBlock(block, frames) {
-    const stack = stackOf(trace.tag[block], frames);
+/* The facts of a block, for the card of the chosen block and the tooltip. */
+function factsOfBlock(block) {
     return [["requested", exactly(trace.size[block])],
-        ["tag", trace.tag[block] >= 0 ? trace.raw.tags[trace.tag[block]] : "none"],
-        ...stack.map((frame, i) => [i === 0 ? "called from" : "", frame]), ["stream", count(trace.stream[block])],
+        ["tag", trace.tag[block] >= 0 ? trace.raw.tags[trace.tag[block]] : "none"], ["stream", count(trace.stream[block])],
         ["allocated", trace.alloc[block] < 0 ? "before the window" : "at event " + count(trace.alloc[block])],
         ["freed", trace.free[block] === NEVER ? "not in the trace" : "at event " + count(trace.free[block])]];
 }
 
-/* Returns the first frames of a tag's call stack, from the innermost. */
-function stackOf(tag, most) {
-    const stack = tag >= 0 ? trace.raw.stacks[tag] : null, frames = stack ? stack.split("\n") : [];
-    return frames.length <= most ? frames : [...frames.slice(0, most), "and " + count(frames.length - most) + " more"];
+/* Returns the frames of a block's call stack, from the innermost; [] if it has none. */
+function framesOf(block) {
+    const tag = trace.tag[block], stack = tag >= 0 ? trace.raw.stacks[tag] : null;
+    return stack ? stack.split("\n") : [];
+}
+
+/* The rows of a block for the tooltip: a long stack is cut. */
+function tipOfBlock(block, most) {
+    const frames = framesOf(block), cut = frames.slice(0, most);
+    if (frames.length > most) cut.push("and " + count(frames.length - most) + " more: click");
+    return [...factsOfBlock(block), ...cut.map((frame, i) => [i === 0 ? "called from" : "", frame])];
 }
 
 /* Chooses a block, which all pictures then outline; -1: none. */
@@ -69,11 +74,12 @@ function fillBlock() {
         freed === NEVER ? null : jump("Go to its free", freed),
         el("button", { onclick: () => chooseBlock(-1) }, "Close"),
     ].filter(Boolean));
-    const facts = factsOfBlock(block, Infinity), list = el("dl");
+    const facts = factsOfBlock(block), list = el("dl"), frames = framesOf(block);
     for (const { raw, address, capacity } of trace.results)
         if (address && address[block] >= 0) facts.push(["in " + raw.strategy, hex(address[block]) + ", " + exactly(capacity[block])]);
     for (const [name, value] of facts) list.append(el("dt", null, name), el("dd", null, value));
-    byId("block-facts").replaceChildren(list);
+    byId("block-facts").replaceChildren(list,
+        frames.length === 0 ? "" : el("pre", { className: "stack", tabIndex: 0, ariaLabel: "Call stack" }, frames.join("\n")));
 }
 
 /* --- the controls --- */

@@ -59,6 +59,7 @@ function drawChart() {
         ink.setLineDash([]);
         write(ink, theme.bad, "right", "capacity " + bytes(limit), chart.right - 4, yOf(limit) + 8);
     }
+    if (results.length === 2) drawDifference(ink, ...results);
     for (const result of results.reverse()) drawReserved(ink, result);
     ink.restore();
 }
@@ -79,6 +80,17 @@ function drawLive(ink, result) {
         ink.lineTo(last, chart.bottom);
         ink.fill();
     }
+    ink.globalAlpha = 1;
+}
+
+/* Fills the space between the lines of two strategies with the colour of the one that reserves more. */
+function drawDifference(ink, one, other) {
+    ink.globalAlpha = 0.28;
+    eachStep(one.reserved, Math.min(one.end, other.end), (x, to, first) => {
+        const second = other.reserved.at(eventAt(x)), more = first > second ? one : other;
+        ink.fillStyle = lineColour(more.index);
+        ink.fillRect(x, yOf(Math.max(first, second)), to - x, yOf(Math.min(first, second)) - yOf(Math.max(first, second)));
+    });
     ink.globalAlpha = 1;
 }
 
@@ -106,6 +118,19 @@ function drawReserved(ink, result) {
     }
 }
 
+/* The recorded time of an event, in nanoseconds since the first: the page has the times of some events. */
+function timeOf(event) {
+    const { times } = trace.raw;
+    let low = 0;
+    for (let high = times.length - 1; low < high;) {
+        const middle = (low + high + 1) >> 1;
+        if (times[middle][0] <= event) low = middle;
+        else high = middle - 1;
+    }
+    const [from, start] = times[low], [to, end] = times[Math.min(low + 1, times.length - 1)];
+    return to > from ? start + (end - start) * (event - from) / (to - from) : start;
+}
+
 function drawAxes(ink) {
     const step = 2 ** Math.floor(Math.log2((chart.most - chart.least) / 4));
     for (let value = Math.ceil(chart.least / step) * step; value <= chart.most; value += step) {
@@ -120,8 +145,10 @@ function drawAxes(ink) {
         const x = Math.round(xOf(event + 0.5)) + 0.5;
         line(ink, theme["strong-line"], 1, x, chart.bottom, x, chart.bottom + 4);
         write(ink, theme.muted, "center", count(event), x, chart.bottom + 13);
+        if (trace.raw.times.length > 0) write(ink, theme.muted, "center", nanoseconds(timeOf(event)), x, chart.bottom + 29);
     }
-    write(ink, theme.muted, "center", "event", (chart.left + chart.right) / 2, chart.bottom + 29);
+    write(ink, theme.muted, "left", "event", 0, chart.bottom + 13);
+    if (trace.raw.times.length > 0) write(ink, theme.muted, "left", "time", 0, chart.bottom + 29);
 }
 
 /* Draws phases as bands above the plot, in up to three lanes, and single marks below. Names appear if they fit. */
@@ -187,7 +214,12 @@ function hoverChart(pointer, event) {
         const text = event <= end ? bytes(reserved.at(event)) + " reserved" : "out of memory";
         rows.push([raw.strategy, text, lineColour(index)]);
     }
-    if (block >= 0) rows.push(["block", count(block), groupColour(groupsInUse().keys[block])], ...factsOfBlock(block, 6));
+    const [one, other, third] = shownResults();
+    if (other && !third && event <= Math.min(one.end, other.end)) {
+        const by = one.reserved.at(event) - other.reserved.at(event), more = by > 0 ? one : other;
+        if (by !== 0) rows.push(["difference", more.raw.strategy + " reserves " + bytes(Math.abs(by)) + " more", lineColour(more.index)]);
+    }
+    if (block >= 0) rows.push(["block", count(block), groupColour(groupsInUse().keys[block])], ...tipOfBlock(block, 6));
     view.hover = { event, block };
     showTip(pointer, "Event " + count(event) + ": " + describeEvent(event), rows);
     redraw();

@@ -192,7 +192,7 @@ function hoverMap(panel, pointer) {
     if (last >= 0 && state.position[last] + capacity[at] > from) {
         const id = at, started = last - lastBefore(state.position, state.blocks, from);
         title = "Live block " + count(id);
-        rows.push(["address", hex(address[at])], ["size", exactly(capacity[at])], ...factsOfBlock(id, 12));
+        rows.push(["address", hex(address[at])], ["size", exactly(capacity[at])], ...tipOfBlock(id, 10));
         if (started > 1) rows.push(["here", count(started) + " blocks start under this pixel"]);
         view.hover = { block: id };
     } else if (range >= 0) {

@@ -17,6 +17,9 @@ async function openTrace(index) {
     byId("colour").replaceChildren(...colours.map(([value, text]) =>
         el("option", { value, selected: value === view.colour }, text)));
     openBlocks();
+    const kept = (raw.marks || []).length;
+    byId("marks-about").textContent = raw.marks_total > kept
+        ? "The page has the first " + count(kept) + " of " + count(raw.marks_total) + " marks." : "";
     byId("slider").max = byId("number").max = trace.events - 1;
     byId("last-event").textContent = "of " + count(trace.events - 1);
     byId("worst").replaceChildren(el("span", { className: "muted" }, "Worst moment of"), ...trace.results.map(result =>
@@ -54,6 +57,7 @@ function listen() {
         fillFilter();
         redraw("chart", "maps");
     };
+    byId("fragmentation").onchange = change => { view.fragmentation = change.target.checked; redraw("strip"); };
     byId("shape").onchange = change => { view.shape = change.target.value; redraw("chart"); };
     byId("whole-map").onclick = () => zoomMaps(-20, 0);
     byId("map-closer").onclick = () => zoomMaps(1, view.mapFrom + mapSpan() / 2);

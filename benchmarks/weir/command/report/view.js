@@ -2,10 +2,10 @@
 
 let data = null, trace = null, panels = [];
 const view = {
-    event: 0, from: 0, to: 1, liveShown: true, fitted: false, shape: "blocks", colour: "age", rows: 8, focus: -1,
+    event: 0, from: 0, to: 1, liveShown: true, fitted: false, shape: "blocks", fragmentation: false, colour: "age", rows: 8, focus: -1,
     block: -1, mapZoom: 0, mapFrom: 0, mapSpan: 1, hover: null, drag: null,
 };
-const dirty = { chart: false, maps: false, waiting: false };
+const dirty = { chart: false, maps: false, strip: false, waiting: false };
 
 const shownResults = () => trace.results.filter(result => result.shown);
 
@@ -20,7 +20,8 @@ function drawFrame() {
     dirty.waiting = false;
     if (dirty.chart) drawChart();
     if (dirty.maps) drawMaps();
-    dirty.chart = dirty.maps = false;
+    if (dirty.chart || dirty.maps || dirty.strip) drawStrip();
+    dirty.chart = dirty.maps = dirty.strip = false;
     drawChartPointer();
     drawMapPointers();
     /* For tests: the page shows all that it was asked for. */
