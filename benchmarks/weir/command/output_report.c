@@ -354,21 +354,45 @@ static uint64_t unit_of(const struct replay_result *result, const struct trace *
     return unit != 0 ? unit : 1;
 }
 
-/* capacity: for each row, the capacity less that of the latest row of the class before it (the first: less the size).
- * address: first the unit; then for each row 0 if it was not placed, else 1 + a signed number: the address less that of
+/* capacity: the greatest capacity; then, for each row whose capacity is not that of the row of its class before it (the
+ * first: not the size), the number of rows since the last such row, and the difference as a signed number; last, the
+ * number of rows that are left. */
+static void write_capacities(struct columns *columns, const struct trace *trace, const struct replay_result *result,
+                             struct block_rows *rows)
+{
+    uint64_t greatest = 0;
+    for (uint32_t i = 0; i < trace->block_count; i++) {
+        greatest = result->places[i].capacity > greatest ? result->places[i].capacity : greatest;
+    }
+    for (size_t i = 0; i < rows->class_count; i++) {
+        greatest = rows->size[i] > greatest ? rows->size[i] : greatest;
+    }
+    memcpy(rows->capacity, rows->size, rows->class_count * sizeof(*rows->size));
+    begin_result_column(columns, "capacity");
+    column_put(&columns->now, greatest);
+    size_t same = 0;
+    for (size_t row = 0; row < rows->count; row++) {
+        const uint64_t capacity = result->places[trace->events[rows->event[row]].index].capacity;
+        uint64_t *last = &rows->capacity[rows->sort[row]];
+        if (capacity == *last) {
+            same++;
+            continue;
+        }
+        column_put(&columns->now, same);
+        column_put(&columns->now, column_signed((int64_t)(capacity - *last)));
+        *last = capacity;
+        same = 0;
+    }
+    column_put(&columns->now, same);
+    end_column(columns);
+}
+
+/* address: first the unit; then for each row 0 if it was not placed, else 1 + a signed number: the address less that of
  * the latest placed row of the class (the first: less the address of the row placed before), in units. */
 static void write_places(struct columns *columns, const struct trace *trace, const struct replay_result *result,
                          struct block_rows *rows)
 {
-    begin_result_column(columns, "capacity");
-    memcpy(rows->capacity, rows->size, rows->class_count * sizeof(*rows->size));
-    for (size_t row = 0; row < rows->count; row++) {
-        const uint64_t capacity = result->places[trace->events[rows->event[row]].index].capacity;
-        uint64_t *last = &rows->capacity[rows->sort[row]];
-        column_put(&columns->now, column_signed((int64_t)(capacity - *last)));
-        *last = capacity;
-    }
-    end_column(columns);
+    write_capacities(columns, trace, result, rows);
     begin_result_column(columns, "address");
     const uint64_t unit = unit_of(result, trace);
     column_put(&columns->now, unit);

@@ -23,6 +23,14 @@ class Numbers {
     }
 }
 
+async function inflate(packed) {
+    const { readable, writable } = new DecompressionStream("deflate"), writer = writable.getWriter();
+    /* An error of the data comes from the readable end too. */
+    writer.write(packed).catch(() => {});
+    writer.close().catch(() => {});
+    return new Uint8Array(await new Response(readable).arrayBuffer());
+}
+
 /* Unpacks a column of the page and returns the result of `read`, which must read all of its numbers. output_report.c
  * says what a column has. */
 async function readColumn(name, read) {
@@ -32,11 +40,10 @@ async function readColumn(name, read) {
         const bytes = atob(text.slice(from, from + part));
         for (let i = 0; i < bytes.length; i++) packed[length++] = bytes.charCodeAt(i);
     }
-    const stream = new Blob([packed.subarray(0, length)]).stream().pipeThrough(new DecompressionStream("deflate"));
-    const numbers = new Numbers(new Uint8Array(await new Response(stream).arrayBuffer())), result = read(numbers);
+    const numbers = new Numbers(await inflate(packed.subarray(0, length))), result = read(numbers);
     if (numbers.at !== numbers.bytes.length) throw new Error("column " + name + " has a wrong length");
     return result;
 }
 
-/* Returns the numbers in half the memory if they fit. */
-const compact = numbers => numbers.every(number => number <= 0xffffffff) ? Uint32Array.from(numbers) : numbers;
+/* Makes an array of numbers up to `most`, in half the memory if they fit. */
+const numbersUpTo = (most, length) => most <= 0xffffffff ? new Uint32Array(length) : new Float64Array(length);

@@ -8,20 +8,18 @@ async function prepareTrace(raw, number) {
     const events = Math.max(1, raw.file_events), column = (name, read) => readColumn(number + "." + name, read);
     const prepared = { raw, events, number, marks: pairMarks(raw.marks || [], events) };
     const frees = await column("events", numbers => readEvents(prepared, numbers));
-    await column("freed", numbers => {
-        for (let i = 0; i < frees.event.length; i++) {
-            const event = frees.event[i], block = frees.newest[i] - numbers.next();
-            prepared.freedAt[event] = block;
-            prepared.free[block] = event;
+    await column("freed", numbers => readFrees(prepared, frees, numbers));
+    const sizes = prepared.sizes = await column("sizes", numbers => new Float64Array(numbers.next()).map(() => numbers.next()));
+    const blocks = prepared.alloc.length, most = sizes.reduce((most, size) => Math.max(most, size), 0);
+    prepared.size = numbersUpTo(most, blocks);
+    prepared.sort = new Uint32Array(blocks);
+    await column("sort", numbers => {
+        const { size, sort } = prepared;
+        for (let block = 0, known = 0; block < blocks; block++) {
+            sort[block] = (numbers.next() || ++known) - 1;
+            size[block] = sizes[sort[block]];
         }
     });
-    prepared.sizes = await column("sizes", numbers => compact(new Float64Array(numbers.next()).map(() => numbers.next())));
-    const blocks = prepared.alloc.length;
-    prepared.sort = await column("sort", numbers => {
-        let known = 0;
-        return new Uint32Array(blocks).map(() => (numbers.next() || ++known) - 1);
-    });
-    prepared.size = prepared.sizes.constructor.from(prepared.sort, sort => prepared.sizes[sort]);
     prepared.stream = await column("stream", numbers => new Uint32Array(blocks).map(() => numbers.next()));
     prepared.tag = await column("tag", numbers => new Int32Array(blocks).map(() => numbers.next() - 1));
     prepared.lifetimes = new Lifetimes(prepared.alloc, prepared.free);
@@ -62,6 +60,15 @@ function readEvents(prepared, numbers) {
     }
     Object.assign(prepared, { alloc, free, allocatedAt, freedAt });
     return { event: event.subarray(0, frees), newest };
+}
+
+/* Fills in when each block is freed. A number says how many blocks it lies before the latest one. */
+function readFrees({ free, freedAt }, { event, newest }, numbers) {
+    for (let i = 0; i < event.length; i++) {
+        const block = newest[i] - numbers.next();
+        freedAt[event[i]] = block;
+        free[block] = event[i];
+    }
 }
 
 /* Returns the blocks that the program holds after an event, in the order of their birth. */
@@ -120,9 +127,9 @@ async function prepareResult(prepared, raw, index) {
         rangeSize: none(), rangePosition: none(), regions: 0, region: new Uint32Array(0), regionPosition: none() };
     /* The series hold a few thousand points only. If the sum of the regions or blocks has the same peak, it replaces the
      * series, because the sum is exact at every event. */
-    const reserved = sumOverTime(events, result.regionSize, result.added, result.removed);
-    result.mapPeak = reserved.peak;
-    result.reserved = reserved.peak === raw.peak_reserved_bytes ? reserved.curve : new Curve(series.reserved, series.event);
+    const { curve, peak } = reservedOverTime(result, events);
+    result.mapPeak = peak;
+    result.reserved = peak === raw.peak_reserved_bytes ? curve : new Curve(series.reserved, series.event);
     return result;
 }
 
@@ -156,8 +163,12 @@ function readRegions(numbers) {
 async function loadPlaces(result) {
     const { sizes, sort } = result.trace, blocks = sort.length;
     const capacity = await readColumn(result.name + "capacity", numbers => {
-        const last = Float64Array.from(sizes);
-        return compact(new Float64Array(blocks).map((_, block) => last[sort[block]] += numbers.signed()));
+        const values = numbersUpTo(numbers.next(), blocks), last = Float64Array.from(sizes);
+        for (let block = 0; block < blocks;) {
+            for (const end = block + numbers.next(); block < end; block++) values[block] = last[sort[block]];
+            if (block < blocks) values[block] = last[sort[block++]] += numbers.signed();
+        }
+        return values;
     });
     const address = await readColumn(result.name + "address", numbers => {
         const unit = numbers.next(), last = new Float64Array(sizes.length), values = new Float64Array(blocks).fill(-1);
@@ -184,35 +195,38 @@ function isLoaded(result) {
 }
 let queue = Promise.resolve(), loading = 0;
 
-/* Returns the sum of sizes after each event, from the events that add and remove them, and its peak. */
-function sumOverTime(events, sizes, added, removed) {
-    const values = new Float64Array(events + 1);
-    let peak = 0, sum = 0, steps = 1;
-    for (let i = 0; i < sizes.length; i++) {
-        if (added[i] < 0) peak += sizes[i];
-        values[clamp(added[i], 0, events)] += sizes[i];
-        if (removed[i] < events) values[removed[i]] -= sizes[i];
-    }
-    for (let event = 0; event < events; event++) {
-        if (event > 0 && values[event] !== 0) steps++;
-        sum = values[event] += sum;
+/* Returns the bytes of all regions over time, and their peak. */
+function reservedOverTime({ added, removed, regionSize }, events) {
+    const regions = added.length, steps = new Int32Array(2 * regions + 1), values = new Float64Array(2 * regions + 1);
+    /* Removals in the order of their events: event * regions + region, a whole number that a double holds exactly. */
+    const removals = Float64Array.from(removed, (event, region) => event * regions + region).sort();
+    let sum = 0, add = 0, remove = 0, count = 0;
+    for (; add < regions && added[add] < 0; add++) sum += regionSize[add];
+    let peak = sum;
+    for (let event = 0; event < events;) {
+        for (; add < regions && added[add] <= event; add++) sum += regionSize[add];
+        for (; remove < regions && removals[remove] < (event + 1) * regions; remove++) sum -= regionSize[removals[remove] % regions];
+        steps[count] = event;
+        values[count++] = sum;
         if (sum > peak) peak = sum;
+        event = Math.min(add < regions ? added[add] : events, remove < regions ? Math.floor(removals[remove] / regions) : events);
     }
-    if (steps > events / 4) return { curve: new Curve(values.subarray(0, events)), peak };
-    const at = new Int32Array(steps), kept = new Float64Array(steps);
-    for (let event = 0, step = 0; event < events; event++) {
-        if (event > 0 && values[event] === values[event - 1]) continue;
-        at[step] = event;
-        kept[step++] = values[event];
-    }
-    return { curve: new Curve(kept, at), peak };
+    return { curve: new Curve(values.slice(0, count), steps.slice(0, count)), peak };
 }
 
 /* Returns the live bytes over time. A request that ran out of memory changes nothing. */
-function liveOverTime(prepared, result) {
-    const { series, raw, end } = result;
-    const live = sumOverTime(Math.max(1, raw.oom ? end : end + 1), prepared.size, prepared.alloc, prepared.free);
-    return live.peak === raw.peak_live_bytes ? live.curve : new Curve(series.live, series.event);
+function liveOverTime({ events, size, alloc, allocatedAt, freedAt }, { series, raw, end }) {
+    const values = new Float64Array(raw.oom ? Math.max(1, end) : events);
+    let sum = 0;
+    for (let block = 0; block < alloc.length && alloc[block] < 0; block++) sum += size[block];
+    let peak = sum;
+    for (let event = 0; event < values.length; event++) {
+        if (allocatedAt[event] >= 0) sum += size[allocatedAt[event]];
+        if (freedAt[event] >= 0) sum -= size[freedAt[event]];
+        values[event] = sum;
+        if (sum > peak) peak = sum;
+    }
+    return peak === raw.peak_live_bytes ? new Curve(values) : new Curve(series.live, series.event);
 }
 
 /* Returns the state that a map shows after an event, by one walk over regions and blocks in address order. Positions

@@ -48,13 +48,14 @@ Lifetimes.SPACING = 4096;
  * i. The least and greatest values of each SPAN are kept, so that a range of any width is fast. */
 class Curve {
     constructor(values, at) {
-        const spans = Math.ceil(values.length / Curve.SPAN);
-        Object.assign(this, { values, steps: at, least: new Float64Array(spans), most: new Float64Array(spans) });
-        for (let span = 0; span < spans; span++) {
-            const part = values.subarray(span * Curve.SPAN, (span + 1) * Curve.SPAN);
-            this.least[span] = part.reduce((low, value) => value < low ? value : low);
-            this.most[span] = part.reduce((high, value) => value > high ? value : high);
+        const spans = Math.ceil(values.length / Curve.SPAN), least = new Float64Array(spans).fill(Infinity);
+        const most = new Float64Array(spans).fill(-Infinity);
+        for (let i = 0; i < values.length; i++) {
+            const span = Math.floor(i / Curve.SPAN), value = values[i];
+            if (value < least[span]) least[span] = value;
+            if (value > most[span]) most[span] = value;
         }
+        Object.assign(this, { values, steps: at, least, most });
     }
 
     indexOf(event) {
