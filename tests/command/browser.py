@@ -6,6 +6,12 @@
         page.value("document.title")
 
 A script error, an unhandled rejection or an error on the console of the page is in page.errors.
+
+    browser.py CHROMIUM FILE READY VALUE
+
+opens a page, waits until the expression READY is true, and prints the expression VALUE. Exit status 1: the page has an
+error or is not ready within a minute. The virtual time of --dump-dom is of no use: it runs on while the page waits for a
+frame.
 """
 import base64
 import json
@@ -13,6 +19,7 @@ import os
 import pathlib
 import select
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -144,3 +151,16 @@ class Page:
     def screenshot(self, path, whole=True):
         picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         pathlib.Path(path).write_bytes(base64.b64decode(picture["data"]))
+
+
+def main(program, path, ready, value):
+    with Browser(program) as browser:
+        page = browser.open(path)
+        is_ready = page.wait(ready)
+        if page.errors or not is_ready:
+            raise SystemExit("\n".join(page.errors) or "the page is not ready within a minute")
+        print(page.value(value))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

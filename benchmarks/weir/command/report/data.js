@@ -164,9 +164,9 @@ async function loadPlaces(result) {
     const { sizes, sort } = result.trace, blocks = sort.length;
     const capacity = await readColumn(result.name + "capacity", numbers => {
         const values = numbersUpTo(numbers.next(), blocks), last = Float64Array.from(sizes);
-        for (let block = 0; block < blocks;) {
+        for (let block = 0; block <= blocks; block++) {
             for (const end = block + numbers.next(); block < end; block++) values[block] = last[sort[block]];
-            if (block < blocks) values[block] = last[sort[block++]] += numbers.signed();
+            if (block < blocks) values[block] = last[sort[block]] += numbers.signed();
         }
         return values;
     });
