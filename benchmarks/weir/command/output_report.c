@@ -73,10 +73,10 @@ struct block_rows {
     uint32_t *sort;   /* row -> class */
     uint32_t *row;    /* block index -> row */
     size_t count;
-    size_t prior;       /* rows of blocks from before the window */
-    uint64_t *size;     /* class -> bytes */
-    uint32_t *slots;    /* a hash table of classes: number + 1; 0 = free */
-    size_t slot_count;  /* a power of two, at least twice the number of rows */
+    size_t prior;      /* rows of blocks from before the window */
+    uint64_t *size;    /* class -> bytes */
+    uint32_t *slots;   /* a hash table of classes: number + 1; 0 = free */
+    size_t slot_count; /* a power of two, at least twice the number of rows */
     size_t class_count;
     uint64_t *capacity; /* class -> capacity of the latest row, while the places of a result are written */
     uint64_t *address;  /* class -> address of the latest row */
