@@ -163,5 +163,14 @@ expected='-1 -1 0 3 6 8, 4 - 3 7 - -, 4096 512 1000 5000000000 1000 17179869184,
 expected+='2097152 2097152 2097152 5001707520 2097152 0, 1 1 1 1 1 -1'
 [ "$result" = "$expected" ] || complain "blocks of a small trace: $result"
 
+# The map of the recorded allocator, also of a snapshot that shows one moment.
+printf '#wtr 1\ns 0 + 0x10000000 4194304 0\np 0 1048576 0 0x10100000\n' >moment.wtr
+report moment.html moment.wtr direct
+cat >check.js <<'END'
+const { raw, address, capacity, regionAddress, regionSize } = trace.results[0];
+END
+result=$(checked moment.html '[raw.strategy, ...address, ...capacity, ...regionAddress, ...regionSize].join(" ")')
+[ "$result" = 'recorded 269484032 1048576 268435456 4194304' ] || complain "the map of one moment: $result"
+
 [ $failures = 0 ] && echo 'page: small, and its states are those of a pass over all blocks'
 exit $((failures > 0))

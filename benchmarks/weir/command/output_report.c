@@ -245,8 +245,8 @@ static void write_freed(struct columns *columns, const struct trace *trace, cons
     end_column(columns);
 }
 
-/* sizes: the number of classes, and the bytes of each. sort: for each row 0 if it is the first of its class, else the number of the class + 1.
- * stream, tag: for each row; the number of the tag + 1, or 0. */
+/* sizes: the number of classes, and the bytes of each. sort: for each row 0 if it is the first of its class, else the
+ * number of the class + 1. stream, tag: for each row; the number of the tag + 1, or 0. */
 static void write_rows(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     begin_trace_column(columns, "sizes");
@@ -302,8 +302,8 @@ static int compare_regions(const void *first, const void *second)
     return a < b ? -1 : a > b; /* pointers into one array */
 }
 
-/* regions: the number of regions; for each, in the order of addition: the event that added it less that of the region before (the first:
- * plus 1); 0 if it stays, else 1 + events until its removal; the address less the end of the region before; the size;
+/* regions: the number of regions; for each, in the order of addition: the event that added it less that of the region
+ * before (the first: plus 1); 0 if it stays, else 1 + events until its removal; the address less the end of the region before; the size;
  * 1 for a mapping. */
 static bool write_regions(struct columns *columns, const struct replay_result *result)
 {
