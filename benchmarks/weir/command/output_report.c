@@ -66,7 +66,8 @@ static json_t *times_json(const struct trace *trace)
 }
 
 /* The blocks of a trace, a row for each: first the blocks from before the window, then the others in the order of
- * their events. A class of sizes has all blocks of one requested size; classes have numbers in the order of the rows. */
+ * their events. A class of sizes has all blocks of one requested size; classes have numbers in the order of the
+ * rows. */
 struct block_rows {
     size_t *event;    /* row -> index of the event that allocates the block */
     uint32_t *stream; /* row -> stream */
@@ -303,8 +304,8 @@ static int compare_regions(const void *first, const void *second)
 }
 
 /* regions: the number of regions; for each, in the order of addition: the event that added it less that of the region
- * before (the first: plus 1); 0 if it stays, else 1 + events until its removal; the address less the end of the region before; the size;
- * 1 for a mapping. */
+ * before (the first: plus 1); 0 if it stays, else 1 + events until its removal; the address less the end of the region
+ * before; the size; 1 for a mapping. */
 static bool write_regions(struct columns *columns, const struct replay_result *result)
 {
     const struct replay_region **sorted = calloc(result->region_count + 1, sizeof(*sorted));
