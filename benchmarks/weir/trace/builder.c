@@ -442,3 +442,13 @@ bool trace_infer_pad(struct trace *trace)
     id_map_free(&evidence.ends_with);
     return done;
 }
+
+bool trace_only_counts(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].event.kind != WEIR_TRACE_COUNTERS) {
+            return false;
+        }
+    }
+    return trace->event_count > 0;
+}

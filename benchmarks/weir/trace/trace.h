@@ -167,6 +167,9 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
  * refer to `trace`. WEIR_ERR_INVALID: the trace does not use the device; WEIR_ERR_NO_MEMORY. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
+/* True if the trace has counters and nothing else: a strategy has nothing to do. */
+bool trace_only_counts(const struct trace *trace);
+
 /* Frees a trace. NULL is allowed. */
 void trace_free(struct trace *trace);
 
