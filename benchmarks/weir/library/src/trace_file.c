@@ -170,20 +170,6 @@ const char *weir_trace_note(const weir_trace *trace, uint64_t number)
 
 /* --- events --- */
 
-static uint32_t device_of(const struct trace *trace, const weir_trace_event *event)
-{
-    switch (event->kind) {
-    case WEIR_TRACE_PRIOR:
-    case WEIR_TRACE_ALLOC:
-    case WEIR_TRACE_SEGMENT:
-    case WEIR_TRACE_MAPPING:
-    case WEIR_TRACE_OOM:
-        return event->stream != WEIR_TRACE_NONE ? trace->stream_device[event->stream] : event->device;
-    default:
-        return event->stream != WEIR_TRACE_NONE ? trace->stream_device[event->stream] : WEIR_TRACE_NONE;
-    }
-}
-
 /* True if trace_event.index of the event is the number of a block. */
 static bool has_block(const weir_trace_event *event)
 {
@@ -208,7 +194,7 @@ weir_status weir_trace_get_event(const weir_trace *trace, uint64_t index, weir_t
         .number = trace_event_number(from, (size_t)index),
         .block = has_block(&entry->event) ? entry->index : WEIR_TRACE_NONE,
         .old_block = entry->old_index,
-        .device = device_of(from, &entry->event),
+        .device = trace_event_device(from, &entry->event),
         .tag = tag != WEIR_TRACE_NONE ? from->tags[tag] : NULL,
         .stack = tag != WEIR_TRACE_NONE && from->stacks != NULL ? from->stacks[tag] : NULL,
     };
