@@ -80,7 +80,13 @@ endforeach()
 
 # Who links a static weir needs what it was built with.
 get_property(modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
+foreach(part IN LISTS parts)
+    get_property(part_modules GLOBAL PROPERTY WEIR_MODULES_${part})
+    list(APPEND modules ${part_modules})
+endforeach()
 list(TRANSFORM modules REPLACE "^([^>]+).*" "lib\\1-dev")
+list(TRANSFORM modules REPLACE "^liblib" "lib")
+list(TRANSFORM modules REPLACE "^libzlib-dev$" "zlib1g-dev")
 if("libhwloc-dev" IN_LIST modules)
     list(APPEND modules libudev-dev) # hwloc.pc names it for static libraries, and libhwloc-dev does not bring it
 endif()

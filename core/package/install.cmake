@@ -60,12 +60,25 @@ function(weir_install_pc file)
     install(FILES ${PROJECT_BINARY_DIR}/${file}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
+# Lists pkg-config modules, NAME or NAME>=VERSION, as a .pc file names them.
+function(weir_requires result)
+    list(TRANSFORM ARGN REPLACE "(>=)" " \\1 " OUTPUT_VARIABLE requires)
+    set(${result} ${requires} PARENT_SCOPE)
+endfunction()
+
 function(weir_install_package)
-    # A static weir links these pkg-config modules. weir.pc names the modules and not their flags: a linker that takes
-    # static libraries for them too needs the modules' own private flags.
+    # A static weir, and static parts, link these pkg-config modules. The .pc files name the modules and not their flags: a
+    # linker that takes static libraries for them too needs the modules' own private flags.
     get_property(static_modules GLOBAL PROPERTY WEIR_STATIC_MODULES)
-    list(TRANSFORM static_modules REPLACE "(>=)" " \\1 " OUTPUT_VARIABLE requires)
-    list(TRANSFORM static_modules REPLACE ">=.*" "")
+    weir_requires(requires ${static_modules})
+    get_property(parts GLOBAL PROPERTY WEIR_PARTS)
+    set(part_modules)
+    foreach(part IN LISTS parts)
+        get_property(modules GLOBAL PROPERTY WEIR_MODULES_${part})
+        if(modules)
+            string(APPEND part_modules "set(weir_${part}_modules ${modules})\n")
+        endif()
+    endforeach()
     list(TRANSFORM CMAKE_DL_LIBS PREPEND -l OUTPUT_VARIABLE dl)
     weir_install_library(weir weir)
     weir_install_pc(weir DESCRIPTION "${PROJECT_DESCRIPTION}" LIBS -lweir PRIVATE_LIBS -pthread ${dl}

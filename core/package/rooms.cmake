@@ -5,11 +5,15 @@
 #                        folder sees its own include/ and that of the rooms in SEES, nothing else. LINKS: libraries of others
 #                        that its sources need and its headers do not. Every room and part also finds core/shared, the few
 #                        headers that core shares with this project's own folders and does not install.
-#   weir_part(NAME DESCRIPTION text HEADERS ... SOURCES ... [LINKS target...] [PRIVATE_LIBS flag...])
+#   weir_part(NAME DESCRIPTION text HEADERS ... SOURCES ... [LINKS target...] [PRIVATE_LIBS flag...] [MODULES module...]
+#             [TAKES library...])
 #                        a library beside weir::weir: target weir_NAME, weir::NAME for users, libweir_NAME, weir-NAME.pc and a
 #                        component of the same name for find_package and for Debian packages. The sources are compiled as
 #                        weir_NAME_objects, which sees weir::weir, include/ and LINKS; say there what else they need.
-#                        PRIVATE_LIBS: the flags that pkg-config adds for a link with the static library.
+#                        PRIVATE_LIBS: the flags that pkg-config adds for a link with the static library. MODULES: pkg-config
+#                        modules that it links, NAME or NAME>=VERSION; the target PkgConfig::NAME exists. TAKES: libraries of the
+#                        tree whose objects go into it whole. Their functions may have any names: in the static library all
+#                        objects are one, in which a hidden function is local.
 #   weir_take_rooms(NAME) puts every room's objects into one more library: the tests build weir_internal, whose hidden
 #                        functions can be called.
 #
@@ -105,9 +109,24 @@ function(weir_room room)
     set_property(GLOBAL APPEND PROPERTY WEIR_INCLUDES ${CMAKE_CURRENT_SOURCE_DIR}/include)
 endfunction()
 
+# Makes the static library of one object in which only exported functions are global.
+function(weir_join_objects target)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}.o)
+    add_custom_command(OUTPUT ${object}
+        COMMAND ${CMAKE_LINKER} -r -o ${object} ${ARGN}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${object}
+        DEPENDS ${ARGN} COMMAND_EXPAND_LISTS VERBATIM)
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    target_sources(${target} PRIVATE ${object})
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+endfunction()
+
 function(weir_part part)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESCRIPTION" "HEADERS;SOURCES;LINKS;PRIVATE_LIBS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESCRIPTION" "HEADERS;SOURCES;LINKS;PRIVATE_LIBS;MODULES;TAKES")
     set(name weir_${part})
+    list(TRANSFORM arg_MODULES REPLACE ">=.*" "" OUTPUT_VARIABLE modules)
+    list(TRANSFORM modules PREPEND PkgConfig::)
+    list(APPEND arg_LINKS ${modules})
     if(WEIR_MUTANTS)
         weir_seed_room(arg_SOURCES)
     endif()
@@ -119,17 +138,24 @@ function(weir_part part)
     weir_library(${name} ${part})
     weir_targets(weir weirs)
     weir_targets(${name} targets)
-    foreach(target weir IN ZIP_LISTS targets weirs)
-        target_sources(${target}
-            PRIVATE $<TARGET_OBJECTS:${name}_objects>
-            PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+    list(TRANSFORM arg_TAKES REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+    set(objects $<TARGET_OBJECTS:${name}_objects> ${arg_TAKES})
+    foreach(target weir kind IN ZIP_LISTS targets weirs WEIR_KINDS)
+        if(arg_TAKES AND kind STREQUAL "static")
+            weir_join_objects(${target} ${objects})
+        else()
+            target_sources(${target} PRIVATE ${objects})
+        endif()
+        target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
         target_link_libraries(${target} PUBLIC ${weir} PRIVATE ${arg_LINKS})
     endforeach()
     if(WEIR_INSTALL)
         weir_install_library(${name} ${part})
-        weir_install_pc(weir-${part}
-            DESCRIPTION ${arg_DESCRIPTION} REQUIRES weir LIBS -lweir_${part} PRIVATE_LIBS ${arg_PRIVATE_LIBS})
+        weir_requires(requires ${arg_MODULES})
+        weir_install_pc(weir-${part} DESCRIPTION ${arg_DESCRIPTION} REQUIRES weir LIBS -lweir_${part}
+            PRIVATE_LIBS ${arg_PRIVATE_LIBS} PRIVATE_REQUIRES ${requires})
     endif()
+    set_property(GLOBAL PROPERTY WEIR_MODULES_${part} ${arg_MODULES})
     weir_installed_headers(${arg_HEADERS})
     set_property(GLOBAL APPEND PROPERTY WEIR_PARTS ${part})
     set_property(GLOBAL PROPERTY WEIR_TEXT_${part} ${arg_DESCRIPTION})

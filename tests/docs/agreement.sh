@@ -113,7 +113,7 @@ done
 
 # --- names: weir_... are declared in a public header, weir__... and WEIR_... stand in some source ---
 
-for header in {core,allocators,bindings/*/*}/include/weir/*.h* tests/contract/{device,strategy}_contract.h; do
+for header in {core,allocators,bindings/*/*,benchmarks/weir/*}/include/weir/*.h* tests/contract/{device,strategy}_contract.h; do
     [ ! -e "$header" ] || awk -f docs/doxygen/header.awk "$header"
 done | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' | grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+' | sort -u >"$scratch/public"
 [ "$(wc -l <"$scratch/public")" -gt 400 ] || complain 'hardly a name found in the public headers'
@@ -137,7 +137,7 @@ done < <(grep -oE '\b(weir|WEIR)_[A-Za-z0-9_]+([.][a-z0-9]+)?' "${texts[@]}" | g
 
 # --- weir(3) lists exactly the public headers ---
 
-find core allocators bindings -path '*/include/weir/*.h*' | sed 's,.*/include/,,' | sort -u >"$scratch/headers"
+find core allocators bindings benchmarks -path '*/include/weir/*.h*' | sed 's,.*/include/,,' | sort -u >"$scratch/headers"
 sed -nE 's/^\.It In (.*)/\1/p' docs/man/weir.3 | sort -u >"$scratch/listed"
 same headers "$scratch/headers" 'the include folders' "$scratch/listed" 'weir(3)'
 

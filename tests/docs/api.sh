@@ -19,7 +19,7 @@ cat "$scratch"/xml/*.xml | awk '
     inside && /<\/memberdef>/ { print name, text; inside = 0 }' | sort -u >"$scratch/reference"
 
 # Removes macros and comments, joins lines, and takes the last name before the first parenthesis of each declaration.
-find "$source_dir"/{core,allocators,bindings} -path '*/include/weir/*.h*' -exec cat {} + |
+find "$source_dir"/{core,allocators,bindings,benchmarks} -path '*/include/weir/*.h*' -exec cat {} + |
     grep -v '^#' | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' |
     grep -oE '\b(WEIR_API|ACL_FUNC_VISIBILITY) [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | sort -u >"$scratch/declared"
 [ "$(wc -l <"$scratch/declared")" -gt 100 ] || { echo "hardly a declaration found" >&2; exit 1; }
@@ -35,7 +35,7 @@ done < <(grep ' no$' "$scratch/reference")
 
 # Pages, links and groups exist: the reference begins with the README, and each header has its group.
 grep -q 'stream-ordered pools' "$scratch/html/index.html" || complain 'the first page is not the README'
-for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.h*; do
+for header in "$source_dir"/{core,allocators,bindings/*/*,benchmarks/weir/*}/include/weir/*.h*; do
     [ ! -e "$header" ] || grep -lq "<title>weir/${header##*/}</title>" "$scratch"/xml/group__*.xml ||
         complain "weir/${header##*/} has no group in the reference"
 done

@@ -36,7 +36,7 @@ echo "what they say: ${debs[*]}"
 names=()
 for deb in "${debs[@]}"; do names+=("$(dpkg-deb -f "$deb" Package)"); done
 for name in "libweir$soname" "libweir-acl$soname" "libweir-cuda$soname" "libweir-jemalloc$soname" "libweir-onnxruntime$soname" \
-    "libweir-torch$soname" libweir-dev weir-tools; do
+    "libweir-torch$soname" "libweir-trace$soname" libweir-dev weir-tools; do
     [ -e "${name}_$version-1_$architecture.deb" ] || fail "there is no ${name}_$version-1_$architecture.deb"
 done
 # says PACKAGE FIELD TEXT: the field has the text.
@@ -73,10 +73,12 @@ for name in "${names[@]}"; do
 done
 says libweir-dev Depends 'libhwloc-dev,'
 says libweir-dev Depends 'libjemalloc-dev,'
+for package in zlib1g liblzma libsqlite3; do says libweir-dev Depends " $package-dev,"; done
 says "libweir$soname" Depends 'libc6 ('
 says "libweir-jemalloc$soname" Depends 'libjemalloc2'
 says weir-tools Depends 'libjansson4'
 says weir-tools Depends 'libsqlite3-0'
+says "libweir-trace$soname" Depends 'libsqlite3-0'
 
 echo "what they hold"
 for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$libdir/libweir.so" \

@@ -19,9 +19,10 @@ mv "$scratch/first" "$prefix"
     fail "these installed files name the source, the build tree or the first prefix"
 
 # Every public header is there; headers of a part are there if the part is.
-for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.h*; do
+for header in "$source_dir"/{core,allocators,bindings/*/*,benchmarks/weir/*}/include/weir/*.h*; do
     name=${header##*/} part=
-    case $name in acl.h | cuda.h | torch.h | torch_cuda.h | onnxruntime.h | jemalloc.h) part=${name%.h} ;; esac
+    case $name in acl.h | cuda.h | torch.h | torch_cuda.h | onnxruntime.h | jemalloc.h) part=${name%.h} ;;
+    trace_file.h) part=trace ;; esac
     [ -e "$prefix/include/weir/$name" ] || [ -n "$part" -a ! -e "$prefix/$libdir/libweir_$part.so" ] ||
         fail "not installed: $name"
 done
@@ -76,7 +77,17 @@ refused "component 'jemalloc' is not installed, component 'torch' is not install
 refused "there is no component 'other', component 'tools' is not installed" other,tools ''
 refused 'the components static and shared exclude each other' shared static
 ! grep -q hwloc "$prefix/$libdir/pkgconfig/weir.pc" || [ ! -e "$prefix/$libdir/libweir.a" ] ||
-    PKG_CONFIG_LIBDIR=$scratch PKG_CONFIG_PATH='' refused 'links hwloc, and pkg-config does not find it' '' static
+    PKG_CONFIG_LIBDIR=$scratch PKG_CONFIG_PATH='' refused 'links hwloc>=2.1, and pkg-config does not find it' '' static
+if [ -e "$prefix/$libdir/libweir_trace.a" ]; then # without liblzma: weir::weir is there, and weir::trace is not
+    mkdir "$scratch/modules"
+    pkg-config --variable=pc_path pkg-config | tr : '\n' | while read -r folder; do
+        [ ! -d "$folder" ] || find "$folder" -name '*.pc' ! -name liblzma.pc -exec ln -sft "$scratch/modules" {} +
+    done
+    export PKG_CONFIG_LIBDIR=$scratch/modules PKG_CONFIG_PATH=
+    refused "component 'trace': the static libweir_trace links liblzma, and pkg-config does not find it" trace static
+    quietly "$CMAKE" -G "$GENERATOR" -S "$here/user" -B "$scratch/without" -DCMAKE_PREFIX_PATH="$prefix" -DKIND=static
+    unset PKG_CONFIG_LIBDIR PKG_CONFIG_PATH
+fi
 for kind in static shared; do
     rm "$prefix/$libdir/cmake/weir/weir-weir-$kind.cmake" 2>/dev/null || continue
     refused "component '$kind': the $kind library is not installed in $prefix" '' $kind

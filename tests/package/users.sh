@@ -26,6 +26,7 @@ part() { parts+=("$1"); [ -z "${2:-}" ] || modules+=("$2"); }
 [ ! -e "$installed/pkgconfig/weir-jemalloc.pc" ] || part jemalloc weir-jemalloc
 [ ! -e "$installed/pkgconfig/weir-cuda.pc" ] || part cuda weir-cuda
 [ ! -e "$installed/pkgconfig/weir-onnxruntime.pc" ] || part onnxruntime weir-onnxruntime
+[ ! -e "$installed/pkgconfig/weir-trace.pc" ] || part trace weir-trace
 [ ! -e "$installed/libweir_torch.so" ] || part torch
 [ ! -e "$root$prefix/bin/weir" ] || part tools
 has() { [[ " ${parts[*]} " == *" $1 "* ]]; }
@@ -105,7 +106,7 @@ pkg_config_users() { # KIND
         compile "$1" "$output" "$program" weir
         check_program "$output" "$1"
     done
-    for program in cuda jemalloc onnxruntime; do
+    for program in cuda jemalloc onnxruntime trace; do
         has $program || continue
         compile "$1" "$scratch/user_$program" "$here/user/user_$program.c" weir-$program
         check_program "$scratch/user_$program" "$1"
@@ -141,7 +142,7 @@ meson_users() { # KIND
     local build=$scratch/meson-$1 chosen=() part program
     command -v meson >/dev/null || { echo "left out: no meson"; return; }
     [[ ${CFLAGS:-} != *-fsanitize* ]] || return 0 # --no-undefined, which Meson adds, and a sanitizer exclude each other
-    for part in acl cuda jemalloc onnxruntime; do
+    for part in acl cuda jemalloc onnxruntime trace; do
         if has $part && { [ $part != acl ] || has ascendcl_sim; }; then chosen+=("$part"); fi
     done
     CC=$cc PKG_CONFIG_PATH=$installed/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root quietly meson setup "$build" "$here/user" \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A library exports exactly the functions that its headers declare WEIR_API.
+# A library exports exactly the functions that its headers declare WEIR_API. The same for a static library (.a): it has no
+# other global function, which could clash with one of a program.
 #   exports.sh LIBRARY INCLUDE_DIR... [--and NAME...]
 #   NAME: a function that it exports for a library of another project and that no header of weir declares.
 set -euo pipefail
@@ -15,7 +16,9 @@ trap 'rm -rf "$scratch"' EXIT
 find "${folders[@]}" -path '*/weir/*.h' -exec cat {} + |
     grep -v '^#' | tr '\n' ' ' | sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g' |
     grep -oE '\bWEIR_API [^;()]*\(' | grep -oE '[a-z_0-9]+ *\($' | tr -d ' (' | cat - <(printf '%s\n' "$@" | sed '/^$/d') | sort -u >"$scratch/declared"
-nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$scratch/exported"
+from=-D
+[[ $library != *.a ]] || from=-g
+nm $from --defined-only "$library" | awk 'NF == 3' | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$scratch/exported"
 
 [ -s "$scratch/declared" ] || { echo "no WEIR_API found" >&2; exit 1; }
 missing=$(comm -23 "$scratch/declared" "$scratch/exported")

@@ -3,11 +3,11 @@
 set -euo pipefail
 source_dir=$1 cc=$2 cxx=${3:-}
 flags=(-fsyntax-only -Werror -Wall -Wextra -Wpedantic -Wundef -Wshadow)
-for dir in "$source_dir"/{core,allocators,bindings/*/*}/include; do
+for dir in "$source_dir"/{core,allocators,bindings/*/*,benchmarks/weir/*}/include; do
     [ -d "$dir" ] && flags+=("-I$dir")
 done
 count=0
-for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.h; do
+for header in "$source_dir"/{core,allocators,bindings/*/*,benchmarks/weir/*}/include/weir/*.h; do
     [ -e "$header" ] || continue
     line="#include <weir/$(basename "$header")>"
     # Included twice to test the guard. The declaration after it keeps the unit from being empty.
@@ -17,7 +17,7 @@ for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.h; do
     fi
     count=$((count + 1))
 done
-for header in "$source_dir"/{core,allocators,bindings/*/*}/include/weir/*.hpp; do
+for header in "$source_dir"/{core,allocators,bindings/*/*,benchmarks/weir/*}/include/weir/*.hpp; do
     [ -e "$header" ] && [ -n "$cxx" ] || continue
     line="#include <weir/$(basename "$header")>"
     printf '%s\n%s\n' "$line" "$line" | "$cxx" -std=c++17 "${flags[@]}" -x c++ -

@@ -70,14 +70,15 @@ for folder in bindings/*/*/; do
     grep -q "^${folder%/} |" "$0" || complain "$folder has no line in ${0##*/}"
 done
 
-# The libraries of the weir command stand on each other in this order.
+# The libraries of the weir command, and the one for users, stand on each other in this order.
 while IFS=: read -r folder above; do
     while IFS= read -r line; do complain "$line: ${folder##*/} stands below that folder"; done < <(
         grep -rnE "^#include \"($above)/" "$folder" --include='*.[ch]' || true)
 done <<'ROOMS'
-benchmarks/weir/trace:models|replay|command
-benchmarks/weir/models:replay|command
-benchmarks/weir/replay:command
+benchmarks/weir/trace:models|replay|library|command
+benchmarks/weir/models:replay|library|command
+benchmarks/weir/replay:library|command
+benchmarks/weir/library:command
 ROOMS
 
 # No other folder declares or calls a private function of core, or compiles a source of it once more.

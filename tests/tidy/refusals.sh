@@ -8,7 +8,7 @@
 # weir_ranges_... are slots of a strategy, called only by the pool, which leaves no sentence after a call that succeeds.
 set -euo pipefail
 cd "$1"
-find core/src allocators/src bindings/*/*/src -name '*.c' | sort | xargs awk '
+find core/src allocators/src bindings/*/*/src benchmarks/weir/*/src -name '*.c' | sort | xargs awk '
     function complain(where) { print where > "/dev/stderr"; bad++ }
     function end_of_function() {
         if (assigned != "" && !refuses) { complain(assigned) }

@@ -2,7 +2,6 @@
  * implementations. */
 #include "../rig/test.h"
 #include "sim_internal.h" /* its ranges.h, not that of the strategies */
-#include "slab.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -87,30 +86,6 @@ TEST(test_against_an_array)
         }
         compare(&set);
     }
-}
-
-TEST(test_slab)
-{
-    weir__sim_slab slab;
-    weir__sim_slab_init(&slab, 40, 4);
-    void *objects[100];
-    for (size_t i = 0; i < 100; i++) {
-        objects[i] = weir__sim_slab_get(&slab);
-        assert_non_null(objects[i]);
-        assert_int_equal((uintptr_t)objects[i] % 16, 0);
-        memset(objects[i], (int)i, 40);
-    }
-    for (size_t i = 0; i < 100; i++) {
-        assert_int_equal(((unsigned char *)objects[i])[39], i);
-        assert_true(weir__sim_slab_owns(&slab, objects[i]));
-        assert_false(weir__sim_slab_owns(&slab, (char *)objects[i] + 8));
-    }
-    assert_false(weir__sim_slab_owns(&slab, &slab));
-    assert_false(weir__sim_slab_owns(&slab, NULL));
-    weir__sim_slab_put(&slab, objects[7]);
-    assert_true(weir__sim_slab_owns(&slab, objects[7])); /* readable for as long as the slab is */
-    assert_ptr_equal(weir__sim_slab_get(&slab), objects[7]);
-    weir__sim_slab_fini(&slab);
 }
 
 int main(void)

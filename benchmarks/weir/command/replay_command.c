@@ -681,22 +681,11 @@ static int run_devices(const struct settings *settings, const struct trace *trac
     return status;
 }
 
-/* True if the trace has counters and nothing else: a strategy has nothing to do. */
-static bool only_counts(const struct trace *trace)
-{
-    for (size_t i = 0; i < trace->event_count; i++) {
-        if (trace->events[i].event.kind != WEIR_TRACE_COUNTERS) {
-            return false;
-        }
-    }
-    return trace->event_count > 0;
-}
-
 static int run_trace(const struct settings *settings, const char *path, struct outcome *outcome)
 {
     struct trace *trace = NULL;
     int status = open_trace("replay", path, &trace);
-    if (status == EXIT_DONE && only_counts(trace)) {
+    if (status == EXIT_DONE && trace_only_counts(trace)) {
         status = complain("replay", false, "%s: has totals over time and no blocks, so there is nothing to replay%s",
                           trace->path, trace->note_count > 0 ? " ('weir info' shows its notes)" : "");
     }

@@ -7,7 +7,7 @@
 #ifndef WEIR_BENCHMARKS_MODELS_RECORDED_H
 #define WEIR_BENCHMARKS_MODELS_RECORDED_H
 
-#include "trace.h"
+#include "trace/trace.h"
 
 #include <weir/base.h>
 

@@ -64,18 +64,27 @@ struct run {
     size_t error_size;
 };
 
-__attribute__((format(printf, 2, 3))) static bool fail(struct run *run, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool fail(struct run *run, weir_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(run->error, run->error_size, format, arguments);
     va_end(arguments);
+    run->result->failure = status;
     return false;
 }
 
+static bool fail_memory(struct run *run)
+{
+    return fail(run, WEIR_ERR_NO_MEMORY, "no host memory");
+}
+
+/* A refused call has left a sentence. */
 static bool fail_status(struct run *run, const char *what, weir_status status)
 {
-    return fail(run, "%s: %s: %s: %s", run->trace->path, run->result->strategy->name, what, weir_status_text(status));
+    const bool refused = status == WEIR_ERR_INVALID || status == WEIR_ERR_BUSY || status == WEIR_ERR_UNSUPPORTED;
+    return fail(run, status, "%s: %s: %s: %s", run->trace->path, run->result->strategy->name, what,
+                refused ? weir_last_error() : weir_status_text(status));
 }
 
 static const char *tag_text(const struct run *run, uint32_t tag)
@@ -99,18 +108,40 @@ static uint64_t capacity_of(const struct run *run)
     return told != 0 ? told : REPLAY_MOST_CAPACITY;
 }
 
+static weir_status create_pool(struct run *run, uint64_t pad_bytes)
+{
+    const struct replay_options *options = run->options;
+    const struct replay_strategy *strategy = run->result->strategy;
+    model_pytorch_config model = MODEL_PYTORCH_CONFIG_INIT;
+    model.pad_bytes = pad_bytes;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    if (options->pool != NULL) {
+        config = *options->pool;
+    }
+    config.device = run->watch.device;
+    if (strategy->ops != NULL) {
+        config.strategy = strategy->ops();
+        config.strategy_config = strategy->models_padding ? &model : NULL;
+    }
+    config.limit_bytes = options->limit != 0 ? options->limit : config.limit_bytes;
+    config.growth = options->growth != 0 ? options->growth : config.growth;
+    config.flags |= strategy->pool_flags;
+    return weir_pool_create(&config, &run->pool);
+}
+
 static bool start_device(struct run *run, uint64_t pad_bytes)
 {
     const uint32_t device = run->trace->device;
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.capacity_bytes = capacity_of(run);
     if (sim.capacity_bytes < REPLAY_LEAST_CAPACITY || sim.capacity_bytes > REPLAY_MOST_CAPACITY) {
-        return fail(run, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB", run->trace->path, device,
-                    (unsigned long long)sim.capacity_bytes);
+        return fail(run, WEIR_ERR_INVALID, "%s: #dev %u cap=%llu: a simulated device has from 2 MiB to 16 TiB",
+                    run->trace->path, device, (unsigned long long)sim.capacity_bytes);
     }
     const uint64_t granularity = replay_granularity(run->trace);
     if (granularity < REPLAY_LEAST_GRANULARITY || granularity > REPLAY_MOST_GRANULARITY) {
-        return fail(run, "%s: #dev %u gran=%llu: a simulated device gives memory in pieces of 512 B to 1 GiB",
+        return fail(run, WEIR_ERR_INVALID,
+                    "%s: #dev %u gran=%llu: a simulated device gives memory in pieces of 512 B to 1 GiB",
                     run->trace->path, device, (unsigned long long)granularity);
     }
     sim.region_granularity_bytes = granularity;
@@ -125,16 +156,7 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
         status = watch_init(&run->watch, run->sim, run->options->history);
     }
     if (status == WEIR_OK) {
-        model_pytorch_config model = MODEL_PYTORCH_CONFIG_INIT;
-        model.pad_bytes = pad_bytes;
-        weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-        config.device = run->watch.device;
-        config.strategy = run->result->strategy->ops();
-        config.strategy_config = run->result->strategy->models_padding ? &model : NULL;
-        config.limit_bytes = run->options->limit;
-        config.growth = run->options->growth;
-        config.flags = run->result->strategy->pool_flags;
-        status = weir_pool_create(&config, &run->pool);
+        status = create_pool(run, pad_bytes);
     }
     if (status == WEIR_OK) {
         status = replay_tags_name(&run->tags, run->trace, run->pool);
@@ -312,7 +334,7 @@ static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
         size_t capacity = track->used_capacity == 0 ? 16 : track->used_capacity * 2;
         uint32_t *used = realloc(track->used, capacity * sizeof(*used));
         if (used == NULL) {
-            return fail(run, "no host memory");
+            return fail_memory(run);
         }
         track->used = used;
         track->used_capacity = capacity;
@@ -333,7 +355,7 @@ static bool work_on(struct run *run, const weir_trace_event *event)
     if (track->used_count > 0 && !run->options->no_audit) {
         accesses = calloc(track->used_count, sizeof(*accesses));
         if (accesses == NULL) {
-            return fail(run, "no host memory");
+            return fail_memory(run);
         }
         for (size_t i = 0; i < track->used_count; i++) {
             const struct live_block *live = &run->blocks[track->used[i]];
@@ -485,8 +507,8 @@ static bool check_pool(struct run *run, uint64_t number)
 {
     const char *why = "";
     if (weir_pool_check(run->pool, &why) != WEIR_OK) {
-        return fail(run, "%s: %s: check failed after event %llu: %s", run->trace->path, run->result->strategy->name,
-                    (unsigned long long)number, why);
+        return fail(run, WEIR_ERR_INTERNAL, "%s: %s: check failed after event %llu: %s", run->trace->path,
+                    run->result->strategy->name, (unsigned long long)number, why);
     }
     run->result->checks++;
     return true;
@@ -512,7 +534,7 @@ static bool play_prior(struct run *run)
     size_t count = 0;
     const struct trace_event **prior = calloc(trace->event_count + 1, sizeof(struct trace_event *));
     if (prior == NULL) {
-        return fail(run, "no host memory");
+        return fail_memory(run);
     }
     for (size_t i = 0; i < trace->event_count; i++) {
         if (trace->events[i].event.kind == WEIR_TRACE_PRIOR) {
@@ -618,7 +640,7 @@ static bool start(struct run *run, uint64_t pad_bytes)
 {
     const struct trace *trace = run->trace;
     if (trace->device == TRACE_NO_INDEX) {
-        return fail(run, "%s: a replay plays one device, and the trace uses several", trace->path);
+        return fail(run, WEIR_ERR_INVALID, "%s: a replay plays one device, and the trace uses several", trace->path);
     }
     run->tracks = calloc(trace->stream_count, sizeof(*run->tracks));
     run->blocks = calloc((size_t)trace->block_count + 1, sizeof(*run->blocks));
@@ -629,12 +651,12 @@ static bool start(struct run *run, uint64_t pad_bytes)
         enough = run->result->places != NULL && series_init(&run->series, trace->event_count);
     }
     if (!enough) {
-        return fail(run, "no host memory");
+        return fail_memory(run);
     }
     latency_init(&run->latency);
     run->refused = recorded_oom_find(trace);
     if (!replay_tags_init(&run->tags, trace)) {
-        return fail(run, "no host memory");
+        return fail_memory(run);
     }
     return start_device(run, pad_bytes);
 }
@@ -673,7 +695,7 @@ static bool keep_findings(struct run *run)
     weir_sim_finding finding;
     result->findings = calloc(findings_kept, sizeof(char *));
     if (result->findings == NULL) {
-        return fail(run, "no host memory");
+        return fail_memory(run);
     }
     for (int in_flight = 1; in_flight >= 0; in_flight--) {
         for (size_t i = 0; weir_sim_finding_at(run->sim, i, &finding); i++) {
@@ -694,7 +716,7 @@ static bool keep_history(struct run *run)
         return true;
     }
     if (run->watch.failed) {
-        return fail(run, "no host memory");
+        return fail_memory(run);
     }
     result->regions = run->watch.regions;
     result->region_count = run->watch.region_count;
@@ -721,8 +743,8 @@ static bool finish(struct run *run)
         weir_sim_audit_leaks(run->sim);
     }
     if (run->watch.held_bytes != 0) {
-        return fail(run, "%s: %s: %llu bytes were not given back", run->trace->path, run->result->strategy->name,
-                    (unsigned long long)run->watch.held_bytes);
+        return fail(run, WEIR_ERR_INTERNAL, "%s: %s: %llu bytes were not given back", run->trace->path,
+                    run->result->strategy->name, (unsigned long long)run->watch.held_bytes);
     }
     return keep_findings(run);
 }
@@ -752,6 +774,7 @@ bool replay_run(const struct trace *trace, const struct replay_strategy *strateg
     struct run *run = calloc(1, sizeof(*run));
     if (run == NULL) {
         (void)snprintf(error, error_size, "no host memory");
+        result->failure = WEIR_ERR_NO_MEMORY;
         return false;
     }
     run->trace = trace;

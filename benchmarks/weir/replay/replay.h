@@ -23,11 +23,13 @@
 
 struct replay_options {
     uint64_t capacity;    /* bytes of the device; 0 = the capacity in the trace, unlimited without one */
-    uint64_t limit;       /* the pool's limit_bytes; 0 = none */
+    uint64_t limit;       /* the pool's limit_bytes; 0 = that of `pool` */
     weir_sim_costs costs; /* prices of device calls; 0 = the default */
     uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
-    bool ignore_uses; /* do not tell the pool of uses on other streams */
+    const weir_pool_config *pool; /* further settings of the pool; NULL = defaults. The strategy, if replay_strategy.ops
+                                     is NULL */
+    bool ignore_uses;             /* do not tell the pool of uses on other streams */
     bool no_audit;
     bool check;      /* weir_pool_check after every event */
     bool no_timing;  /* no clock reads around calls: ns_per_call stays 0 */
@@ -70,6 +72,7 @@ struct replay_point {
 
 struct replay_result {
     const struct replay_strategy *strategy;
+    weir_status failure; /* after a failure of replay_run: its kind */
     uint64_t pad_bytes;
     uint64_t prior_blocks;
     uint64_t allocs; /* events that allocate, prior blocks not counted */

@@ -282,8 +282,7 @@ static void settle_devices(struct trace *trace)
     for (size_t i = 0; i < trace->event_count; i++) {
         const weir_trace_event *event = &trace->events[i].event;
         if (trace_takes_memory(event->kind)) {
-            const uint32_t bound =
-                event->stream == WEIR_TRACE_NONE ? event->device : trace->stream_device[event->stream];
+            const uint32_t bound = trace_event_device(trace, event);
             trace->devices[bound == STREAM_WITHOUT_DEVICE ? 0 : bound].used = true;
         }
     }
@@ -441,4 +440,14 @@ bool trace_infer_pad(struct trace *trace)
     id_map_free(&evidence.ends_without);
     id_map_free(&evidence.ends_with);
     return done;
+}
+
+bool trace_only_counts(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].event.kind != WEIR_TRACE_COUNTERS) {
+            return false;
+        }
+    }
+    return trace->event_count > 0;
 }

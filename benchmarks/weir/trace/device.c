@@ -100,7 +100,7 @@ static bool remains(const struct split *split, const struct trace_event *entry, 
     case WEIR_TRACE_MAPPING:
     case WEIR_TRACE_OOM:
     case WEIR_TRACE_COUNTERS:
-        event->device = event->stream == WEIR_TRACE_NONE ? event->device : split->from->stream_device[event->stream];
+        event->device = trace_event_device(split->from, event);
         return event->device == split->device;
     case WEIR_TRACE_FREE:
         if (event->stream != WEIR_TRACE_NONE && !runs_here(split, event->stream)) {

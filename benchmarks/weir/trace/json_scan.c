@@ -278,17 +278,6 @@ bool json_scan_is(const struct json_value *value, const char *text)
     return value->kind == JSON_STRING && value->length == strlen(text) && memcmp(value->text, text, value->length) == 0;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Reads four hexadecimal digits; -1 if they are not there. */
 static int32_t code_unit(const char *text, const char *end)
 {
@@ -304,30 +293,6 @@ static int32_t code_unit(const char *text, const char *end)
         unit = unit << 4 | digit;
     }
     return unit;
-}
-
-static size_t put_utf8(uint32_t code, char bytes[4])
-{
-    if (code < 0x80) {
-        bytes[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        bytes[0] = (char)(0xc0 | code >> 6);
-        bytes[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    if (code < 0x10000) {
-        bytes[0] = (char)(0xe0 | code >> 12);
-        bytes[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        bytes[2] = (char)(0x80 | (code & 0x3f));
-        return 3;
-    }
-    bytes[0] = (char)(0xf0 | code >> 18);
-    bytes[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    bytes[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    bytes[3] = (char)(0x80 | (code & 0x3f));
-    return 4;
 }
 
 /* Resolves the escape behind a backslash at *text and moves *text behind it. */
@@ -350,7 +315,7 @@ static size_t unescape_one(const char **text, const char *end, char bytes[4])
             unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
         }
     }
-    return put_utf8((uint32_t)unit, bytes);
+    return put_utf8(bytes, (uint32_t)unit);
 }
 
 size_t json_scan_unescape(const struct json_value *value, char *out, size_t size)

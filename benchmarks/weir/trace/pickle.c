@@ -514,52 +514,17 @@ static bool push_sized_text(struct machine *machine, enum pickle_kind kind, unsi
     return bytes != NULL && push_text(machine, kind, (const char *)bytes, length);
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Reads `digits` hexadecimal digits at text[*i]; returns -1 if there are fewer. */
 static int64_t scan_hex(const char *text, size_t length, size_t *i, unsigned digits)
 {
     int64_t number = 0;
     for (unsigned d = 0; d < digits; d++) {
-        if (*i >= length || hex_value(text[*i]) < 0) {
+        if (*i >= length || hex_digit(text[*i]) < 0) {
             return -1;
         }
-        number = number * 16 + hex_value(text[(*i)++]);
+        number = number * 16 + hex_digit(text[(*i)++]);
     }
     return number;
-}
-
-static size_t put_utf8(char *out, uint32_t code)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xe0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (code & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | (code >> 18 & 7));
-    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (code & 0x3f));
-    return 4;
 }
 
 /* Decodes one escape sequence; its backslash stands before text[*i]. Returns false if it is invalid. An escape sequence

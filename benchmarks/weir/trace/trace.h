@@ -158,6 +158,26 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
     return trace->numbers != NULL ? trace->numbers[index] : index;
 }
 
+/* Returns the device of the event's stream, else the one that the event names; TRACE_NO_INDEX for an event without
+ * either. */
+static inline uint32_t trace_event_device(const struct trace *trace, const weir_trace_event *event)
+{
+    if (event->stream != WEIR_TRACE_NONE) {
+        return trace->stream_device[event->stream];
+    }
+    switch (event->kind) {
+    case WEIR_TRACE_PRIOR:
+    case WEIR_TRACE_ALLOC:
+    case WEIR_TRACE_SEGMENT:
+    case WEIR_TRACE_MAPPING:
+    case WEIR_TRACE_OOM:
+    case WEIR_TRACE_COUNTERS:
+        return event->device;
+    default:
+        return TRACE_NO_INDEX;
+    }
+}
+
 /* Makes a trace of the events of one device. Streams, blocks and event objects get new numbers without gaps, in the old
  * order; devices, pools, threads and the IDs in the events keep theirs. Events that concern all devices (a sync of the
  * host with everything, marks, capacities, private pools, a trim without a stream) are in the trace of each device.
@@ -166,6 +186,9 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
  * on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out, which does not
  * refer to `trace`. WEIR_ERR_INVALID: the trace does not use the device; WEIR_ERR_NO_MEMORY. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
+
+/* True if the trace has counters and nothing else: a strategy has nothing to do. */
+bool trace_only_counts(const struct trace *trace);
 
 /* Frees a trace. NULL is allowed. */
 void trace_free(struct trace *trace);

@@ -32,6 +32,23 @@ bool trace_say_byte(struct trace_error *error, weir_status status, const char *p
  * fit is cut and ends with "...". Returns `out`. */
 const char *trace_quote(char *out, size_t size, const char *text, size_t length);
 
+/* --- characters --- */
+
+/* Returns the value of a hexadecimal digit; -1 for another character. */
+static inline int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Writes a code point below 0x200000 as UTF-8, without a NUL. Returns its length, 1 to 4. */
+size_t put_utf8(char *out, uint32_t code);
+
 /* --- an arena: many small objects, freed at once, without recursion --- */
 
 struct arena_chunk;

@@ -138,17 +138,6 @@ static enum number_result scan_number(const char **at, const char *end, uint64_t
     return NUMBER_OK;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static enum number_result scan_address(const char **at, const char *end, uint64_t *out)
 {
     const char *c = *at;

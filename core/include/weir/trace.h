@@ -2,7 +2,7 @@
  * pool or noted by the caller.
  *
  * `.wtr` version 1 is text, one event a line, fields separated by one blank; the order of lines is the order of events.
- * benchmarks/weir/trace/README.md has the grammar; the reader and the importers live there too.
+ * benchmarks/weir/trace/README.md has the grammar. The reader and the importers are a library: weir/trace_file.h.
  */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H

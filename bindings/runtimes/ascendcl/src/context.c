@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-static weir__sim_slab slab;
-static bool slab_ready;
+static weir__slab slab = WEIR__SLAB_INIT(acl__context, 0, 16);
 static acl__context *first_context;
 
 static _Thread_local struct {
@@ -42,7 +41,7 @@ aclError acl__context_need(acl__context **context)
 
 bool acl__context_is(const void *handle)
 {
-    return handle != NULL && slab_ready && weir__sim_slab_owns(&slab, handle) && ((const acl__context *)handle)->live;
+    return handle != NULL && weir__slab_owns(&slab, handle) && ((const acl__context *)handle)->live;
 }
 
 static aclError device_is_good(int32_t device)
@@ -57,11 +56,7 @@ static aclError device_is_good(int32_t device)
 
 static aclError context_create(int32_t device, acl__context **out)
 {
-    if (!slab_ready) {
-        weir__sim_slab_init(&slab, sizeof(acl__context), 16);
-        slab_ready = true;
-    }
-    acl__context *context = weir__sim_slab_get(&slab);
+    acl__context *context = weir__slab_get(&slab);
     ACL_FAIL_IF(context == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a context");
     const uint32_t generation = context->generation + 1;
     memset(context, 0, sizeof(*context));
@@ -71,7 +66,7 @@ static aclError context_create(int32_t device, acl__context **out)
     const aclError error = acl__stream_create(context, 0, 0, &context->default_stream);
     if (error != ACL_SUCCESS) {
         context->live = false;
-        weir__sim_slab_put(&slab, context);
+        weir__slab_put(&slab, context);
         return error;
     }
     ACL_LIST_ADD(first_context, context);
@@ -86,7 +81,7 @@ static void context_end(acl__context *context, bool force)
     context->live = false;
     acl__streams_end_of(context, force);
     ACL_LIST_REMOVE(first_context, context);
-    weir__sim_slab_put(&slab, context);
+    weir__slab_put(&slab, context);
 }
 
 ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)

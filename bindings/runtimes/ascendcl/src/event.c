@@ -38,30 +38,19 @@ struct acl__event {
     uint64_t waits_until_ns; /* virtual time at which the submitted waits are over */
 };
 
-static weir__sim_slab events;
-static weir__sim_slab records;
-static bool slabs_ready;
+static weir__slab events = WEIR__SLAB_INIT(acl__event, 0, 64);
+static weir__slab records = WEIR__SLAB_INIT(acl__record, 0, 64);
 static uint32_t event_count;
-
-static void make_ready(void)
-{
-    if (!slabs_ready) {
-        weir__sim_slab_init(&events, sizeof(acl__event), 64);
-        weir__sim_slab_init(&records, sizeof(acl__record), 64);
-        slabs_ready = true;
-    }
-}
 
 /* --- records --- */
 
 /* Creates a record with one reference. A record in the slab keeps its event of the simulator. */
 static acl__record *record_new(void)
 {
-    make_ready();
-    acl__record *record = weir__sim_slab_get(&records);
+    acl__record *record = weir__slab_get(&records);
     if (record == NULL || (record->sim == NULL && weir_device_event_create(acl__rt.memory, &record->sim) != WEIR_OK)) {
         if (record != NULL) {
-            weir__sim_slab_put(&records, record);
+            weir__slab_put(&records, record);
         }
         (void)acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for recording an event");
         return NULL;
@@ -76,7 +65,7 @@ static acl__record *record_new(void)
 void acl__record_release(acl__record *record)
 {
     if (record != NULL && --record->references == 0) {
-        weir__sim_slab_put(&records, record);
+        weir__slab_put(&records, record);
     }
 }
 
@@ -191,15 +180,15 @@ static void event_release(acl__event *event)
     if (--event->references == 0) {
         acl__record_release(event->latest);
         event->latest = NULL;
-        weir__sim_slab_put(&events, event);
+        weir__slab_put(&events, event);
     }
 }
 
 static aclError event_of(aclrtEvent handle, acl__event **event)
 {
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the event is NULL");
-    ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&events, handle) || !((acl__event *)handle)->live,
-                ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live event", handle);
+    ACL_FAIL_IF(!weir__slab_owns(&events, handle) || !((acl__event *)handle)->live, ACL_ERROR_RT_INVALID_HANDLE,
+                "%p is not a live event", handle);
     *event = handle;
     return ACL_SUCCESS;
 }
@@ -239,8 +228,7 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
     ACL_TRY(acl__context_need(&context));
     ACL_FAIL_IF(event_count >= acl__rt.config.event_limit, ACL_ERROR_RT_NO_EVENT_RESOURCE,
                 "the device has %u events and no more", acl__rt.config.event_limit);
-    make_ready();
-    acl__event *event = weir__sim_slab_get(&events);
+    acl__event *event = weir__slab_get(&events);
     ACL_FAIL_IF(event == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for an event");
     memset(event, 0, sizeof(*event));
     event->kind = kind;

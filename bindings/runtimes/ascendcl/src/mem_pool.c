@@ -65,9 +65,8 @@ struct pool {
 /* The kinds of reuse, in the order in which they are tried. */
 typedef enum reuse { OWN, BY_EVENT, OPPORTUNISTIC, INTERNAL, REUSES } reuse;
 
-static weir__sim_slab pools_slab;
-static weir__sim_slab segments_slab;
-static bool slabs_ready;
+static weir__slab pools_slab = WEIR__SLAB_INIT(struct pool, 0, 8);
+static weir__slab segments_slab = WEIR__SLAB_INIT(struct segment, 0, 64);
 static struct pool *first_pool;
 static bool is_used; /* true once a pool was made: from then on orders are tracked */
 
@@ -122,7 +121,7 @@ static void segment_delete(struct pool *p, struct segment *s)
     drop_stamps(s);
     acl__stamp_drop(&s->made);
     weir__sim_ranges_remove(&p->segments, &s->range);
-    weir__sim_slab_put(&segments_slab, s);
+    weir__slab_put(&segments_slab, s);
 }
 
 /* Drops the stamps that the host has seen complete. */
@@ -177,7 +176,7 @@ static struct segment *coalesce(struct pool *p, struct segment *s)
 
 static struct segment *segment_add(struct pool *p, uint64_t start, uint64_t end, segment_state state)
 {
-    struct segment *s = weir__sim_slab_get(&segments_slab);
+    struct segment *s = weir__slab_get(&segments_slab);
     if (s != NULL) {
         memset(s, 0, sizeof(*s));
         s->range.start = start;
@@ -479,20 +478,10 @@ static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 
 /* --- blocks --- */
 
-static void make_ready(void)
-{
-    if (!slabs_ready) {
-        weir__sim_slab_init(&pools_slab, sizeof(struct pool), 8);
-        weir__sim_slab_init(&segments_slab, sizeof(struct segment), 64);
-        slabs_ready = true;
-    }
-}
-
 static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, struct pool **p)
 {
     *p = handle;
-    ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&pools_slab, handle) || !(*p)->live, code,
-                "%s: %p is no memory pool", name, handle);
+    ACL_FAIL_IF(!weir__slab_owns(&pools_slab, handle) || !(*p)->live, code, "%s: %p is no memory pool", name, handle);
     return ACL_SUCCESS;
 }
 
@@ -750,15 +739,14 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     const uint64_t most = poolProps->maxSize != 0 ? in_pages(poolProps->maxSize) : total / PAGE * PAGE;
     ACL_REFUSE_IF(most == 0 || most > total, ACL_ERROR_RT_PARAM_INVALID, "a size of %zu is more than the device's %llu",
                   poolProps->maxSize, (unsigned long long)total);
-    make_ready();
-    struct pool *p = weir__sim_slab_get(&pools_slab);
+    struct pool *p = weir__slab_get(&pools_slab);
     ACL_REFUSE_IF(p == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     memset(p, 0, sizeof(*p));
     p->device = (int32_t)poolProps->location.id;
     p->most = most;
     const weir_status status = addresses_reserve(p);
     if (status != WEIR_OK) {
-        weir__sim_slab_put(&pools_slab, p);
+        weir__slab_put(&pools_slab, p);
         return acl__status(status, __func__);
     }
     p->live = true;
@@ -797,7 +785,7 @@ static bool pool_end(struct pool *p, wait_policy how)
     free(p->pages);
     p->live = false;
     ACL_LIST_REMOVE(first_pool, p);
-    weir__sim_slab_put(&pools_slab, p);
+    weir__slab_put(&pools_slab, p);
     return true;
 }
 

@@ -15,16 +15,11 @@ enum { PADDING = 32, HUGE1G = 1 << 30 };
 
 /* --- ranges --- */
 
-static weir__sim_slab slab;
-static bool slab_ready;
+static weir__slab slab = WEIR__SLAB_INIT(acl__range, 0, 64);
 
 acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size)
 {
-    if (!slab_ready) {
-        weir__sim_slab_init(&slab, sizeof(acl__range), 64);
-        slab_ready = true;
-    }
-    acl__range *range = weir__sim_slab_get(&slab);
+    acl__range *range = weir__slab_get(&slab);
     if (range == NULL) {
         return NULL;
     }
@@ -39,7 +34,7 @@ acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t
 void acl__range_remove(weir__sim_ranges *set, acl__range *range)
 {
     weir__sim_ranges_remove(set, &range->range);
-    weir__sim_slab_put(&slab, range);
+    weir__slab_put(&slab, range);
 }
 
 acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer)

@@ -281,8 +281,7 @@ struct notify {
 
 enum { NOTIFIES = 8192 }; /* limit of one device */
 
-static weir__sim_slab notifies;
-static bool notifies_ready;
+static weir__slab notifies = WEIR__SLAB_INIT(struct notify, 0, 64);
 static uint32_t notify_counts[ACL__DEVICES];
 static struct notify *first_notify;
 
@@ -291,7 +290,7 @@ static void notify_release(struct notify *n)
     if (--n->references == 0) {
         mark_release(n->set);
         n->set = NULL;
-        weir__sim_slab_put(&notifies, n);
+        weir__slab_put(&notifies, n);
     }
 }
 
@@ -317,7 +316,7 @@ void acl__notify_reset(int32_t device)
 
 static aclError notify_of(aclrtNotify handle, struct notify **n)
 {
-    ACL_FAIL_IF(!notifies_ready || !weir__sim_slab_owns(&notifies, handle) || !((const struct notify *)handle)->live,
+    ACL_FAIL_IF(!weir__slab_owns(&notifies, handle) || !((const struct notify *)handle)->live,
                 ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live notify", handle);
     *n = handle;
     return ACL_SUCCESS;
@@ -329,11 +328,7 @@ static aclError notify_create_locked(struct notify **out)
     ACL_TRY(acl__context_need(&context));
     ACL_FAIL_IF(notify_counts[context->device] >= NOTIFIES, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
                 "device %d has %d notifies and no more", context->device, (int)NOTIFIES);
-    if (!notifies_ready) {
-        weir__sim_slab_init(&notifies, sizeof(struct notify), 64);
-        notifies_ready = true;
-    }
-    struct notify *n = weir__sim_slab_get(&notifies);
+    struct notify *n = weir__slab_get(&notifies);
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a notify");
     *n = (struct notify){.references = 1, .live = true, .device = context->device};
     ACL_LIST_ADD(first_notify, n);

@@ -20,7 +20,7 @@
 
 #include "../../sim/src/audit.h"
 #include "../../sim/src/ranges.h"
-#include "../../sim/src/slab.h"
+#include "shared/slab.h"
 #include "functions.h"
 
 #include <pthread.h>

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weir__sim_slab slab;
-static bool slab_ready;
+static weir__slab slab = WEIR__SLAB_INIT(acl__stream, 0, 16);
 static uint32_t stream_count;
 static int32_t last_id;
 
@@ -86,15 +85,11 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
 {
     ACL_FAIL_IF(stream_count >= acl__rt.config.stream_limit, ACL_ERROR_RT_NO_STREAM_RESOURCE,
                 "the device has %u streams and no more", acl__rt.config.stream_limit);
-    if (!slab_ready) {
-        weir__sim_slab_init(&slab, sizeof(acl__stream), 16);
-        slab_ready = true;
-    }
-    acl__stream *stream = weir__sim_slab_get(&slab);
+    acl__stream *stream = weir__slab_get(&slab);
     weir_sim_stream *sim = NULL;
     if (stream == NULL || weir_sim_stream_create(acl__rt.sim, &sim) != WEIR_OK) {
         if (stream != NULL) {
-            weir__sim_slab_put(&slab, stream);
+            weir__slab_put(&slab, stream);
         }
         return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a stream");
     }
@@ -127,7 +122,7 @@ static void stream_delete(acl__stream *stream)
     ACL_LIST_REMOVE(acl__rt.first_stream, stream);
     stream->live = false;
     stream_count--;
-    weir__sim_slab_put(&slab, stream);
+    weir__slab_put(&slab, stream);
 }
 
 /* Ends a stream: announces the end, waits for its work or drops it, deletes it. The lock is held on entry and return,
@@ -166,7 +161,7 @@ void acl__streams_end_of(acl__context *context, bool force)
 
 static bool is_stream(const void *handle)
 {
-    return slab_ready && weir__sim_slab_owns(&slab, handle) && ((const acl__stream *)handle)->live;
+    return weir__slab_owns(&slab, handle) && ((const acl__stream *)handle)->live;
 }
 
 aclError acl__stream_any(aclrtStream handle, acl__stream **stream)

@@ -41,22 +41,12 @@ struct physical {
     uint64_t shareable;  /* 0: not exported */
 };
 
-static weir__sim_slab reservations_slab;
-static weir__sim_slab physicals_slab;
-static bool slabs_ready;
+static weir__slab reservations_slab = WEIR__SLAB_INIT(struct reservation, 0, 16);
+static weir__slab physicals_slab = WEIR__SLAB_INIT(struct physical, 0, 64);
 static weir__sim_ranges reservations;
 static struct physical *first_physical;
 static uint64_t host_side_bytes;
 static uint64_t last_shareable;
-
-static void make_ready(void)
-{
-    if (!slabs_ready) {
-        weir__sim_slab_init(&reservations_slab, sizeof(struct reservation), 16);
-        weir__sim_slab_init(&physicals_slab, sizeof(struct physical), 64);
-        slabs_ready = true;
-    }
-}
 
 static uint64_t round_up(uint64_t size, uint64_t granularity)
 {
@@ -119,13 +109,12 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     /* Leave room for a mapping of 1 GiB pages: its size is rounded up further. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     ACL_REFUSE_IF(rounded == 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "there are no %zu bytes of addresses", size);
-    make_ready();
-    struct reservation *r = weir__sim_slab_get(&reservations_slab);
+    struct reservation *r = weir__slab_get(&reservations_slab);
     ACL_REFUSE_IF(r == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     uint64_t address = 0;
     const aclError error = acl__status(weir_device_vm_reserve(acl__rt.memory, rounded, &address), __func__);
     if (error != ACL_SUCCESS) {
-        weir__sim_slab_put(&reservations_slab, r);
+        weir__slab_put(&reservations_slab, r);
         return error;
     }
     *r = (struct reservation){
@@ -145,7 +134,7 @@ static aclError release_locked(const void *pointer)
     const uint64_t size = r->range.end - r->range.start;
     ACL_TRY(acl__status(weir_device_vm_release(acl__rt.memory, r->range.start, size), "aclrtReleaseMemAddress"));
     weir__sim_ranges_remove(&reservations, &r->range);
-    weir__sim_slab_put(&reservations_slab, r);
+    weir__slab_put(&reservations_slab, r);
     return ACL_SUCCESS;
 }
 
@@ -267,7 +256,7 @@ static weir_status physical_end(struct physical *p)
     }
     room_give(&p->location, p->size);
     ACL_LIST_REMOVE(first_physical, p);
-    weir__sim_slab_put(&physicals_slab, p);
+    weir__slab_put(&physicals_slab, p);
     return WEIR_OK;
 }
 
@@ -286,24 +275,23 @@ static void end_orphans(void)
 static aclError physical_of(aclrtDrvMemHandle handle, const char *name, struct physical **p)
 {
     *p = handle;
-    ACL_FAIL_IF(!slabs_ready || !weir__sim_slab_owns(&physicals_slab, handle) || (*p)->references == 0,
-                ACL_ERROR_RT_INVALID_HANDLE, "%s: %p is no handle of physical memory", name, handle);
+    ACL_FAIL_IF(!weir__slab_owns(&physicals_slab, handle) || (*p)->references == 0, ACL_ERROR_RT_INVALID_HANDLE,
+                "%s: %p is no handle of physical memory", name, handle);
     return ACL_SUCCESS;
 }
 
 static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrtPhysicalMemProp *prop,
                                 aclrtDrvMemHandle *handle)
 {
-    make_ready();
     end_orphans();
     ACL_FAIL_IF(size == 0 || !room_take(&prop->location, size), ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "aclrtMallocPhysical: there are no %llu bytes free", (unsigned long long)size);
-    struct physical *p = weir__sim_slab_get(&physicals_slab);
+    struct physical *p = weir__slab_get(&physicals_slab);
     weir_vm_handle memory = 0;
     const weir_status status = p != NULL ? weir_device_vm_create(acl__rt.memory, size, &memory) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         if (p != NULL) {
-            weir__sim_slab_put(&physicals_slab, p);
+            weir__slab_put(&physicals_slab, p);
         }
         room_give(&prop->location, size);
         return acl__status(status, "aclrtMallocPhysical");

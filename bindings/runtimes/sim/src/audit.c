@@ -30,7 +30,7 @@
 #include "audit.h"
 
 #include "ranges.h"
-#include "slab.h"
+#include "shared/slab.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ struct weir__sim_audit {
     struct block *covered;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
     struct block *direct;      /* owner of memory touched directly; NULL: direct access is off */
-    weir__sim_slab ops, blocks, reads, segment_slab, given_slab;
+    weir__slab ops, blocks, reads, segment_slab, given_slab;
     weir__sim_report report;
     struct segment *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
 };
@@ -199,7 +199,7 @@ static void host_learns(weir__sim_audit *audit, const weir__sim_clock *clock)
 /* Creates an operation with one reference, the caller's. NULL: out of memory. */
 static weir__sim_op *op_new(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info)
 {
-    weir__sim_op *op = weir__sim_slab_get(&audit->ops);
+    weir__sim_op *op = weir__slab_get(&audit->ops);
     if (op == NULL) {
         go_blind(audit);
         return NULL;
@@ -228,7 +228,7 @@ static weir__sim_op *op_hold(weir__sim_op *op)
 static void op_release(weir__sim_audit *audit, weir__sim_op *op)
 {
     if (op != NULL && --op->references == 0) {
-        weir__sim_slab_put(&audit->ops, op);
+        weir__slab_put(&audit->ops, op);
     }
 }
 
@@ -237,7 +237,7 @@ static void block_release(weir__sim_audit *audit, struct block *b)
     if (b->segments == 0 && !b->covered) {
         op_release(audit, b->alloc);
         op_release(audit, b->freed);
-        weir__sim_slab_put(&audit->blocks, b);
+        weir__slab_put(&audit->blocks, b);
     }
 }
 
@@ -247,7 +247,7 @@ static void reads_clear(weir__sim_audit *audit, struct segment *s)
         struct read *first = s->reads;
         s->reads = first->next;
         op_release(audit, first->op);
-        weir__sim_slab_put(&audit->reads, first);
+        weir__slab_put(&audit->reads, first);
     }
 }
 
@@ -294,14 +294,14 @@ static void segment_remove(weir__sim_audit *audit, struct segment *s)
     reads_clear(audit, s);
     s->owner->segments--;
     block_release(audit, s->owner);
-    weir__sim_slab_put(&audit->segment_slab, s);
+    weir__slab_put(&audit->segment_slab, s);
 }
 
 /* Creates a segment for memory that has none. NULL: out of memory. */
 static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint64_t end, struct block *owner,
                                    weir__sim_op *write)
 {
-    struct segment *s = weir__sim_slab_get(&audit->segment_slab);
+    struct segment *s = weir__slab_get(&audit->segment_slab);
     if (s == NULL) {
         go_blind(audit);
         return NULL;
@@ -334,7 +334,7 @@ static void segment_take(weir__sim_audit *audit, struct segment *s, struct block
 /* Adds `op` to the readers of `s`. Returns false when out of memory. */
 static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op)
 {
-    struct read *r = weir__sim_slab_get(&audit->reads);
+    struct read *r = weir__slab_get(&audit->reads);
     if (r == NULL) {
         go_blind(audit);
         return false;
@@ -349,7 +349,7 @@ static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op
  * out of memory. */
 static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, uint64_t at)
 {
-    struct segment *upper = weir__sim_slab_get(&audit->segment_slab);
+    struct segment *upper = weir__slab_get(&audit->segment_slab);
     if (upper == NULL) {
         go_blind(audit);
         return NULL;
@@ -417,7 +417,7 @@ static uint64_t end_of(uint64_t address, uint64_t size)
 /* Creates the owner that all directly touched memory shares. NULL: out of memory. */
 static struct block *direct_owner(weir__sim_audit *audit)
 {
-    struct block *b = weir__sim_slab_get(&audit->blocks);
+    struct block *b = weir__slab_get(&audit->blocks);
     if (b != NULL) {
         memset(b, 0, sizeof(*b));
         b->start = UINT64_MAX;
@@ -435,11 +435,11 @@ weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access)
     }
     audit->host_version = 1;
     audit->report.max_findings = max_findings;
-    weir__sim_slab_init(&audit->ops, sizeof(weir__sim_op), 256);
-    weir__sim_slab_init(&audit->blocks, sizeof(struct block), 128);
-    weir__sim_slab_init(&audit->reads, sizeof(struct read), 128);
-    weir__sim_slab_init(&audit->segment_slab, sizeof(struct segment), 128);
-    weir__sim_slab_init(&audit->given_slab, sizeof(struct given), 16);
+    audit->ops = (weir__slab)WEIR__SLAB_INIT(weir__sim_op, 0, 256);
+    audit->blocks = (weir__slab)WEIR__SLAB_INIT(struct block, 0, 128);
+    audit->reads = (weir__slab)WEIR__SLAB_INIT(struct read, 0, 128);
+    audit->segment_slab = (weir__slab)WEIR__SLAB_INIT(struct segment, 0, 128);
+    audit->given_slab = (weir__slab)WEIR__SLAB_INIT(struct given, 0, 16);
     weir__sim_audit_stream_created(audit);
     if (direct_access) {
         audit->direct = direct_owner(audit);
@@ -461,11 +461,11 @@ void weir__sim_audit_destroy(weir__sim_audit *audit)
     }
     free(audit->streams);
     weir__sim_clock_fini(&audit->host);
-    weir__sim_slab_fini(&audit->ops);
-    weir__sim_slab_fini(&audit->blocks);
-    weir__sim_slab_fini(&audit->reads);
-    weir__sim_slab_fini(&audit->segment_slab);
-    weir__sim_slab_fini(&audit->given_slab);
+    weir__slab_fini(&audit->ops);
+    weir__slab_fini(&audit->blocks);
+    weir__slab_fini(&audit->reads);
+    weir__slab_fini(&audit->segment_slab);
+    weir__slab_fini(&audit->given_slab);
     weir__sim_report_fini(&audit->report);
     free(audit);
 }
@@ -644,7 +644,7 @@ static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, 
         if (is_ordered(r->op, clock)) {
             *link = r->next;
             op_release(audit, r->op);
-            weir__sim_slab_put(&audit->reads, r);
+            weir__slab_put(&audit->reads, r);
         } else {
             link = &r->next;
         }
@@ -937,7 +937,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     }
     uint64_t end = end_of(address, size == 0 ? 1 : size);
     weir__sim_op *op = op_new(audit, number, info);
-    struct block *b = weir__sim_slab_get(&audit->blocks);
+    struct block *b = weir__slab_get(&audit->blocks);
     struct segment *s = NULL;
     if (op == NULL || b == NULL || !hand_out(audit, clock, op, address, end, &s)) {
         go_blind(audit);
@@ -1052,7 +1052,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     if (is_blind(audit)) {
         return;
     }
-    struct given *g = weir__sim_slab_get(&audit->given_slab);
+    struct given *g = weir__slab_get(&audit->given_slab);
     weir__sim_op *op = op_new(audit, WEIR__SIM_HOST, info);
     if (g == NULL || op == NULL) {
         go_blind(audit);
@@ -1110,7 +1110,7 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
         audit->last_given = NULL;
         weir__sim_ranges_remove(&audit->givens, &g->range);
         op_release(audit, g->op);
-        weir__sim_slab_put(&audit->given_slab, g);
+        weir__slab_put(&audit->given_slab, g);
     }
 }
 

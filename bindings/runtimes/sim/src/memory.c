@@ -33,7 +33,7 @@ enum {
 
 static struct extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start, uint64_t end)
 {
-    struct extent *e = weir__sim_slab_get(&memory->extents);
+    struct extent *e = weir__slab_get(&memory->extents);
     if (e != NULL) {
         e->range.start = start;
         e->range.end = end;
@@ -45,7 +45,7 @@ static struct extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set
 static void extent_remove(weir__sim_memory *memory, weir__sim_ranges *set, struct extent *e)
 {
     weir__sim_ranges_remove(set, &e->range);
-    weir__sim_slab_put(&memory->extents, e);
+    weir__slab_put(&memory->extents, e);
 }
 
 static struct extent *floor_of(const weir__sim_ranges *set, uint64_t address)
@@ -102,7 +102,7 @@ static void extent_free(weir__sim_memory *memory, weir__sim_ranges *used, weir__
     if (below != NULL && below->range.end == e->range.start) {
         below->range.end = e->range.end;
         weir__sim_ranges_resized(&below->range);
-        weir__sim_slab_put(&memory->extents, e);
+        weir__slab_put(&memory->extents, e);
     } else {
         weir__sim_ranges_insert(free_set, &e->range);
     }
@@ -115,7 +115,7 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     weir__sim_memory *memory = &sim->memory;
     const weir_sim_config *config = &sim->config;
     memory->capacity = config->capacity_bytes;
-    weir__sim_slab_init(&memory->extents, sizeof(struct extent), 64);
+    memory->extents = (weir__slab)WEIR__SLAB_INIT(struct extent, 0, 64);
     uint64_t alignment =
         config->region_granularity_bytes > config->page_bytes ? config->region_granularity_bytes : config->page_bytes;
     uint64_t base_alignment = alignment > BACKED_BASE_ALIGNMENT ? alignment : BACKED_BASE_ALIGNMENT;
@@ -145,7 +145,7 @@ weir_status weir__sim_memory_init(weir_sim *sim)
 void weir__sim_memory_fini(weir_sim *sim)
 {
     weir__sim_backing_fini(&sim->memory.backing);
-    weir__sim_slab_fini(&sim->memory.extents);
+    weir__slab_fini(&sim->memory.extents);
     free(sim->memory.physical);
 }
 
@@ -301,7 +301,7 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
     weir__sim_ranges placed = {.root = NULL};
     weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
-        weir__sim_slab_put(&memory->extents, placed.root); /* the descriptor keeps offset and size */
+        weir__slab_put(&memory->extents, placed.root); /* the descriptor keeps offset and size */
     }
     return status;
 }

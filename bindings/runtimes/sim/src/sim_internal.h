@@ -11,7 +11,7 @@
 
 #include "audit.h"
 #include "ranges.h"
-#include "slab.h"
+#include "shared/slab.h"
 
 #include <pthread.h>
 
@@ -54,7 +54,7 @@ typedef struct weir__sim_memory {
     uint64_t capacity;
     uint64_t held;
     uint64_t peak;
-    weir__sim_slab extents;
+    weir__slab extents;
     weir__sim_ranges free_addresses; /* for regions */
     weir__sim_ranges free_virtual;   /* for reservations */
     weir__sim_ranges free_offsets;   /* for physical memory, in backed mode */
@@ -185,8 +185,8 @@ struct weir_sim {
     uint64_t operations;
     weir_sim_stats stats;
 
-    weir__sim_slab streams;
-    weir__sim_slab events;
+    weir__slab streams;
+    weir__slab events;
     weir_sim_stream *first_stream; /* list of live streams */
     weir_sim_stream *default_stream;
     weir__sim_event *all_events;

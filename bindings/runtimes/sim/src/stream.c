@@ -101,7 +101,7 @@ static uint64_t with_jitter(const weir_sim *sim, uint64_t ns)
 
 static weir_sim_stream *stream_new(weir_sim *sim)
 {
-    weir_sim_stream *stream = weir__sim_slab_get(&sim->streams);
+    weir_sim_stream *stream = weir__slab_get(&sim->streams);
     if (stream == NULL) {
         return NULL;
     }
@@ -119,8 +119,8 @@ static weir_sim_stream *stream_new(weir_sim *sim)
 
 weir_status weir__sim_streams_init(weir_sim *sim)
 {
-    weir__sim_slab_init(&sim->streams, sizeof(weir_sim_stream), 16);
-    weir__sim_slab_init(&sim->events, sizeof(weir__sim_event), 64);
+    sim->streams = (weir__slab)WEIR__SLAB_INIT(weir_sim_stream, 0, 16);
+    sim->events = (weir__slab)WEIR__SLAB_INIT(weir__sim_event, 0, 64);
     sim->default_stream = stream_new(sim);
     return sim->default_stream != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
@@ -130,8 +130,8 @@ void weir__sim_streams_fini(weir_sim *sim)
     for (weir__sim_event *event = sim->all_events; event != NULL; event = event->next) {
         weir__sim_clock_fini(&event->clock);
     }
-    weir__sim_slab_fini(&sim->events);
-    weir__sim_slab_fini(&sim->streams);
+    weir__slab_fini(&sim->events);
+    weir__slab_fini(&sim->streams);
 }
 
 weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native)
@@ -139,7 +139,7 @@ weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native)
     if (native == NULL) {
         return sim->default_stream;
     }
-    if (!weir__sim_slab_owns(&sim->streams, native)) {
+    if (!weir__slab_owns(&sim->streams, native)) {
         return NULL;
     }
     weir_sim_stream *stream = (weir_sim_stream *)(uintptr_t)native;
@@ -243,7 +243,7 @@ weir_status weir_sim_stream_destroy(weir_sim *sim, weir_sim_stream *stream)
     if (found->next != NULL) {
         found->next->previous = found->previous;
     }
-    weir__sim_slab_put(&sim->streams, found);
+    weir__slab_put(&sim->streams, found);
     weir__sim_unlock(sim);
     return WEIR_OK;
 }
@@ -444,7 +444,7 @@ weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *
 
 static weir__sim_event *event_find(weir_sim *sim, const weir_event *handle)
 {
-    if (handle == NULL || !weir__sim_slab_owns(&sim->events, handle)) {
+    if (handle == NULL || !weir__slab_owns(&sim->events, handle)) {
         return NULL;
     }
     weir__sim_event *event = (weir__sim_event *)(uintptr_t)handle;
@@ -461,7 +461,7 @@ static bool has_failed(const weir__sim_event *event)
 
 weir_status weir__sim_event_create(weir_sim *sim, weir_event **handle)
 {
-    weir__sim_event *event = weir__sim_slab_get(&sim->events);
+    weir__sim_event *event = weir__slab_get(&sim->events);
     if (event == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -487,7 +487,7 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
     }
     /* Legal before completion: a waiting stream has copied the event's time and clock. */
     event->live = false;
-    weir__sim_slab_put(&sim->events, event);
+    weir__slab_put(&sim->events, event);
     return WEIR_OK;
 }
 

@@ -1,0 +1,96 @@
+/* slab_test.c: core/shared/slab.h. */
+#include "../rig/test.h"
+#include "shared/slab.h"
+
+#include <string.h>
+
+enum { COUNT = 100 };
+
+struct record {
+    uint64_t kept[4];
+    void *link;
+};
+
+static weir__slab make_slab(void)
+{
+    return (weir__slab)WEIR__SLAB_INIT(struct record, offsetof(struct record, link), 4);
+}
+
+TEST(test_records_are_apart_and_begin_with_zeros)
+{
+    static const struct record zeros;
+    struct record *records[COUNT];
+    weir__slab slab = make_slab();
+    assert_null(weir__slab_at(&slab, 0));
+    for (size_t i = 0; i < COUNT; i++) {
+        records[i] = weir__slab_get(&slab);
+        assert_non_null(records[i]);
+        assert_memory_equal(records[i], &zeros, sizeof(zeros));
+        memset(records[i], (int)i, sizeof(*records[i]));
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(((unsigned char *)records[i])[sizeof(*records[i]) - 1], i);
+        assert_ptr_equal(weir__slab_at(&slab, i), records[i]);
+    }
+    assert_null(weir__slab_at(&slab, COUNT));
+    weir__slab_fini(&slab);
+    assert_non_null(weir__slab_get(&slab)); /* usable again */
+    weir__slab_fini(&slab);
+}
+
+TEST(test_the_record_returned_last_comes_first)
+{
+    weir__slab slab = make_slab();
+    struct record *first = weir__slab_get(&slab);
+    struct record *second = weir__slab_get(&slab);
+    struct record *third = weir__slab_get(&slab);
+    memset(first->kept, 1, sizeof(first->kept));
+    weir__slab_put(&slab, first);
+    weir__slab_put(&slab, third);
+    assert_ptr_equal(weir__slab_get(&slab), third);
+    assert_ptr_equal(weir__slab_get(&slab), first);
+    assert_int_equal(first->kept[0], UINT64_C(0x0101010101010101)); /* only the link was written */
+    assert_int_equal(first->kept[3], UINT64_C(0x0101010101010101));
+    struct record *fourth = weir__slab_get(&slab);
+    assert_true(fourth != first && fourth != second && fourth != third);
+    weir__slab_fini(&slab);
+}
+
+TEST(test_a_slab_knows_its_records)
+{
+    weir__slab slab = make_slab();
+    char *record = NULL;
+    for (size_t i = 0; i < COUNT; i++) {
+        record = weir__slab_get(&slab);
+        assert_true(weir__slab_owns(&slab, record));
+        assert_false(weir__slab_owns(&slab, record + 8));
+    }
+    assert_false(weir__slab_owns(&slab, record + sizeof(struct record))); /* never handed out */
+    assert_false(weir__slab_owns(&slab, &slab));
+    assert_false(weir__slab_owns(&slab, NULL));
+    weir__slab_put(&slab, record);
+    assert_true(weir__slab_owns(&slab, record)); /* readable for as long as the slab is */
+    weir__slab_fini(&slab);
+    assert_false(weir__slab_owns(&slab, record));
+}
+
+struct aligned {
+    _Alignas(256) void *link;
+    char rest[100];
+};
+
+TEST(test_records_are_aligned)
+{
+    weir__slab slab = WEIR__SLAB_INIT(struct aligned, 0, 16);
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct aligned *record = weir__slab_get(&slab);
+        assert_int_equal((uintptr_t)record % 256, 0);
+        assert_true(record->link == NULL && record->rest[99] == 0);
+    }
+    weir__slab_fini(&slab);
+}
+
+int main(void)
+{
+    return run_all_tests("slabs of records", NULL, NULL);
+}
