@@ -45,8 +45,8 @@ static void find_peaks(const struct trace *trace, const uint32_t *group, struct 
         const struct trace_event *event = &trace->events[i];
         switch (event->event.kind) {
         case WEIR_TRACE_PRIOR:
-            *prior = true;
-            owners[event->index] = (struct owner){event->event.size, WEIR_TRACE_NONE};
+            *prior = *prior || event->event.tag == WEIR_TRACE_NONE;
+            count_born(holders, group, &owners[event->index], &event->event);
             break;
         case WEIR_TRACE_ALLOC:
             count_born(holders, group, &owners[event->index], &event->event);
