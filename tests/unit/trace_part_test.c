@@ -68,18 +68,18 @@ static void expect_refusal(const char *text, struct trace_filter filter, const c
 
 static const char plain[] = "#wtr 1\n"
                             "@0 layer\n"
-                            "p 9 512 0\n"            /* 0: live before the file begins */
-                            "a 10 1 1000 0 0 @0\n"   /* 1: live at the start of the window */
-                            "a 20 2 2000 0 0\n"      /* 2 */
-                            "l 25 8192\n"            /* 3 */
-                            "f 30 2 0 0\n"           /* 4 */
-                            "r 40 1 3 3000 0\n"      /* 5: the block of the window's start */
-                            "a 50 4 4000 1 0 @0\n"   /* 6 */
-                            "u 60 3 1\n"             /* 7 */
-                            "w 70 1 5\n"             /* 8 */
-                            "f 80 3 0 0\n"           /* 9 */
-                            "a 90 5 5000 0 0\n"      /* 10 */
-                            "f 95 4 1 0\n";          /* 11 */
+                            "p 9 512 0\n"          /* 0: live before the file begins */
+                            "a 10 1 1000 0 0 @0\n" /* 1: live at the start of the window */
+                            "a 20 2 2000 0 0\n"    /* 2 */
+                            "l 25 8192\n"          /* 3 */
+                            "f 30 2 0 0\n"         /* 4 */
+                            "r 40 1 3 3000 0\n"    /* 5: the block of the window's start */
+                            "a 50 4 4000 1 0 @0\n" /* 6 */
+                            "u 60 3 1\n"           /* 7 */
+                            "w 70 1 5\n"           /* 8 */
+                            "f 80 3 0 0\n"         /* 9 */
+                            "a 90 5 5000 0 0\n"    /* 10 */
+                            "f 95 4 1 0\n";        /* 11 */
 
 TEST(test_a_window_begins_with_its_state)
 {
@@ -111,9 +111,10 @@ TEST(test_ends_are_numbers_or_times)
            NUMBERS(9, 9, 9, 9, 10));
     expect(trace, (struct trace_filter){.to = {TRACE_BOUND_EVENT, 1}},
            "#wtr 1\n#clock ns\n#note events 0 to 1 of 12\np 9 512 0\n@0 layer\na 10 1 1000 0 0 @0\n", NUMBERS(0, 1));
-    expect(trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 11}, .to = {TRACE_BOUND_EVENT, 99999}},
-           "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 11 to 11 of 12\np 9 512 0\n@0 layer\np 4 4000 1\np 5 5000 0\nf 95 4 1 0\n",
-           NUMBERS(11, 11, 11, 11));
+    expect(
+        trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 11}, .to = {TRACE_BOUND_EVENT, 99999}},
+        "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 11 to 11 of 12\np 9 512 0\n@0 layer\np 4 4000 1\np 5 5000 0\nf 95 4 1 0\n",
+        NUMBERS(11, 11, 11, 11));
     trace_free(trace);
 }
 
@@ -160,25 +161,25 @@ TEST(test_sizes_at_the_start)
 TEST(test_the_blocks_of_a_stream)
 {
     struct trace *trace = good("#wtr 1\n"
-                               "s 0 + 0x1000 4096 2\n"      /* 0 */
-                               "s 0 + 0x2000 4096 1\n"      /* 1 */
-                               "a 1 10 512 0 0 addr=0x1\n"  /* 2 */
-                               "a 2 11 512 1 0 addr=0x2\n"  /* 3 */
-                               "a 3 12 512 2 0 addr=0x3\n"  /* 4 */
-                               "u 4 11 3\n"                 /* 5: a block of stream 1 on stream 3 */
-                               "u 5 12 1\n"                 /* 6: a block of stream 2 on stream 1 */
-                               "w 6 3 7\n"                  /* 7 */
-                               "w 7 2 7\n"                  /* 8 */
-                               "e 8 5 3\n"                  /* 9 */
-                               "x 9 5 0\n"                  /* 10 */
-                               "x 10 5 1\n"                 /* 11 */
-                               "y 11 *\n"                   /* 12 */
-                               "y 12 2\n"                   /* 13 */
-                               "v 13 9 9\n"                 /* 14 */
-                               "f 14 11 3 0\n"              /* 15 */
-                               "f 15 12 2 0\n"              /* 16 */
-                               "m 16 I half\n"              /* 17 */
-                               "o 17 100 5\n");             /* 18 */
+                               "s 0 + 0x1000 4096 2\n"     /* 0 */
+                               "s 0 + 0x2000 4096 1\n"     /* 1 */
+                               "a 1 10 512 0 0 addr=0x1\n" /* 2 */
+                               "a 2 11 512 1 0 addr=0x2\n" /* 3 */
+                               "a 3 12 512 2 0 addr=0x3\n" /* 4 */
+                               "u 4 11 3\n"                /* 5: a block of stream 1 on stream 3 */
+                               "u 5 12 1\n"                /* 6: a block of stream 2 on stream 1 */
+                               "w 6 3 7\n"                 /* 7 */
+                               "w 7 2 7\n"                 /* 8 */
+                               "e 8 5 3\n"                 /* 9 */
+                               "x 9 5 0\n"                 /* 10 */
+                               "x 10 5 1\n"                /* 11 */
+                               "y 11 *\n"                  /* 12 */
+                               "y 12 2\n"                  /* 13 */
+                               "v 13 9 9\n"                /* 14 */
+                               "f 14 11 3 0\n"             /* 15 */
+                               "f 15 12 2 0\n"             /* 16 */
+                               "m 16 I half\n"             /* 17 */
+                               "o 17 100 5\n");            /* 18 */
     expect(trace, (struct trace_filter){STREAMS(1)},
            "#wtr 1\n#clock ns\n#note events 0 to 18 of 19, blocks of stream 1\n"
            "s 0 + 0x2000 4096 0\na 2 11 512 0 0 addr=0x2\nu 4 11 1\nw 6 1 7\ne 8 5 1\nx 10 5 0\ny 11 *\nf 14 11 1 0\n"
@@ -220,7 +221,8 @@ TEST(test_refusals)
 {
     expect_refusal(plain, (struct trace_filter){EVENTS(12, 20)},
                    "t.wtr: no event is at or after event 12; the last is at event 11");
-    expect_refusal(plain, (struct trace_filter){TIMES(96, 200)}, "t.wtr: no event is at or after 96 ns; the last is at 95 ns");
+    expect_refusal(plain, (struct trace_filter){TIMES(96, 200)},
+                   "t.wtr: no event is at or after 96 ns; the last is at 95 ns");
     expect_refusal(plain, (struct trace_filter){TIMES(81, 89)}, "t.wtr: no event is between 81 ns and 89 ns");
     expect_refusal(plain, (struct trace_filter){STREAMS(0, 2)},
                    "t.wtr: there is no stream 2; the trace has the streams 0 to 1");

@@ -3,7 +3,7 @@
 
 #include "bundled.h"
 #include "json.h"
-#include "options.h"
+#include "part_options.h"
 #include "replay/recorded_run.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -297,12 +297,18 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
                      "sizes", sizes, "live_curve", curve);
 }
 
-static int read_facts(const char *name, struct trace **trace, struct facts *facts)
+static int read_facts(const char *name, const struct part_options *part, struct trace **trace, struct facts *facts)
 {
+    char error[512];
     int status = open_trace("info", name, trace);
+    if (status == EXIT_DONE && !part_choose(part, trace, error, sizeof(error))) {
+        status = complain("info", false, "%s", error);
+    }
     if (status == EXIT_DONE && !gather_facts(*trace, facts)) {
+        status = complain("info", false, "%s: no host memory", name);
+    }
+    if (status != EXIT_DONE) {
         trace_free(*trace);
-        return complain("info", false, "%s: no host memory", name);
     }
     return status;
 }
@@ -320,14 +326,14 @@ static void print_line(const struct trace *trace, const struct facts *facts)
                  format_count(events, trace->event_count), format_size(live, facts->peak_live));
 }
 
-static int show_traces(char *const *names, size_t count, enum form form, bool array)
+static int show_traces(char *const *names, size_t count, const struct part_options *part, enum form form, bool array)
 {
     json_t *all = json_array();
     int status = EXIT_DONE;
     for (size_t i = 0; i < count; i++) {
         struct trace *trace = NULL;
         struct facts facts = {0};
-        status = read_facts(names[i], &trace, &facts);
+        status = read_facts(names[i], part, &trace, &facts);
         if (status != EXIT_DONE) {
             break;
         }
@@ -352,7 +358,7 @@ static int show_traces(char *const *names, size_t count, enum form form, bool ar
     return status;
 }
 
-static int show_bundled(bool json)
+static int show_bundled(const struct part_options *part, bool json)
 {
     char **paths = NULL;
     size_t count = 0;
@@ -360,7 +366,7 @@ static int show_bundled(bool json)
     if (status != EXIT_DONE) {
         return status;
     }
-    status = show_traces(paths, count, json ? FORM_JSON : FORM_LINE, true);
+    status = show_traces(paths, count, part, json ? FORM_JSON : FORM_LINE, true);
     for (size_t i = 0; i < count; i++) {
         free(paths[i]);
     }
@@ -372,6 +378,7 @@ int command_info(int argc, char **argv)
 {
     bool json = false;
     bool list = false;
+    struct part_options part = PART_OPTIONS_INIT("info");
     const struct option_row rows[] = {
         {.name = "list",
          .flag = &list,
@@ -379,6 +386,7 @@ int command_info(int argc, char **argv)
         {.name = "json",
          .flag = &json,
          .text = "print JSON: one object, or an array for several traces and with --list"},
+        PART_OPTION_ROWS(&part, "describe the events of device N only"),
         OPTION_HELP,
         {.name = NULL},
     };
@@ -387,11 +395,12 @@ int command_info(int argc, char **argv)
         return status < 0 ? EXIT_DONE : status;
     }
     if (list) {
-        return optind == argc ? show_bundled(json) : complain("info", true, "--list takes no trace %s", argv[optind]);
+        return optind == argc ? show_bundled(&part, json)
+                              : complain("info", true, "--list takes no trace %s", argv[optind]);
     }
     if (optind == argc) {
         return complain("info", true, "no trace is named");
     }
     size_t count = (size_t)(argc - optind);
-    return show_traces(argv + optind, count, json ? FORM_JSON : FORM_TEXT, count > 1);
+    return show_traces(argv + optind, count, &part, json ? FORM_JSON : FORM_TEXT, count > 1);
 }

@@ -4,16 +4,19 @@
 #include "command.h"
 #include "trace/clean_text.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool refused;
+static atomic_bool refused; /* values are made on several threads */
 
 static void *watched_malloc(size_t size)
 {
     void *const memory = malloc(size);
-    refused |= memory == NULL;
+    if (memory == NULL) {
+        refused = true;
+    }
     return memory;
 }
 
@@ -30,7 +33,9 @@ bool json_lacks_memory(void)
 json_t *json_text(const char *text)
 {
     char *const clean = clean_copy(text, strlen(text));
-    refused |= clean == NULL;
+    if (clean == NULL) {
+        refused = true;
+    }
     json_t *const string = clean != NULL ? json_string(clean) : NULL;
     free(clean);
     return string;
@@ -51,7 +56,9 @@ json_t *json_lines(const char *text)
         }
     }
     const bool good = memory != NULL && fclose(memory) == 0;
-    refused |= !good;
+    if (!good) {
+        refused = true;
+    }
     json_t *const string = good ? json_string(joined) : NULL;
     free(joined);
     return string;

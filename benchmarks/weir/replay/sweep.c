@@ -256,6 +256,7 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
     if (done) {
         const struct jobs jobs = {.count = range->all ? plan.count : count,
                                   .threads = options->jobs,
+                                  .crew = options->crew,
                                   .play = range->all ? play : play_row,
                                   .ctx = &plan,
                                   .progress = options->progress,

@@ -567,7 +567,8 @@ static bool build(struct selection *selection, struct trace **out)
     to->expandable = to->expandable || from->expandable;
     to->streams_mix_devices = from->streams_mix_devices;
     to->pad_bytes = from->pad_bytes;
-    to->one_of_several = from->one_of_several || (selection->device != TRACE_NO_INDEX && from->device == TRACE_NO_INDEX);
+    to->one_of_several =
+        from->one_of_several || (selection->device != TRACE_NO_INDEX && from->device == TRACE_NO_INDEX);
     if (!builder_finish(&selection->builder, out)) {
         return false;
     }
@@ -623,8 +624,7 @@ weir_status trace_of_device(const struct trace *trace, uint32_t device, struct t
     }
     struct selection selection = {.from = trace, .device = device, .end = trace->event_count};
     error->status = WEIR_OK;
-    const bool done = (start_selection(&selection) || no_memory(trace, error)) &&
-                      select_events(&selection, error, out);
+    const bool done = (start_selection(&selection) || no_memory(trace, error)) && select_events(&selection, error, out);
     end_selection(&selection);
     return done ? WEIR_OK : error->status;
 }
@@ -723,8 +723,8 @@ weir_status trace_filtered(const struct trace *trace, const struct trace_filter 
     char text[512];
     struct selection selection = {.from = trace, .device = TRACE_NO_INDEX};
     error->status = WEIR_OK;
-    bool done = (start_selection(&selection) || no_memory(trace, error)) &&
-                find_window(&selection, filter, error) && list_streams(&selection, filter, error);
+    bool done = (start_selection(&selection) || no_memory(trace, error)) && find_window(&selection, filter, error) &&
+                list_streams(&selection, filter, error);
     if (done) {
         describe(&selection, filter, text, sizeof(text));
         done = select_events(&selection, error, out);
