@@ -106,6 +106,8 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         .asked = calloc(trace->event_count + 1, sizeof(uint64_t)),
     };
     bool enough = counting.block_sizes != NULL && counting.asked != NULL;
+    uint64_t first_ns = UINT64_MAX;
+    uint64_t last_ns = 0;
     for (size_t i = 0; enough && i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         const weir_trace_event *e = &event->event;
@@ -119,7 +121,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         }
         if (counting.live > facts->peak_live) {
             facts->peak_live = counting.live;
-            facts->peak_event = i;
+            facts->peak_event = trace_event_number(trace, i);
         }
         if (e->kind == WEIR_TRACE_FREE) {
             died(&counting, event->index);
@@ -128,11 +130,15 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         }
         size_t column = i * curve_columns / trace->event_count;
         facts->curve[column] = counting.live > facts->curve[column] ? counting.live : facts->curve[column];
-        facts->duration_ns = e->time_ns > facts->duration_ns ? e->time_ns : facts->duration_ns;
+        last_ns = e->time_ns > last_ns ? e->time_ns : last_ns;
+        if (e->kind != WEIR_TRACE_PRIOR) {
+            first_ns = e->time_ns < first_ns ? e->time_ns : first_ns;
+        }
     }
     for (uint32_t tag = 0; trace->stacks != NULL && tag < trace->tag_count; tag++) {
         facts->stacks += trace->stacks[tag] != NULL;
     }
+    facts->duration_ns = trace->part != NULL && first_ns < last_ns ? last_ns - first_ns : last_ns;
     if (enough) {
         facts->end_live = counting.live;
         facts->end_blocks = counting.blocks;
@@ -342,6 +348,7 @@ static int show_traces(char *const *names, size_t count, const struct part_optio
             (void)json_object_set_new(object, "tags", json_integer((json_int_t)trace->tag_count));
             (void)json_object_set_new(object, "stacks", json_integer((json_int_t)facts.stacks));
             (void)json_object_set_new(object, "tagged", json_integer((json_int_t)facts.tagged));
+            (void)json_object_set_new(object, "part", json_part(trace->part));
             (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
             (void)json_array_append_new(all, object);
         } else if (form == FORM_LINE) {

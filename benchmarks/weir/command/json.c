@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "trace/clean_text.h"
+#include "trace/trace.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -62,6 +63,19 @@ json_t *json_lines(const char *text)
     json_t *const string = good ? json_string(joined) : NULL;
     free(joined);
     return string;
+}
+
+json_t *json_part(const struct trace_part *part)
+{
+    if (part == NULL) {
+        return json_null();
+    }
+    json_t *streams = part->stream_count > 0 ? json_array() : json_null();
+    for (size_t i = 0; i < part->stream_count; i++) {
+        (void)json_array_append_new(streams, json_integer((json_int_t)part->streams[i]));
+    }
+    return json_pack("{s:o, s:o, s:o}", "first_event", json_integer((json_int_t)part->first), "last_event", json_integer((json_int_t)part->last), "streams",
+                     streams);
 }
 
 int json_print(const char *subcommand, const json_t *value, size_t flags)
