@@ -74,8 +74,8 @@ json_t *json_part(const struct trace_part *part)
     for (size_t i = 0; i < part->stream_count; i++) {
         (void)json_array_append_new(streams, json_integer((json_int_t)part->streams[i]));
     }
-    return json_pack("{s:o, s:o, s:o}", "first_event", json_integer((json_int_t)part->first), "last_event", json_integer((json_int_t)part->last), "streams",
-                     streams);
+    return json_pack("{s:o, s:o, s:o}", "first_event", json_integer((json_int_t)part->first), "last_event",
+                     json_integer((json_int_t)part->last), "streams", streams);
 }
 
 int json_print(const char *subcommand, const json_t *value, size_t flags)

@@ -380,6 +380,7 @@ int command_replay(int argc, char **argv)
     if (status == EXIT_DONE) {
         status = run(&settings, argv + optind, (size_t)(argc - optind), command);
     }
+    settings_free(&settings);
     free(command);
     return status < 0 ? EXIT_DONE : status;
 }

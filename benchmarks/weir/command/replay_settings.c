@@ -1,11 +1,13 @@
 /* replay_settings.c: see replay_settings.h. */
 #include "replay_settings.h"
 
+#include "bundled.h"
 #include "command.h"
 #include "suggest.h"
 #include "units.h"
 
 #include "replay/jobs.h"
+#include "replay/strategy_object.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -67,25 +69,73 @@ static int say_no_strategy(const char *list, const char *name, size_t length)
                     search.meant != NULL ? "?" : "");
 }
 
+void settings_free(struct settings *settings)
+{
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        strategy_object_free(settings->loaded[i]);
+        settings->loaded[i] = NULL;
+    }
+    settings->strategy_count = 0;
+}
+
+/* True if a row of the table has this name already, or a strategy of weir has it. */
+static bool is_taken(const struct settings *settings, const char *name)
+{
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        if (strcmp(settings->strategies[i]->name, name) == 0) {
+            return true;
+        }
+    }
+    return replay_strategy_find(name, strlen(name)) != NULL;
+}
+
+/* Loads a strategy of a shared object. If its name is taken, its row has the name of the file. */
+static int load_strategy(struct settings *settings, const char *name, size_t length)
+{
+    char error[bundled_error_size];
+    struct replay_strategy *loaded = strategy_object_load(name, length, error, sizeof(error));
+    if (loaded == NULL) {
+        return complain("replay", false, "--strategy %s", error);
+    }
+    if (is_taken(settings, loaded->name) && !strategy_object_rename(loaded, name, length)) {
+        strategy_object_free(loaded);
+        return complain("replay", false, "no host memory");
+    }
+    settings->loaded[settings->strategy_count] = loaded;
+    settings->strategies[settings->strategy_count++] = loaded;
+    return EXIT_DONE;
+}
+
+static int add_strategy(struct settings *settings, const char *list, const char *name, size_t length)
+{
+    const struct replay_strategy *found = replay_strategy_find(name, length);
+    if (settings->strategy_count == most_strategies) {
+        return complain("replay", true, "--strategy %s: more than %d strategies", list, most_strategies);
+    }
+    if (found == NULL && strategy_object_is(name, length)) {
+        return load_strategy(settings, name, length);
+    }
+    if (found == NULL) {
+        return say_no_strategy(list, name, length);
+    }
+    settings->strategies[settings->strategy_count++] = found;
+    return EXIT_DONE;
+}
+
 static int parse_strategies(void *ctx, const char *list)
 {
     struct settings *settings = ctx;
-    settings->strategy_count = 0;
-    for (const char *name = list;;) {
-        size_t length = strcspn(name, ",");
-        const struct replay_strategy *found = replay_strategy_find(name, length);
-        if (found == NULL) {
-            return say_no_strategy(list, name, length);
+    int status = EXIT_DONE;
+    settings_free(settings);
+    for (const char *name = list; status == EXIT_DONE; name++) {
+        const size_t length = strcspn(name, ",");
+        status = add_strategy(settings, list, name, length);
+        name += length;
+        if (*name == '\0') {
+            break;
         }
-        if (settings->strategy_count == most_strategies) {
-            return complain("replay", true, "--strategy %s: more than %d strategies", list, most_strategies);
-        }
-        settings->strategies[settings->strategy_count++] = found;
-        if (name[length] == '\0') {
-            return EXIT_DONE;
-        }
-        name += length + 1;
     }
+    return status;
 }
 
 static int parse_growth(void *ctx, const char *text)
@@ -251,7 +301,8 @@ static int read_rows(struct settings *settings, int argc, char **argv)
          .letter = 's',
          .value = "LIST",
          .parse = parse_strategies,
-         .text = "strategies to compare, separated by commas (default: caching,pytorch,direct)"},
+         .text = "strategies to compare, separated by commas (default: caching,pytorch,direct);\n"
+                 "./mine.so: a strategy of your own, in a shared object (weir/strategy.h)"},
         {.name = "capacity",
          .letter = 'c',
          .value = "SIZE",

@@ -9,6 +9,7 @@ enum { most_strategies = 16 };
 
 struct settings {
     const struct replay_strategy *strategies[most_strategies];
+    struct replay_strategy *loaded[most_strategies]; /* [i]: strategies[i], if it is of a shared object; else NULL */
     size_t strategy_count;
     struct replay_options replay;
     struct price_source prices;
@@ -27,5 +28,6 @@ struct settings {
 /* Reads the options up to `optind`, and the prices that the environment names. Returns EXIT_DONE, EXIT_USAGE after a
  * message, or -1 after --help. */
 int settings_read(struct settings *settings, int argc, char **argv);
+void settings_free(struct settings *settings);
 
 #endif
