@@ -2,6 +2,7 @@
 #include "compare.h"
 
 #include "replay/jobs.h"
+#include "replay/live_peak.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static bool start(struct strategy_jobs *all, struct trace *trace)
         all->options.capacity = comparison->refused.capacity;
     }
     const bool enough =
-        comparison->results != NULL && comparison->enough != NULL && sweep_peak(trace, &comparison->peak_live_bytes);
+        comparison->results != NULL && comparison->enough != NULL && live_peak(trace, LIVE_ON_DEVICE, &comparison->peak_live_bytes);
     if (!enough) {
         (void)snprintf(all->error, all->error_size, "no host memory");
     }
