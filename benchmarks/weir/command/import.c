@@ -3,6 +3,7 @@
 
 #include "bundled.h"
 #include "part_options.h"
+#include "replay/recorded_run.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -46,6 +47,9 @@ static void summarise(const struct trace *trace, const char *output)
                   format_count(events, trace->event_count), format_count(blocks, trace->block_count),
                   trace->stream_count, trace->stream_count == 1 ? "" : "s", trace->device_count,
                   trace->device_count == 1 ? "" : "s", output);
+    if (recorded_run_is_moment(trace)) {
+        (void)fputs("note: no history: the snapshot shows one moment\n", stderr);
+    }
     for (size_t i = 0; i < trace->note_count; i++) {
         (void)fprintf(stderr, "note: %s\n", trace->notes[i]);
     }
