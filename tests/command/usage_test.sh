@@ -3,6 +3,7 @@
 # on standard error that names the input, exit status 2, and nothing on standard output.
 set -uo pipefail
 weir=$1 traces=$2 inputs=$3
+completion=$(cd "${BASH_SOURCE[0]%/*}/../../benchmarks/weir/command" && pwd)/completion.bash
 source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 small=$traces/llama_ctx_dyn.wtr.xz
@@ -569,6 +570,29 @@ cp out window.wtr
 good 'the recorded program ran out of memory at event 7: it asked for 100 B' replay died.wtr -q -d 2 -s caching --to 7 --no-timing
 # Holders that were live before the window keep their tags.
 good 'held by   4.00 MiB in 1 block: pages' replay full.wtr -q -s caching -c 8MiB --from 2 --no-timing
+
+# The completion of bash knows subcommands, options, strategies, and the shared objects of this folder.
+compopt() { :; } # works in a completion only
+complete() { :; }
+source "$completion"
+completes() { # EXPECTED WORD...
+    local expected=$1
+    shift
+    COMP_WORDS=("$weir" "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _weir "$weir" "${*: -1}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    [ "${COMPREPLY[*]}" = "$expected" ] || complain "completion of '$*': ${COMPREPLY[*]}, not $expected"
+}
+mkdir completion
+touch completion/mine.so completion/other.txt
+completes 'replay record' re
+completes '--stream=' replay --stre
+completes '--from=' info --fr
+completes 'caching,pytorch' replay --strategy caching,py
+completes 'caching,completion/mine.so' replay -s caching,completion/m
+completes '' replay --from 1
+unset -f compopt complete
 
 # weir topo describes this machine, in words and for scripts, and other machines if weir was built with hwloc.
 good 'pinning, tried with 2 MiB' topo

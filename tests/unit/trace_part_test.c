@@ -1,5 +1,5 @@
-/* trace_part_test.c: a window of a trace begins with the state at its start; the blocks of a stream come with the events
- * that concern them. */
+/* trace_part_test.c: a window of a trace begins with the state at its start; the blocks of a stream come with the
+ * events that concern them. */
 #include "../rig/test.h"
 
 #include <stddef.h>

@@ -109,7 +109,8 @@ static bool measure_host(struct strategy_jobs *all)
     return done;
 }
 
-/* Computes the row of the recorded allocator, if the trace has its segments, and checks the pytorch model against it. */
+/* Computes the row of the recorded allocator, if the trace has its segments, and checks the pytorch model against
+ * it. */
 static bool look_at_record(struct strategy_jobs *all)
 {
     const struct settings *settings = all->settings;
@@ -146,8 +147,8 @@ static bool start(struct strategy_jobs *all, struct trace *trace)
     if (comparison->implied) {
         all->options.capacity = comparison->refused.capacity;
     }
-    const bool enough =
-        comparison->results != NULL && comparison->enough != NULL && live_peak(trace, LIVE_ON_DEVICE, &comparison->peak_live_bytes);
+    const bool enough = comparison->results != NULL && comparison->enough != NULL &&
+                        live_peak(trace, LIVE_ON_DEVICE, &comparison->peak_live_bytes);
     if (!enough) {
         (void)snprintf(all->error, all->error_size, "no host memory");
     }

@@ -1,5 +1,5 @@
-/* progress.h: one line on standard error that tells how far a replay has come. Several traces may be replayed at a time:
- * the line is of the one whose results are printed next. Thread-safe. */
+/* progress.h: one line on standard error that tells how far a replay has come. Several traces may be replayed at a
+ * time: the line is of the trace that is printed next. Thread-safe. */
 #ifndef WEIR_COMMAND_PROGRESS_H
 #define WEIR_COMMAND_PROGRESS_H
 
@@ -12,7 +12,7 @@ struct progress {
     bool wanted;
     bool shown;   /* there is a line */
     size_t count; /* traces in all */
-    size_t next;  /* the trace whose results are printed next */
+    size_t next;  /* the trace that is printed next */
 };
 
 /* A replay of trace `number`. */

@@ -2,8 +2,8 @@
  *
  * Idea: a job (replay/jobs.h) is one trace. Its thread reads the trace, replays it, makes its output and frees the
  * trace. Output that is not yet due waits as text or JSON, so no more traces are in memory than threads work; only the
- * report needs all of them. A trace that fails leaves a line on standard error, in the order of the traces, and the
- * results of the others are printed.
+ * report needs all of them. A trace that fails leaves a line on standard error, in the order of the traces, and every
+ * other trace has its results.
  */
 #include "command.h"
 
@@ -52,7 +52,7 @@ struct all {
     struct trace_job *jobs;
     struct progress progress;
     pthread_mutex_t lock; /* guards the members below, and the jobs that have ended */
-    size_t printed;       /* jobs whose results were printed */
+    size_t printed;       /* jobs that were printed */
     bool printed_text;
     json_t *json;
     struct comparisons comparisons;
@@ -185,7 +185,7 @@ static void print_text(struct all *all, const struct trace_job *job)
     all->printed_text = true;
 }
 
-/* Moves the comparisons of a job to the others. */
+/* Moves the comparisons of a job to those of all jobs. */
 static bool keep_comparisons(struct all *all, struct trace_job *job)
 {
     bool done = true;
@@ -236,7 +236,7 @@ static void end_job(struct all *all, struct trace_job *ended)
     (void)pthread_mutex_unlock(&all->lock);
 }
 
-/* A failure of one trace does not keep the others from being replayed. */
+/* A job of jobs_run. It never fails: after a failure of one trace the next traces are still replayed. */
 static bool play_trace(void *ctx, size_t number, char *error, size_t error_size)
 {
     struct all *all = ctx;

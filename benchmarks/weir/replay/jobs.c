@@ -144,7 +144,7 @@ void crew_destroy(struct crew *crew)
 
 /* --- a list --- */
 
-/* Adds the list behind the others, or takes it out. Lock held. */
+/* Adds the list at the end. Lock held. */
 static void add_list(struct crew *crew, struct list *list)
 {
     struct list **end = &crew->oldest;
@@ -154,6 +154,7 @@ static void add_list(struct crew *crew, struct list *list)
     *end = list;
 }
 
+/* Lock held. */
 static void remove_list(struct crew *crew, struct list *list)
 {
     struct list **at = &crew->oldest;

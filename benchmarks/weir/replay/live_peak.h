@@ -6,8 +6,8 @@
 
 /* The two replays hold different bytes at the same event, so each has its rule. */
 enum live_rule {
-    /* replay.h: no device grows a block, so the replay allocates the new block before it frees the old one, and both are
-     * live for a moment. The request on which the recorded program ran out of memory is asked for too. */
+    /* replay.h: no device grows a block, so the replay allocates the new block before it frees the old one, and both
+     * are live for a moment. The request on which the recorded program ran out of memory is asked for too. */
     LIVE_ON_DEVICE,
     /* host_replay.h: one call of realloc, which may grow the block in its place. If it copies, that is the allocator's
      * own doing: the program never asked for both blocks. No request is asked for that the program did not get. */

@@ -153,7 +153,8 @@ static bool prepare(struct plan *plan, const struct replay_strategy *const *stra
     struct sweep *sweep = plan->sweep;
     plan->list = calloc(sweep->point_count * count + 1, sizeof(*plan->list));
     sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
-    bool enough = plan->list != NULL && sweep->rows != NULL && live_peak(plan->trace, LIVE_ON_DEVICE, &sweep->peak_bytes);
+    bool enough =
+        plan->list != NULL && sweep->rows != NULL && live_peak(plan->trace, LIVE_ON_DEVICE, &sweep->peak_bytes);
     sweep->granularity = replay_granularity(plan->trace);
     if (enough) {
         set_limits(plan);

@@ -35,7 +35,7 @@ struct selection {
     uint32_t device; /* TRACE_NO_INDEX: all */
     size_t first;    /* the window: events first .. end - 1 */
     size_t end;
-    bool *listed;            /* [stream_count]: streams whose blocks remain; NULL: all */
+    bool *listed;            /* [stream_count]: blocks that begin on the stream remain; NULL: all */
     bool *touched;           /* [stream_count]: streams that are listed, or that use or free a block that remains */
     bool *live;              /* [block_count]: live at the start of the window */
     struct held *held;       /* [device_count]: at the start of the window */
@@ -239,8 +239,8 @@ static bool runs_here(const struct selection *selection, uint32_t stream)
     return selection->device == TRACE_NO_INDEX || selection->from->stream_device[stream] == selection->device;
 }
 
-/* True if the blocks and the recorded memory of the stream remain. Without a stream (WEIR_TRACE_NONE), the event concerns
- * the whole device, and remains only if all streams do. */
+/* True if the blocks and the recorded memory of the stream remain. Without a stream (WEIR_TRACE_NONE), the event
+ * concerns the whole device, and remains only if all streams do. */
 static bool is_listed(const struct selection *selection, uint32_t stream)
 {
     return selection->listed == NULL || (stream != WEIR_TRACE_NONE && selection->listed[stream]);
@@ -301,7 +301,7 @@ static bool remains(const struct selection *selection, const struct trace_event 
     }
 }
 
-/* Finds the streams whose work remains. */
+/* Finds the streams that touch a block that remains. */
 static void find_touched(struct selection *selection)
 {
     const struct trace *from = selection->from;

@@ -57,7 +57,7 @@ struct trace_event {
 struct trace_part {
     uint64_t first; /* number of the first event of the window */
     uint64_t last;
-    const uint32_t *streams; /* the streams whose blocks are in the trace, with the numbers of the file */
+    const uint32_t *streams; /* numbers in the file of the streams that were chosen */
     size_t stream_count;     /* 0 = all */
     const char *text;        /* "events 10 to 20 of 974, blocks of stream 3" */
 };
@@ -199,18 +199,19 @@ struct trace_filter {
     size_t stream_count;     /* 0 = all */
 };
 
-/* Makes a trace of a window, of the blocks of some streams, or both. Like a snapshot, the trace begins with the state at
- * the start of the window: s and z lines for the memory that the recorded allocator holds there, then a p line for each
- * block that is live; a capacity that was set before is that of the devices. These lines have the number of the window's
- * first event. Work that was queued before the window counts as finished. A block that is live at the end stays live.
+/* Makes a trace of a window, of the blocks of some streams, or both. Like a snapshot, the trace begins with the
+ * state at the start of the window: s and z lines for the memory that the recorded allocator holds there, then a p
+ * line for each block that is live; a capacity that was set before is that of the devices. These lines have the
+ * number of the window's first event. Work that was queued before the window counts as finished. A block that is
+ * live at the end stays live.
  *
- * A block of a stream comes with its frees, and with its uses on any stream. Work, event objects, waits and syncs remain
- * for the streams of the blocks and for those that use or free such a block. Recorded memory remains if its line names
- * one of the streams; totals and refused requests, which concern the whole device, do not.
+ * A block of a stream comes with its frees, and with its uses on any stream. Work, event objects, waits and syncs
+ * remain for the streams of the blocks and for those that use or free such a block. Recorded memory remains if its
+ * line names one of the streams; totals and refused requests, which concern the whole device, do not.
  *
  * Numbers change as in trace_of_device, and times do not. A note and `part` describe the part. On WEIR_OK the caller
- * owns *out, which does not refer to `trace`. WEIR_ERR_INVALID: the window has no event, a stream is not in the trace or
- * has no block in the window, or a time is given and the clock is not TRACE_CLOCK_NS; WEIR_ERR_NO_MEMORY. */
+ * owns *out, which does not refer to `trace`. WEIR_ERR_INVALID: the window has no event, a stream is not in the
+ * trace or has no block in the window, or a time is given and the clock is not TRACE_CLOCK_NS; WEIR_ERR_NO_MEMORY. */
 weir_status trace_filtered(const struct trace *trace, const struct trace_filter *filter, struct trace **out,
                            struct trace_error *error);
 

@@ -261,9 +261,9 @@ typedef struct weir_strategy_ops {
 
 /* --- a strategy in a shared object --- */
 
-/* The description of a strategy in a shared object, for programs that load strategies at run time, such as
- * `weir replay --strategy ./mine.so`. An object has one, under the symbol weir_exported_strategy. Only
- * WEIR_STRATEGY_EXPORT writes it. */
+/* Describes the strategy of a shared object, for programs that load strategies at run time, as the weir command does
+ * with the option --strategy. An object has one description, under the symbol "weir_exported_strategy", which
+ * WEIR_STRATEGY_EXPORT defines. */
 typedef struct weir_strategy_object {
     size_t struct_size;
     uint32_t major; /* the version of the headers with which the object was built */
@@ -271,16 +271,16 @@ typedef struct weir_strategy_object {
     const weir_strategy_ops *(*strategy)(void);
 } weir_strategy_object;
 
-/* Exports the strategy whose table `function` returns, from the shared object that the file becomes a part of. Stands
- * outside of functions, in one file of the object, and ends with a semicolon:
+/* Exports a strategy from a shared object. The argument is a function that returns the table of the strategy. The line
+ * stands outside of functions, in one file of the object, and ends with a semicolon:
  *
  *     WEIR_STRATEGY_EXPORT(my_strategy);
  *
  * The table stays valid while the program runs, and has a name. Several threads may call its functions at a time, each
  * with a state of its own. An object that uses functions of weir links weir itself, statically or as a shared library.
  *
- * A loader reads the version before it calls anything. It refuses an object that was built with headers of another major
- * version, or of a later minor version; before 1.0, of any other minor version. */
+ * A loader reads the version before it calls anything. It refuses an object that was built with headers of another
+ * major version, or of a later minor version; before 1.0, of any other minor version. */
 #ifdef __cplusplus
 #define WEIR_STRATEGY_EXPORT(function)                                                                                 \
     extern "C" WEIR_API const weir_strategy_object weir_exported_strategy;                                             \
