@@ -3,32 +3,7 @@
 # not know.
 set -uo pipefail
 weir=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
-
-# says TEXT ARGUMENTS...: the command succeeds and prints the text.
-says() {
-    local text=$1 status=0
-    shift
-    "$weir" "$@" >out 2>err || status=$?
-    [ $status = 0 ] || complain "weir $*: exit status $status: $(cat err)"
-    grep -qF -- "$text" out || complain "weir $*: no '$text' in: $(cat out)"
-}
-
-# bad TEXT ARGUMENTS...: one line on standard error with the text, exit status 2, nothing on standard output.
-bad() {
-    local text=$1 status=0
-    shift
-    "$weir" "$@" >out 2>err || status=$?
-    [ $status = 2 ] || complain "weir $*: exit status $status, not 2"
-    [ ! -s out ] || complain "weir $*: something on standard output"
-    [ "$(wc -l <err)" = 1 ] || complain "weir $*: not one line: $(cat err)"
-    grep -qF -- "$text" err || complain "weir $*: no '$text' in: $(cat err)"
-}
+source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 # The names tell nothing about the formats.
 {
@@ -57,29 +32,29 @@ printf 'id,lower,upper,size\nb1,0,3,1048576\nb2,3,9,2097152\nb3,0,9,4096\n' >pla
 gzip -c rmm >rmm.gz
 xz -c plan >plan.xz
 
-says 'source     torch_npu operator_memory.csv' info operator
-says 'no addresses, threads or segments' info operator
-says 'peak live  3.00 MiB' info operator
-says 'source     torch_npu memory_record.csv' info record
-says 'operator_memory.csv of the same folder has the blocks' info record
-says 'source     msMemScope CSV' info memscope
-says 'the file names no streams' info memscope
-says 'source     RMM log' info rmm
-says 'which streams use a block' info rmm
-says 'source     MiniMalloc CSV' info plan
-says 'a plan in logical time' info plan
-says 'source     RMM log' info rmm.gz
-says 'source     MiniMalloc CSV' info plan.xz
+good 'source     torch_npu operator_memory.csv' info operator
+good 'no addresses, threads or segments' info operator
+good 'peak live  3.00 MiB' info operator
+good 'source     torch_npu memory_record.csv' info record
+good 'operator_memory.csv of the same folder has the blocks' info record
+good 'source     msMemScope CSV' info memscope
+good 'the file names no streams' info memscope
+good 'source     RMM log' info rmm
+good 'which streams use a block' info rmm
+good 'source     MiniMalloc CSV' info plan
+good 'a plan in logical time' info plan
+good 'source     RMM log' info rmm.gz
+good 'source     MiniMalloc CSV' info plan.xz
 
 for file in operator memscope rmm rmm.gz plan plan.xz; do
-    says 'caching' replay "$file"
-    says 'strategy' replay "$file" --strategy caching,pytorch,direct --check
+    good 'caching' replay "$file"
+    good 'strategy' replay "$file" --strategy caching,pytorch,direct --check
     "$weir" import -q "$file" -o "$file.wtr" || complain "weir import $file"
     "$weir" info "$file" | tail -n +2 >first
     "$weir" info "$file.wtr" | tail -n +2 >second
     cmp -s first second || complain "$file: the imported trace differs: $(diff first second)"
 done
-says 'it asked for 4.00 MiB; how much was free is not recorded' replay rmm
+good 'it asked for 4.00 MiB; how much was free is not recorded' replay rmm
 
 "$weir" import -q record -o record.wtr || complain "weir import record"
 bad 'record: has totals over time and no blocks, so there is nothing to replay' replay record
@@ -91,5 +66,4 @@ bad 'wrong:2: field 4 (size): expected a number of bytes, got "big"' info wrong
 bad 'wrong:2: field 4 (size)' import wrong
 head -c 20 plan.xz >cut.xz
 bad 'cut.xz' info cut.xz
-[ $failures = 0 ] || exit 1
-echo "CSV: as documented"
+finish 'CSV: as documented'

@@ -4,12 +4,7 @@
 set -uo pipefail
 weir=$1 schema=$2 checker=$3 traces=$4
 command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
+source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 # writes FILE ARGUMENTS...: `weir replay` writes the document; hazards (exit status 1) are a result.
 writes() {
@@ -64,5 +59,4 @@ writes first.json "$small" full.wtr --no-timing --seed 7
 writes second.json "$small" full.wtr --no-timing --seed 7
 cmp first.json second.json || complain 'two runs without timing differ'
 
-[ $failures = 0 ] && echo 'JSON: fits its schema'
-exit $((failures > 0))
+finish 'JSON: fits its schema'

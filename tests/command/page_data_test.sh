@@ -4,12 +4,7 @@
 set -uo pipefail
 weir=$1 source=$2
 command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
+source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 # report PAGE TRACE STRATEGIES [OPTION...]
 report() {
@@ -172,5 +167,4 @@ END
 result=$(checked moment.html '[raw.strategy, ...address, ...capacity, ...regionAddress, ...regionSize].join(" ")')
 [ "$result" = 'recorded 269484032 1048576 268435456 4194304' ] || complain "the map of one moment: $result"
 
-[ $failures = 0 ] && echo 'page: small, and its states are those of a pass over all blocks'
-exit $((failures > 0))
+finish 'page: small, and its states are those of a pass over all blocks'

@@ -5,9 +5,7 @@ weir=$1 traces=$2 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
     { echo 'skipped: no chromium'; exit 77; }
 command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 "$weir" replay "$traces/ort_unet_dyn_res.wtr.xz" --strategy caching+vm,caching --report page.html --json --no-timing >page.json ||
     { echo 'FAILED: no report'; exit 1; }

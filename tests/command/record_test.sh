@@ -5,12 +5,7 @@
 set -uo pipefail
 weir=$1 library=$2 program=$3 static=$4 ascend=$5 heap=$6 own_malloc=$7 bare=$8
 unset LD_PRELOAD WEIR_RECORD WEIR_RECORD_CHANNEL
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
+source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 # record STATUS ARGUMENTS...: runs `weir record -o t.wtr ARGUMENTS`; its stderr goes to err and its stdout to out.
 record() {

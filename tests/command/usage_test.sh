@@ -3,37 +3,14 @@
 # on standard error that names the input, exit status 2, and nothing on standard output.
 set -uo pipefail
 weir=$1 traces=$2 inputs=$3
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-
-complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
-
-# bad EXPECTED_TEXT ARGUMENTS...
-bad() {
-    local text=$1 status=0
-    shift
-    "$weir" "$@" >out 2>err || status=$?
-    [ $status = 2 ] || complain "weir $*: exit status $status, not 2"
-    [ ! -s out ] || complain "weir $*: something on standard output"
-    [ "$(wc -l <err)" = 1 ] || complain "weir $*: not one line: $(cat err)"
-    grep -qF -- "$text" err || complain "weir $*: no '$text' in: $(cat err)"
-}
-
-# good EXPECTED_TEXT ARGUMENTS...
-good() {
-    local text=$1 status=0
-    shift
-    "$weir" "$@" >out 2>err || status=$?
-    [ $status = 0 ] || complain "weir $*: exit status $status: $(cat err)"
-    grep -qF -- "$text" out || complain "weir $*: no '$text' in its output"
-}
+completion=$(cd "${BASH_SOURCE[0]%/*}/../../benchmarks/weir/command" && pwd)/completion.bash
+source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 small=$traces/llama_ctx_dyn.wtr.xz
 printf '#wtr 1\na 0 0 1024 0 0\nf 1 0 0 0\n' >good.wtr
 printf '#wtr 1\na 0 0 10k 0 0\n' >field.wtr
 printf '#wtr 1\na 0 0 1024 0 0\nf 1 7 0 0\n' >unknown.wtr
+printf '#wtr 1\n#clock order\na 0 0 1024 0 0\nu 1 0 1\n' >order.wtr
 printf '\x80\x04cos\nsystem\n.' >global.pickle
 printf '\x80\x04\x95' >cut.pickle
 : >empty.wtr
@@ -93,6 +70,7 @@ bad '--color blue: it is auto, always or never' replay good.wtr --color=blue
 bad '--json and --csv both print' replay good.wtr --json --csv
 bad '--csv has no lines for --sweep' replay good.wtr --csv --sweep
 bad '--csv has no lines for --host' replay good.wtr --csv --host
+bad '-: standard input is named twice' replay - good.wtr -
 bad 'missing.wtr: ' replay good.wtr missing.wtr --report untouched.html
 [ ! -e untouched.html ] || complain 'a missing trace is told after the work has begun'
 bad 'nowhere/out.wtr: cannot be written' import field.wtr -o nowhere/out.wtr
@@ -107,6 +85,27 @@ bad 'field.wtr: ' topo --xml field.wtr
 bad 'no such machine: ' topo --synthetic 'no such machine'
 bad 'nowhere/page.html' replay good.wtr --strategy caching --json --report nowhere/page.html
 bad 'nowhere/out.wtr' import good.wtr -o nowhere/out.wtr
+
+for command in replay info import; do
+    for bound in '' x -1 1.5 1e3 1.s .5s '5 parsecs' 10d 99999999999999999999 99999999999999999s; do
+        bad "--from $bound: neither the number of an event nor a time" $command good.wtr "--from=$bound"
+    done
+    bad '--to y: neither the number of an event nor a time' $command good.wtr --to y
+    bad '--to 4: the window ends before it begins' $command good.wtr --from 5 --to 4
+    bad '--from 2ms: the window ends before it begins' $command good.wtr --to 1999us --from 2ms
+    bad 'good.wtr: no event is at or after event 2; the last is at event 1' $command good.wtr --from 2
+    bad 'good.wtr: no event is at or after 1000000000 ns; the last is at 1 ns' $command good.wtr --from 1s
+    bad 'good.wtr: no event is between event 1 and 0 ns' $command good.wtr --from 1 --to 0s
+    bad 'order.wtr: its clock has no nanoseconds, so the window needs event numbers' $command order.wtr --to 1s
+    for streams in '' x -1 0, ,0 0,,1 0x1 1048576 12345678901234567890123456789; do
+        bad "--stream $streams: not numbers of streams" $command good.wtr "--stream=$streams"
+    done
+    bad "more than 64 streams" $command good.wtr --stream "$(seq -s , 0 64)"
+    bad 'good.wtr: there is no stream 1; the trace has the streams 0 to 0' $command good.wtr --stream 0,1
+    bad 'order.wtr: no block of the streams is live in the window' $command order.wtr --stream 1
+    bad 'good.wtr: no event is of device 3; the trace uses device 0' $command good.wtr --device 3
+    bad 'needs a value' $command good.wtr --stream
+done
 
 good 'weir replay' --help
 good '--strategy LIST' replay --help
@@ -224,8 +223,10 @@ sweep() { "$weir" replay "$small" --json --seed 3 --sweep --strategy caching,pyt
 
 # If standard output is full or closed, every subcommand fails with one line that says so.
 if [ -w /dev/full ]; then
-    for arguments in --help --version 'replay good.wtr -q' 'replay good.wtr -q --json' 'info good.wtr' 'info --json good.wtr' \
-        'info --list' 'import -q good.wtr' topo 'topo --json' 'record --help' 'replay --help'; do
+    for arguments in --help --version help 'replay good.wtr -q' 'replay good.wtr -q --json' 'replay good.wtr -q --csv' \
+        'replay good.wtr good.wtr.gz -q --jobs 2' 'replay good.wtr -q --sweep -s caching' 'replay --list-options' \
+        'info good.wtr' 'info --json good.wtr' 'info --list' 'info --list --json' 'import -q good.wtr' \
+        'import good.wtr -q -o -' topo 'topo --json' 'record --help' 'replay --help' 'import --help' 'info --help'; do
         for closed in no yes; do
             status=0
             if [ $closed = no ]; then
@@ -238,6 +239,23 @@ if [ -w /dev/full ]; then
         done
     done
 fi
+# Files of every kind on a full disk: a report, a trace plain and packed, a recording. What else was asked for is printed.
+if [ -w /dev/full ]; then
+    ln -s /dev/full nospace.html
+    ln -s /dev/full nospace.wtr.xz
+    ln -s /dev/full nospace.wtr.gz
+    for arguments in 'replay good.wtr -q --json --report nospace.html' 'replay good.wtr -q --csv --report /dev/full' \
+        'replay good.wtr good.wtr.gz -q --report nospace.html' 'import good.wtr -q -o /dev/full' \
+        'import good.wtr -q -o nospace.wtr.xz' 'import good.wtr -q -o nospace.wtr.gz'; do
+        status=0
+        "$weir" $arguments >out 2>err || status=$?
+        [ $status = 2 ] || complain "weir $arguments: exit status $status"
+        [ "$(grep -c 'No space left on device' err)" = 1 ] || complain "weir $arguments: no reason: $(cat err)"
+        [ "$(wc -l <err)" = 1 ] || complain "weir $arguments: not one line: $(cat err)"
+    done
+    [ -L nospace.html ] && [ -c /dev/full ] || complain 'a full disk cost a link or a device'
+    rm nospace.html nospace.wtr.xz nospace.wtr.gz
+fi
 "$weir" import -q good.wtr -o closed.wtr >&- || complain 'weir import needs a standard output that it does not use'
 grep -q '^a 0 0 1024' closed.wtr || complain 'what goes to a file went elsewhere'
 "$weir" replay -q good.wtr --report closed.html >&- 2>/dev/null && complain 'a closed standard output is no error'
@@ -246,7 +264,7 @@ grep -q '^a 0 0 1024' closed.wtr || complain 'what goes to a file went elsewhere
 # A report is opened before the replay begins. The old file stays until the new report is complete, and no other file is
 # touched: no device, no link, no file of a similar name.
 echo old >page
-bad 'field.wtr:2' replay good.wtr field.wtr -q -s caching --json --report page
+bad 'field.wtr:2' replay field.wtr -q -s caching --json --report page
 [ "$(cat page)" = old ] || complain 'a failed replay spoils the old report'
 [ "$(ls -d page* .page* 2>/dev/null)" = page ] || complain "a failed replay leaves something: $(ls -d page*)"
 bad 'nowhere/page.html: cannot be written: No such file' replay missing.wtr --report nowhere/page.html
@@ -488,14 +506,90 @@ status=0
 grep -q 'hazard: ' out || complain 'the hazard is not named'
 good '0' replay race.wtr --strategy caching,pytorch,direct
 
-# The output does not depend on the number of jobs.
-for form in '' --json '--sweep=1.00:1.10:0.02'; do
-    for jobs in 1 2 5; do
-        "$weir" replay "$small" race.wtr --strategy caching,pytorch,direct,caching+vm --capacity 40MiB --no-timing \
-            --jobs $jobs $form >jobs.$jobs || complain "weir replay --jobs $jobs $form: exit status $?"
+# The output does not depend on the number of jobs: of strategies, of limits, of traces. A trace that cannot be read is
+# told in its place, and the others keep their results.
+for form in '' --json --csv '--sweep=1.00:1.10:0.02' '--from 0 --to 200'; do
+    for jobs in 1 2 5 16; do
+        status=0
+        "$weir" replay "$small" race.wtr field.wtr three.wtr died.wtr cut.wtr.gz "$traces"/ort_unet_dyn_res.wtr.xz good.wtr \
+            --strategy caching,pytorch,direct,caching+vm --capacity 40MiB --no-timing --jobs $jobs $form >jobs.$jobs 2>&1 ||
+            status=$?
+        [ $status = 2 ] || complain "weir replay --jobs $jobs $form: exit status $status"
     done
-    cmp jobs.1 jobs.2 && cmp jobs.1 jobs.5 || complain "weir replay $form: the output depends on --jobs"
+    cmp jobs.1 jobs.2 && cmp jobs.1 jobs.5 && cmp jobs.1 jobs.16 || complain "weir replay $form: the output depends on --jobs"
 done
+"$weir" replay race.wtr field.wtr good.wtr cut.wtr.gz -s caching --no-timing -q >out 2>err && complain 'two failed traces are no error'
+[ "$(cut -d: -f2 err | tr -d '\n')" = ' field.wtr cut.wtr.gz' ] ||
+    complain "the failures are not told in order: $(cat err)"
+[ "$(grep -c '^  caching  *2' out)" = 3 ] || complain "a failed trace cost the others their results: $(cat out)"
+grep -q '^all 2: ' out || complain 'no summary of those that were replayed'
+"$weir" replay good.wtr field.wtr -s caching --no-timing --json >out 2>/dev/null
+[ "$(head -c 1 out)" = '[' ] && grep -q '"trace": "good.wtr"' out || complain 'the JSON of the others is lost, or no array'
+"$weir" replay good.wtr field.wtr -s caching --no-timing --report part.html >out 2>/dev/null
+grep -q '^report: part.html' out && grep -q '</html>' part.html || complain 'the page of the others is lost'
+
+# Ctrl-C ends all threads, in the middle of many replays, and leaves no file.
+if env --default-signal=INT true 2>/dev/null; then
+    for report in '' '--report stopped.html'; do
+        env --default-signal=INT "$weir" replay "$small" "$small" "$small" "$small" -q --repeat 1000000 --jobs 4 -s caching,direct \
+            $report >/dev/null 2>&1 &
+        sleep 0.5
+        kill -INT $!
+        status=0
+        wait $! 2>/dev/null || status=$?
+        [ $status = 130 ] || complain "Ctrl-C: exit status $status"
+        [ -z "$(ls stopped.html* 2>/dev/null)" ] || complain 'Ctrl-C leaves a part of the page'
+    done
+fi
+
+# A part of a trace: a window begins with the blocks that are live there, a stream keeps its blocks. The output says which
+# part; what lives at the end stays live.
+good '  only events 1 to 4 of 7; 1 block live before' replay three.wtr -d 0 -q -s caching --no-timing --from 1 --to 4
+grep -qF '  3 events, 1 stream, peak live 8.00 MiB' out || complain 'the window has other events'
+good 'three.wtr, device 1: second' replay three.wtr -q -s caching --no-timing --from 1 --to 4
+[ "$(grep -c '^three.wtr, device [012]' out)" = 3 ] || complain 'not every device has its window'
+good '"first_event": 3,' replay three.wtr -q -s caching --no-timing --from 3ns --json
+grep -qF '"last_event": 6,' out && grep -qF '"streams": null' out || complain 'the JSON does not say which part'
+good '"part": null' replay good.wtr -q -s caching --json
+good '  only events 0 to 6 of 7, blocks of stream 3; 0 blocks live before' replay three.wtr -q -s caching --stream 3 --no-timing
+grep -qF 'three.wtr, device 1' out && ! grep -qF 'device 0' out || complain 'a stream of device 1 has other devices'
+good '  only events 0 to 6 of 7, blocks of streams 4, 0; ' replay three.wtr -q -s caching --stream 4,0 --no-timing
+good '"stream' replay three.wtr -q -s caching --stream 4,0 --no-timing --json -d 2
+[ "$(sed -n '/"streams": \[/,/\]/p' out | tr -dc '0-9,')" = 4,0 ] || complain 'the JSON does not name the streams'
+good '  note       events 3 to 6 of 7' info three.wtr --from 3
+good '"peak_event": 6' info three.wtr -d 0 --from 3 --json
+good '#note events 2 to 5 of 7' import -q three.wtr --from 2 --to 5 -d 0
+[ "$(grep -v '^#' out)" = "$(printf 'p 0 4194304 0\nm 2 I half\na 4 3 4194304 0 0')" ] || complain "import wrote another window: $(cat out)"
+cp out window.wtr
+"$weir" replay three.wtr -d 0 -q --from 2 --to 5 --no-timing --csv | cut -d, -f3-9,11- >one.csv
+"$weir" replay window.wtr -q --no-timing --csv | cut -d, -f3-9,11- | cmp -s - one.csv || complain 'an imported window replays in another way'
+# The refused request of an earlier window is asked for.
+good 'the recorded program ran out of memory at event 7: it asked for 100 B' replay died.wtr -q -d 2 -s caching --to 7 --no-timing
+# Holders that were live before the window keep their tags.
+good 'held by   4.00 MiB in 1 block: pages' replay full.wtr -q -s caching -c 8MiB --from 2 --no-timing
+
+# The completion of bash knows subcommands, options, strategies, and the shared objects of this folder.
+compopt() { :; } # works in a completion only
+complete() { :; }
+source "$completion"
+completes() { # EXPECTED WORD...
+    local expected=$1
+    shift
+    COMP_WORDS=("$weir" "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _weir "$weir" "${*: -1}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    [ "${COMPREPLY[*]}" = "$expected" ] || complain "completion of '$*': ${COMPREPLY[*]}, not $expected"
+}
+mkdir completion
+touch completion/mine.so completion/other.txt
+completes 'replay record' re
+completes '--stream=' replay --stre
+completes '--from=' info --fr
+completes 'caching,pytorch' replay --strategy caching,py
+completes 'caching,completion/mine.so' replay -s caching,completion/m
+completes '' replay --from 1
+unset -f compopt complete
 
 # weir topo describes this machine, in words and for scripts, and other machines if weir was built with hwloc.
 good 'pinning, tried with 2 MiB' topo
@@ -517,5 +611,5 @@ if "$weir" topo --synthetic 'numa:2 pu:1' >/dev/null 2>&1; then # built with hwl
     fi
 fi
 
-[ $failures = 0 ] || exit 1
-echo 'usage: all as documented'
+[ $bad_count -ge 55 ] || complain "only $bad_count wrong invocations were tried"
+finish "usage: all as documented, $bad_count wrong invocations refused"

@@ -524,7 +524,6 @@ TEST(test_old_map)
                             "#src torch-snapshot s.pickle dev0\n"
                             "#clock ns\n"
                             "#dev 0\n"
-                            "#note no event history: the final map only\n"
                             "s 0 + 0x700000000000 2097152 0\n"
                             "p 0 1024 0 0x700000000200\n"
                             "p 1 2048 0 0x700000000600\n");

@@ -40,36 +40,36 @@ static char *find_bundled(const char *name)
     return path;
 }
 
-/* Prints why a recording was not found: the message names the folder of the recordings. Returns EXIT_USAGE. */
-static int complain_of_folder(const char *subcommand, const char *before)
+/* Tells why a recording was not found: the line names the folder of the recordings. */
+static void describe_folder(const char *before, char *error, size_t error_size)
 {
     char *folder = place_folder(PLACE_TRACES);
     if (folder == NULL) {
-        (void)complain(subcommand, false, "%sthe recordings that came with weir cannot be found without /proc", before);
+        (void)snprintf(error, error_size, "%sthe recordings that came with weir cannot be found without /proc", before);
     } else if (access(folder, R_OK | X_OK) != 0) {
-        (void)complain(subcommand, false, "%sno recordings came with this weir: %s: %s", before, folder,
+        (void)snprintf(error, error_size, "%sno recordings came with this weir: %s: %s", before, folder,
                        strerror(errno));
     } else {
-        (void)complain(subcommand, false, "%sno recording of that name is in %s (weir info --list)", before, folder);
+        (void)snprintf(error, error_size, "%sno recording of that name is in %s (weir info --list)", before, folder);
     }
     free(folder);
-    return EXIT_USAGE;
 }
 
-static int complain_of_name(const char *subcommand, const char *name)
+static void describe_name(const char *name, char *error, size_t error_size)
 {
     char before[NAME_MAX + 64];
     (void)snprintf(before, sizeof(before), "%s: there is no such file, and ", name);
-    return complain_of_folder(subcommand, before);
+    describe_folder(before, error, error_size);
 }
 
-static int read_trace(const char *subcommand, const char *path, struct trace **trace)
+static bool read_trace(const char *path, struct trace **trace, char *error, size_t error_size)
 {
-    struct trace_error error = {0};
-    if (trace_read(path, NULL, trace, &error) != WEIR_OK) {
-        return complain(subcommand, false, "%s", error.message);
+    struct trace_error why = {0};
+    const bool done = trace_read(path, NULL, trace, &why) == WEIR_OK;
+    if (!done) {
+        (void)snprintf(error, error_size, "%s", why.message);
     }
-    return EXIT_DONE;
+    return done;
 }
 
 /* True for a name that may be that of an installed recording: no such file, and no slash. */
@@ -80,46 +80,46 @@ static bool is_of_recording(const char *name)
     return bare && access(name, F_OK) != 0 && errno == ENOENT;
 }
 
-int open_trace(const char *subcommand, const char *name, struct trace **trace)
+bool load_trace(const char *name, struct trace **trace, char *error, size_t error_size)
 {
     if (!is_of_recording(name)) {
-        return read_trace(subcommand, name, trace);
+        return read_trace(name, trace, error, error_size);
     }
     char *path = find_bundled(name);
-    int status = path != NULL ? read_trace(subcommand, path, trace) : complain_of_name(subcommand, name);
+    const bool done = path != NULL && read_trace(path, trace, error, error_size);
+    if (path == NULL) {
+        describe_name(name, error, error_size);
+    }
     free(path);
-    return status;
+    return done;
+}
+
+int open_trace(const char *subcommand, const char *name, struct trace **trace)
+{
+    char error[bundled_error_size];
+    return load_trace(name, trace, error, sizeof(error)) ? EXIT_DONE : complain(subcommand, false, "%s", error);
 }
 
 int find_traces(const char *subcommand, char **names, size_t count)
 {
+    char error[bundled_error_size];
     int status = EXIT_DONE;
+    size_t inputs = 0;
     for (size_t i = 0; i < count && status == EXIT_DONE; i++) {
         const bool recording = is_of_recording(names[i]);
+        const bool input = strcmp(names[i], "-") == 0;
         char *path = recording ? find_bundled(names[i]) : NULL;
         if (recording && path == NULL) {
-            status = complain_of_name(subcommand, names[i]);
-        } else if (!recording && strcmp(names[i], "-") != 0 && access(names[i], R_OK) != 0) {
+            describe_name(names[i], error, sizeof(error));
+            status = complain(subcommand, false, "%s", error);
+        } else if (input && ++inputs > 1) {
+            status = complain(subcommand, false, "-: standard input is named twice and can be read once");
+        } else if (!recording && !input && access(names[i], R_OK) != 0) {
             status = complain(subcommand, false, "%s: cannot be opened: %s", names[i], strerror(errno));
         }
         free(path);
     }
     return status;
-}
-
-int choose_device(const char *subcommand, uint32_t device, struct trace **trace)
-{
-    struct trace_error error = {0};
-    struct trace *one = NULL;
-    if ((*trace)->device == device) {
-        return EXIT_DONE;
-    }
-    if (trace_of_device(*trace, device, &one, &error) != WEIR_OK) {
-        return complain(subcommand, false, "%s", error.message);
-    }
-    trace_free(*trace);
-    *trace = one;
-    return EXIT_DONE;
 }
 
 static int is_recording(const struct dirent *entry)
@@ -151,8 +151,10 @@ int list_bundled(const char *subcommand, char ***paths, size_t *count)
     char *folder = place_folder(PLACE_TRACES);
     int found = folder != NULL ? scandir(folder, &entries, is_recording, alphasort) : -1;
     if (found < 0) {
+        char error[bundled_error_size];
         free(folder);
-        return complain_of_folder(subcommand, "");
+        describe_folder("", error, sizeof(error));
+        return complain(subcommand, false, "%s", error);
     }
     char **list = calloc((size_t)found + 1, sizeof(*list));
     bool enough = take_paths(folder, entries, (size_t)found, list);

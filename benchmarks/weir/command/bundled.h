@@ -2,23 +2,25 @@
 #ifndef WEIR_COMMAND_BUNDLED_H
 #define WEIR_COMMAND_BUNDLED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct trace;
 
+enum { bundled_error_size = 8192 }; /* of the text of an error: a path may be 4,096 bytes long */
+
 /* Reads the trace `name`: the file of that name ("-": standard input). If there is no such file and the name has no
  * slash, reads the installed recording of that name: "llama_ctx_dyn" or "llama_ctx_dyn.wtr.xz". Returns EXIT_DONE, and
  * the caller frees *trace with trace_free; or EXIT_USAGE after one line on standard error. */
 int open_trace(const char *subcommand, const char *name, struct trace **trace);
+/* Does the same and prints nothing: on failure returns false with a line in `error`. Thread-safe. */
+bool load_trace(const char *name, struct trace **trace, char *error, size_t error_size);
 
 /* Looks for each trace before the first is read, so that the last of many is not missed after an hour. Returns
- * EXIT_DONE, or EXIT_USAGE after one line on standard error about the first that open_trace cannot open. */
+ * EXIT_DONE, or EXIT_USAGE after one line on standard error about the first that open_trace cannot open, or about
+ * standard input if it is named twice. */
 int find_traces(const char *subcommand, char **names, size_t count);
-
-/* Replaces *trace by the trace of one device, if it has events of other devices. Returns EXIT_DONE, or EXIT_USAGE after
- * one line on standard error if no event is of the device; *trace is then unchanged. */
-int choose_device(const char *subcommand, uint32_t device, struct trace **trace);
 
 /* Lists the paths of the installed recordings, sorted; *paths and each path are from malloc. Returns EXIT_DONE, or
  * EXIT_USAGE after one line on standard error if no recordings are installed. */

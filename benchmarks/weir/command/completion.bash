@@ -17,11 +17,19 @@ _weir() {
     esac
     case $previous in
     --strategy | -s)
-        local done=''
+        local done='' names
         [[ $word == *,* ]] && done=${word%,*},
-        mapfile -t COMPREPLY < <(compgen -P "$done" -W "$("$1" help replay 2>/dev/null | awk '/^Strategies:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }')" -- "${word##*,}")
+        names=$("$1" help replay 2>/dev/null | awk '/^Strategies:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }')
+        mapfile -t COMPREPLY < <(
+            compgen -P "$done" -W "$names" -- "${word##*,}"
+            compgen -P "$done" -f -X '!*.so' -- "${word##*,}" # strategies in shared objects
+            [[ $word == */* ]] && compgen -P "$done" -d -S / -- "${word##*,}"
+        )
         compopt -o nospace
         return
+        ;;
+    --from | --to | --stream | --device | -d | --jobs | -j | --capacity | -c | --limit | -l | --seed | --repeat | --pad)
+        return # a number
         ;;
     --growth)
         mapfile -t COMPREPLY < <(compgen -W 'balanced grow-first wait-first' -- "$word")

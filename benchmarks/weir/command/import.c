@@ -2,7 +2,8 @@
 #include "command.h"
 
 #include "bundled.h"
-#include "options.h"
+#include "part_options.h"
+#include "replay/recorded_run.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -46,18 +47,12 @@ static void summarise(const struct trace *trace, const char *output)
                   format_count(events, trace->event_count), format_count(blocks, trace->block_count),
                   trace->stream_count, trace->stream_count == 1 ? "" : "s", trace->device_count,
                   trace->device_count == 1 ? "" : "s", output);
+    if (recorded_run_is_moment(trace)) {
+        (void)fputs("note: no history: the snapshot shows one moment\n", stderr);
+    }
     for (size_t i = 0; i < trace->note_count; i++) {
         (void)fprintf(stderr, "note: %s\n", trace->notes[i]);
     }
-}
-
-static int parse_device(void *ctx, const char *value)
-{
-    uint64_t *device = ctx;
-    if (!parse_number(value, device) || *device >= TRACE_MAX_DEVICES) {
-        return complain("import", true, "--device %s: not a number below %u", value, TRACE_MAX_DEVICES);
-    }
-    return EXIT_DONE;
 }
 
 /* Finds out if the output can be written before the input is read, which may take a while. A pipe or a device is left
@@ -79,20 +74,16 @@ static int try_output(const char *output)
 int command_import(int argc, char **argv)
 {
     const char *output = "-";
-    uint64_t device = TRACE_NO_INDEX; /* all */
+    struct part_options part = PART_OPTIONS_INIT("import");
     bool quiet = false;
     const struct option_row rows[] = {
         {.name = "output", .letter = 'o', .value = "OUT", .text = "write to this file", .word = &output},
-        {.name = "device",
-         .letter = 'd',
-         .value = "N",
-         .parse = parse_device,
-         .text = "write the events of device N only"},
+        PART_OPTION_ROWS(&part, "write the events of device N only"),
         {.name = "quiet", .letter = 'q', .text = "print no summary on standard error", .flag = &quiet},
         OPTION_HELP,
         {.name = NULL},
     };
-    int status = read_options(&subcommand, rows, &device, argc, argv);
+    int status = read_options(&subcommand, rows, NULL, argc, argv);
     if (status != EXIT_DONE) {
         return status < 0 ? EXIT_DONE : status;
     }
@@ -101,12 +92,13 @@ int command_import(int argc, char **argv)
     }
     struct trace *trace = NULL;
     struct trace_error error = {0};
+    char why[512];
     status = try_output(output);
     if (status == EXIT_DONE) {
         status = open_trace("import", argv[optind], &trace);
     }
-    if (status == EXIT_DONE && device != TRACE_NO_INDEX) {
-        status = choose_device("import", (uint32_t)device, &trace);
+    if (status == EXIT_DONE && !part_choose(&part, &trace, why, sizeof(why))) {
+        status = complain("import", false, "%s", why);
     }
     if (status != EXIT_DONE) {
         trace_free(trace);

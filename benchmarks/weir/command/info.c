@@ -3,7 +3,7 @@
 
 #include "bundled.h"
 #include "json.h"
-#include "options.h"
+#include "part_options.h"
 #include "replay/recorded_run.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -106,6 +106,8 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         .asked = calloc(trace->event_count + 1, sizeof(uint64_t)),
     };
     bool enough = counting.block_sizes != NULL && counting.asked != NULL;
+    uint64_t first_ns = UINT64_MAX;
+    uint64_t last_ns = 0;
     for (size_t i = 0; enough && i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         const weir_trace_event *e = &event->event;
@@ -120,7 +122,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         }
         if (counting.live > facts->peak_live) {
             facts->peak_live = counting.live;
-            facts->peak_event = i;
+            facts->peak_event = trace_event_number(trace, i);
         }
         if (e->kind == WEIR_TRACE_FREE) {
             died(&counting, event->index);
@@ -129,11 +131,15 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         }
         size_t column = i * curve_columns / trace->event_count;
         facts->curve[column] = counting.live > facts->curve[column] ? counting.live : facts->curve[column];
-        facts->duration_ns = e->time_ns > facts->duration_ns ? e->time_ns : facts->duration_ns;
+        last_ns = e->time_ns > last_ns ? e->time_ns : last_ns;
+        if (e->kind != WEIR_TRACE_PRIOR) {
+            first_ns = e->time_ns < first_ns ? e->time_ns : first_ns;
+        }
     }
     for (uint32_t tag = 0; trace->stacks != NULL && tag < trace->tag_count; tag++) {
         facts->stacks += trace->stacks[tag] != NULL;
     }
+    facts->duration_ns = trace->part != NULL && first_ns < last_ns ? last_ns - first_ns : last_ns;
     if (enough) {
         facts->end_live = counting.live;
         facts->end_blocks = counting.blocks;
@@ -299,12 +305,18 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
                      "sizes", sizes, "live_curve", curve);
 }
 
-static int read_facts(const char *name, struct trace **trace, struct facts *facts)
+static int read_facts(const char *name, const struct part_options *part, struct trace **trace, struct facts *facts)
 {
+    char error[512];
     int status = open_trace("info", name, trace);
+    if (status == EXIT_DONE && !part_choose(part, trace, error, sizeof(error))) {
+        status = complain("info", false, "%s", error);
+    }
     if (status == EXIT_DONE && !gather_facts(*trace, facts)) {
+        status = complain("info", false, "%s: no host memory", name);
+    }
+    if (status != EXIT_DONE) {
         trace_free(*trace);
-        return complain("info", false, "%s: no host memory", name);
     }
     return status;
 }
@@ -322,14 +334,14 @@ static void print_line(const struct trace *trace, const struct facts *facts)
                  format_count(events, trace->event_count), format_size(live, facts->peak_live));
 }
 
-static int show_traces(char *const *names, size_t count, enum form form, bool array)
+static int show_traces(char *const *names, size_t count, const struct part_options *part, enum form form, bool array)
 {
     json_t *all = json_array();
     int status = EXIT_DONE;
     for (size_t i = 0; i < count; i++) {
         struct trace *trace = NULL;
         struct facts facts = {0};
-        status = read_facts(names[i], &trace, &facts);
+        status = read_facts(names[i], part, &trace, &facts);
         if (status != EXIT_DONE) {
             break;
         }
@@ -338,6 +350,7 @@ static int show_traces(char *const *names, size_t count, enum form form, bool ar
             (void)json_object_set_new(object, "tags", json_integer((json_int_t)trace->tag_count));
             (void)json_object_set_new(object, "stacks", json_integer((json_int_t)facts.stacks));
             (void)json_object_set_new(object, "tagged", json_integer((json_int_t)facts.tagged));
+            (void)json_object_set_new(object, "part", json_part(trace->part));
             (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
             (void)json_array_append_new(all, object);
         } else if (form == FORM_LINE) {
@@ -354,7 +367,7 @@ static int show_traces(char *const *names, size_t count, enum form form, bool ar
     return status;
 }
 
-static int show_bundled(bool json)
+static int show_bundled(const struct part_options *part, bool json)
 {
     char **paths = NULL;
     size_t count = 0;
@@ -362,7 +375,7 @@ static int show_bundled(bool json)
     if (status != EXIT_DONE) {
         return status;
     }
-    status = show_traces(paths, count, json ? FORM_JSON : FORM_LINE, true);
+    status = show_traces(paths, count, part, json ? FORM_JSON : FORM_LINE, true);
     for (size_t i = 0; i < count; i++) {
         free(paths[i]);
     }
@@ -374,6 +387,7 @@ int command_info(int argc, char **argv)
 {
     bool json = false;
     bool list = false;
+    struct part_options part = PART_OPTIONS_INIT("info");
     const struct option_row rows[] = {
         {.name = "list",
          .flag = &list,
@@ -381,6 +395,7 @@ int command_info(int argc, char **argv)
         {.name = "json",
          .flag = &json,
          .text = "print JSON: one object, or an array for several traces and with --list"},
+        PART_OPTION_ROWS(&part, "describe the events of device N only"),
         OPTION_HELP,
         {.name = NULL},
     };
@@ -389,11 +404,12 @@ int command_info(int argc, char **argv)
         return status < 0 ? EXIT_DONE : status;
     }
     if (list) {
-        return optind == argc ? show_bundled(json) : complain("info", true, "--list takes no trace %s", argv[optind]);
+        return optind == argc ? show_bundled(&part, json)
+                              : complain("info", true, "--list takes no trace %s", argv[optind]);
     }
     if (optind == argc) {
         return complain("info", true, "no trace is named");
     }
     size_t count = (size_t)(argc - optind);
-    return show_traces(argv + optind, count, json ? FORM_JSON : FORM_TEXT, count > 1);
+    return show_traces(argv + optind, count, &part, json ? FORM_JSON : FORM_TEXT, count > 1);
 }

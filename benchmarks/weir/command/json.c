@@ -3,17 +3,21 @@
 
 #include "command.h"
 #include "trace/clean_text.h"
+#include "trace/trace.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool refused;
+static atomic_bool refused; /* values are made on several threads */
 
 static void *watched_malloc(size_t size)
 {
     void *const memory = malloc(size);
-    refused |= memory == NULL;
+    if (memory == NULL) {
+        refused = true;
+    }
     return memory;
 }
 
@@ -30,7 +34,9 @@ bool json_lacks_memory(void)
 json_t *json_text(const char *text)
 {
     char *const clean = clean_copy(text, strlen(text));
-    refused |= clean == NULL;
+    if (clean == NULL) {
+        refused = true;
+    }
     json_t *const string = clean != NULL ? json_string(clean) : NULL;
     free(clean);
     return string;
@@ -51,10 +57,25 @@ json_t *json_lines(const char *text)
         }
     }
     const bool good = memory != NULL && fclose(memory) == 0;
-    refused |= !good;
+    if (!good) {
+        refused = true;
+    }
     json_t *const string = good ? json_string(joined) : NULL;
     free(joined);
     return string;
+}
+
+json_t *json_part(const struct trace_part *part)
+{
+    if (part == NULL) {
+        return json_null();
+    }
+    json_t *streams = part->stream_count > 0 ? json_array() : json_null();
+    for (size_t i = 0; i < part->stream_count; i++) {
+        (void)json_array_append_new(streams, json_integer((json_int_t)part->streams[i]));
+    }
+    return json_pack("{s:o, s:o, s:o}", "first_event", json_integer((json_int_t)part->first), "last_event",
+                     json_integer((json_int_t)part->last), "streams", streams);
 }
 
 int json_print(const char *subcommand, const json_t *value, size_t flags)

@@ -11,6 +11,11 @@ json_t *json_text(const char *text);
 /* Like json_text for a text of several lines: each is cleaned, and the newlines stay. */
 json_t *json_lines(const char *text);
 
+struct trace_part;
+
+/* Returns the part of its file that a trace has (trace.h); null for the whole file. */
+json_t *json_part(const struct trace_part *part);
+
 /* Starts the count of failed allocations for json_lacks_memory. Must precede every other use of jansson. */
 void json_watch_memory(void);
 

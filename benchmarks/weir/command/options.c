@@ -58,7 +58,7 @@ static int apply(const struct option_row *row, void *settings, const char *value
     } else if (row->word != NULL) {
         *row->word = value;
     }
-    return row->parse != NULL ? row->parse(settings, value) : EXIT_DONE;
+    return row->parse != NULL ? row->parse(row->ctx != NULL ? row->ctx : settings, value) : EXIT_DONE;
 }
 
 /* Refuses an option that is not in the table, and names the one that was probably meant. */

@@ -12,7 +12,8 @@ struct option_row {
     const char *text;  /* the help; a newline begins another line */
     bool *flag;        /* becomes true */
     const char **word; /* becomes the value */
-    int (*parse)(void *settings, const char *value); /* returns EXIT_DONE, or EXIT_USAGE after complain() */
+    int (*parse)(void *ctx, const char *value); /* returns EXIT_DONE, or EXIT_USAGE after complain() */
+    void *ctx;                                  /* for `parse`; NULL: the settings of the subcommand */
 };
 
 #define OPTION_HELP                                                                                                    \

@@ -37,7 +37,7 @@ struct comparison {
 /* True if the output names the device: the file uses several, or it is not device 0. */
 static inline bool output_names_device(const struct trace *trace)
 {
-    return trace->numbers != NULL || trace->device != 0;
+    return trace->one_of_several || trace->device != 0;
 }
 
 /* Returns how a replay dealt with `refused`: "served", "same" (refused too) or "earlier" (ran out before). */

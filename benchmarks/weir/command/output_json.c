@@ -281,6 +281,7 @@ json_t *output_json(const struct comparison *comparison)
     (void)json_object_set_new(object, "prices", prices_json(comparison->prices));
     (void)json_object_set_new(object, "device", number(trace->device));
     (void)json_object_set_new(object, "file_events", number(trace->file_event_count));
+    (void)json_object_set_new(object, "part", json_part(trace->part));
     (void)json_object_set_new(object, "recorded_oom", refused_json(comparison));
     (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
     if (comparison->sweep.row_count > 0) {

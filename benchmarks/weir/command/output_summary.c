@@ -7,10 +7,10 @@
 #include <string.h>
 
 /* Returns the row of a strategy, which is added if it is new. */
-static struct summary_row *row_of(struct summary *summary, const struct replay_result *result)
+static struct summary_row *row_of(struct summary *summary, const char *strategy, bool simulated)
 {
     for (size_t i = 0; i < summary->row_count; i++) {
-        if (strcmp(summary->rows[i].strategy, result->strategy->name) == 0) {
+        if (strcmp(summary->rows[i].strategy, strategy) == 0) {
             return &summary->rows[i];
         }
     }
@@ -18,7 +18,7 @@ static struct summary_row *row_of(struct summary *summary, const struct replay_r
         return NULL;
     }
     struct summary_row *row = &summary->rows[summary->row_count++];
-    *row = (struct summary_row){.strategy = result->strategy->name, .simulated = !recorded_run_is(result)};
+    *row = (struct summary_row){.strategy = strategy, .simulated = simulated};
     return row;
 }
 
@@ -39,7 +39,7 @@ void summary_add(struct summary *summary, const struct comparison *comparison)
     summary->comparisons++;
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
-        struct summary_row *row = row_of(summary, result);
+        struct summary_row *row = row_of(summary, result->strategy->name, !recorded_run_is(result));
         if (row == NULL) {
             continue;
         }
@@ -54,6 +54,27 @@ void summary_add(struct summary *summary, const struct comparison *comparison)
         row->logarithms += log(ratio);
         if (ratio > row->worst) {
             note_worst(row, comparison->trace, ratio);
+        }
+    }
+}
+
+void summary_merge(struct summary *summary, const struct summary *more)
+{
+    summary->comparisons += more->comparisons;
+    for (size_t i = 0; i < more->row_count; i++) {
+        const struct summary_row *from = &more->rows[i];
+        struct summary_row *row = row_of(summary, from->strategy, from->simulated);
+        if (row == NULL) {
+            continue;
+        }
+        row->traces += from->traces;
+        row->complete += from->complete;
+        row->logarithms += from->logarithms;
+        row->device_calls += from->device_calls;
+        row->hazards += from->hazards;
+        if (from->worst > row->worst) {
+            row->worst = from->worst;
+            memcpy(row->worst_trace, from->worst_trace, sizeof(row->worst_trace));
         }
     }
 }

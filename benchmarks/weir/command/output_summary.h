@@ -31,6 +31,9 @@ struct summary {
 
 void summary_add(struct summary *summary, const struct comparison *comparison);
 
+/* Adds the rows of `more`, which has later comparisons. */
+void summary_merge(struct summary *summary, const struct summary *more);
+
 /* Prints the table if there were two comparisons or more. */
 void summary_print(FILE *out, const struct summary *summary);
 

@@ -36,6 +36,11 @@ static void print_heading(FILE *out, const struct comparison *comparison)
                   trace->stream_count, trace->stream_count == 1 ? "" : "s",
                   format_size(live, comparison->peak_live_bytes));
     print_prices(out, comparison->prices);
+    if (trace->part != NULL) {
+        const uint64_t blocks = comparison->result_count > 0 ? comparison->results[0].prior_blocks : 0;
+        (void)fprintf(out, "  only %s; %s block%s live before\n", trace->part->text, format_count(live, blocks),
+                      blocks == 1 ? "" : "s");
+    }
 }
 
 /* Prints the request on which the recorded program ran out of memory, below the heading. */

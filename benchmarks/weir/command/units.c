@@ -49,6 +49,48 @@ bool parse_size(const char *text, uint64_t *bytes)
     return true;
 }
 
+/* Returns the nanoseconds of a unit; 0 if there is no such unit. */
+static uint64_t time_unit(const char *suffix)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"min", UINT64_C(60000000000)}};
+    while (*suffix == ' ') {
+        suffix++;
+    }
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(suffix, units[i].name) == 0) {
+            return units[i].ns;
+        }
+    }
+    return 0;
+}
+
+bool parse_time(const char *text, uint64_t *ns)
+{
+    char *end = NULL;
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    errno = 0;
+    const unsigned long long whole = strtoull(text, &end, 10);
+    const char *digits = *end == '.' ? end + 1 : end;
+    const size_t digit_count = *end == '.' ? strspn(digits, "0123456789") : 0;
+    const uint64_t unit = time_unit(digits + digit_count);
+    if (errno != 0 || (*end == '.' && digit_count == 0) || unit == 0 || whole >= UINT64_MAX / unit) {
+        return false;
+    }
+    uint64_t fraction = 0;
+    uint64_t share = unit;
+    for (size_t i = 0; i < digit_count; i++) {
+        fraction += share * (uint64_t)(digits[i] - '0') / 10;
+        share /= 10;
+    }
+    *ns = whole * unit + fraction;
+    return true;
+}
+
 bool parse_number(const char *text, uint64_t *number)
 {
     char *end = NULL;

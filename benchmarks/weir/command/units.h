@@ -10,6 +10,9 @@
  * G and T are powers of 1024 (with or without iB or B). Returns false unless the whole text is such a size and it
  * fits. */
 bool parse_size(const char *text, uint64_t *bytes);
+/* Parses a time: "1.5s", "200 ms", "3us", "10ns", "2min". Returns false unless the whole text is such a time, with its
+ * unit, and it fits. A fraction of a nanosecond is cut off. */
+bool parse_time(const char *text, uint64_t *ns);
 /* Parses decimal digits. */
 bool parse_number(const char *text, uint64_t *number);
 

@@ -6,6 +6,7 @@
  */
 #include "replay/host_replay.h"
 
+#include "replay/live_peak.h"
 #include "replay/mallocs.h"
 
 #include <weir/heap.h>
@@ -333,37 +334,12 @@ static bool measure(const struct trace *trace, uint32_t rounds, struct host_resu
 
 /* --- all allocators --- */
 
-/* Returns the peak of the requested live bytes. False without host memory. */
-static bool peak_of(const struct trace *trace, uint64_t *peak)
-{
-    uint64_t *sizes = calloc((size_t)trace->block_count + 1, sizeof(*sizes));
-    uint64_t live = 0;
-    *peak = 0;
-    for (size_t i = 0; i < trace->event_count && sizes != NULL; i++) {
-        const struct trace_event *event = &trace->events[i];
-        if (event->event.kind == WEIR_TRACE_FREE) {
-            live -= sizes[event->index];
-            continue;
-        }
-        if (event->event.kind == WEIR_TRACE_REALLOC) {
-            live -= sizes[event->old_index];
-        } else if (event->event.kind != WEIR_TRACE_ALLOC && event->event.kind != WEIR_TRACE_PRIOR) {
-            continue;
-        }
-        sizes[event->index] = event->event.size;
-        live += event->event.size;
-        *peak = live > *peak ? live : *peak;
-    }
-    free(sizes);
-    return sizes != NULL;
-}
-
 bool host_replay_run(const struct trace *trace, uint32_t rounds, struct host_replay *replay, char *error,
                      size_t error_size)
 {
     const uint64_t available = kilobytes_of("/proc/meminfo", "\nMemAvailable:");
     *replay = (struct host_replay){.rounds = rounds};
-    if (!peak_of(trace, &replay->peak_live_bytes)) {
+    if (!live_peak(trace, LIVE_ON_HOST, &replay->peak_live_bytes)) {
         (void)snprintf(error, error_size, "no host memory");
         return false;
     }

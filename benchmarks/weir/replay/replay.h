@@ -31,11 +31,12 @@ struct replay_options {
                                      is NULL */
     bool ignore_uses;             /* do not tell the pool of uses on other streams */
     bool no_audit;
-    bool check;      /* weir_pool_check after every event */
-    bool no_timing;  /* no clock reads around calls: ns_per_call stays 0 */
-    bool history;    /* keep the data that the report draws */
-    uint32_t repeat; /* play the events this many times; 0 = once */
-    uint32_t jobs;   /* threads of sweep_run; 0 = one for each processor that the process may use */
+    bool check;        /* weir_pool_check after every event */
+    bool no_timing;    /* no clock reads around calls: ns_per_call stays 0 */
+    bool history;      /* keep the data that the report draws */
+    uint32_t repeat;   /* play the events this many times; 0 = once */
+    uint32_t jobs;     /* threads of sweep_run; 0 = one for each processor that the process may use */
+    struct crew *crew; /* threads of sweep_run (jobs.h); NULL: as many as `jobs` says, for this call alone */
     /* Called from time to time with the share of events played so far, 0 to 1; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;

@@ -7,6 +7,7 @@
 #include "replay/sweep.h"
 
 #include "replay/jobs.h"
+#include "replay/live_peak.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,76 +16,6 @@
 enum { largest_limit_shift = 44 };
 
 /* --- limits --- */
-
-static uint64_t sum_of(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-struct tally {
-    uint64_t live;
-    uint64_t peak;
-    uint64_t *size; /* [block_count + 1]: the last one is for the request that the recorded program did not get */
-};
-
-static void add_block(struct tally *tally, uint32_t index, uint64_t size)
-{
-    tally->size[index] = size == 0 ? 1 : size; /* the replay requests 1 byte instead of 0 */
-    tally->live = sum_of(tally->live, tally->size[index]);
-    tally->peak = tally->live > tally->peak ? tally->live : tally->peak;
-}
-
-static void drop_block(struct tally *tally, uint32_t index)
-{
-    tally->live -= tally->size[index];
-    tally->size[index] = 0;
-}
-
-static void add_up(struct tally *tally, const struct trace *trace)
-{
-    const struct recorded_oom refused = recorded_oom_find(trace);
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct trace_event *event = &trace->events[i];
-        if (event->event.kind == WEIR_TRACE_PRIOR) {
-            add_block(tally, event->index, event->event.size);
-        }
-    }
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct trace_event *event = &trace->events[i];
-        switch (event->event.kind) {
-        case WEIR_TRACE_ALLOC:
-            add_block(tally, event->index, event->event.size);
-            break;
-        case WEIR_TRACE_REALLOC: /* the new block is allocated before the old one is freed */
-            add_block(tally, event->index, event->event.size);
-            drop_block(tally, event->old_index);
-            break;
-        case WEIR_TRACE_FREE:
-            drop_block(tally, event->index);
-            break;
-        case WEIR_TRACE_OOM:
-            if (refused.found && i == refused.index) {
-                add_block(tally, trace->block_count, refused.size);
-                drop_block(tally, trace->block_count);
-            }
-            break;
-        default:
-            break;
-        }
-    }
-}
-
-bool sweep_peak(const struct trace *trace, uint64_t *peak)
-{
-    struct tally tally = {.size = calloc((size_t)trace->block_count + 1, sizeof(uint64_t))};
-    const bool enough = tally.size != NULL;
-    if (enough) {
-        add_up(&tally, trace);
-        *peak = tally.peak;
-    }
-    free(tally.size);
-    return enough;
-}
 
 /* Returns the limit for a factor. A limit of 0 would mean no limit, so a trace without blocks gets one piece. The limit
  * is capped at the largest capacity: a trace that needs more cannot be served anyway. */
@@ -222,7 +153,8 @@ static bool prepare(struct plan *plan, const struct replay_strategy *const *stra
     struct sweep *sweep = plan->sweep;
     plan->list = calloc(sweep->point_count * count + 1, sizeof(*plan->list));
     sweep->rows = calloc(count + 1, sizeof(*sweep->rows));
-    bool enough = plan->list != NULL && sweep->rows != NULL && sweep_peak(plan->trace, &sweep->peak_bytes);
+    bool enough =
+        plan->list != NULL && sweep->rows != NULL && live_peak(plan->trace, LIVE_ON_DEVICE, &sweep->peak_bytes);
     sweep->granularity = replay_granularity(plan->trace);
     if (enough) {
         set_limits(plan);
@@ -256,6 +188,7 @@ bool sweep_run(const struct trace *trace, const struct replay_strategy *const *s
     if (done) {
         const struct jobs jobs = {.count = range->all ? plan.count : count,
                                   .threads = options->jobs,
+                                  .crew = options->crew,
                                   .play = range->all ? play : play_row,
                                   .ctx = &plan,
                                   .progress = options->progress,
@@ -342,7 +275,7 @@ bool sweep_enough(const struct trace *trace, const struct replay_strategy *strat
     trial.options.no_audit = true;
     trial.options.progress = NULL;
     *enough = 0;
-    if (!sweep_peak(trace, &peak)) {
+    if (!live_peak(trace, LIVE_ON_DEVICE, &peak)) {
         (void)snprintf(error, error_size, "no host memory");
         return false;
     }

@@ -56,10 +56,6 @@ struct sweep {
     size_t row_count;
 };
 
-/* Computes the peak of the requested live bytes, with the request on which the recorded program ran out of memory.
- * Returns false without host memory. */
-bool sweep_peak(const struct trace *trace, uint64_t *peak);
-
 /* Fills *sweep for `count` strategies; the model of strategy i adds pads[i] bytes to a request. The limit, history and
  * timing of `options` are ignored. Replays run on options->jobs threads, which call `progress` one at a time. If a
  * replay fails, returns false with a line in `error`; *sweep is then empty. */

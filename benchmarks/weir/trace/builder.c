@@ -194,6 +194,15 @@ char *builder_text(struct trace_builder *builder, const char *text, size_t lengt
     return arena_text(&builder->trace->store->arena, text, length);
 }
 
+void *builder_bytes(struct trace_builder *builder, const void *bytes, size_t size)
+{
+    void *copy = arena_alloc(&builder->trace->store->arena, size);
+    if (copy != NULL && size > 0) {
+        memcpy(copy, bytes, size);
+    }
+    return copy;
+}
+
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag)
 {
     struct trace *trace = builder->trace;

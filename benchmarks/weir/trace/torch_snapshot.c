@@ -1131,10 +1131,6 @@ static bool note_unknown(struct importer *importer)
 static bool add_notes(struct importer *importer)
 {
     const struct anomalies *found = &importer->anomalies;
-    if (importer->entry_count == 0 &&
-        !builder_note_format(&importer->builder, "no event history: the final map only")) {
-        return false;
-    }
     return note_unknown(importer) &&
            note_count(importer, found->malformed, "entries left out that lack an address or a size") &&
            note_count(importer, found->implied_frees,

@@ -53,6 +53,15 @@ struct trace_event {
     uint32_t old_index; /* REALLOC: the old block; else TRACE_NO_INDEX */
 };
 
+/* The part of a file that a trace has (trace_filtered). */
+struct trace_part {
+    uint64_t first; /* number of the first event of the window */
+    uint64_t last;
+    const uint32_t *streams; /* numbers in the file of the streams that were chosen */
+    size_t stream_count;     /* 0 = all */
+    const char *text;        /* "events 10 to 20 of 974, blocks of stream 3" */
+};
+
 struct trace_store; /* owns every string below */
 
 struct trace {
@@ -84,10 +93,13 @@ struct trace {
     struct trace_event *events;
     size_t event_count;
 
-    /* Messages number the events of the file. In a trace from trace_of_device, numbers[i] is the number of event i in
-     * the file; else NULL, and i is the number. */
+    /* Messages number the events of the file. In a trace from trace_of_device or trace_filtered, numbers[i] is the
+     * number of event i in the file; else NULL, and i is the number. */
     uint64_t *numbers;
     uint64_t file_event_count; /* events of the file; event_count if `numbers` is NULL */
+
+    const struct trace_part *part; /* NULL = the whole file, or one device of it */
+    bool one_of_several;           /* from trace_of_device, and the file uses several devices */
 
     uint32_t block_count;  /* blocks named by p, a and r */
     uint32_t object_count; /* event objects named by e, x and y */
@@ -189,6 +201,42 @@ weir_status trace_of_device(const struct trace *trace, uint32_t device, struct t
 
 /* True if the trace has counters and nothing else: a strategy has nothing to do. */
 bool trace_only_counts(const struct trace *trace);
+
+/* An end of a window. A window has the events from `from` to `to`, both included. */
+enum trace_bound_kind {
+    TRACE_BOUND_NONE,  /* the beginning or the end of the trace */
+    TRACE_BOUND_EVENT, /* the number of an event */
+    TRACE_BOUND_TIME,  /* nanoseconds, as in the trace */
+};
+
+struct trace_bound {
+    enum trace_bound_kind kind;
+    uint64_t value;
+};
+
+/* Zeros: the whole trace. */
+struct trace_filter {
+    struct trace_bound from;
+    struct trace_bound to;
+    const uint32_t *streams; /* only blocks that begin on these streams */
+    size_t stream_count;     /* 0 = all */
+};
+
+/* Makes a trace of a window, of the blocks of some streams, or both. Like a snapshot, the trace begins with the
+ * state at the start of the window: s and z lines for the memory that the recorded allocator holds there, then a p
+ * line for each block that is live; a capacity that was set before is that of the devices. These lines have the
+ * number of the window's first event. Work that was queued before the window counts as finished. A block that is
+ * live at the end stays live.
+ *
+ * A block of a stream comes with its frees, and with its uses on any stream. Work, event objects, waits and syncs
+ * remain for the streams of the blocks and for those that use or free such a block. Recorded memory remains if its
+ * line names one of the streams; totals and refused requests, which concern the whole device, do not.
+ *
+ * Numbers change as in trace_of_device, and times do not. A note and `part` describe the part. On WEIR_OK the caller
+ * owns *out, which does not refer to `trace`. WEIR_ERR_INVALID: the window has no event, a stream is not in the
+ * trace or has no block in the window, or a time is given and the clock is not TRACE_CLOCK_NS; WEIR_ERR_NO_MEMORY. */
+weir_status trace_filtered(const struct trace *trace, const struct trace_filter *filter, struct trace **out,
+                           struct trace_error *error);
 
 /* Frees a trace. NULL is allowed. */
 void trace_free(struct trace *trace);

@@ -140,6 +140,10 @@ bool builder_recorded_note(struct trace_builder *builder, const char *text, size
 struct trace_device *builder_device(struct trace_builder *builder, uint32_t number);
 char *builder_text(struct trace_builder *builder, const char *text, size_t length);
 
+/* Returns a copy of `size` bytes that lives as long as the trace; NULL without memory. `bytes` may be NULL if `size`
+ * is 0. */
+void *builder_bytes(struct trace_builder *builder, const void *bytes, size_t size);
+
 bool builder_no_memory(struct trace_builder *builder);
 
 /* Hands the trace over to the caller and leaves the builder empty. */

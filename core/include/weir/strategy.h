@@ -259,6 +259,40 @@ typedef struct weir_strategy_ops {
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 
+/* --- a strategy in a shared object --- */
+
+/* Describes the strategy of a shared object, for programs that load strategies at run time, as the weir command does
+ * with the option --strategy. An object has one description, under the symbol "weir_exported_strategy", which
+ * WEIR_STRATEGY_EXPORT defines. */
+typedef struct weir_strategy_object {
+    size_t struct_size;
+    uint32_t major; /* the version of the headers with which the object was built */
+    uint32_t minor;
+    const weir_strategy_ops *(*strategy)(void);
+} weir_strategy_object;
+
+/* Exports a strategy from a shared object. The argument is a function that returns the table of the strategy. The line
+ * stands outside of functions, in one file of the object, and ends with a semicolon:
+ *
+ *     WEIR_STRATEGY_EXPORT(my_strategy);
+ *
+ * The table stays valid while the program runs, and has a name. Several threads may call its functions at a time, each
+ * with a state of its own. An object that uses functions of weir links weir itself, statically or as a shared library.
+ *
+ * A loader reads the version before it calls anything. It refuses an object that was built with headers of another
+ * major version, or of a later minor version; before 1.0, of any other minor version. */
+#ifdef __cplusplus
+#define WEIR_STRATEGY_EXPORT(function)                                                                                 \
+    extern "C" WEIR_API const weir_strategy_object weir_exported_strategy;                                             \
+    const weir_strategy_object weir_exported_strategy = {sizeof(weir_strategy_object), WEIR_VERSION_MAJOR,             \
+                                                         WEIR_VERSION_MINOR, (function)}
+#else
+#define WEIR_STRATEGY_EXPORT(function)                                                                                 \
+    WEIR_API extern const weir_strategy_object weir_exported_strategy;                                                 \
+    const weir_strategy_object weir_exported_strategy = {sizeof(weir_strategy_object), WEIR_VERSION_MAJOR,             \
+                                                         WEIR_VERSION_MINOR, (function)}
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,203 @@
+/* compare.c: see compare.h. */
+#include "compare.h"
+
+#include "replay/jobs.h"
+#include "replay/live_peak.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Jobs of one trace: job i is strategy i. */
+struct strategy_jobs {
+    const struct settings *settings;
+    struct crew *crew;
+    struct comparison *comparison;
+    const struct progress_source *source;
+    size_t first; /* result of job 0: the recorded row stands before it */
+    struct replay_options options;
+    char *error;
+    size_t error_size;
+};
+
+static bool wants_model(const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        if (settings->strategies[i]->models_padding) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns the bytes that the model adds to a request: from --pad, from the strategy's name, from the recording, or 0.
+ * */
+static uint64_t pad_for(const struct settings *settings, const struct replay_strategy *strategy,
+                        const struct comparison *comparison)
+{
+    if (strategy->fixed_pad >= 0) {
+        return (uint64_t)strategy->fixed_pad;
+    }
+    if (settings->pad >= 0) {
+        return (uint64_t)settings->pad;
+    }
+    if (comparison->recorded.checkable) {
+        return comparison->recorded.pad_bytes;
+    }
+    return comparison->trace->pad_bytes > 0 ? (uint64_t)comparison->trace->pad_bytes : 0;
+}
+
+static bool run_jobs(struct strategy_jobs *all, bool (*play)(void *ctx, size_t i, char *error, size_t error_size))
+{
+    const struct jobs jobs = {.count = all->settings->strategy_count,
+                              .threads = all->settings->replay.jobs,
+                              .crew = all->crew,
+                              .play = play,
+                              .ctx = all};
+    return jobs_run(&jobs, all->error, all->error_size);
+}
+
+static bool play_strategy(void *ctx, size_t i, char *error, size_t error_size)
+{
+    struct strategy_jobs *all = ctx;
+    struct comparison *comparison = all->comparison;
+    const struct replay_strategy *strategy = all->settings->strategies[i];
+    struct progress_source source = *all->source;
+    struct replay_options options = all->options;
+    source.strategy = strategy->name;
+    options.progress_ctx = &source;
+    return replay_run(comparison->trace, strategy, pad_for(all->settings, strategy, comparison), &options,
+                      &comparison->results[all->first + i], error, error_size);
+}
+
+/* Finds how much memory serves the request on which the recorded program ran out, too. */
+static bool find_enough(void *ctx, size_t i, char *error, size_t error_size)
+{
+    struct strategy_jobs *all = ctx;
+    struct comparison *comparison = all->comparison;
+    const size_t row = all->first + i;
+    const struct replay_result *result = &comparison->results[row];
+    return sweep_enough(comparison->trace, result->strategy, result->pad_bytes, &all->settings->replay,
+                        &comparison->enough[row], error, error_size);
+}
+
+static bool sweep_limits(struct strategy_jobs *all)
+{
+    const struct settings *settings = all->settings;
+    struct comparison *comparison = all->comparison;
+    struct progress_source source = *all->source;
+    struct replay_options options = settings->replay;
+    uint64_t pads[most_strategies];
+    source.strategy = "sweep";
+    options.crew = all->crew;
+    options.progress = progress_show;
+    options.progress_ctx = &source;
+    for (size_t i = 0; i < settings->strategy_count; i++) {
+        pads[i] = pad_for(settings, settings->strategies[i], comparison);
+    }
+    return sweep_run(comparison->trace, settings->strategies, pads, settings->strategy_count, &settings->sweep,
+                     &options, &comparison->sweep, all->error, all->error_size);
+}
+
+static bool measure_host(struct strategy_jobs *all)
+{
+    char why[512];
+    const bool done =
+        host_replay_run(all->comparison->trace, all->settings->host_rounds, &all->comparison->host, why, sizeof(why));
+    if (!done) {
+        (void)snprintf(all->error, all->error_size, "%s: %s", all->comparison->trace->path, why);
+    }
+    return done;
+}
+
+/* Computes the row of the recorded allocator, if the trace has its segments, and checks the pytorch model against
+ * it. */
+static bool look_at_record(struct strategy_jobs *all)
+{
+    const struct settings *settings = all->settings;
+    struct comparison *comparison = all->comparison;
+    if (wants_model(settings)) {
+        const weir_status status = recorded_check(comparison->trace, settings->pad, &comparison->recorded);
+        if (status != WEIR_OK) {
+            (void)snprintf(all->error, all->error_size, "%s: the check against the recording failed: %s",
+                           comparison->trace->path, weir_status_text(status));
+            return false;
+        }
+    }
+    if (recorded_run_known(comparison->trace)) {
+        all->first = comparison->result_count = 1;
+        if (!recorded_run(comparison->trace, all->options.history, &comparison->results[0])) {
+            (void)snprintf(all->error, all->error_size, "no host memory");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool start(struct strategy_jobs *all, struct trace *trace)
+{
+    const struct settings *settings = all->settings;
+    struct comparison *comparison = all->comparison;
+    *comparison = (struct comparison){.prices = &settings->prices,
+                                      .timing = !settings->replay.no_timing,
+                                      .trace = trace,
+                                      .results = calloc(settings->strategy_count + 1, sizeof(struct replay_result)),
+                                      .enough = calloc(settings->strategy_count + 1, sizeof(uint64_t)),
+                                      .refused = recorded_oom_find(trace)};
+    comparison->implied = settings->replay.capacity == 0 && comparison->refused.capacity != 0;
+    if (comparison->implied) {
+        all->options.capacity = comparison->refused.capacity;
+    }
+    const bool enough = comparison->results != NULL && comparison->enough != NULL &&
+                        live_peak(trace, LIVE_ON_DEVICE, &comparison->peak_live_bytes);
+    if (!enough) {
+        (void)snprintf(all->error, all->error_size, "no host memory");
+    }
+    return enough;
+}
+
+bool compare(const struct settings *settings, struct crew *crew, const struct progress_source *source,
+             struct trace *trace, struct comparison *comparison, char *error, size_t error_size)
+{
+    struct strategy_jobs all = {.settings = settings,
+                                .crew = crew,
+                                .comparison = comparison,
+                                .source = source,
+                                .options = settings->replay,
+                                .error = error,
+                                .error_size = error_size};
+    all.options.progress = progress_show;
+    if (!start(&all, trace) || !look_at_record(&all)) {
+        return false;
+    }
+    comparison->result_count += settings->strategy_count;
+    return run_jobs(&all, play_strategy) && (!comparison->refused.found || run_jobs(&all, find_enough)) &&
+           (!settings->sweeps || sweep_limits(&all)) && (settings->host_rounds == 0 || measure_host(&all));
+}
+
+void comparison_drop(struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        replay_result_free(&comparison->results[i]);
+    }
+    free(comparison->results);
+    free(comparison->enough);
+    sweep_free(&comparison->sweep);
+    trace_free(comparison->trace);
+    *comparison = (struct comparison){0};
+}
+
+bool comparison_has_hazards(const struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        if (comparison->results[i].hazards > 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < comparison->sweep.row_count * comparison->sweep.point_count; i++) {
+        const struct sweep *sweep = &comparison->sweep;
+        if (sweep->rows[i / sweep->point_count].points[i % sweep->point_count].hazards > 0) {
+            return true;
+        }
+    }
+    return false;
+}

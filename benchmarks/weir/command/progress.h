@@ -1,0 +1,35 @@
+/* progress.h: one line on standard error that tells how far a replay has come. Several traces may be replayed at a
+ * time: the line is of the trace that is printed next. Thread-safe. */
+#ifndef WEIR_COMMAND_PROGRESS_H
+#define WEIR_COMMAND_PROGRESS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct progress {
+    pthread_mutex_t lock;
+    bool wanted;
+    bool shown;   /* there is a line */
+    size_t count; /* traces in all */
+    size_t next;  /* the trace that is printed next */
+};
+
+/* A replay of trace `number`. */
+struct progress_source {
+    struct progress *progress;
+    size_t number;
+    const char *trace;
+    const char *strategy;
+};
+
+/* Begins at trace 0 of `count`. There is no line with `quiet`, and none if standard error is no terminal. */
+void progress_start(struct progress *progress, size_t count, bool quiet);
+
+/* Shows the share of a replay, 0 to 1: a `progress` of struct jobs and struct replay_options. */
+void progress_show(void *source, double share);
+
+/* Clears the line before something is printed. From now on the line is of trace `next`. */
+void progress_clear(struct progress *progress, size_t next);
+
+#endif

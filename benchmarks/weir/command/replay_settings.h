@@ -1,0 +1,33 @@
+/* replay_settings.h: the options of `weir replay`. */
+#ifndef WEIR_COMMAND_REPLAY_SETTINGS_H
+#define WEIR_COMMAND_REPLAY_SETTINGS_H
+
+#include "output.h"
+#include "part_options.h"
+
+enum { most_strategies = 16 };
+
+struct settings {
+    const struct replay_strategy *strategies[most_strategies];
+    struct replay_strategy *loaded[most_strategies]; /* [i]: strategies[i], if it is of a shared object; else NULL */
+    size_t strategy_count;
+    struct replay_options replay;
+    struct price_source prices;
+    int pad; /* -1: the padding that the recording shows */
+    struct part_options part;
+    bool sweeps;
+    struct sweep_range sweep;
+    uint32_t host_rounds; /* 0: no host allocators */
+    const char *report;
+    bool json;
+    bool csv;
+    bool colour;
+    bool quiet;
+};
+
+/* Reads the options up to `optind`, and the prices that the environment names. Returns EXIT_DONE, EXIT_USAGE after a
+ * message, or -1 after --help. */
+int settings_read(struct settings *settings, int argc, char **argv);
+void settings_free(struct settings *settings);
+
+#endif
