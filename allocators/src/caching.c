@@ -30,14 +30,13 @@
 
 struct caching {
     struct ranges ranges; /* first: most functions of the table take the state as struct ranges */
-    uint64_t small_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
 };
 
 static enum range_kind kind_of(const struct caching *caching, uint64_t size)
 {
-    return size <= caching->small_bytes ? RANGE_SMALL : RANGE_LARGE;
+    return size <= caching->ranges.small_bytes ? RANGE_SMALL : RANGE_LARGE;
 }
 
 /* --- life --- */
@@ -59,7 +58,7 @@ static weir_status caching_init(void *state, const void *config)
         return status;
     }
     *caching = (struct caching){
-        .small_bytes = own.small_bytes != 0 ? own.small_bytes : DEFAULT_SMALL,
+        .ranges.small_bytes = own.small_bytes != 0 ? own.small_bytes : DEFAULT_SMALL,
         .small_region_bytes = own.small_region_bytes != 0 ? own.small_region_bytes : DEFAULT_SMALL_REGION,
         .large_region_bytes = own.large_region_bytes != 0 ? own.large_region_bytes : DEFAULT_LARGE_REGION,
     };
@@ -87,22 +86,13 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
     WEIR_ASSERT(size != 0);
     struct caching *caching = state;
     if (size_hint == 0) {
-        caching->small_bytes = UINT64_MAX;
+        caching->ranges.small_bytes = UINT64_MAX;
         caching->ranges.high_bytes = RANGE_HIGH_BYTES;
     }
     return weir_ranges_region_add(state, kind_of(caching, size_hint), address, size, lane, tick, out);
 }
 
 /* --- ranges --- */
-
-static weir_status caching_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
-                                 weir_range *out)
-{
-    WEIR_ASSERT(size != 0);
-    struct caching *caching = state;
-    return weir__ranges_alloc(&caching->ranges, range_free_state(lane, kind_of(caching, size)), limit,
-                              range_round_up(size, RANGE_GRANULE), align, out);
-}
 
 static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                            uint64_t size, uint64_t align, bool last_resort)
@@ -126,7 +116,7 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .region_add = caching_region_add,
         .region_remove = weir_ranges_region_remove,
         .region_idle = weir_ranges_region_idle,
-        .alloc = caching_alloc,
+        .alloc = weir__ranges_alloc,
         .free = weir_ranges_free,
         .promote = weir_ranges_promote,
         .gather = caching_gather,

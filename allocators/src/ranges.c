@@ -80,6 +80,24 @@ static inline void delete_record(struct ranges *ranges, struct range *range)
     ranges->unused = range;
 }
 
+/* Makes sure that the next `wanted` new records need no host memory. Returns false if there is none. */
+static bool reserve_records(struct ranges *ranges, size_t wanted)
+{
+    struct range **link = &ranges->unused;
+    for (; wanted > 0; wanted--, link = &(*link)->next) {
+        if (*link == NULL && (*link = begin_record(ranges)) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The same for one record. */
+static inline bool reserve_record(struct ranges *ranges)
+{
+    return __builtin_expect(ranges->unused != NULL, 1) || reserve_records(ranges, 1);
+}
+
 struct range *weir__range_new(struct ranges *ranges)
 {
     return new_record(ranges);
@@ -98,9 +116,15 @@ static inline struct range_bins *bins_of_lane(const struct ranges *ranges, weir_
     return ranges->bins[range_free_state(lane, kind)];
 }
 
-static inline struct range *next_in_bin(const struct range *range)
+/* Returns the first range of a bin; NULL if the bin is empty. */
+static inline struct range *first_in_bin(const struct range_bins *bins, unsigned bin)
 {
-    return range->record.as.free.next;
+    return bins->heads[bin] != &bins->end ? bins->heads[bin] : NULL;
+}
+
+static inline struct range *next_in_bin(const struct range_bins *bins, const struct range *range)
+{
+    return range->record.as.free.next != &bins->end ? range->record.as.free.next : NULL;
 }
 
 static inline void bins_link(struct range *range, struct range_bins *bins, unsigned bin)
@@ -109,10 +133,9 @@ static inline void bins_link(struct range *range, struct range_bins *bins, unsig
     struct range *first = *head;
     range->record.as.free.next = first;
     range->record.as.free.prev = head;
-    *(first != NULL ? &first->record.as.free.prev : &bins->none) = &range->record.as.free.next;
+    first->record.as.free.prev = &range->record.as.free.next;
     *head = range;
     bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
-    bins->rows |= UINT64_C(1) << bin / 64;
 }
 
 static inline void bins_unlink(struct range *range, struct range_bins *bins, unsigned bin)
@@ -120,11 +143,9 @@ static inline void bins_unlink(struct range *range, struct range_bins *bins, uns
     struct range *next = range->record.as.free.next;
     void **link = range->record.as.free.prev;
     *link = next;
-    *(next != NULL ? &next->record.as.free.prev : &bins->none) = link;
+    next->record.as.free.prev = link;
     /* No branch: which bins are empty is not predictable. */
-    const uint64_t held = bins->held[bin / 64] & ~((uint64_t)(bins->heads[bin] == NULL) << bin % 64);
-    bins->held[bin / 64] = held;
-    bins->rows &= ~((uint64_t)(held == 0) << bin / 64);
+    bins->held[bin / 64] ^= (uint64_t)(bins->heads[bin] == &bins->end) << bin % 64;
 }
 
 /* Inserts a range, with its state and tick set, into bin `bin` (that of its size) of `bins` (those of its state). */
@@ -133,17 +154,14 @@ static inline void bins_insert_at(struct ranges *ranges, struct range *range, st
     WEIR_ASSERT(bins != NULL && bins == ranges->bins[range->record.state]);
     WEIR_ASSERT(bin == range_bin_of(range->record.size) && bin < RANGE_BINS);
     WEIR_ASSERT(range->record.size % RANGE_GRANULE == 0);
-    const uint32_t state = range->record.state;
     const weir_tick tick = range->record.as.free.tick;
-    if (__builtin_expect(bins->rows == 0, 0)) {
-        ranges->sets_held[state & 1u] += state > 1;
-        bins->oldest = tick;
-    }
+    WEIR_ASSERT(tick != WEIR_TICK_MAX);
     if (__builtin_expect(tick < bins->oldest, 0)) {
+        ranges->sets_held[range->record.state & 1u] += bins->count == 0 && range->record.state > 1;
         bins->oldest = tick;
     }
+    bins->count++;
     bins_link(range, bins, bin);
-    ranges->free_ranges++;
 }
 
 static inline void bins_insert(struct ranges *ranges, struct range *range)
@@ -155,11 +173,11 @@ static inline void bins_remove_at(struct ranges *ranges, struct range *range, st
 {
     WEIR_ASSERT(range_state(range) <= (ranges->lane_count + 1) * RANGE_KINDS);
     WEIR_ASSERT(*(struct range **)range->record.as.free.prev == range);
-    WEIR_ASSERT(ranges->free_ranges > 0);
+    WEIR_ASSERT(bins->count > 0);
     bins_unlink(range, bins, bin);
-    ranges->free_ranges--;
-    if (__builtin_expect(bins->rows == 0, 0)) {
+    if (__builtin_expect(--bins->count == 0, 0)) {
         ranges->sets_held[range->record.state & 1u] -= range->record.state > 1;
+        bins->oldest = WEIR_TICK_MAX;
     }
 }
 
@@ -178,20 +196,15 @@ static inline void bins_move(struct range *range, struct range_bins *bins, unsig
 /* Returns the first bin at or above `bin` that is not empty, or RANGE_BINS if there is none. */
 static inline unsigned next_bin(const struct range_bins *bins, unsigned bin)
 {
-    unsigned word = bin / 64;
-    if (word >= RANGE_BIN_WORDS) {
+    if (bin >= RANGE_BINS) {
         return RANGE_BINS;
     }
+    unsigned word = bin / 64;
     uint64_t held = bins->held[word] & UINT64_MAX << bin % 64;
-    if (held == 0) {
-        const uint64_t rows = bins->rows & ~((UINT64_C(2) << word) - 1);
-        if (rows == 0) {
-            return RANGE_BINS;
-        }
-        word = (unsigned)__builtin_ctzll(rows);
+    while (held == 0 && ++word < RANGE_BIN_WORDS) {
         held = bins->held[word];
     }
-    return word * 64 + (unsigned)__builtin_ctzll(held);
+    return held != 0 ? word * 64 + (unsigned)__builtin_ctzll(held) : RANGE_BINS;
 }
 
 static inline bool fits(const struct range *range, uint64_t size, uint64_t align, weir_tick limit)
@@ -208,12 +221,13 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
 {
     struct range *best = NULL;
     uint64_t least = UINT64_MAX / 2;
-    for (struct range *range = bins->heads[bin]; range != NULL && most > 0; range = next_in_bin(range), most--) {
+    for (struct range *range = bins->heads[bin]; range != &bins->end && most > 0; range = range->record.as.free.next) {
         const uint64_t left = range->record.size - size;
         if (left < least && (plain || fits(range, size, align, limit))) {
             best = range;
             least = left;
         }
+        most--;
     }
     return best;
 }
@@ -255,18 +269,22 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
 {
     const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
     unsigned at = range_bin_of(bytes > least ? bytes : least);
-    return bins != NULL && bins->rows != 0 ? find(bins, &at, bytes, align, limit) : NULL;
+    return bins != NULL && bins->count != 0 ? find(bins, &at, bytes, align, limit) : NULL;
 }
 
 static uint64_t largest_of(const struct range_bins *bins)
 {
     uint64_t largest = 0;
-    if (bins != NULL && bins->rows != 0) {
-        const unsigned word = 63u - (unsigned)__builtin_clzll(bins->rows);
-        const unsigned bin = word * 64 + 63u - (unsigned)__builtin_clzll(bins->held[word]);
-        for (const struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
-            largest = range->record.size > largest ? range->record.size : largest;
-        }
+    if (bins == NULL || bins->count == 0) {
+        return 0;
+    }
+    unsigned word = RANGE_BIN_WORDS - 1;
+    while (bins->held[word] == 0) {
+        word--;
+    }
+    const unsigned bin = word * 64 + 63u - (unsigned)__builtin_clzll(bins->held[word]);
+    for (const struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
+        largest = range->record.size > largest ? range->record.size : largest;
     }
     return largest;
 }
@@ -308,6 +326,17 @@ static bool reserve_lanes(struct ranges *ranges, size_t count)
     return true;
 }
 
+/* Returns an empty set of bins; NULL if there is no host memory. */
+static struct range_bins *new_bins(void)
+{
+    struct range_bins *bins = calloc(1, sizeof(*bins));
+    for (unsigned bin = 0; bins != NULL && bin < RANGE_BINS; bin++) {
+        bins->oldest = WEIR_TICK_MAX;
+        bins->heads[bin] = &bins->end;
+    }
+    return bins;
+}
+
 weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 {
     struct ranges *ranges = state;
@@ -317,7 +346,7 @@ weir_status weir_ranges_lane_add(void *state, weir_lane lane)
     }
     for (int kind = 0; kind < RANGE_KINDS; kind++) {
         struct range_bins **bins = &ranges->bins[range_free_state(lane, (enum range_kind)kind)];
-        if (*bins == NULL && (*bins = calloc(1, sizeof(**bins))) == NULL) {
+        if (*bins == NULL && (*bins = new_bins()) == NULL) {
             return WEIR_ERR_NO_MEMORY;
         }
     }
@@ -401,7 +430,7 @@ void weir__ranges_settle_slot(struct ranges *ranges, struct range *slot, weir_la
     WEIR_ASSERT(lane < ranges->lane_count && ranges->slots != NULL);
     slot->record.as.free.tick = tick;
     range_set_state(slot, RANGE_SLOT | (lane + 1));
-    ranges->free_ranges++;
+    ranges->free_slots++;
     ranges->slots->enter(ranges, slot);
 }
 
@@ -409,7 +438,7 @@ static inline void remove_free(struct ranges *ranges, struct range *range)
 {
     WEIR_ASSERT(range_is_free(range));
     if (range_is_slot(range)) {
-        ranges->free_ranges--;
+        ranges->free_slots--;
         ranges->slots->leave(ranges, range);
     } else {
         if (__builtin_expect(range_spans_region(range), 0)) {
@@ -446,16 +475,15 @@ void weir__ranges_absorb_next(struct ranges *ranges, struct range *range)
     unlink_next(ranges, range);
 }
 
-/* Inserts a new record for [address, address + size), in no lane, between two neighbours. */
+/* Inserts a reserved record for [address, address + size), in no lane, between two neighbours. */
 static inline struct range *insert_between(struct ranges *ranges, struct range *prev, struct range *next,
                                            uint64_t address, uint64_t size, const struct range *model)
 {
     WEIR_ASSERT(prev->next == next && next->prev == prev);
     WEIR_ASSERT(size != 0);
-    struct range *range = new_record(ranges);
-    if (range == NULL) {
-        return NULL;
-    }
+    WEIR_ASSERT(ranges->unused != NULL);
+    struct range *range = ranges->unused;
+    ranges->unused = range->next;
     range->record.address = address;
     range->record.size = size;
     range->record.as.free.tick = model->record.as.free.tick;
@@ -467,12 +495,11 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
     return range;
 }
 
-/* Shrinks a free range of the bin `from`; its place in the ring stays. */
-static inline void shrink(struct ranges *ranges, struct range *range, unsigned from, uint64_t address, uint64_t size)
+/* Shrinks a free range of the bin `from` of `bins`; its place in the ring stays. */
+static inline void shrink(struct range *range, struct range_bins *bins, unsigned from, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(size != 0 && size < range->record.size);
     WEIR_ASSERT(address >= range->record.address);
-    struct range_bins *bins = ranges->bins[range->record.state];
     const unsigned to = range_bin_of(size);
     range->record.address = address;
     range->record.size = size;
@@ -481,89 +508,70 @@ static inline void shrink(struct ranges *ranges, struct range *range, unsigned f
     }
 }
 
-/* Cuts `bytes` off the low end of a range that is in no lane. Returns the rest, also in no lane. */
+/* Cuts `bytes` off the low end of a range that is in no lane. Returns the rest, also in no lane. A record is
+ * reserved. */
 static struct range *split(struct ranges *ranges, struct range *range, uint64_t bytes)
 {
     WEIR_ASSERT(bytes != 0 && bytes < range->record.size);
     WEIR_ASSERT(bytes % RANGE_GRANULE == 0);
     struct range *rest =
         insert_between(ranges, range, range->next, range->record.address + bytes, range->record.size - bytes, range);
-    if (rest != NULL) {
-        range->record.size = bytes;
-    }
+    range_set_state(rest, RANGE_TAKEN); /* so that `range` does not merge with it when it is freed */
+    range->record.size = bytes;
     return rest;
 }
 
-/* Cuts `bytes` out of a range, from `padding` bytes on. Both ends stay free. */
+/* Cuts `bytes` out of a range, from `padding` bytes on. Both ends stay free. Two records are reserved. */
 static struct range *cut_inside(struct ranges *ranges, struct range *range, uint64_t padding, uint64_t bytes)
 {
-    WEIR_ASSERT(padding != 0 && padding + bytes <= range->record.size);
-    const uint32_t state = range->record.state;
+    WEIR_ASSERT(padding != 0 && padding + bytes < range->record.size);
     const uint64_t above = range->record.size - padding - bytes;
     const uint64_t address = range->record.address + padding;
     struct range *middle = insert_between(ranges, range, range->next, address, bytes, range);
-    struct range *rest = middle != NULL && above != 0
-                             ? insert_between(ranges, middle, middle->next, address + bytes, above, range)
-                             : NULL;
-    if (middle == NULL || (above != 0 && rest == NULL)) {
-        if (middle != NULL) {
-            unlink_next(ranges, range);
-        }
-        return NULL;
-    }
-    shrink(ranges, range, range_bin_of(range->record.size), range->record.address, padding);
-    if (rest != NULL) {
-        range_set_state(rest, state);
-        bins_insert(ranges, rest);
-    }
+    struct range *rest = insert_between(ranges, middle, middle->next, address + bytes, above, range);
+    range_set_state(rest, range->record.state);
+    shrink(range, ranges->bins[range->record.state], range_bin_of(range->record.size), range->record.address, padding);
+    bins_insert(ranges, rest);
     return middle;
 }
 
-/* Cuts `bytes` off one end of a range of that bin. */
-static inline struct range *cut_end(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes, bool high)
+/* Cuts `bytes` off one end of a range of that bin of `bins`. A record is reserved. */
+static inline struct range *cut_end(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin,
+                                    uint64_t bytes, bool high)
 {
     WEIR_ASSERT(bytes <= range->record.size && range_bin_of(range->record.size) == bin);
     const uint64_t address = range->record.address;
-    const uint64_t size = range->record.size;
-    if (size == bytes) {
-        bins_remove_at(ranges, range, ranges->bins[range->record.state], bin);
+    const uint64_t rest = range->record.size - bytes;
+    if (rest == 0) {
+        bins_remove_at(ranges, range, bins, bin);
         return range;
     }
-    struct range *part = high ? insert_between(ranges, range, range->next, address + size - bytes, bytes, range)
+    struct range *part = high ? insert_between(ranges, range, range->next, address + rest, bytes, range)
                               : insert_between(ranges, range->prev, range, address, bytes, range);
-    if (part != NULL) {
-        shrink(ranges, range, bin, high ? address : address + bytes, size - bytes);
-    }
-    return part;
-}
-
-static inline struct range *cut(struct ranges *ranges, struct range *range, unsigned bin, uint64_t bytes,
-                                uint64_t align, bool high)
-{
-    WEIR_ASSERT(range_is_free(range) && !range_is_slot(range));
-    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
-    const uint64_t address = range->record.address;
-    const uint64_t end = address + range->record.size;
-    if (__builtin_expect(range_spans_region(range), 0)) {
-        leave_idle(ranges, range_region_of(range->next));
-    }
-    const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
-    WEIR_ASSERT(start >= address && start + bytes <= end);
-    struct range *part = start == address || start + bytes == end ? cut_end(ranges, range, bin, bytes, start != address)
-                                                                  : cut_inside(ranges, range, start - address, bytes);
-    if (__builtin_expect(part == NULL, 0)) {
-        if (range_spans_region(range)) {
-            enter_idle(ranges, range_region_of(range->next));
-        }
-        return NULL;
-    }
-    range_set_state(part, RANGE_TAKEN);
+    shrink(range, bins, bin, high ? address : address + bytes, rest);
     return part;
 }
 
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
 {
-    return cut(ranges, range, range_bin_of(range->record.size), bytes, align, high);
+    WEIR_ASSERT(range_is_free(range) && !range_is_slot(range));
+    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
+    const uint64_t address = range->record.address;
+    const uint64_t end = address + range->record.size;
+    if (!reserve_records(ranges, 2)) {
+        return NULL;
+    }
+    if (range_spans_region(range)) {
+        leave_idle(ranges, range_region_of(range->next));
+    }
+    const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
+    WEIR_ASSERT(start >= address && start + bytes <= end);
+    struct range *part = start == address || start + bytes == end
+                             ? cut_end(ranges, range, ranges->bins[range->record.state],
+                                       range_bin_of(range->record.size), bytes, start != address)
+                             : cut_inside(ranges, range, start - address, bytes);
+    range_set_state(part, RANGE_TAKEN);
+    return part;
 }
 
 /* --- regions --- */
@@ -699,39 +707,68 @@ void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_rang
     hand_out(ranges, range, range->record.size, out);
 }
 
-static struct range *gathered_for(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes,
-                                  uint64_t align, unsigned *bin)
+static inline enum range_kind kind_of(const struct ranges *ranges, uint64_t size)
 {
-    struct range *range = weir__ranges_take_gathered(ranges, (state >> 1) - 1, limit, bytes, align);
-    *bin = range != NULL ? range_bin_of(range->record.size) : *bin;
-    return range;
+    return size <= ranges->small_bytes ? RANGE_SMALL : RANGE_LARGE;
 }
 
-weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
-                               weir_range *out)
+/* True if a large request leaves half of the range or more: then it gets the high end. */
+static inline bool leaves_half(const struct range *range, enum range_kind kind, uint64_t bytes)
 {
-    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
-    const bool lane_exists = state - RANGE_KINDS < ranges->lane_count * RANGE_KINDS; /* the lane exists and is not
-                                                                                        the unmapped lane */
-    const struct range_bins *bins = lane_exists ? ranges->bins[state] : NULL;
-    unsigned bin = range_bin_of(bytes);
-    struct range *range = NULL;
-    if (__builtin_expect(ranges->gathered != NULL, 0)) {
-        range = gathered_for(ranges, state, limit, bytes, align, &bin);
-    }
-    if (__builtin_expect(range == NULL, 1)) {
-        range = bins != NULL && bins->rows != 0 ? find(bins, &bin, bytes, align, limit) : NULL;
-    }
+    return kind == RANGE_LARGE && range->record.size / 2 >= bytes;
+}
+
+/* Serves every request. */
+static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, weir_lane lane, weir_tick limit,
+                                                       uint64_t size, uint64_t align, weir_range *out)
+{
+    const enum range_kind kind = kind_of(ranges, size);
+    const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
+    struct range *range = weir__ranges_take_gathered(ranges, lane, limit, bytes, align);
+    range = range != NULL ? range : weir__ranges_find(ranges, kind, lane, limit, bytes, align, 0);
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    /* The end that a request gets: see RANGE_HIGH_BYTES, and caching.c for large requests. */
-    const bool half_stays = (state & 1u) == RANGE_LARGE && range->record.size / 2 >= bytes;
-    const uint64_t idle_bytes = half_stays && range_spans_region(range) ? range->record.size : 0;
-    range = cut(ranges, range, bin, bytes, align, half_stays || bytes <= ranges->high_bytes);
+    const bool half = leaves_half(range, kind, bytes);
+    const uint64_t idle_bytes = half && range_spans_region(range) ? range->record.size : 0;
+    range = weir__ranges_cut(ranges, range, bytes, align, half || bytes <= ranges->high_bytes);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
+    hand_out(ranges, range, bytes, out);
+    out->idle_bytes = idle_bytes;
+    return WEIR_OK;
+}
+
+/* Serves the usual request itself: at any place, from memory of any tick. */
+weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
+                               weir_range *out)
+{
+    WEIR_ASSERT(size != 0);
+    struct ranges *ranges = state;
+    if (__builtin_expect(align > RANGE_GRANULE || limit != WEIR_TICK_MAX || ranges->gathered != NULL, 0)) {
+        return alloc_any(ranges, lane, limit, size, align, out);
+    }
+    const enum range_kind kind = kind_of(ranges, size);
+    const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
+    struct range_bins *bins = ranges->bins[range_free_state(lane, kind)];
+    unsigned bin = range_bin_of(bytes);
+    struct range *range = search(bins, &bin, looks, bytes, RANGE_GRANULE, WEIR_TICK_MAX, true);
+    if (__builtin_expect(range == NULL, 0)) {
+        return alloc_any(ranges, lane, WEIR_TICK_MAX, size, RANGE_GRANULE, out);
+    }
+    if (!reserve_record(ranges)) {
+        return WEIR_ERR_INTERNAL;
+    }
+    const bool half = leaves_half(range, kind, bytes);
+    const bool high = half || bytes <= ranges->high_bytes;
+    uint64_t idle_bytes = 0;
+    if (__builtin_expect(range_spans_region(range), 0)) {
+        idle_bytes = half ? range->record.size : 0;
+        leave_idle(ranges, range_region_of(range->next));
+    }
+    range = cut_end(ranges, range, bins, bin, bytes, high);
+    range_set_state(range, RANGE_TAKEN);
     hand_out(ranges, range, bytes, out);
     out->idle_bytes = idle_bytes;
     return WEIR_OK;
@@ -770,9 +807,9 @@ static uint64_t promote_set(struct ranges *ranges, struct range_bins *bins, enum
     weir_tick oldest = WEIR_TICK_MAX;
     for (unsigned bin = 0; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         struct range *next = NULL;
-        for (struct range *range = bins->heads[bin]; range != NULL; range = next) {
+        for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next) {
             const weir_tick tick = range->record.as.free.tick;
-            next = next_in_bin(range);
+            next = next_in_bin(bins, range);
             if (tick <= limit) {
                 moved += range->record.size;
                 remove_free(ranges, range);
@@ -793,7 +830,7 @@ uint64_t weir_ranges_promote(void *state, weir_lane lane, weir_tick limit)
     ranges->gathered = NULL;
     for (int kind = 0; kind < RANGE_KINDS && lane != WEIR_LANE_OPEN && lane < ranges->lane_count; kind++) {
         struct range_bins *bins = bins_of_lane(ranges, lane, (enum range_kind)kind);
-        if (bins != NULL && bins->rows != 0 && bins->oldest <= limit) {
+        if (bins != NULL && bins->count != 0 && bins->oldest <= limit) {
             moved += promote_set(ranges, bins, (enum range_kind)kind, limit);
         }
     }
@@ -861,7 +898,7 @@ static bool best_run(const struct ranges *ranges, enum range_kind kind, const st
 static size_t holds_any(const struct ranges *ranges, weir_lane lane, enum range_kind kind)
 {
     const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
-    return bins != NULL && bins->rows != 0;
+    return bins != NULL && bins->count != 0;
 }
 
 bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own)
@@ -933,7 +970,7 @@ static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind
 static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
 {
     for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
-        for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+        for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
             if (holds_address(range, address)) {
                 return range;
             }
@@ -973,25 +1010,6 @@ static bool claimable(const struct range *range, const weir_tick *limits, size_t
     return limits != NULL ? range_eligible(range, limits, lanes) : is_hole(range);
 }
 
-/* Reserves `wanted` unused records. Returns false if there is no host memory. */
-static bool reserve_records(struct ranges *ranges, size_t wanted)
-{
-    struct range *held = NULL;
-    size_t count = 0;
-    struct range *record = NULL;
-    while (count < wanted && (record = new_record(ranges)) != NULL) {
-        record->next = held;
-        held = record;
-        count++;
-    }
-    while (held != NULL) {
-        record = held;
-        held = record->next;
-        delete_record(ranges, record);
-    }
-    return count == wanted;
-}
-
 /* The former state of a range in no lane, to restore for its ends. */
 struct origin {
     weir_lane lane;
@@ -1012,9 +1030,6 @@ static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t 
     weir_range part;
     for (size_t i = 0; whole != NULL; i++) {
         struct range *rest = whole->record.size > size ? split(ranges, whole, size) : NULL;
-        if (rest != NULL) {
-            range_set_state(rest, RANGE_TAKEN);
-        }
         hand_out(ranges, whole, whole->record.size, &part);
         tokens[i] = part.token;
         whole = rest;
@@ -1025,9 +1040,7 @@ static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t 
 static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, struct origin origin)
 {
     if (range->record.address + range->record.size > end) {
-        struct range *rest = split(ranges, range, end - range->record.address);
-        WEIR_ASSERT(rest != NULL);
-        (void)weir__ranges_settle(ranges, rest, origin.lane, origin.tick);
+        (void)weir__ranges_settle(ranges, split(ranges, range, end - range->record.address), origin.lane, origin.tick);
     }
 }
 
@@ -1038,8 +1051,6 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
         return range;
     }
     struct range *rest = split(ranges, range, address - range->record.address);
-    WEIR_ASSERT(rest != NULL);
-    range_set_state(rest, RANGE_TAKEN); /* so that the other part does not merge with it */
     (void)weir__ranges_settle(ranges, range, origin.lane, origin.tick);
     return rest;
 }
@@ -1153,7 +1164,7 @@ static bool show_set(const struct ranges *ranges, const struct range_bins *bins,
 {
     for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS;
          bin++) {
-        for (struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+        for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
             struct range *first = run_of(range, holes, least);
             if (first != NULL && !show_run(ranges, first, visit, ctx)) {
                 return false;
@@ -1188,7 +1199,7 @@ void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor
 static void add_set(const struct range_bins *bins, weir_lane_stats *stats)
 {
     for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
-        for (const struct range *range = bins->heads[bin]; range != NULL; range = next_in_bin(range)) {
+        for (const struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
             stats->ranges++;
             stats->bytes += range->record.size;
         }
@@ -1217,10 +1228,12 @@ void weir_ranges_stats(const void *state, weir_strategy_stats *stats)
     stats->region_bytes = ranges->region_bytes;
     stats->taken_ranges = ranges->taken_ranges;
     stats->taken_bytes = ranges->taken_bytes;
-    stats->free_ranges = ranges->free_ranges - holes.ranges;
+    stats->free_ranges = ranges->free_slots;
     stats->free_bytes = ranges->region_bytes - ranges->taken_bytes - holes.bytes;
     for (size_t set = RANGE_KINDS; ranges->bins != NULL && set < (ranges->lane_count + 1) * RANGE_KINDS; set++) {
-        const uint64_t largest = largest_of(ranges->bins[set]);
+        const struct range_bins *bins = ranges->bins[set];
+        const uint64_t largest = largest_of(bins);
+        stats->free_ranges += bins != NULL ? bins->count : 0;
         stats->largest_free_bytes = largest > stats->largest_free_bytes ? largest : stats->largest_free_bytes;
     }
 }
@@ -1295,10 +1308,11 @@ static const char *check_region(const struct ranges *ranges, const struct range_
 
 static const char *check_bins(const struct range_bins *bins, uint32_t state, struct totals *totals)
 {
+    const uint64_t others = totals->binned;
     for (unsigned bin = 0; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         void *const *link = &bins->heads[bin];
-        REQUIRE(*link != NULL, "a bin and its bit do not agree"); /* a missing bit shows in the sum */
-        for (const struct range *range = *link; range != NULL; range = next_in_bin(range)) {
+        REQUIRE(*link != &bins->end, "a bin and its bit do not agree"); /* a missing bit shows in the sum */
+        for (const struct range *range = *link; range != NULL; range = next_in_bin(bins, range)) {
             REQUIRE(range_state(range) == state && range_bin_of(range->record.size) == bin,
                     "a bin lists a range that does not belong there");
             REQUIRE(range->record.as.free.prev == (void *)link, "a bin's list does not lead back");
@@ -1307,9 +1321,8 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
             totals->binned++;
         }
     }
-    for (unsigned word = 0; word < RANGE_BIN_WORDS; word++) {
-        REQUIRE((bins->rows >> word & 1u) == (bins->held[word] != 0), "a row of bins and its bit do not agree");
-    }
+    REQUIRE(totals->binned - others == bins->count, "the ranges of a set of bins do not add up");
+    REQUIRE((bins->oldest == WEIR_TICK_MAX) == (bins->count == 0), "a lane without ranges has an oldest tick");
     return NULL;
 }
 
@@ -1320,7 +1333,7 @@ static const char *check_sets(const struct ranges *ranges, struct totals *totals
         const struct range_bins *bins = ranges->bins[set];
         const char *broken = bins != NULL ? check_bins(bins, (uint32_t)set, totals) : NULL;
         REQUIRE(broken == NULL, broken);
-        held[set & 1u] += set > 1 && bins != NULL && bins->rows != 0;
+        held[set & 1u] += set > 1 && bins != NULL && bins->count != 0;
     }
     REQUIRE(held[RANGE_SMALL] == ranges->sets_held[RANGE_SMALL] && held[RANGE_LARGE] == ranges->sets_held[RANGE_LARGE],
             "the sets of bins in use do not add up");
@@ -1344,7 +1357,7 @@ const char *weir__ranges_broken(const struct ranges *ranges)
     const char *broken = check_sets(ranges, &totals);
     REQUIRE(broken == NULL, broken);
     REQUIRE(totals.binned + totals.slots == totals.free_ranges, "a free range is not where the bins look for it");
-    REQUIRE(totals.free_ranges == ranges->free_ranges, "the free ranges do not add up");
+    REQUIRE(totals.slots == ranges->free_slots, "the free slots do not add up");
     REQUIRE(totals.regions == ranges->regions && totals.bytes == ranges->region_bytes,
             "the region counters do not add up");
     REQUIRE(totals.taken_ranges == ranges->taken_ranges && totals.taken_bytes == ranges->taken_bytes,

@@ -9,7 +9,7 @@
  *
  *     bin b < 64       ranges of exactly b granules
  *     bin 64 and up    32 bins for each doubling
- *     held, rows       a bit for each bin that is not empty, a bit for each word of held that is not 0
+ *     held             a bit for each bin that is not empty
  *
  * Slots. A range with the state RANGE_SLOT is free and never merges. It lies in a slab of its owner (range_slots)
  * instead of in bins: see size_class.c. A strategy without slots leaves the pointer NULL.
@@ -65,12 +65,12 @@ struct range_region {
 };
 
 struct range_bins {
-    uint64_t rows;
-    weir_tick oldest; /* no range in these bins has an earlier tick */
-    void *none;       /* written in the place of a `prev` beyond the end of a list */
+    weir_tick oldest; /* no range in these bins has an earlier tick; WEIR_TICK_MAX if there is none */
+    uint64_t count;   /* ranges in all bins */
     uint64_t held[RANGE_BIN_WORDS];
     void *heads[RANGE_BINS]; /* struct range, linked by record.as.free; prev is the address of the pointer to the
                                 range */
+    struct range end;        /* stands at the end of every list; its prev means nothing */
 };
 
 struct ranges;
@@ -88,6 +88,7 @@ struct ranges {
     const struct range_slots *slots;
     struct range_bins **bins; /* by state of a free range */
     size_t lane_count;
+    uint64_t small_bytes; /* larger requests are of kind RANGE_LARGE for alloc */
     uint64_t high_bytes;  /* alloc cuts requests up to this size off the high end; 0 unless regions serve all sizes */
     struct range *unused; /* records, linked by next */
     struct range_chunk *chunks;
@@ -102,7 +103,7 @@ struct ranges {
     uint64_t region_bytes;
     uint64_t taken_ranges;
     uint64_t taken_bytes;
-    uint64_t free_ranges; /* slots and unmapped ones included */
+    uint64_t free_slots;
 };
 
 /* --- records --- */
@@ -213,9 +214,8 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high);
 /* Makes a range in no lane taken. */
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out);
-/* Serves a strategy's alloc of `bytes`, a multiple of the granule: takes the gathered range or finds one, cuts it and
- * hands it out. `state` is the state of free ranges of the lane and kind. */
-weir_status weir__ranges_alloc(struct ranges *ranges, uint32_t state, weir_tick limit, uint64_t bytes, uint64_t align,
+/* The alloc of `caching`: takes the gathered range or finds one, cuts it and hands it out. */
+weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                weir_range *out);
 /* Serves a strategy's free of any range but a slot. Returns the range into which it has merged. */
 struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);

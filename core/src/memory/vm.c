@@ -200,7 +200,7 @@ static bool take_window(struct request *request, const struct vm_window *window)
         request->broken = status == WEIR_ERR_NO_MEMORY ? status : request->broken;
         return false;
     }
-    request->block = block_new(pool, &range);
+    request->block = block_new(pool, request->stream, request->size, &range);
     if (request->block == NULL) {
         pool->strategy->free(pool->state, range.token, request->stream->lane, request->stream->last_free);
         weir__lane_note_early_locked(pool, request->stream->lane, request->stream->last_free);

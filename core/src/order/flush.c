@@ -3,8 +3,7 @@
  *
  * Cost: linear in the blocks moved; a flush of all streams visits every stream.
  */
-#include "order/order.h"
-#include "pool/front_cache.h"
+#include "take.h"
 
 /* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All of them together are less
  * than a thousandth of the pool. Coalesced they would hold few requests; in the slots they serve many. */
@@ -35,7 +34,7 @@ static bool flush_slots(weir_stream *stream, unsigned least)
         const uint64_t mask = word == least / 64 ? UINT64_MAX << least % 64 : UINT64_MAX;
         while ((front->held[word] & mask) != 0) {
             const unsigned bin = word * 64 + (unsigned)__builtin_ctzll(front->held[word] & mask);
-            weir__order_give_locked(front_pop_at(front, bin), stream, tick);
+            give_block(front_pop_at(front, bin), stream, tick);
         }
     }
     return front->bytes != bytes;
@@ -48,7 +47,7 @@ void weir__order_flush_large_locked(weir_stream *stream)
     struct front_cache *front = &stream->front;
     const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
     while (front->large_count > 0) {
-        weir__order_give_locked(front_take_large(front, front->large_count - 1), stream, tick);
+        give_block(front_take_large(front, front->large_count - 1), stream, tick);
     }
 }
 

@@ -1,6 +1,6 @@
 /* core/src/order/order.h: how a request gets memory, and which freed memory a stream may use.
  *
- *     take.h     takes a range from a lane; the slow path's first step
+ *     take.h     takes a range from a lane and gives it back; the slow path's first step
  *     ladder.c   every way to serve a request, cheapest first: a table and the loop over it
  *     reuse.c    decides which freed memory a stream may use
  *     flush.c    empties front caches and remote free lists
@@ -74,8 +74,8 @@ bool weir__order_gather_locked(struct request *request);
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
 /* Frees a block to the strategy, or makes it pending. Stream lock held, pool lock not held. */
 void weir__order_free(weir_block *block, weir_stream *stream);
-/* Ends the block and gives its memory to the strategy, in the stream's lane as of `tick`. Pool lock held. */
-void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick tick);
+/* Ends a block that no queued work touches and gives its memory to the strategy. Pool lock held. */
+void weir__order_give_to_all_locked(weir_block *block);
 /* Frees a block that no queued work touches. Pool lock not held. */
 void weir__order_free_idle(weir_block *block);
 /* Records that the stream's ticks up to `tick` are complete. Pool lock held. */

@@ -31,8 +31,8 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     WEIR_ASSERT(request->block == NULL);
-    const take_result result = take_from_lane(request->pool, lane, limit, request->size, request->align,
-                                              request->keeps_whole, &request->block);
+    const take_result result = take_from_lane(request->pool, request->stream, request->size, lane, limit, request->size,
+                                              request->align, request->keeps_whole, &request->block);
     request->parted |= result == TAKE_PARTED;
     request->kept_whole |= result == TAKE_KEPT_WHOLE;
     request->broken = result == TAKE_BROKEN ? WEIR_ERR_NO_MEMORY : request->broken;
@@ -203,35 +203,12 @@ void weir__order_freed_locked(weir_stream *stream, weir_tick tick)
     }
 }
 
-/* Ends the block and gives its memory to the stream's lane as of `tick`. A lane's ticks do not go down. Pool lock
- * held. */
-static void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
-{
-    WEIR_ASSERT(pool_is_locked(stream->owner));
-    weir_pool *pool = stream->owner;
-    if (UNLIKELY(tick > stream->last_free)) {
-        weir__order_freed_locked(stream, tick);
-    }
-    pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stream->last_free);
-}
-
-static void give_to_all(weir_block *block)
+void weir__order_give_to_all_locked(weir_block *block)
 {
     weir_stream *owner = block_stream(block);
     weir_pool *pool = owner->owner;
     const weir_lane lane = private_lanes(pool) ? owner->lane : WEIR_LANE_OPEN;
     pool->strategy->free(pool->state, block_delete(pool, block), lane, 0);
-}
-
-void weir__order_give_locked(weir_block *block, weir_stream *stream, weir_tick tick)
-{
-    WEIR_ASSERT(pool_is_locked(stream->owner));
-    WEIR_ASSERT(block_pool(block) == stream->owner);
-    if (stream->owner->ordered) {
-        give_to_lane(block, stream, tick);
-    } else {
-        give_to_all(block);
-    }
 }
 
 /* Removes the pairs that are known to be complete. Pool lock held. */
@@ -271,7 +248,7 @@ static bool settle(weir_block *block, weir_stream *taker)
     drop_done(pool, uses);
     const struct weir_use *first = uses->first;
     if (first == NULL) {
-        give_to_all(block);
+        weir__order_give_to_all_locked(block);
         return true;
     }
     if (private_lanes(pool)) {
@@ -351,7 +328,7 @@ void weir__order_free(weir_block *block, weir_stream *stream)
     pool_work(pool);
     pool->slow_frees++;
     if (!pool->ordered || uses == NULL) {
-        weir__order_give_locked(block, stream, tick);
+        give_block(block, stream, tick);
     } else {
         const uint64_t capacity = block_capacity(block);
         note_free(uses, stream, tick);
@@ -370,6 +347,6 @@ void weir__order_free_idle(weir_block *block)
     weir_pool *pool = block_pool(block);
     pool_lock(pool);
     pool->slow_frees++;
-    give_to_all(block);
+    weir__order_give_to_all_locked(block);
     pool_unlock(pool);
 }

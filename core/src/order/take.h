@@ -1,5 +1,6 @@
-/* core/src/order/take.h: takes a range from a lane, and on a front-cache miss from the stream's own lane. Inline,
- * because a miss consists of little else. reuse.c decides which lanes a stream may take from. */
+/* core/src/order/take.h: takes a range from a lane, on a front-cache miss from the stream's own lane, and gives blocks
+ * back. Inline, because a miss consists of little else. reuse.c decides which lanes a stream may take from, and which
+ * lane a freed block enters. */
 #ifndef WEIR_CORE_ORDER_TAKE_H
 #define WEIR_CORE_ORDER_TAKE_H
 
@@ -19,10 +20,12 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-/* Takes a range from the lane. `keep_whole`: idle regions that are much larger than the request stay whole, if the
- * pool's memory agrees. Pool lock held. */
-static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_tick limit, uint64_t size,
-                                         uint64_t align, bool keep_whole, weir_block **out)
+/* Takes a range of `size` bytes from the lane and makes it a block for a request of `requested` bytes on the stream.
+ * `keep_whole`: idle regions that are much larger than the request stay whole, if the pool's memory agrees. Pool lock
+ * held. */
+static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, uint64_t requested, weir_lane lane,
+                                         weir_tick limit, uint64_t size, uint64_t align, bool keep_whole,
+                                         weir_block **out)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     WEIR_ASSERT(lane < pool->lanes);
@@ -43,7 +46,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
         return TAKE_PARTED;
     }
     WEIR_ASSERT(range.size >= size && (range.address & (align - 1)) == 0);
-    weir_block *block = block_new(pool, &range);
+    weir_block *block = block_new(pool, stream, requested, &range);
     /* With private lanes a free on a stream other than the block's own waits, and must not need host memory then. */
     if (UNLIKELY(block == NULL || (private_lanes(pool) && weir__block_add_uses(block) == NULL))) {
         weir__order_untake_locked(pool, lane, &range, block);
@@ -53,13 +56,14 @@ static inline take_result take_from_lane(weir_pool *pool, weir_lane lane, weir_t
     return TAKE_SERVED;
 }
 
-/* Takes memory of the stream's own lane after a front-cache miss. Returns NULL if there is none. Stream lock held, pool
- * lock not held. */
-static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, uint64_t align)
+/* Serves a request of `size` bytes, rounded up to `rounded`, from the stream's own lane after a front-cache miss.
+ * `large`: it is too large for a slot of the front cache. Returns a live block, or NULL if there is no such memory.
+ * Stream lock held, pool lock not held. */
+static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, bool large, uint64_t rounded,
+                                             uint64_t align)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
-    const bool large = front_granules(pool, size) >= front_small(pool);
     if (UNLIKELY(pool->memory->mixes_sizes) && large) {
         weir__order_flush_beside_locked(pool, stream);
     }
@@ -69,7 +73,9 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         weir__order_flush_large_locked(stream);
     }
     weir_block *block = NULL;
-    if (LIKELY(take_from_lane(pool, stream->lane, WEIR_TICK_MAX, size, align, true, &block) == TAKE_SERVED)) {
+    if (LIKELY(take_from_lane(pool, stream, size, stream->lane, WEIR_TICK_MAX, rounded, align, true, &block) ==
+               TAKE_SERVED)) {
+        begin_block(stream, block, size);
         pool->counts.served[WEIR_RUNG_LANE]++;
     }
     pool_unlock(pool);
@@ -79,6 +85,29 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         (void)weir__order_flush_locked(pool, stream);
     }
     return block;
+}
+
+/* Ends the block and gives its memory to the stream's lane as of `tick`. A lane's ticks do not go down. Pool lock
+ * held. */
+static inline void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    WEIR_ASSERT(pool_is_locked(stream->owner));
+    weir_pool *pool = stream->owner;
+    if (UNLIKELY(tick > stream->last_free)) {
+        weir__order_freed_locked(stream, tick);
+    }
+    pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stream->last_free);
+}
+
+/* Ends a block that only the stream touches and gives its memory to the strategy as of `tick`. Pool lock held. */
+static inline void give_block(weir_block *block, weir_stream *stream, weir_tick tick)
+{
+    WEIR_ASSERT(block_pool(block) == stream->owner);
+    if (LIKELY(stream->owner->ordered)) {
+        give_to_lane(block, stream, tick);
+    } else {
+        weir__order_give_to_all_locked(block);
+    }
 }
 
 #endif

@@ -46,12 +46,19 @@ static inline uint64_t front_floor(uint64_t granules)
     return granules >> front_shift(granules) << front_shift(granules);
 }
 
-/* Returns the front-cache key: the request in granules, rounded up to the size of a bin if it is small. */
-static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
+/* Returns the front-cache key of a small request: its granules, rounded up to the size of a bin. */
+static inline uint64_t front_small_key(const weir_pool *pool, uint64_t size)
 {
     const uint64_t granules = front_granules(pool, size) + 1;
     const uint64_t mask = (UINT64_C(1) << front_shift(granules)) - 1;
-    return granules > front_small(pool) ? granules : (granules + mask) & ~mask;
+    return (granules + mask) & ~mask;
+}
+
+/* Returns the front-cache key: the granules as the slots round them. */
+static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
+{
+    const uint64_t granules = front_granules(pool, size) + 1;
+    return granules > front_small(pool) ? granules : front_small_key(pool, size);
 }
 
 static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *block)
@@ -71,7 +78,7 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
     slot->count = (uint16_t)left;
     WEIR_ASSERT(state_of(block) == BLOCK_CACHED);
     WEIR_ASSERT(front->bytes >= block_capacity(block));
-    front->held[bin / 64] &= ~((uint64_t)(left == 0) << bin % 64);
+    front->held[bin / 64] ^= (uint64_t)(left == 0) << bin % 64;
     front->bytes -= block_capacity(block);
     return block;
 }
@@ -88,26 +95,28 @@ static inline weir_block *front_pop_small(struct front_cache *front, unsigned ow
     return held != 0 ? front_pop_at(front, own + (unsigned)__builtin_ctzll(held)) : NULL;
 }
 
-/* Recomputes how many blocks the slot may keep, after the reserved bytes have changed. */
-static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity, uint32_t epoch)
+/* Recomputes how many blocks the slot may keep, if the reserved bytes have changed. */
+static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity)
 {
     WEIR_ASSERT(capacity != 0);
+    const uint32_t epoch = atomic_load_explicit(&pool->front.epoch, memory_order_relaxed);
+    if (LIKELY(slot->epoch == epoch)) {
+        return;
+    }
     const uint64_t room = atomic_load_explicit(&pool->front.slot, memory_order_relaxed) / capacity;
     slot->room = (uint16_t)(room < FRONT_DEPTH ? room : FRONT_DEPTH);
     slot->epoch = epoch;
 }
 
+/* Returns false if there is no room, or if the slot has not learned its room yet. */
 static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity)
 {
     const unsigned bin = front_bin(capacity);
     struct front_slot *slot = &front->slots[bin];
-    const uint32_t epoch = atomic_load_explicit(&pool->front.epoch, memory_order_relaxed);
-    if (UNLIKELY(slot->epoch != epoch)) {
-        front_learn(pool, slot, capacity, epoch);
-    }
     const uint64_t bytes = front->bytes + block_capacity(block);
-    if (UNLIKELY(slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front.limit, memory_order_relaxed))) {
+    if (UNLIKELY(slot->epoch != atomic_load_explicit(&pool->front.epoch, memory_order_relaxed) ||
+                 slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front.limit, memory_order_relaxed))) {
         return false;
     }
     slot->blocks[slot->count++] = block;
@@ -118,30 +127,43 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
 
 /* --- large --- */
 
-/* Removes the large block at index `i` and returns it. */
+/* Removes the large block at index `i` and returns it. The blocks above it move down. */
 static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
     WEIR_ASSERT(i < front->large_count && state_of(front->large[i]) == BLOCK_CACHED);
-    weir_block *block = front->large[i];
-    const uint32_t last = front->large_count - 1;
+    uint32_t last = front->large_count - 1;
     __atomic_store_n(&front->large_count, last, __ATOMIC_RELAXED);
+    weir_block *block = front->large[last];
+    uint32_t key = front->large_keys[last];
+    while (last > i) {
+        last--;
+        weir_block *const below = front->large[last];
+        const uint32_t key_below = front->large_keys[last];
+        front->large[last] = block;
+        front->large_keys[last] = key;
+        block = below;
+        key = key_below;
+    }
     WEIR_ASSERT(front->large_bytes >= block_capacity(block));
     front->large_bytes -= block_capacity(block);
-    for (; i < last; i++) {
-        front->large[i] = front->large[i + 1];
-        front->large_keys[i] = front->large_keys[i + 1];
-    }
     return block;
+}
+
+/* Returns the index of the large block of that size that was freed last; FRONT_LARGE if there is none. */
+static inline uint32_t front_find_large(const struct front_cache *front, uint64_t key)
+{
+    for (uint32_t i = front->large_count; i-- > 0;) {
+        if (front->large_keys[i] == key) {
+            return i;
+        }
+    }
+    return FRONT_LARGE;
 }
 
 static inline weir_block *front_pop_large(struct front_cache *front, uint64_t key)
 {
-    for (uint32_t i = front->large_count; i-- > 0;) {
-        if (front->large_keys[i] == key) {
-            return front_take_large(front, i);
-        }
-    }
-    return NULL;
+    const uint32_t i = front_find_large(front, key);
+    return i != FRONT_LARGE ? front_take_large(front, i) : NULL;
 }
 
 static inline bool front_push_large(struct front_cache *front, weir_block *block, uint64_t capacity)
@@ -187,9 +209,9 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
                                          : front_pop_small(&stream->front, front_bin(granules) + 1);
 }
 
-/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Returns false if there is
- * no room. */
-static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Makes no call, and returns
+ * false if there is no room or if front_push must decide that. */
+static inline bool front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
     WEIR_ASSERT((state_word(block) & BLOCK_USED) == 0);
@@ -206,6 +228,16 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
         block_set_state(block, BLOCK_CACHED);
     }
     return pushed;
+}
+
+/* The same, but returns false only if there is no room. */
+static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
+{
+    const uint64_t capacity = front_capacity(pool, block);
+    if (capacity <= front_small(pool)) {
+        front_learn(pool, &stream->front.slots[front_bin(capacity)], capacity);
+    }
+    return front_push_quick(pool, stream, block);
 }
 
 #endif

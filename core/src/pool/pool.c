@@ -97,16 +97,6 @@ static inline void prove(weir_pool *pool)
 
 /* --- the fast path --- */
 
-/* Makes the block live and counts the alloc. Stream lock held. */
-static inline void hand_out(weir_stream *stream, weir_block *block, uint64_t size)
-{
-    WEIR_ASSERT(stream_is_locked(stream));
-    block_set_requested(block, size);
-    block_set_stream(block, stream);
-    block_set_state(block, BLOCK_LIVE);
-    count_alloc(stream, size, block_capacity(block));
-}
-
 /* Instead of a tag: the stream's tag, read under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
@@ -127,20 +117,14 @@ static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t ke
     return block != NULL || front_block_bytes(stream) == 0 ? block : front_pop(pool, stream, key - 1);
 }
 
-/* Makes the block live, counts it under its tag and reports the alloc to observers. Stream lock held on entry, released
- * on return. Observers attach under all stream locks, so one seen here has either listed this block at attach or is
- * told of this alloc, never both. */
-static inline weir_status finish_alloc(weir_stream *stream, uint64_t size, uint64_t align, weir_block *block,
+/* Counts a live block under its tag and reports the alloc to observers. Stream lock held on entry, released on return.
+ * Observers attach under all stream locks, so one seen here has either listed this block at attach or is told of this
+ * alloc, never both. */
+static inline weir_status finish_alloc(weir_pool *pool, weir_stream *stream, uint64_t align, weir_block *block,
                                        weir_block **out, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
-    weir_pool *pool = stream->owner;
     const weir_tag tag = tag_on(stream, wanted);
-    const uint32_t used = state_word(block) & BLOCK_USED;
-    hand_out(stream, block, size);
-    if (UNLIKELY(used != 0)) {
-        block_set_word(block, BLOCK_WORD(BLOCK_LIVE) | used);
-    }
     if (UNLIKELY(tag != 0)) {
         weir__tag_take(stream, block, tag);
     }
@@ -165,6 +149,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
     if (status == WEIR_OK) {
         stream_lock(stream);
         front_unload(stream);
+        begin_block(stream, request.block, size);
         *out = request.block;
     }
     return status;
@@ -172,12 +157,24 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 
 /* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
  * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
-static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint64_t align, uint64_t rounded,
+static INLINED weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
                                         weir_block **out, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
-    const uint64_t multiple = align != 0 ? align : stream->owner->granule_mask + 1;
-    weir_block *block = take_from_own_lane(stream, rounded, multiple);
+    weir_pool *pool = stream->owner;
+    const uint64_t multiple = align != 0 ? align : pool->granule_mask + 1;
+    const bool large = front_granules(pool, size) >= front_small(pool);
+    uint64_t rounded = size;
+    if (cacheable) {
+        const uint64_t key = large ? front_granules(pool, size) + 1 : front_small_key(pool, size);
+        weir_block *freed = LIKELY(remote_frees_are_empty(stream)) ? NULL : take_remote_free(stream, key);
+        if (freed != NULL) {
+            revive_block(stream, freed, size);
+            return finish_alloc(pool, stream, align, freed, out, wanted);
+        }
+        rounded = key << pool->granule_shift;
+    }
+    weir_block *block = take_from_own_lane(stream, size, large, rounded, multiple);
     if (UNLIKELY(block == NULL)) {
         const weir_status status = alloc_by_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
         if (status != WEIR_OK) {
@@ -185,7 +182,13 @@ static INLINED weir_status alloc_missed(weir_stream *stream, uint64_t size, uint
         }
     }
     stream->counters.misses++;
-    return finish_alloc(stream, size, align, block, out, wanted);
+    return finish_alloc(pool, stream, align, block, out, wanted);
+}
+
+/* The same for a request that the fast path takes: of any place and without a tag. */
+static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, weir_block **out)
+{
+    return serve_missed(stream, size, 0, true, out, 0);
 }
 
 /* Returns WEIR_OK if the arguments of a request are valid. */
@@ -220,57 +223,76 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     }
     stream_lock(stream);
     front_unload(stream);
-    uint64_t rounded = size;
-    if (size <= pool->front.largest && align <= pool->granule_mask + 1) {
-        const uint64_t key = front_key(pool, size);
-        weir_block *block = front_block_bytes(stream) != 0 ? front_pop(pool, stream, key - 1) : NULL;
-        block = block != NULL || remote_frees_are_empty(stream) ? block : take_remote_free(stream, key);
-        if (block != NULL) {
-            return finish_alloc(stream, size, align, block, out, wanted);
-        }
-        rounded = key << pool->granule_shift;
+    const bool cacheable = size <= pool->front.largest && align <= pool->granule_mask + 1;
+    weir_block *block =
+        cacheable && front_block_bytes(stream) != 0 ? front_pop(pool, stream, front_granules(pool, size)) : NULL;
+    if (block == NULL) {
+        return serve_missed(stream, size, align, cacheable, out, wanted);
     }
-    return alloc_missed(stream, size, align, rounded, out, wanted);
+    revive_block(stream, block, size);
+    return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* Passes the block in `last` on, as front_unload does, inline because most hits in a slot begin with it. The stream is
- * not retired, and its front cache takes blocks. Stream lock held. */
-static inline void unload_last(weir_stream *stream)
+/* Hands out a cached block. Stream lock held on entry, released on return. */
+static inline weir_status hand_out(weir_stream *stream, weir_block *block, uint64_t size, weir_block **out)
 {
-    struct front_cache *front = &stream->front;
-    weir_block *block = front->last;
-    if (front->last_key != FRONT_EMPTY) {
-        front_set_last(front, FRONT_EMPTY);
-        count_free(stream, block);
-        if (UNLIKELY(!front_push(stream->owner, stream, block))) {
-            weir__order_free(block, stream);
-        }
+    revive_block(stream, block, size);
+    stream_unlock(stream);
+    *out = block;
+    return WEIR_OK;
+}
+
+/* Hands out the large block at index `i` of the front cache. Stream lock held on entry, released on return. */
+static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size, uint32_t i, weir_block **out)
+{
+    return hand_out(stream, front_take_large(&stream->front, i), size, out);
+}
+
+/* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
+static OUT_OF_LINE weir_status alloc_large(weir_stream *stream, uint64_t size, weir_block **out)
+{
+    const uint32_t i = front_find_large(&stream->front, front_granules(stream->owner, size) + 1);
+    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out) : alloc_missed(stream, size, out);
+}
+
+/* Continues a request for which the block in `last` had to make room. The block counts as freed and is in no slot yet.
+ * Stream lock held on entry, released on return. */
+static OUT_OF_LINE weir_status alloc_after_push(weir_stream *stream, uint64_t size, weir_block **out)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    weir_pool *pool = stream->owner;
+    if (!front_push(pool, stream, stream->front.last)) {
+        weir__order_free(stream->front.last, stream);
     }
+    weir_block *block = front_pop(pool, stream, front_granules(pool, size));
+    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(stream, size, out);
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
- * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. */
+ * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. A hit
+ * makes no call, so that it saves no registers. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
+    struct front_cache *front = &stream->front;
     if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* also true for size 0 */
         stream_unlock(stream);
         return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
     }
-    unload_last(stream);
-    weir_block *block = front_pop(pool, stream, front_granules(pool, size));
-    if (block == NULL) {
-        const uint64_t key = front_key(pool, size);
-        block = remote_frees_are_empty(stream) ? NULL : take_remote_free(stream, key);
-        if (block == NULL) {
-            return alloc_missed(stream, size, 0, key << pool->granule_shift, out, 0);
+    if (front->last_key != FRONT_EMPTY) {
+        front_set_last(front, FRONT_EMPTY);
+        count_free(stream, front->last);
+        if (UNLIKELY(!front_push_quick(pool, stream, front->last))) {
+            return alloc_after_push(stream, size, out);
         }
     }
-    hand_out(stream, block, size);
-    stream_unlock(stream);
-    *out = block;
-    return WEIR_OK;
+    const uint64_t granules = front_granules(pool, size);
+    if (granules >= front_small(pool)) {
+        return alloc_large(stream, size, out);
+    }
+    weir_block *block = front_pop_small(front, front_bin(granules) + 1);
+    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(stream, size, out);
 }
 
 /* Adjusts the counters if the block in `last` had another size in the same number of granules. Stream lock held. */
@@ -413,18 +435,22 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
     block_set_state(block, BLOCK_CACHED);
 }
 
-/* Frees a block that is too large for `last` outside of the set `waiting`: adds the stream to the set, then uses
- * `last`. Frees any other block to a slot. Stream lock held on entry, released on return. */
+/* Frees a block without a tag that no other stream uses, while `last` is occupied or the block is too large for it. If
+ * the stream only has to enter the set `waiting`, it does so and uses `last`. Stream lock held on entry, released on
+ * return. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct front_cache *front = &stream->front;
-    if (front->last_key != FRONT_EMPTY || block_requested(block) > front->last_full) {
+    if (front->last_key == FRONT_EMPTY && block_requested(block) <= front->last_full) {
+        mark_waiting(stream);
+        front->last_most = front->last_full;
+        free_to_last(pool, block, front);
+    } else if (block_requested(block) <= front_block_bytes(stream) && front_push_quick(pool, stream, block)) {
+        count_free(stream, block);
+    } else {
         return free_to_slot(pool, block, stream);
     }
-    mark_waiting(stream);
-    front->last_most = front->last_full;
-    free_to_last(pool, block, front);
     stream_unlock(stream);
     return WEIR_OK;
 }

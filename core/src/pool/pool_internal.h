@@ -426,6 +426,26 @@ static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capa
     }
 }
 
+/* Makes a block live that was freed on the stream, and counts the alloc. Stream lock held. */
+static inline void revive_block(weir_stream *stream, weir_block *block, uint64_t size)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(state_of(block) == BLOCK_CACHED || state_of(block) == BLOCK_RETURNED);
+    block_set_requested(block, size);
+    block_set_stream(block, stream);
+    block_set_state(block, BLOCK_LIVE);
+    count_alloc(stream, size, block_capacity(block));
+}
+
+/* Makes a taken block live and counts the alloc. Keeps BLOCK_USED. Stream lock held. */
+static inline void begin_block(weir_stream *stream, weir_block *block, uint64_t size)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(state_of(block) == BLOCK_TAKEN && block_stream(block) == stream && block_requested(block) == size);
+    block_set_word(block, state_word(block) - BLOCK_WORD(BLOCK_TAKEN) + BLOCK_WORD(BLOCK_LIVE));
+    count_alloc(stream, size, block_capacity(block));
+}
+
 static inline void count_free(weir_stream *stream, const weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -586,10 +606,11 @@ void weir__stream_fini_events(weir_pool *pool);
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
 void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 
-/* Makes the range, just taken, a block. Returns NULL without host memory. Pool lock held. */
-static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
+/* Makes the range, just taken, a block for a request of `size` bytes on the stream. Returns NULL without host memory.
+ * Pool lock held. */
+static inline weir_block *block_new(weir_pool *pool, weir_stream *stream, uint64_t size, const weir_range *range)
 {
-    WEIR_ASSERT(pool_is_locked(pool));
+    WEIR_ASSERT(pool_is_locked(pool) && stream->owner == pool);
     weir_block *block = (weir_block *)range->token;
     WEIR_ASSERT(block_address(block) == range->address && block_capacity(block) == range->size);
     if (UNLIKELY(WEIR_CHECKS >= 1 || atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) != NULL) &&
@@ -597,9 +618,8 @@ static inline weir_block *block_new(weir_pool *pool, const weir_range *range)
         return NULL;
     }
     pool->blocks.count++;
-    block_set_requested(block, 0);
-    block_set_stream(block, NULL);
-    block_set_next(block, NULL);
+    block_set_requested(block, size);
+    block_set_stream(block, stream);
     block_set_state(block, BLOCK_TAKEN);
     return block;
 }
