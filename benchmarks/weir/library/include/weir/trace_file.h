@@ -172,10 +172,10 @@ typedef struct weir_trace_replay_config {
     uint64_t seed;           /* not 0: simulated work takes 75 to 125 % of its recorded time; 0 = exactly that time */
     uint32_t repeat;         /* play the events this many times in a row; 0 = once */
     uint32_t flags;          /* WEIR_TRACE_REPLAY_... */
-    /* Receives sentences before weir_trace_replay returns, in the calling thread: one for each hazard (at most 50, those
-     * with earlier work still running first), and the pool's report (the lines of weir_oom_explain) if memory ran out;
-     * "recorded": why its figures may be wrong. `text` has no newline at its end and is valid during the call. NULL =
-     * none. */
+    /* Receives sentences before weir_trace_replay returns, in the calling thread: one for each hazard (at most 50,
+     * those with earlier work still running first), and the pool's report (the lines of weir_oom_explain) if memory ran
+     * out; "recorded": why its figures may be wrong. `text` has no newline at its end and is valid during the call.
+     * NULL = none. */
     void (*report)(void *ctx, const char *text);
     void *report_ctx;
 } weir_trace_replay_config;
@@ -226,9 +226,9 @@ WEIR_API const char *weir_trace_strategy(size_t number);
  *
  * Returns WEIR_ERR_INVALID for an unknown strategy or flag, a capacity out of range, a config of the pool with a device
  * or one that weir_pool_create refuses, a trace that uses several devices (weir_trace_of_device) or has totals and no
- * blocks, "recorded" without weir_trace_info.has_segments; WEIR_ERR_UNSUPPORTED if the strategy cannot serve a pool with
- * these flags; WEIR_ERR_INTERNAL if a check failed or the strategy broke its contract; WEIR_ERR_NO_MEMORY if there is
- * no host memory. *figures is then unchanged. */
+ * blocks, "recorded" without weir_trace_info.has_segments; WEIR_ERR_UNSUPPORTED if the strategy cannot serve a pool
+ * with these flags; WEIR_ERR_INTERNAL if a check failed or the strategy broke its contract; WEIR_ERR_NO_MEMORY if there
+ * is no host memory. *figures is then unchanged. */
 WEIR_API weir_status weir_trace_replay(const weir_trace *trace, const weir_trace_replay_config *config,
                                        weir_trace_figures *figures);
 
