@@ -78,6 +78,16 @@ TEST(test_bad_arguments)
     refuses(BAD, weir_acl_attach(w.pool, NULL, &attachment), "weir_acl_attach", "acl_stream");
     refuses(BAD, weir_acl_attach(w.pool, w.stream[0], NULL), "weir_acl_attach", "attachment is NULL");
     refuses(BAD, weir_acl_follow(NULL, w.stream[0], &attachment), "weir_acl_follow", "pool is NULL");
+    refuses(BAD, weir_acl_attach_device(NULL, &attachment), "weir_acl_attach_device", "pool is NULL");
+    refuses(BAD, weir_acl_attach_device(w.pool, NULL), "weir_acl_attach_device", "attachment is NULL");
+    refuses(BAD, weir_acl_notify_idle(NULL, NULL, NULL), "weir_acl_notify_idle", "attachment is NULL");
+    refuses(BAD, weir_acl_notify_idle((weir_acl_attachment *)(void *)&nothing, NULL, NULL), "weir_acl_notify_idle",
+            "no attachment");
+    void *workspace = NULL;
+    refuses(BAD, weir_acl_workspace(NULL, NULL, 1, &workspace), "weir_acl_workspace", "pool is NULL");
+    refuses(BAD, weir_acl_workspace(w.pool, NULL, 1, NULL), "weir_acl_workspace", "workspace is NULL");
+    refuses(BAD, weir_acl_workspace(w.pool, w.stream[0], UINT64_MAX, &workspace), "weir_acl_workspace", "size");
+    refuses(BAD, weir_acl_workspace_release(NULL), "weir_acl_workspace_release", "pool is NULL");
     refuses(BAD, weir_acl_detach((weir_acl_attachment *)(void *)&nothing), "weir_acl_detach", "no attachment");
     refuses(BAD, weir_acl_attachment_get_info(NULL, &info), "weir_acl_attachment_get_info", "attachment is NULL");
     refuses(BAD, weir_acl_attachment_get_info((weir_acl_attachment *)(void *)&nothing, &info),
@@ -111,6 +121,19 @@ TEST(test_busy)
     refuses(BAD, weir_acl_detach(attachment), "weir_acl_detach", "was detached before");
     refuses(BAD, weir_acl_attachment_get_info(attachment, &info), "weir_acl_attachment_get_info",
             "was detached before");
+
+    aclrtStream home = NULL;
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&home));
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    refuses(WEIR_ERR_BUSY, weir_acl_attach_device(w.pool, &second), "weir_acl_attach_device", "device 0", "already");
+    const struct registration of_home = registration_of(home);
+    block = of_home.alloc(of_home.object, 1000);
+    refuses(WEIR_ERR_BUSY, weir_acl_detach(attachment), "weir_acl_detach", "holds 1 blocks", "device 0");
+    of_home.free(of_home.object, block);
+    ok(weir_acl_detach(attachment));
+    ok(weir_acl_attach(w.pool, home, &attachment));
+    refuses(WEIR_ERR_BUSY, weir_acl_attach_device(w.pool, &second), "weir_acl_attach_device", "attachment already");
+    ok(weir_acl_detach(attachment));
 
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     acl_ok(aclrtAllocatorSetObjToDesc(desc, &w));

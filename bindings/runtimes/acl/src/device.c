@@ -82,6 +82,16 @@ void *weir__acl_device_of(const weir_device *device)
     return found;
 }
 
+int32_t weir__acl_device_id(const void *acl_device_)
+{
+    return ((const acl_device *)acl_device_)->id;
+}
+
+void *weir__acl_home_stream(const void *acl_device_)
+{
+    return ((const acl_device *)acl_device_)->home_stream;
+}
+
 /* --- a device that is reset --- */
 
 /* stream_registry.c removes its note of the stream after this call, so the device is not watched any more. */
