@@ -96,10 +96,10 @@ static void write_use(struct page *page, const weir_acl_attachment_info *info)
         return;
     }
     write(page, "ACL has not asked the pool for a block. If operators have run since, nothing uses the pool:\n"
-                "- the first operator ran before the pool was attached. ACL keeps the allocator that a stream used "
+                "- the first operator ran before the pool was attached, and ACL keeps the allocator that a stream used "
                 "first: attach before the first operator, or create a new stream; or\n"
                 "- the operators name the default stream by NULL, for which ACL looks up no allocator: pass the handle "
-                "from aclrtCtxGetCurrentDefaultStream; or\n"
+                "of aclrtCtxGetCurrentDefaultStream; or\n"
                 "- they are operators of aclnn, which ask no allocator: pass them the memory of weir_acl_workspace.\n");
 }
 
