@@ -72,6 +72,12 @@ TEST(test_bad_arguments)
     longer.known.struct_size = sizeof(longer);
     refuses(WEIR_ERR_UNSUPPORTED, weir_acl_device_create(&longer.known, &device), "weir_acl_device_create", "config");
 
+    weir_acl_device_info place = WEIR_ACL_DEVICE_INFO_INIT;
+    refuses(BAD, weir_acl_device_get_info(NULL, &place), "weir_acl_device_get_info", "device is NULL");
+    refuses(BAD, weir_acl_device_get_info((const weir_device *)(const void *)&nothing, &place),
+            "weir_acl_device_get_info", "not of weir_acl_device_create");
+    place.struct_size = 2;
+    refuses(BAD, weir_acl_device_get_info(w.device, &place), "weir_acl_device_get_info", "info");
     refuses(BAD, weir_acl_host_runtime(NULL, &runtime), "weir_acl_host_runtime", "device is NULL");
     refuses(BAD, weir_acl_host_runtime(w.device, NULL), "weir_acl_host_runtime", "runtime is NULL");
     refuses(BAD, weir_acl_attach(NULL, w.stream[0], &attachment), "weir_acl_attach", "pool is NULL");

@@ -86,6 +86,22 @@ typedef struct weir_acl_device_config {
  * WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device);
 
+typedef struct weir_acl_device_info {
+    size_t struct_size;
+    int32_t device_id;    /* as aclrtSetDevice takes it */
+    int32_t numa_node;    /* the node that the kernel reports for the PCI device; -1: none, or unknown */
+    char pci_bus_id[16];  /* "0000:c1:00.0", of aclrtDeviceGetPCIBusId, for weir/topology.h; "" if the device is not on
+                             PCI, or if the runtime does not know (CANN before 9.2) */
+    void *context;        /* aclrtContext: the primary context */
+    void *default_stream; /* aclrtStream: of the primary context */
+} weir_acl_device_info;
+
+#define WEIR_ACL_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_acl_device_info)
+
+/* Returns the facts that weir_acl_device_create found. (host_numa_node in weir/device.h is `numa_node`.)
+ * WEIR_ERR_INVALID: NULL, or not a device of weir_acl_device_create. */
+WEIR_API weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_info *info);
+
 /* True once the device was reset: aclrtResetDeviceForce, or one more aclrtResetDevice than aclrtSetDevice, takes the
  * device's streams and memory. The result turns true before the reset happens. From then on the device refuses requests
  * for memory (WEIR_ERR_DEVICE) and treats all work as complete. It accepts memory that is given back without a call to
@@ -99,8 +115,9 @@ WEIR_API bool weir_acl_device_lost(const weir_device *device);
 /* Fills a runtime for weir_host_pool_config.runtime over an ACL device. A host pool with this runtime gets memory of
  * aclrtMallocHost, or maps memory itself and registers it with aclrtHostRegisterV2 (pinned and mapped;
  * aclrtHostRegister if the runtime does not know the flags). weir_host_free_after of that pool takes the device's
- * streams. Threads need no context. The driver chooses the NUMA node of memory of aclrtMallocHost: a pool that must
- * choose the node leaves WEIR_HOST_RUNTIME out of its kinds.
+ * streams. Threads need no context. The driver places memory of aclrtMallocHost on the node of the processor that calls, so the
+ * pool calls from a processor of the node that it wants. weir_host_device_node of that pool is the node nearest to this
+ * NPU, found by aclrtDeviceGetPCIBusId and the kernel's numa_node of that PCI device.
  *
  * The device must come from weir_acl_device_create and outlive the pool. The caller sets `most_bytes` if the driver
  * accepts less than 1 GiB in one call. Retire a stream with weir_host_stream_retire before it is destroyed.
