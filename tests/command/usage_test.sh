@@ -500,6 +500,7 @@ for form in '' --json '--sweep=1.00:1.10:0.02'; do
     cmp jobs.1 jobs.2 && cmp jobs.1 jobs.5 || complain "weir replay $form: the output depends on --jobs"
 done
 
+bad 'asks this machine' topo --acl --synthetic numa:2
 # weir topo describes this machine, in words and for scripts, and other machines if weir was built with hwloc.
 good 'pinning, tried with 2 MiB' topo
 grep -qE '^  node [0-9]+ .* free' out || complain 'weir topo shows no node'
