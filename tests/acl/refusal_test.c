@@ -93,6 +93,22 @@ TEST(test_bad_arguments)
     refuses(BAD, weir_acl_workspace(NULL, NULL, 1, &workspace), "weir_acl_workspace", "pool is NULL");
     refuses(BAD, weir_acl_workspace(w.pool, NULL, 1, NULL), "weir_acl_workspace", "workspace is NULL");
     refuses(BAD, weir_acl_workspace(w.pool, w.stream[0], UINT64_MAX, &workspace), "weir_acl_workspace", "size");
+    weir_block *block = NULL;
+    weir_acl_attachment *follows = NULL;
+    ok(weir_acl_follow(w.pool, w.stream[0], &follows));
+    refuses(BAD, weir_acl_attachment_alloc(NULL, 1, &block), "weir_acl_attachment_alloc", "attachment is NULL");
+    refuses(BAD, weir_acl_attachment_alloc(follows, 1, NULL), "weir_acl_attachment_alloc", "block is NULL");
+    refuses(BAD, weir_acl_attachment_alloc(follows, 0, &block), "weir_acl_attachment_alloc", "size 0");
+    refuses(BAD, weir_acl_attachment_alloc(follows, UINT64_MAX, &block), "weir_acl_attachment_alloc", "too large");
+    refuses(BAD, weir_acl_attachment_free(NULL, (weir_block *)(void *)&nothing), "weir_acl_attachment_free",
+            "attachment is NULL");
+    refuses(BAD, weir_acl_attachment_free(follows, NULL), "weir_acl_attachment_free", "block is NULL");
+    ok(weir_acl_attachment_alloc(follows, 100, &block));
+    refuses(WEIR_ERR_BUSY, weir_acl_detach(follows), "weir_acl_detach", "holds 1 blocks");
+    ok(weir_acl_attachment_free(follows, block));
+    refuses(BAD, weir_acl_attachment_free(follows, block), "weir_acl_attachment_free", "no live block");
+    ok(weir_acl_detach(follows));
+    refuses(BAD, weir_acl_attachment_alloc(follows, 100, &block), "weir_acl_attachment_alloc", "was detached");
     refuses(BAD, weir_acl_workspace_release(NULL), "weir_acl_workspace_release", "pool is NULL");
     refuses(BAD, weir_acl_detach((weir_acl_attachment *)(void *)&nothing), "weir_acl_detach", "no attachment");
     refuses(BAD, weir_acl_attachment_get_info(NULL, &info), "weir_acl_attachment_get_info", "attachment is NULL");

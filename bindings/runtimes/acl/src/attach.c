@@ -121,7 +121,7 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
     self->idle = NULL;
     self->next = in_use;
     in_use = self;
-    atomic_store(&self->closed, !role->registers);
+    atomic_store(&self->closed, false);
     return self;
 }
 
@@ -417,7 +417,7 @@ static weir_status leave(weir_acl_attachment *self)
         status = weir__acl_leave_registry(self->left_on, self);
     }
     if (status != WEIR_OK) {
-        atomic_store(&self->closed, !attached || !self->registers);
+        atomic_store(&self->closed, !attached);
         return status;
     }
     weir__acl_next_epoch();

@@ -119,6 +119,7 @@ static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made
     const weir_acl_attachment *other = find_locked(id);
     weir_acl_attachment *self = other == NULL ? weir__acl_begin_locked(pool, NULL, NULL, &role) : NULL;
     if (self != NULL) {
+        atomic_store(&self->closed, true); /* it has no stream to serve */
         self->is_device = true;
         self->device_id = id;
         self->joining = 0;

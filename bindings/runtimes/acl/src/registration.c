@@ -45,25 +45,31 @@ static void count_request(weir_acl_attachment *self)
     atomic_store_explicit(&self->requests, before + 1, memory_order_relaxed);
 }
 
-static void *on_alloc(aclrtAllocator allocator, size_t size)
+static weir_status take(weir_acl_attachment *self, uint64_t size, weir_block **block)
 {
-    weir_acl_attachment *self = allocator;
-    if (self == NULL) {
-        return NULL;
-    }
-    weir_block *block = NULL;
+    weir_status status = WEIR_ERR_INVALID;
     count_request(self);
     (void)atomic_fetch_add(&self->live, 1);
     if (!atomic_load(&self->closed)) {
         const uint64_t bytes = size != 0 ? weir_acl_block_bytes(size) : 0;
-        if (weir_pool_alloc(atomic_load_explicit(&self->pool, memory_order_relaxed),
-                            atomic_load_explicit(&self->stream, memory_order_relaxed), bytes, 0, &block) == WEIR_OK) {
-            return block;
+        status = weir_pool_alloc(atomic_load_explicit(&self->pool, memory_order_relaxed),
+                                 atomic_load_explicit(&self->stream, memory_order_relaxed), bytes, 0, block);
+        if (status == WEIR_OK) {
+            return WEIR_OK;
         }
         (void)atomic_fetch_add_explicit(&self->failures, 1, memory_order_relaxed);
+    } else {
+        (void)weir_refuse(status, "weir_acl_attachment_alloc: attachment %p was detached, or its stream has ended",
+                          (void *)self);
     }
     lower(self);
-    return NULL;
+    return status;
+}
+
+static void *on_alloc(aclrtAllocator allocator, size_t size)
+{
+    weir_block *block = NULL;
+    return allocator != NULL && take(allocator, size, &block) == WEIR_OK ? block : NULL;
 }
 
 /* Always registered: without this callback the vendor's executor deadlocks. `address` is only a hint and is ignored. */
@@ -84,13 +90,8 @@ static weir_status free_orphan(weir_pool *pool, weir_block *block)
     return weir_pool_free(pool, block, any);
 }
 
-static void on_free(aclrtAllocator allocator, aclrtAllocatorBlock acl_block)
+static weir_status give(weir_acl_attachment *self, weir_block *block)
 {
-    weir_acl_attachment *self = allocator;
-    weir_block *block = acl_block;
-    if (self == NULL) {
-        return;
-    }
     weir_pool *pool = atomic_load_explicit(&self->pool, memory_order_acquire);
     weir_stream *stream = atomic_load(&self->stream);
     weir_status status = WEIR_ERR_INVALID;
@@ -106,11 +107,46 @@ static void on_free(aclrtAllocator allocator, aclrtAllocatorBlock acl_block)
     } else {
         (void)atomic_fetch_add_explicit(&self->refused_frees, 1, memory_order_relaxed);
     }
+    return status;
+}
+
+static void on_free(aclrtAllocator allocator, aclrtAllocatorBlock acl_block)
+{
+    if (allocator != NULL) {
+        (void)!give(allocator, acl_block);
+    }
 }
 
 static void *on_get_address(aclrtAllocatorBlock acl_block)
 {
     return acl_block != NULL ? (void *)(uintptr_t)weir_block_address(acl_block) : NULL;
+}
+
+/* --- the same for other allocator interfaces --- */
+
+weir_status weir_acl_attachment_alloc(weir_acl_attachment *attachment, uint64_t size, weir_block **block)
+{
+    if (attachment == NULL || block == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_attachment_alloc: %s is NULL",
+                           attachment == NULL ? "attachment" : "block");
+    }
+    const weir_status status = take(attachment, size, block);
+    return status == WEIR_ERR_INVALID && !atomic_load(&attachment->closed)
+               ? weir_refuse(status, "weir_acl_attachment_alloc: size %llu is 0 or too large", (unsigned long long)size)
+               : status;
+}
+
+weir_status weir_acl_attachment_free(weir_acl_attachment *attachment, weir_block *block)
+{
+    if (attachment == NULL || block == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_attachment_free: %s is NULL",
+                           attachment == NULL ? "attachment" : "block");
+    }
+    const weir_status status = give(attachment, block);
+    return status == WEIR_ERR_INVALID
+               ? weir_refuse(status, "weir_acl_attachment_free: block %p is no live block of the attachment's pool",
+                             (void *)block)
+               : status;
 }
 
 /* --- the runtime's registry --- */

@@ -161,8 +161,8 @@ WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl
  * stream that is being destroyed must be gone before its attachment is detached. */
 WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
 
-/* Makes an attachment without a registration, for programs that call the pool themselves instead of letting ACL call
- * it: the pool learns the stream's context and is told when the stream ends. Several pools may follow a stream, and
+/* Makes an attachment without a registration, for programs and engines that call the pool themselves instead of letting
+ * ACL call it: the pool learns the stream's context and is told when the stream ends. Several pools may follow a stream, and
  * another pool may be its allocator. WEIR_ERR_BUSY: this pool is attached to the stream, or follows it, already.
  * Everything else is as with weir_acl_attach. weir_acl_detach ends the attachment. */
 WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
@@ -269,6 +269,20 @@ WEIR_API weir_status weir_acl_workspace(weir_pool *pool, void *acl_stream, uint6
  * streams, or destroys it. WEIR_ERR_DEVICE: the wait for a stream failed. After a failure some workspaces remain; call
  * again. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_acl_workspace_release(weir_pool *pool);
+
+/* --- other allocator interfaces --- */
+
+/* Allocate and free in the order of the attachment's stream, as ACL does through the registration: for an engine with
+ * an allocator interface of its own over ACL streams (bindings/engines/ge). The attachment may be of weir_acl_attach or
+ * of weir_acl_follow. The block has the padding of weir_acl_block_bytes, and weir_block_address its address. It counts
+ * as held by ACL: weir_acl_detach returns WEIR_ERR_BUSY until it is freed. After the end of the stream blocks may still
+ * be freed.
+ *
+ * The attachment must not be detached during the call. WEIR_ERR_INVALID: NULL, a size that is 0 or too large, an
+ * attachment that was detached, whose stream has ended, or of a device; a block that is not live, or not of the pool.
+ * WEIR_ERR_NO_MEMORY and WEIR_ERR_DEVICE as weir_pool_alloc. Any thread. */
+WEIR_API weir_status weir_acl_attachment_alloc(weir_acl_attachment *attachment, uint64_t size, weir_block **block);
+WEIR_API weir_status weir_acl_attachment_free(weir_acl_attachment *attachment, weir_block *block);
 
 /* Returns the number of bytes to request from a pool for `size` bytes that a kernel works on: `size` rounded up to 32,
  * plus 32, because kernels may read that far (aclrtMalloc, and the reference's rule for programs that divide memory
