@@ -1,5 +1,5 @@
-// ge_host.cc: weir_ge.hpp under an engine that behaves as the graph engine does: a table of allocators by stream, blocks
-// with counts of users, blocks kept until a graph is unloaded, and requests from several threads. The simulated
+// ge_host.cc: weir_ge.hpp under an engine that behaves as the graph engine does: a table of allocators by stream,
+// blocks with counts of users, blocks kept until a graph is unloaded, and requests from several threads. The simulated
 // runtime's auditor judges each use of memory.
 #include <acl/acl.h>
 #include <ge/ge_allocator.h>

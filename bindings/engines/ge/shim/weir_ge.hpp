@@ -6,13 +6,13 @@
  *     session.UnregisterExternalAllocator(stream);
  *     allocator.reset();
  *
- * The program that uses the graph engine compiles this file, in C++17, with CANN's ge/ge_allocator.h and weir/acl.h, and
- * links weir::acl. The pool follows the stream, so the same pool may serve several streams at once, each with an
+ * The program that uses the graph engine compiles this file, in C++17, with CANN's ge/ge_allocator.h and weir/acl.h,
+ * and links weir::acl. The pool follows the stream, so the same pool may serve several streams at once, each with an
  * allocator of its own, and ACL's operators on other streams. (ACL's operators and models on this stream need
  * weir_acl_attach: from_attachment shares that attachment.)
  *
- * Ownership: the engine owns the allocator as long as it is registered, and a block until it calls Free. Blocks must not
- * outlive the allocator: unload the graphs first. The destructor waits for the stream and lets the pool go; if the
+ * Ownership: the engine owns the allocator as long as it is registered, and a block until it calls Free. Blocks must
+ * not outlive the allocator: unload the graphs first. The destructor waits for the stream and lets the pool go; if the
  * engine still holds blocks then, the pool stays attached, and weir_pool_destroy returns WEIR_ERR_BUSY. The stream may
  * be destroyed first.
  *

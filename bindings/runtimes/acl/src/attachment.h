@@ -7,8 +7,8 @@
  *     idle.c               the callback when ACL holds no block
  *     attachment_report.c  figures and sentences
  *
- * An attachment has one of three roles. It registers the pool as the allocator of a stream, it only follows a stream, or
- * it stands for a device (is_device). An attachment of a device has no stream; each stream of the device has an
+ * An attachment has one of three roles. It registers the pool as the allocator of a stream, it only follows a stream,
+ * or it stands for a device (is_device). An attachment of a device has no stream; each stream of the device has an
  * attachment of its own, whose `device` is the attachment of the device.
  */
 #ifndef WEIR_ACL_ATTACHMENT_H

@@ -1,8 +1,8 @@
 /* bindings/runtimes/acl/src/idle.c: the callback when ACL holds no block of an attachment.
  *
  * Guarantee: a callback is called once, and not after weir_acl_detach has returned WEIR_OK. weir_acl_notify_idle raises
- * `wishes` and then reads the counts of blocks; the thread that gives back the last block lowers its count and then reads
- * `wishes`. So one of the two sees the other.
+ * `wishes` and then reads the counts of blocks; the thread that gives back the last block lowers its count and then
+ * reads `wishes`. So one of the two sees the other.
  *
  * Cost: one load for a free that leaves its attachment without a block.
  */

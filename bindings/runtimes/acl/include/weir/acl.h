@@ -115,9 +115,9 @@ WEIR_API bool weir_acl_device_lost(const weir_device *device);
 /* Fills a runtime for weir_host_pool_config.runtime over an ACL device. A host pool with this runtime gets memory of
  * aclrtMallocHost, or maps memory itself and registers it with aclrtHostRegisterV2 (pinned and mapped;
  * aclrtHostRegister if the runtime does not know the flags). weir_host_free_after of that pool takes the device's
- * streams. Threads need no context. The driver places memory of aclrtMallocHost on the node of the processor that calls, so the
- * pool calls from a processor of the node that it wants. weir_host_device_node of that pool is the node nearest to this
- * NPU, found by aclrtDeviceGetPCIBusId and the kernel's numa_node of that PCI device.
+ * streams. Threads need no context. The driver places memory of aclrtMallocHost on the node of the processor that
+ * calls, so the pool calls from a processor of the node that it wants. weir_host_device_node of that pool is the node
+ * nearest to this NPU, found by aclrtDeviceGetPCIBusId and the kernel's numa_node of that PCI device.
  *
  * The device must come from weir_acl_device_create and outlive the pool. The caller sets `most_bytes` if the driver
  * accepts less than 1 GiB in one call. Retire a stream with weir_host_stream_retire before it is destroyed.
@@ -156,19 +156,21 @@ WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl
  *
  * WEIR_ERR_BUSY: ACL holds blocks that are not freed yet (weir_acl_notify_idle tells when it holds none), or another
  * thread is detaching, or creating or destroying a stream of the attachment; nothing has changed. (The graph engine
- * caches blocks and frees them when the model is unloaded or the stream is destroyed.) WEIR_ERR_DEVICE: the wait or the removal of the registration failed; the pool is still attached, call
- * again. (Of a device's streams those before the failing one are detached then, and new streams are still attached.) WEIR_ERR_INVALID: not an attachment. A detached attachment is recognised until 64 more have been detached. A
- * stream that is being destroyed must be gone before its attachment is detached. */
+ * caches blocks and frees them when the model is unloaded or the stream is destroyed.) WEIR_ERR_DEVICE: the wait or the
+ * removal of the registration failed; the pool is still attached, call again. (Of a device's streams those before the
+ * failing one are detached then, and new streams are still attached.) WEIR_ERR_INVALID: not an attachment. A detached
+ * attachment is recognised until 64 more have been detached. A stream that is being destroyed must be gone before its
+ * attachment is detached. */
 WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
 
 /* Makes an attachment without a registration, for programs and engines that call the pool themselves instead of letting
- * ACL call it: the pool learns the stream's context and is told when the stream ends. Several pools may follow a stream, and
- * another pool may be its allocator. WEIR_ERR_BUSY: this pool is attached to the stream, or follows it, already.
- * Everything else is as with weir_acl_attach. weir_acl_detach ends the attachment. */
+ * ACL call it: the pool learns the stream's context and is told when the stream ends. Several pools may follow a
+ * stream, and another pool may be its allocator. WEIR_ERR_BUSY: this pool is attached to the stream, or follows it,
+ * already. Everything else is as with weir_acl_attach. weir_acl_detach ends the attachment. */
 WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
 
-/* Attaches the pool to its whole device: one call in the place of weir_acl_attach for every stream. The pool becomes the
- * allocator of the default stream of the device's primary context at once, and of each stream of the device that is
+/* Attaches the pool to its whole device: one call in the place of weir_acl_attach for every stream. The pool becomes
+ * the allocator of the default stream of the device's primary context at once, and of each stream of the device that is
  * created after this call has returned, in any context and by any thread, until weir_acl_detach. Streams that existed
  * before, other than this default stream, are not attached: ACL cannot list them. Call weir_acl_attach for those. The
  * handle stands for all streams: weir_acl_detach, weir_acl_attachment_get_info (the figures are sums),
@@ -194,11 +196,11 @@ WEIR_API weir_status weir_acl_attach_device(weir_pool *pool, weir_acl_attachment
 typedef void (*weir_acl_idle_callback)(void *ctx, weir_acl_attachment *attachment);
 
 /* Calls `callback` once, as soon as ACL holds no block of the attachment, so that a weir_acl_detach that returned
- * WEIR_ERR_BUSY would succeed: at once, in the calling thread, if ACL holds none now; otherwise in the thread that gives
- * back the last block. That thread is inside ACL, which may hold locks of its own, so the callback must not call ACL, it
- * must not wait, and weir_acl_detach in it returns WEIR_ERR_BUSY: it wakes the thread that detaches. ACL may ask for
- * blocks again at any time, and the detach may then be refused again. A later call replaces the callback; NULL removes
- * it; a successful detach removes it, after waiting for a callback that is running.
+ * WEIR_ERR_BUSY would succeed: at once, in the calling thread, if ACL holds none now; otherwise in the thread that
+ * gives back the last block. That thread is inside ACL, which may hold locks of its own, so the callback must not call
+ * ACL, it must not wait, and weir_acl_detach in it returns WEIR_ERR_BUSY: it wakes the thread that detaches. ACL may
+ * ask for blocks again at any time, and the detach may then be refused again. A later call replaces the callback; NULL
+ * removes it; a successful detach removes it, after waiting for a callback that is running.
  *
  * WEIR_ERR_INVALID: not an attachment. */
 WEIR_API weir_status weir_acl_notify_idle(weir_acl_attachment *attachment, weir_acl_idle_callback callback, void *ctx);
@@ -228,11 +230,11 @@ typedef struct weir_acl_attachment_info {
 /* Copies the current figures. WEIR_ERR_INVALID: not an attachment. */
 WEIR_API weir_status weir_acl_attachment_get_info(weir_acl_attachment *attachment, weir_acl_attachment_info *info);
 
-/* Writes, like snprintf, sentences for a person, each ended by a newline: the streams that are attached, how many blocks
- * ACL asked the pool for, and how many it holds now. If ACL has never asked, the text names the causes: the executors keep the allocator that they
- * used first, so the attachment came after the first operator of the stream; the operators name the default stream by
- * NULL; or they are of aclnn, which asks no allocator (weir_acl_workspace). Writes an empty string if it is not an
- * attachment. */
+/* Writes, like snprintf, sentences for a person, each ended by a newline: the streams that are attached, how many
+ * blocks ACL asked the pool for, and how many it holds now. If ACL has never asked, the text names the causes: the
+ * executors keep the allocator that they used first, so the attachment came after the first operator of the stream; the
+ * operators name the default stream by NULL; or they are of aclnn, which asks no allocator (weir_acl_workspace). Writes
+ * an empty string if it is not an attachment. */
 WEIR_API size_t weir_acl_attachment_explain(weir_acl_attachment *attachment, char *text, size_t size);
 
 /* --- workspaces of aclnn operators --- */
@@ -245,9 +247,9 @@ WEIR_API size_t weir_acl_attachment_explain(weir_acl_attachment *attachment, cha
  *     weir_acl_workspace(pool, stream, size, &workspace);
  *     aclnnAdd(workspace, size, executor, stream);
  *
- * A stream has one workspace in a pool. Operators of a stream run one after the other, so the next call returns the same
- * memory again, or larger memory if `size` needs it; the smaller one is freed in the order of the stream. The caller
- * frees nothing. The memory belongs to the work that is queued on the stream until the next call for the stream;
+ * A stream has one workspace in a pool. Operators of a stream run one after the other, so the next call returns the
+ * same memory again, or larger memory if `size` needs it; the smaller one is freed in the order of the stream. The
+ * caller frees nothing. The memory belongs to the work that is queued on the stream until the next call for the stream;
  * operators of other streams must not use it. The workspace ends with the stream, with the detach of an attachment of
  * the pool to the stream, and by weir_acl_workspace_release. Work that is captured (aclmdlRICaptureBegin) runs again
  * with the address that it was captured with: do not give it such a workspace, but a block of weir_pool_alloc that is
@@ -264,8 +266,8 @@ WEIR_API size_t weir_acl_attachment_explain(weir_acl_attachment *attachment, cha
  * WEIR_ERR_NO_MEMORY: the stream has no workspace then; weir_pool_get_oom has the reason. WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_acl_workspace(weir_pool *pool, void *acl_stream, uint64_t size, void **workspace);
 
-/* Frees the workspaces of all streams of the pool, each in the order of its stream, and stops following the streams that
- * weir_acl_workspace began to follow, after waiting for them. WEIR_ERR_BUSY: another thread works on one of these
+/* Frees the workspaces of all streams of the pool, each in the order of its stream, and stops following the streams
+ * that weir_acl_workspace began to follow, after waiting for them. WEIR_ERR_BUSY: another thread works on one of these
  * streams, or destroys it. WEIR_ERR_DEVICE: the wait for a stream failed. After a failure some workspaces remain; call
  * again. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_acl_workspace_release(weir_pool *pool);
