@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- calls of weir that fail --- */
 
@@ -229,6 +230,16 @@ TEST(test_detach_while_live_is_busy)
     aclrtStream more = NULL;
     acl_ok(aclrtCreateStream(&more));
     execute(more, 1000);
+
+    /* A block of the stream that was attached first: no other stream is detached before it is seen. */
+    const struct registration of_default = registration_of(default_stream());
+    void *first = of_default.alloc(of_default.object, 1000);
+    r.free(r.object, block);
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    assert_int_equal(info_of(attachment).streams, 4);
+    assert_true(is_registered(more));
+    block = r.alloc(r.object, 1000);
+    of_default.free(of_default.object, first);
 
     /* The stream goes, and its block stays. */
     acl_ok(aclrtDestroyStream(stream[1]));
@@ -488,6 +499,39 @@ TEST(test_a_thread_waits_for_the_last_block)
         memset(&waiter, 0xff, sizeof(waiter));
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
+    end_world(&w);
+}
+
+struct slow {
+    atomic_bool entered;
+    atomic_bool ended;
+};
+
+static void call_slowly(void *ctx, weir_acl_attachment *attachment)
+{
+    struct slow *slow = ctx;
+    (void)attachment;
+    atomic_store(&slow->entered, true);
+    (void)usleep(20000); /* so that the detach comes meanwhile */
+    atomic_store(&slow->ended, true);
+}
+
+TEST(test_a_detach_waits_for_the_callback)
+{
+    struct world w = make_world();
+    struct slow slow = {false, false};
+    weir_acl_attachment *attachment = NULL;
+    pthread_t thread;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    struct feeder feeder = {.r = registration_of(w.stream[0])};
+    feeder.held = feeder.r.alloc(feeder.r.object, 4096);
+    ok(weir_acl_notify_idle(attachment, call_slowly, &slow));
+    assert_int_equal(pthread_create(&thread, NULL, give_back, &feeder), 0);
+    while (!atomic_load(&slow.entered)) {
+    }
+    ok(weir_acl_detach(attachment));
+    assert_true(atomic_load(&slow.ended));
+    assert_int_equal(pthread_join(thread, NULL), 0);
     end_world(&w);
 }
 

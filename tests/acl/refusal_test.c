@@ -106,6 +106,8 @@ TEST(test_bad_arguments)
     ok(weir_acl_attachment_alloc(follows, 100, &block));
     refuses(WEIR_ERR_BUSY, weir_acl_detach(follows), "weir_acl_detach", "holds 1 blocks");
     ok(weir_acl_attachment_free(follows, block));
+    ok(weir_acl_attachment_alloc(follows, 100, &block)); /* the refused detach changed nothing */
+    ok(weir_acl_attachment_free(follows, block));
     refuses(BAD, weir_acl_attachment_free(follows, block), "weir_acl_attachment_free", "no live block");
     ok(weir_acl_detach(follows));
     refuses(BAD, weir_acl_attachment_alloc(follows, 100, &block), "weir_acl_attachment_alloc", "was detached");
