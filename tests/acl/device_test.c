@@ -1,6 +1,7 @@
 /* device_test.c: the device over ACL: facts, regions, virtual memory, events, contexts of threads, errors. */
 #include "acl_test.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 
 #include <pthread.h>
@@ -349,6 +350,93 @@ TEST(test_memory_for_peers_is_created_so)
     require_memory_for_peers(WEIR_ACL_PAGES_HUGE_FIRST, peers, ACL_MEM_MALLOC_HUGE_FIRST_P2P, ACL_MEM_P2P_HUGE);
     require_memory_for_peers(WEIR_ACL_PAGES_HUGE, peers, ACL_MEM_MALLOC_HUGE_ONLY_P2P, ACL_MEM_P2P_HUGE);
     require_memory_for_peers(WEIR_ACL_PAGES_SMALL, peers, ACL_MEM_MALLOC_NORMAL_ONLY_P2P, ACL_MEM_P2P_HUGE);
+}
+
+/* --- the place in the machine --- */
+
+static aclError bus_id_error;
+static const char *bus_id; /* NULL: the runtime's own */
+
+__attribute__((visibility("default"))) aclError aclrtDeviceGetPCIBusId(int32_t device, char *text, int32_t size)
+{
+    aclError (*call)(int32_t, char *, int32_t) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtDeviceGetPCIBusId");
+    if (bus_id_error != ACL_SUCCESS || bus_id == NULL) {
+        return bus_id_error != ACL_SUCCESS ? bus_id_error : call(device, text, size);
+    }
+    assert_true(size > (int32_t)strlen(bus_id));
+    memcpy(text, bus_id, strlen(bus_id) + 1);
+    return ACL_SUCCESS;
+}
+
+static void require_place(int32_t id, const char *expected_bus_id, int32_t expected_node)
+{
+    weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+    weir_acl_device_info info = WEIR_ACL_DEVICE_INFO_INIT;
+    weir_device_info general = WEIR_DEVICE_INFO_INIT;
+    weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
+    weir_host_pool_config host = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    weir_device *device = NULL;
+    config.device_id = id;
+    ok(weir_acl_device_create(&config, &device));
+    ok(weir_acl_device_get_info(device, &info));
+    assert_int_equal(info.device_id, id);
+    assert_string_equal(info.pci_bus_id, expected_bus_id);
+    assert_int_equal(info.numa_node, expected_node);
+    assert_non_null(info.context);
+    assert_non_null(info.default_stream);
+    ok(weir_device_get_info(device, &general));
+    assert_int_equal(general.host_numa_node, expected_node);
+    ok(weir_acl_host_runtime(device, &runtime));
+    host.runtime = &runtime;
+    ok(weir_host_pool_create(&host, &pool));
+    if (expected_node < 0) {
+        assert_int_equal(weir_host_device_node(pool), WEIR_HOST_THREAD_NODE);
+    }
+    ok(weir_host_pool_destroy(pool));
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+}
+
+/* Returns the bus id of a device of this machine, or NULL. */
+static const char *some_device(void)
+{
+    static char name[16];
+    DIR *folder = opendir("/sys/bus/pci/devices");
+    const struct dirent *entry = folder != NULL ? readdir(folder) : NULL;
+    while (entry != NULL && strlen(entry->d_name) != 12) {
+        entry = readdir(folder);
+    }
+    if (entry != NULL) {
+        memcpy(name, entry->d_name, 13);
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+    }
+    return entry != NULL ? name : NULL;
+}
+
+TEST(test_the_place_of_a_device)
+{
+    require_place(0, "ffff:c1:00.0", WEIR_NODE_NONE); /* not a device of this machine */
+    require_place(1, "ffff:c2:00.0", WEIR_NODE_NONE);
+    bus_id_error = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    require_place(0, "", WEIR_NODE_NONE);
+    bus_id_error = ACL_ERROR_RT_INTERNAL_ERROR;
+    require_place(0, "", WEIR_NODE_NONE);
+    bus_id_error = ACL_SUCCESS;
+    bus_id = "../../etc/x";
+    require_place(0, "../../etc/x", WEIR_NODE_NONE);
+    bus_id = some_device();
+    if (bus_id != NULL) {
+        int32_t node = -77;
+        ok(weir_topology_device_node(bus_id, &node));
+        require_place(0, bus_id, node);
+    }
+    bus_id = NULL;
+    weir_acl_device_info info = WEIR_ACL_DEVICE_INFO_INIT;
+    fails(weir_acl_device_get_info(NULL, &info), WEIR_ERR_INVALID);
+    fails(weir_acl_device_get_info((const weir_device *)(const void *)&info, &info), WEIR_ERR_INVALID);
 }
 
 /* --- virtual memory --- */

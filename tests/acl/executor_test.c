@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <weir/ascendcl.h>
 
 #define COUNT (1 << 14)
 
@@ -68,6 +70,53 @@ TEST(test_operators_allocate_from_the_pool)
     acl_ok(aclrtSynchronizeStream(w.stream[0]));
     drop_tensor(&t);
     ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+/* One call for all streams; with the device's attachment no stream needs another. */
+TEST(test_a_device_is_attached_once_for_all_operators)
+{
+    struct world w = make_world();
+    struct tensor t = make_tensor();
+    weir_acl_attachment *attachment = NULL;
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    for (int i = 0; i < 20; i++) {
+        aclrtStream stream = NULL;
+        acl_ok(aclrtCreateStream(&stream));
+        acl_ok(add(&t, stream));
+        acl_ok(aclrtDestroyStream(stream)); /* the operator is still queued */
+    }
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    assert_true(info.requests >= 20);
+    assert_int_equal(info.live_blocks, 0);
+    ok(weir_acl_detach(attachment));
+    drop_tensor(&t);
+    end_world(&w);
+}
+
+/* The stream keeps the allocator that its first operator used, and the attachment tells a person. */
+TEST(test_an_attachment_after_the_first_operator_is_not_asked)
+{
+    struct world w = make_world();
+    struct tensor t = make_tensor();
+    weir_acl_attachment *attachment = NULL;
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    char text[1024];
+    const uint64_t warnings = weir_ascendcl_warning_count("after an operator had run on it");
+    acl_ok(add(&t, w.stream[0]));
+    acl_ok(aclrtSynchronizeStream(w.stream[0]));
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    assert_int_equal(weir_ascendcl_warning_count("after an operator had run on it"), warnings + 1);
+    acl_ok(add(&t, w.stream[0]));
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    assert_int_equal(info.requests, 0);
+    assert_int_equal(info.streams, 1);
+    (void)weir_acl_attachment_explain(attachment, text, sizeof(text));
+    assert_non_null(strstr(text, "nothing uses the pool"));
+    acl_ok(aclrtSynchronizeStream(w.stream[0]));
+    ok(weir_acl_detach(attachment));
+    drop_tensor(&t);
     end_world(&w);
 }
 

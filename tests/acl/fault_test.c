@@ -115,6 +115,50 @@ static void use_pool(weir_pool *pool, aclrtStream stream[3])
     check_pool(pool);
 }
 
+/* The workspace of a stream grows and is used again; the stream is destroyed with it. */
+static void use_workspace(weir_pool *pool)
+{
+    aclrtStream stream = NULL;
+    TRY_ACL(aclrtCreateStream(&stream));
+    for (uint64_t size = 100000; stream != NULL && size < 20 * MIB; size *= 5) {
+        void *workspace = NULL;
+        TRY(weir_acl_workspace(pool, stream, size, &workspace));
+        if (workspace != NULL) {
+            TRY_ACL(aclrtMemsetAsync(workspace, size, 1, TOUCHED, stream));
+        }
+    }
+    if (stream != NULL) {
+        TRY_ACL(aclrtDestroyStream(stream));
+    }
+    TRY(weir_acl_workspace_release(pool));
+}
+
+/* One attachment for all streams. A stream that could not be attached works with ACL's memory. */
+static void use_whole_device(weir_pool *pool)
+{
+    weir_acl_attachment *attachment = NULL;
+    aclrtStream home = NULL;
+    TRY(weir_acl_attach_device(pool, &attachment));
+    TRY_ACL(aclrtCtxGetCurrentDefaultStream(&home));
+    for (int i = 0; i < 2; i++) {
+        aclrtStream stream = NULL;
+        TRY_ACL(aclrtCreateStream(&stream));
+        if (stream != NULL) {
+            execute(stream, 2);
+            TRY_ACL(aclrtDestroyStream(stream));
+        }
+    }
+    if (home != NULL) {
+        execute(home, 2);
+    }
+    use_workspace(pool);
+    detach(attachment);
+    if (home != NULL && !given_up) {
+        check_nothing_registered(home);
+    }
+    check_pool(pool);
+}
+
 static void use_device(weir_device *device, uint32_t flags)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
@@ -132,6 +176,8 @@ static void use_device(weir_device *device, uint32_t flags)
     }
     if (stream[0] != NULL && stream[1] != NULL && stream[2] != NULL) {
         use_pool(pool, stream);
+        use_workspace(pool);
+        use_whole_device(pool);
     }
     const weir_status status = weir_pool_destroy(pool); /* the pool is gone, unless a stream is still attached */
     if (status != WEIR_OK && !may_fail_with(status)) {

@@ -156,13 +156,23 @@ TEST(a_limit_that_is_too_small)
     report_is_clean();
 }
 
+static void on_idle(void *ctx, weir_acl_attachment *attachment)
+{
+    (void)attachment;
+    *(int *)ctx += 1;
+}
+
 static void kept_body(void)
 {
+    int calls = 0;
     struct single s = single_create(0);
     OK(aclmdlExecuteAsync(s.id, s.m.in, s.m.out, s.stream));
     OK(aclrtSynchronizeStream(s.stream));
     GIVES(WEIR_ERR_BUSY, weir_acl_detach(s.attachment)); /* the engine keeps its blocks */
+    OK(weir_acl_notify_idle(s.attachment, on_idle, &calls));
+    CHECK(calls == 0);
     OK(aclmdlUnload(s.id));
+    CHECK(calls == 1);
     single_drop(&s);
 }
 

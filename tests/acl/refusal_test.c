@@ -72,12 +72,46 @@ TEST(test_bad_arguments)
     longer.known.struct_size = sizeof(longer);
     refuses(WEIR_ERR_UNSUPPORTED, weir_acl_device_create(&longer.known, &device), "weir_acl_device_create", "config");
 
+    weir_acl_device_info place = WEIR_ACL_DEVICE_INFO_INIT;
+    refuses(BAD, weir_acl_device_get_info(NULL, &place), "weir_acl_device_get_info", "device is NULL");
+    refuses(BAD, weir_acl_device_get_info((const weir_device *)(const void *)&nothing, &place),
+            "weir_acl_device_get_info", "not of weir_acl_device_create");
+    place.struct_size = 2;
+    refuses(BAD, weir_acl_device_get_info(w.device, &place), "weir_acl_device_get_info", "info");
     refuses(BAD, weir_acl_host_runtime(NULL, &runtime), "weir_acl_host_runtime", "device is NULL");
     refuses(BAD, weir_acl_host_runtime(w.device, NULL), "weir_acl_host_runtime", "runtime is NULL");
     refuses(BAD, weir_acl_attach(NULL, w.stream[0], &attachment), "weir_acl_attach", "pool is NULL");
     refuses(BAD, weir_acl_attach(w.pool, NULL, &attachment), "weir_acl_attach", "acl_stream");
     refuses(BAD, weir_acl_attach(w.pool, w.stream[0], NULL), "weir_acl_attach", "attachment is NULL");
     refuses(BAD, weir_acl_follow(NULL, w.stream[0], &attachment), "weir_acl_follow", "pool is NULL");
+    refuses(BAD, weir_acl_attach_device(NULL, &attachment), "weir_acl_attach_device", "pool is NULL");
+    refuses(BAD, weir_acl_attach_device(w.pool, NULL), "weir_acl_attach_device", "attachment is NULL");
+    refuses(BAD, weir_acl_notify_idle(NULL, NULL, NULL), "weir_acl_notify_idle", "attachment is NULL");
+    refuses(BAD, weir_acl_notify_idle((weir_acl_attachment *)(void *)&nothing, NULL, NULL), "weir_acl_notify_idle",
+            "no attachment");
+    void *workspace = NULL;
+    refuses(BAD, weir_acl_workspace(NULL, NULL, 1, &workspace), "weir_acl_workspace", "pool is NULL");
+    refuses(BAD, weir_acl_workspace(w.pool, NULL, 1, NULL), "weir_acl_workspace", "workspace is NULL");
+    refuses(BAD, weir_acl_workspace(w.pool, w.stream[0], UINT64_MAX, &workspace), "weir_acl_workspace", "size");
+    weir_block *block = NULL;
+    weir_acl_attachment *follows = NULL;
+    ok(weir_acl_follow(w.pool, w.stream[0], &follows));
+    refuses(BAD, weir_acl_attachment_alloc(NULL, 1, &block), "weir_acl_attachment_alloc", "attachment is NULL");
+    refuses(BAD, weir_acl_attachment_alloc(follows, 1, NULL), "weir_acl_attachment_alloc", "block is NULL");
+    refuses(BAD, weir_acl_attachment_alloc(follows, 0, &block), "weir_acl_attachment_alloc", "size 0");
+    refuses(BAD, weir_acl_attachment_alloc(follows, UINT64_MAX, &block), "weir_acl_attachment_alloc", "too large");
+    refuses(BAD, weir_acl_attachment_free(NULL, (weir_block *)(void *)&nothing), "weir_acl_attachment_free",
+            "attachment is NULL");
+    refuses(BAD, weir_acl_attachment_free(follows, NULL), "weir_acl_attachment_free", "block is NULL");
+    ok(weir_acl_attachment_alloc(follows, 100, &block));
+    refuses(WEIR_ERR_BUSY, weir_acl_detach(follows), "weir_acl_detach", "holds 1 blocks");
+    ok(weir_acl_attachment_free(follows, block));
+    ok(weir_acl_attachment_alloc(follows, 100, &block)); /* the refused detach changed nothing */
+    ok(weir_acl_attachment_free(follows, block));
+    refuses(BAD, weir_acl_attachment_free(follows, block), "weir_acl_attachment_free", "no live block");
+    ok(weir_acl_detach(follows));
+    refuses(BAD, weir_acl_attachment_alloc(follows, 100, &block), "weir_acl_attachment_alloc", "was detached");
+    refuses(BAD, weir_acl_workspace_release(NULL), "weir_acl_workspace_release", "pool is NULL");
     refuses(BAD, weir_acl_detach((weir_acl_attachment *)(void *)&nothing), "weir_acl_detach", "no attachment");
     refuses(BAD, weir_acl_attachment_get_info(NULL, &info), "weir_acl_attachment_get_info", "attachment is NULL");
     refuses(BAD, weir_acl_attachment_get_info((weir_acl_attachment *)(void *)&nothing, &info),
@@ -111,6 +145,19 @@ TEST(test_busy)
     refuses(BAD, weir_acl_detach(attachment), "weir_acl_detach", "was detached before");
     refuses(BAD, weir_acl_attachment_get_info(attachment, &info), "weir_acl_attachment_get_info",
             "was detached before");
+
+    aclrtStream home = NULL;
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&home));
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    refuses(WEIR_ERR_BUSY, weir_acl_attach_device(w.pool, &second), "weir_acl_attach_device", "device 0", "already");
+    const struct registration of_home = registration_of(home);
+    block = of_home.alloc(of_home.object, 1000);
+    refuses(WEIR_ERR_BUSY, weir_acl_detach(attachment), "weir_acl_detach", "holds 1 blocks", "device 0");
+    of_home.free(of_home.object, block);
+    ok(weir_acl_detach(attachment));
+    ok(weir_acl_attach(w.pool, home, &attachment));
+    refuses(WEIR_ERR_BUSY, weir_acl_attach_device(w.pool, &second), "weir_acl_attach_device", "attachment already");
+    ok(weir_acl_detach(attachment));
 
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     acl_ok(aclrtAllocatorSetObjToDesc(desc, &w));

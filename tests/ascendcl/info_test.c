@@ -53,6 +53,27 @@ TEST(a_device_has_facts)
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtQueryDeviceStatus(0, NULL));
 }
 
+TEST(devices_have_pci_bus_ids)
+{
+    char text[16] = "unchanged";
+    int32_t device = -7;
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceGetPCIBusId(0, NULL, 16));
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceGetPCIBusId(-1, text, 0));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceGetPCIBusId(0, text, 12));
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceGetPCIBusId(2, text, 16));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtDeviceGetPCIBusId(1, text, 16)); /* it is not on PCI */
+    assert_string_equal(text, "unchanged");
+    acl_ok(aclrtDeviceGetPCIBusId(0, text, 13));
+    assert_string_equal(text, "0000:c1:00.0");
+    acl_ok(aclrtDeviceGetByPCIBusId("0000:c1:00.0", &device));
+    assert_int_equal(device, 0);
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceGetByPCIBusId("0000:c2:00.0", &device));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceGetByPCIBusId("", &device));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceGetByPCIBusId(NULL, &device));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceGetByPCIBusId("0000:c1:00.0", NULL));
+    assert_int_equal(device, 0);
+}
+
 TEST(a_device_is_busy_while_it_works)
 {
     aclrtUtilizationInfo rate;
@@ -191,6 +212,7 @@ int main(void)
 {
     acl_environment("REPORT", "none");
     acl_environment("DEVICES", "2");
+    acl_environment("PCI_BUS_IDS", "0000:c1:00.0");
     acl_environment("CAPACITY", "3MiB");
     acl_environment("FAULTS", "aclrtGetSocName:2");
     return run_each_test("tests", use_device, reset_device);

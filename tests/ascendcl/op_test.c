@@ -453,10 +453,38 @@ TEST(an_early_operator_pins)
 {
     scenario(pinned_body);
     report_has("the auditor found nothing");
+    report_has("registered for a stream after an operator had run on it: it is never asked");
     acl_environment("PIN_DEFAULT_ALLOCATOR", "0");
     scenario(not_pinned_body);
     report_has("the auditor found nothing");
     (void)unsetenv("WEIR_ASCENDCL_PIN_DEFAULT_ALLOCATOR");
+}
+
+/* The vendor's executors look up the registration by the stream's argument, and there is none for NULL. */
+static void null_stream_body(void)
+{
+    double v[4] = {1};
+    struct tensor x = make(ACL_FLOAT, 1, (const int64_t[]){4}, v);
+    struct recorder *r = recorder_create(true);
+    aclrtStream home;
+    OK(aclrtCtxGetCurrentDefaultStream(&home));
+    OK(aclrtAllocatorRegister(home, r->desc));
+    OK(execute("Add", &x, &x, &x, NULL, home));
+    CHECK(r->allocs == 1);
+    OK(execute("Add", &x, &x, &x, NULL, NULL));
+    CHECK(r->allocs == 1);
+    OK(execute("Add", &x, &x, &x, NULL, home)); /* the operator before has fixed the runtime's memory */
+    CHECK(r->allocs == 1);
+    OK(aclrtSynchronizeStream(home));
+    OK(aclrtAllocatorUnregister(home));
+    recorder_destroy(r);
+    drop(&x);
+}
+
+TEST(an_operator_on_the_null_stream_asks_no_allocator)
+{
+    scenario(null_stream_body);
+    report_is_clean();
 }
 
 static void out_of_memory_body(void)

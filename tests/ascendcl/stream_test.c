@@ -261,6 +261,39 @@ TEST(state_callbacks_hear_of_streams)
     assert_string_equal(seen, "one+ two+ one- two- two+ ");
 }
 
+struct announced {
+    aclrtStream stream;
+    aclrtContext current;
+};
+
+static void keep_context(aclrtStream stream, aclrtStreamState state, void *args)
+{
+    struct announced *announced = args;
+    if (state == ACL_RT_STREAM_STATE_CREATE_POST) {
+        announced->stream = stream;
+        acl_ok(aclrtGetCurrentContext(&announced->current));
+    }
+}
+
+/* As by the vendor: the new context becomes current after its default stream was announced. */
+TEST(a_default_stream_is_announced_in_the_former_context)
+{
+    struct announced announced = {NULL, NULL};
+    aclrtContext home, context, current;
+    aclrtStream stream;
+    acl_ok(aclrtGetCurrentContext(&home));
+    acl_ok(aclrtRegStreamStateCallback("contexts", keep_context, &announced));
+    acl_ok(aclrtCreateContext(&context, 0));
+    assert_ptr_equal(announced.current, home);
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&stream));
+    assert_ptr_equal(announced.stream, stream);
+    acl_ok(aclrtGetCurrentContext(&current));
+    assert_ptr_equal(current, context);
+    acl_ok(aclrtRegStreamStateCallback("contexts", NULL, NULL));
+    acl_ok(aclrtDestroyContext(context));
+    acl_ok(aclrtSetCurrentContext(home));
+}
+
 /* --- threads --- */
 
 static void *creates_and_destroys(void *unused)

@@ -591,6 +591,7 @@ completes 'caching,completion/mine.so' replay -s caching,completion/m
 completes '' replay --from 1
 unset -f compopt complete
 
+bad 'asks this machine' topo --acl --synthetic numa:2
 # weir topo describes this machine, in words and for scripts, and other machines if weir was built with hwloc.
 good 'pinning, tried with 2 MiB' topo
 grep -qE '^  node [0-9]+ .* free' out || complain 'weir topo shows no node'

@@ -73,6 +73,12 @@ TEST(test_thread_node)
 
 TEST(test_devices)
 {
+    int32_t alone = -77;
+    assert_int_equal(weir_topology_device_node("0000:41:00.0", &alone), WEIR_OK);
+    assert_int_equal(alone, 1);
+    assert_int_equal(weir_topology_device_node("00:00.0", &alone), WEIR_OK);
+    assert_int_equal(alone, WEIR_NODE_NONE);
+    assert_int_equal(weir_topology_device_node("0000:42:00.0", &alone), WEIR_ERR_UNSUPPORTED);
     for (size_t r = 0; r < 2; r++) {
         weir_topology *t = NULL;
         int32_t node = -77;

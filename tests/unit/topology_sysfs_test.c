@@ -5,7 +5,10 @@
  */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "../rig/test.h"
+#include "fake_device.h"
 #include "topology_internal.h"
+
+#include <weir/host.h>
 
 #include <ftw.h>
 #include <stdio.h>
@@ -171,6 +174,72 @@ TEST(test_devices)
     assert_int_equal(nearest(t, "0000:05:00.0"), WEIR_NODE_NONE);
     int32_t node = 0;
     assert_int_equal(weir_topology_nearest(t, "0000:06:00.0", 0, &node), WEIR_ERR_INVALID);
+    weir_topology_destroy(t);
+}
+
+static int32_t device_node(const char *bus_id)
+{
+    int32_t node = -77;
+    assert_int_equal(weir__sysfs_device_node(root, bus_id, &node), WEIR_OK);
+    return node;
+}
+
+/* The node that the kernel reports, even if the process may not use it; without a topology. */
+TEST(test_the_node_of_one_device)
+{
+    put_machine();
+    put_device("0001:0f:1e.3", "0x120000\n", "0x19e5\n", "0xd802\n", "8\n");
+    assert_int_equal(device_node("0000:c1:00.0"), 4);
+    assert_int_equal(device_node("0000:C1:00.0"), 4); /* as some runtimes write it */
+    assert_int_equal(device_node("c1:00.0"), 4);
+    assert_int_equal(device_node("0000:01:00.0"), 1);
+    assert_int_equal(device_node("0001:0F:1E.3"), 8);
+    assert_int_equal(device_node("0000:02:00.0"), WEIR_NODE_NONE); /* -1 */
+    assert_int_equal(device_node("0000:05:00.0"), WEIR_NODE_NONE); /* no such file */
+    int32_t node = 77;
+    assert_int_equal(weir__sysfs_device_node(root, "0000:c2:00.0", &node), WEIR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(weir_last_error(), "weir_topology_device_node: there is no PCI device 0000:c2:00.0"));
+    static const char *const bad[] = {"", "readme", "0000:c1:00.8", "../../etc", "0000:c1:00.0/..", "c1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(weir__sysfs_device_node(root, bad[i], &node), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), "weir_topology_device_node: bus_id"));
+    }
+    assert_int_equal(weir_topology_device_node(NULL, &node), WEIR_ERR_INVALID);
+    assert_int_equal(weir_topology_device_node("0000:c1:00.0", NULL), WEIR_ERR_INVALID);
+    assert_int_equal(node, 77);
+}
+
+static int32_t host_node_of(const weir_topology *t, int32_t node_of_device, bool with_device)
+{
+    struct fake_device fake;
+    weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    fake_init(&fake);
+    fake.info.host_numa_node = node_of_device;
+    assert_int_equal(weir_device_create(&fake.ops, &fake, &runtime.device), WEIR_OK);
+    config.topology = t;
+    config.runtime = with_device ? &runtime : NULL;
+    assert_int_equal(weir_host_pool_create(&config, &pool), WEIR_OK);
+    const int32_t node = weir_host_device_node(pool);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
+    assert_int_equal(weir_device_destroy(runtime.device), WEIR_OK);
+    return node;
+}
+
+/* The process has memory on nodes 0 and 4. */
+TEST(test_the_node_of_a_host_pools_device)
+{
+    put_machine();
+    weir_topology *t = read_root();
+    assert_int_equal(host_node_of(t, 4, true), 4);
+    assert_int_equal(host_node_of(t, 0, true), 0);
+    assert_int_equal(host_node_of(t, 1, true), 0);                     /* forbidden; node 0 is at 16, node 4 at 25 */
+    assert_int_equal(host_node_of(t, 8, true), 0);                     /* no host memory; both are at 40 */
+    assert_int_equal(host_node_of(t, 2, true), WEIR_HOST_THREAD_NODE); /* no such node */
+    assert_int_equal(host_node_of(t, -1, true), WEIR_HOST_THREAD_NODE);
+    assert_int_equal(host_node_of(t, 4, false), WEIR_HOST_THREAD_NODE);
+    assert_int_equal(weir_host_device_node(NULL), WEIR_HOST_THREAD_NODE);
     weir_topology_destroy(t);
 }
 

@@ -1,6 +1,7 @@
 /* topo.c: `weir topo`: prints a machine's NUMA nodes and devices, the host memory that can be pinned, and remedies for
  * restrictions, as text or as JSON.
  */
+#include "acl_devices.h"
 #include "command.h"
 #include "json.h"
 #include "machine.h"
@@ -195,6 +196,33 @@ static void print_devices(const weir_topology *t)
     }
 }
 
+/* Returns the node of an ACL device; WEIR_NODE_NONE if there is none, or if the machine does not show the device. */
+static int32_t acl_node(const weir_topology *t, const struct acl_device *device, bool *is_shown)
+{
+    int32_t node = WEIR_NODE_NONE;
+    *is_shown = weir_topology_nearest(t, device->bus_id, WEIR_NODE_NONE, &node) == WEIR_OK;
+    return node;
+}
+
+static void print_acl_devices(const weir_topology *t, const struct acl_devices *acl)
+{
+    (void)printf("devices of ACL\n");
+    for (size_t i = 0; i < acl->count; i++) {
+        const struct acl_device *device = &acl->devices[i];
+        bool is_shown = false;
+        const int32_t node = acl_node(t, device, &is_shown);
+        (void)printf("  %-3zu %-12s  ", i, device->bus_id[0] != '\0' ? device->bus_id : "not on PCI");
+        if (node != WEIR_NODE_NONE) {
+            (void)printf("node %" PRId32 "\n", node);
+        } else if (device->bus_id[0] != '\0' && !is_shown) {
+            (void)printf("the machine shows no such device\n");
+        } else {
+            (void)printf("as near to all nodes; shared out: node %" PRId32 "\n",
+                         weir_topology_slice(t, (uint32_t)i, (uint32_t)acl->count));
+        }
+    }
+}
+
 static void print_trials(const struct machine *m)
 {
     (void)printf("pinning, tried with 2 MiB\n");
@@ -235,11 +263,14 @@ static void print_limits(const struct machine *m)
     }
 }
 
-static void print_all(const weir_topology *t)
+static void print_all(const weir_topology *t, const struct acl_devices *acl)
 {
     print_nodes(t);
     print_distances(t);
     print_devices(t);
+    if (acl != NULL) {
+        print_acl_devices(t, acl);
+    }
     if (weir_topology_is_this_machine(t)) {
         struct machine machine;
         struct advice advice = {.count = 0};
@@ -307,6 +338,19 @@ static json_t *devices_json(const weir_topology *t)
     return devices;
 }
 
+static json_t *acl_devices_json(const weir_topology *t, const struct acl_devices *acl)
+{
+    json_t *devices = json_array();
+    for (size_t i = 0; i < acl->count; i++) {
+        bool is_shown = false;
+        const int32_t node = acl_node(t, &acl->devices[i], &is_shown);
+        const char *bus_id = acl->devices[i].bus_id;
+        (void)json_array_append_new(devices, json_pack("{s:i, s:s?, s:o}", "device", (int)i, "bus_id",
+                                                       bus_id[0] != '\0' ? bus_id : NULL, "node", node_json(node)));
+    }
+    return devices;
+}
+
 static json_t *machine_json(const weir_topology *t)
 {
     struct machine m;
@@ -338,10 +382,13 @@ static json_t *machine_json(const weir_topology *t)
                      "page_bytes", (json_int_t)m.page_bytes, "advice", lines);
 }
 
-static int print_json(const weir_topology *t)
+static int print_json(const weir_topology *t, const struct acl_devices *acl)
 {
     json_t *all = json_pack("{s:b, s:o, s:o}", "this_machine", weir_topology_is_this_machine(t), "nodes", nodes_json(t),
                             "devices", devices_json(t));
+    if (acl != NULL) {
+        (void)json_object_set_new(all, "acl_devices", acl_devices_json(t, acl));
+    }
     if (weir_topology_is_this_machine(t)) {
         (void)json_object_set_new(all, "host_memory", machine_json(t));
     }
@@ -354,9 +401,14 @@ int command_topo(int argc, char **argv)
 {
     weir_topology_config config = WEIR_TOPOLOGY_CONFIG_INIT;
     weir_topology *topology = NULL;
+    static struct acl_devices acl;
     bool json = false;
+    bool with_acl = false;
     const struct option_row rows[] = {
         {.name = "json", .text = "print JSON", .flag = &json},
+        {.name = "acl",
+         .text = "print the devices of Ascend's ACL runtime too, by their numbers (opens libascendcl.so)",
+         .flag = &with_acl},
         {.name = "xml",
          .value = "FILE",
          .word = &config.xml,
@@ -378,6 +430,13 @@ int command_topo(int argc, char **argv)
     if (config.xml != NULL && config.synthetic != NULL) {
         return complain("topo", true, "--xml and --synthetic are two machines");
     }
+    if (with_acl && (config.xml != NULL || config.synthetic != NULL)) {
+        return complain("topo", true, "--acl asks this machine, not %s",
+                        config.xml != NULL ? config.xml : config.synthetic);
+    }
+    if (with_acl && !acl_devices_read(&acl)) {
+        return complain("topo", false, "--acl: %s", acl.why);
+    }
     const weir_status status = weir_topology_create(&config, &topology);
     const char *const other = config.xml != NULL ? config.xml : config.synthetic;
     if (status == WEIR_ERR_UNSUPPORTED && other != NULL) {
@@ -389,9 +448,9 @@ int command_topo(int argc, char **argv)
     }
     int written = EXIT_DONE;
     if (json) {
-        written = print_json(topology);
+        written = print_json(topology, with_acl ? &acl : NULL);
     } else {
-        print_all(topology);
+        print_all(topology, with_acl ? &acl : NULL);
     }
     weir_topology_destroy(topology);
     return written;

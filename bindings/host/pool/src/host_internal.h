@@ -241,7 +241,8 @@ struct weir_host_pool {
     weir_host_runtime runtime;
     weir_host_runtime_ops runtime_ops;
     uint64_t pad;
-    uint64_t serial; /* unique among the pools of the process */
+    uint64_t serial;     /* unique among the pools of the process */
+    int32_t device_node; /* nearest to the runtime's device; WEIR_HOST_THREAD_NODE: unknown */
     long process;
     weir__host_registry registry;
     pthread_mutex_t runtime_lock; /* serializes calls of the runtime and the making of chunks */

@@ -257,6 +257,38 @@ static weir_status make_nodes(weir_host_pool *pool)
     return status;
 }
 
+/* Returns the pool's node with the least distance from a node of the machine, as weir_host_device_node returns it. */
+static int32_t node_nearest_to(weir_host_pool *pool, int32_t number)
+{
+    int32_t best = WEIR_HOST_THREAD_NODE;
+    uint32_t least = UINT32_MAX;
+    if (number < 0 || weir__host_node_numbered(pool, number) != NULL) {
+        return number < 0 ? WEIR_HOST_THREAD_NODE : number;
+    }
+    for (size_t i = 0; i < pool->node_count; i++) {
+        const uint32_t distance = weir_topology_distance(pool->topology, number, pool->nodes[i].number);
+        if (distance != 0 && distance < least) {
+            best = pool->nodes[i].number;
+            least = distance;
+        }
+    }
+    return best;
+}
+
+static void find_device_node(weir_host_pool *pool)
+{
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    pool->device_node = WEIR_HOST_THREAD_NODE;
+    if (pool->runtime.device != NULL && weir_device_get_info(pool->runtime.device, &info) == WEIR_OK) {
+        pool->device_node = node_nearest_to(pool, info.host_numa_node);
+    }
+}
+
+int32_t weir_host_device_node(const weir_host_pool *pool)
+{
+    return pool != NULL ? pool->device_node : WEIR_HOST_THREAD_NODE;
+}
+
 static void keep_first(weir_status *first, weir_status status)
 {
     *first = *first != WEIR_OK ? *first : status;
@@ -332,6 +364,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
         (void)ended; /* the pool held no memory yet */
         return status;
     }
+    find_device_node(pool);
     *out = pool;
     return WEIR_OK;
 }

@@ -578,7 +578,7 @@ bool weir__topology_parse_bus_id(const char *text, uint64_t *address)
     return true;
 }
 
-static void format_bus_id(uint64_t address, char text[16])
+void weir__topology_format_bus_id(uint64_t address, char text[16])
 {
     (void)snprintf(text, 16, "%04x:%02x:%02x.%x", (unsigned)(address >> 16 & UINT32_MAX),
                    (unsigned)(address >> 8 & 0xff), (unsigned)(address >> 3 & 0x1f), (unsigned)(address & 7));
@@ -634,7 +634,7 @@ weir_status weir_topology_device_at(const weir_topology *topology, size_t index,
         .pci_class = pci->pci_class,
         .node = nearest_to_device(topology, place, NULL),
     };
-    format_bus_id(pci->address, facts.bus_id);
+    weir__topology_format_bus_id(pci->address, facts.bus_id);
     return weir_struct_report(device, &facts, sizeof(facts), "weir_topology_device_at: device");
 }
 

@@ -92,6 +92,11 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
  * is then not this machine. WEIR_ERR_UNSUPPORTED: no file there describes memory. */
 weir_status weir__topology_read_sysfs(const char *root, weir_topology **topology);
 
+/* weir_topology_device_node below `root`. */
+weir_status weir__sysfs_device_node(const char *root, const char *bus_id, int32_t *node);
+/* Writes a bus id as sysfs names it: with the domain, in lower case. */
+void weir__topology_format_bus_id(uint64_t address, char text[16]);
+
 /* Reads a kernel file below `root` as text, ended by a zero. Returns false if it is missing or empty. */
 bool weir__sysfs_text(const char *root, const char *path, char *text, size_t size);
 /* Returns a value of a node's meminfo, "Node 0 MemFree: 1234 kB", in bytes; 0 if it is missing. */

@@ -227,13 +227,44 @@ static bool device_number(const char *root, const char *bus_id, const char *name
     return true;
 }
 
+static int32_t device_node(const char *root, const char *bus_id)
+{
+    long long node = WEIR_NODE_NONE;
+    const bool found = device_number(root, bus_id, "numa_node", &node);
+    return found && node >= 0 && node <= INT32_MAX ? (int32_t)node : WEIR_NODE_NONE;
+}
+
+weir_status weir__sysfs_device_node(const char *root, const char *bus_id, int32_t *node)
+{
+    uint64_t address = 0;
+    long long vendor = 0;
+    char name[16];
+    if (!weir__topology_parse_bus_id(bus_id, &address)) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_device_node: bus_id \"%s\" is not one", bus_id);
+    }
+    weir__topology_format_bus_id(address, name);
+    if (!device_number(root, name, "vendor", &vendor)) {
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_topology_device_node: there is no PCI device %s here", name);
+    }
+    *node = device_node(root, name);
+    return WEIR_OK;
+}
+
+weir_status weir_topology_device_node(const char *bus_id, int32_t *node)
+{
+    if (bus_id == NULL || node == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_topology_device_node: %s is NULL",
+                           bus_id == NULL ? "bus_id" : "node");
+    }
+    return weir__sysfs_device_node("", bus_id, node);
+}
+
 static bool read_device(struct reading *reading, const char *bus_id)
 {
     struct topology_pci pci = {0};
     long long pci_class = 0;
     long long vendor = 0;
     long long device = 0;
-    long long node = WEIR_NODE_NONE;
     if (!weir__topology_parse_bus_id(bus_id, &pci.address) ||
         !device_number(reading->root, bus_id, "class", &pci_class)) {
         return true;
@@ -246,8 +277,9 @@ static bool read_device(struct reading *reading, const char *bus_id)
     if (!weir__topology_add_pci(reading->t, &pci)) {
         return false;
     }
-    if (device_number(reading->root, bus_id, "numa_node", &node) && node >= 0 && node <= INT32_MAX) {
-        weir__topology_near_last(reading->t, (int32_t)node);
+    const int32_t node = device_node(reading->root, bus_id);
+    if (node != WEIR_NODE_NONE) {
+        weir__topology_near_last(reading->t, node);
     }
     return true;
 }

@@ -3,7 +3,7 @@
  *     error.c   aclError to weir_status, names and texts, the calling thread's last failure
  *     device.c  weir_device_ops over ACL
  *     stream_registry.c   notes of streams with their contexts, and the runtime's callback before it destroys a stream
- *     attach.c  pools as allocators of streams
+ *     attach.c  pools as allocators of streams; attachment.h lists the other files about attachments
  *     hints.c   ACL calls that also tell a pool
  *     host.c    pinned host memory, for the host pool
  *
@@ -40,6 +40,9 @@ typedef struct weir__acl_bound {
     aclrtContext before;
     bool changed;
 } weir__acl_bound;
+/* Returns ACL's number of the device, and the default stream of its primary context. */
+int32_t weir__acl_device_id(const void *acl_device);
+void *weir__acl_home_stream(const void *acl_device);
 /* Makes a context of the device current. weir__acl_unbind makes the thread's former context current again. */
 weir_status weir__acl_bind(const void *acl_device, weir__acl_bound *bound);
 void weir__acl_unbind(const weir__acl_bound *bound);
@@ -58,6 +61,12 @@ typedef struct weir__acl_place {
 weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
 /* Waits for a stream in `context`, its own one; NULL: in the current context. Must not be called under a lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
+
+/* --- hints.c --- */
+
+/* Replaces NULL by the handle of the stream that ACL means by NULL: the default stream of the calling thread's
+ * context. */
+weir_status weir__acl_resolve(void *acl_stream, void **native);
 
 /* --- stream_registry.c --- */
 
@@ -97,7 +106,12 @@ void weir__acl_next_epoch(void);
 
 /* Called when the stream is about to be destroyed. */
 void weir__acl_stream_goes(void *native);
-/* Called when the stream was created. */
+/* Called when the stream was created: forgets that earlier streams had the handle. */
 void weir__acl_stream_comes_locked(void *native);
+
+/* --- attach_device.c, for stream_registry.c --- */
+
+/* Called when the stream was created, after weir__acl_stream_comes_locked. Must not be called under the lock. */
+void weir__acl_stream_is_new(void *native);
 
 #endif

@@ -1,8 +1,7 @@
 /* bindings/runtimes/acl/src/attach.c: a pool as the allocator of ACL streams.
  *
  * Idea: ACL forbids that one allocator object serves two streams at once. So each stream gets an object of its own, an
- * attachment; the pool behind all attachments is thread safe. ACL's handle of a block is the weir_block itself: its
- * address is one load, and its free needs no lookup.
+ * attachment; the pool behind all attachments is thread safe.
  *
  * Guarantees. A registration outlives neither its stream nor its attachment. The memory of an attachment is never
  * freed, but used again after 64 later ones were detached. So an executor that kept the object calls into valid memory
@@ -11,46 +10,20 @@
  *     live = blocks that ACL holds + alloc callbacks in progress; `closed` forbids new ones:
  *     alloc raises live, then reads closed; detach sets closed, then reads live. One of the two sees the other.
  *
- * Cost beyond the pool's: one atomic addition for an alloc, and one for a free.
- *
  * The states of an attachment, under the lock of stream_registry.c. `moving` is set while a thread works on it without
  * the lock.
  *
  *     ATTACHED --detach--> DETACHED
  *     ATTACHED --the stream is being destroyed--> GONE --detach--> DETACHED
+ *
+ * No caller has the handle of a device's streams and of streams that have only a workspace. Such an attachment ends by
+ * itself when it is GONE and ACL holds no block of it any more (weir__acl_sweep).
  */
-#include "acl_internal.h"
+#include "attachment.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define KERNEL_READ_BYTES 32u /* bytes that a kernel may read behind a tensor */
 #define RETIRED_KEPT 64u
-
-enum state { DETACHED, ATTACHED, GONE };
-
-struct weir_acl_attachment {
-    /* Read by the callbacks, without the lock. */
-    _Atomic(weir_pool *) pool;     /* NULL: detached */
-    _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone */
-    atomic_bool closed;
-    _Atomic int64_t live;
-    _Atomic uint64_t failures;
-    _Atomic uint64_t refused_frees;
-
-    /* Under the lock. */
-    enum state state;
-    bool moving;
-    bool registers;       /* ATTACHED: as the stream's allocator; else it only follows the stream */
-    bool watched;         /* ATTACHED: stream_registry.c has a note of it */
-    void *native;         /* ATTACHED */
-    void *old_native;     /* GONE: the former `native`; NULL once a stream with the same handle has been created */
-    aclrtContext context; /* ATTACHED: the stream's; NULL: there was none */
-    bool unended;         /* GONE: the pool must still be told that the stream's work is over */
-    void *left_on;        /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
-    weir_acl_attachment *next;
-};
 
 /* Every attachment ever made is in one of two lists. `retired` is a queue in the order of detaching: the oldest is used
  * again first. */
@@ -68,151 +41,6 @@ uint64_t weir_acl_epoch(void)
 void weir__acl_next_epoch(void)
 {
     (void)atomic_fetch_add(&epoch, 1);
-}
-
-uint64_t weir_acl_block_bytes(uint64_t size)
-{
-    /* Only the kernels of Ascend950 do not read behind a tensor. The chip never changes within a process. */
-    static _Atomic int further = -1;
-    int read = atomic_load_explicit(&further, memory_order_relaxed);
-    if (read < 0) {
-        const char *soc = UNCANCELLED(aclrtGetSocName());
-        read = soc != NULL && strncmp(soc, "Ascend950", 9) == 0 ? 0 : (int)KERNEL_READ_BYTES;
-        if (soc != NULL) {
-            atomic_store_explicit(&further, read, memory_order_relaxed);
-        }
-    }
-    if (size > UINT64_MAX - KERNEL_READ_BYTES * 2) {
-        return 0;
-    }
-    return ((size + KERNEL_READ_BYTES - 1) & ~(uint64_t)(KERNEL_READ_BYTES - 1)) + (uint64_t)read;
-}
-
-/* --- the four callbacks --- */
-
-static void *on_alloc(aclrtAllocator allocator, size_t size)
-{
-    weir_acl_attachment *self = allocator;
-    if (self == NULL) {
-        return NULL;
-    }
-    weir_block *block = NULL;
-    (void)atomic_fetch_add(&self->live, 1);
-    if (!atomic_load(&self->closed)) {
-        const uint64_t bytes = size != 0 ? weir_acl_block_bytes(size) : 0;
-        if (weir_pool_alloc(atomic_load_explicit(&self->pool, memory_order_relaxed),
-                            atomic_load_explicit(&self->stream, memory_order_relaxed), bytes, 0, &block) == WEIR_OK) {
-            return block;
-        }
-        (void)atomic_fetch_add_explicit(&self->failures, 1, memory_order_relaxed);
-    }
-    (void)atomic_fetch_sub(&self->live, 1);
-    return NULL;
-}
-
-/* Always registered: without this callback the vendor's executor deadlocks. `address` is only a hint and is ignored. */
-static void *on_alloc_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr address)
-{
-    (void)address;
-    return on_alloc(allocator, size);
-}
-
-/* Frees a block of a stream that is gone and has no work left. The block is freed in the order of the default stream,
- * which always exists. Unlike weir_pool_free_idle, that respects uses of the block by other streams. */
-static weir_status free_orphan(weir_pool *pool, weir_block *block)
-{
-    weir_stream *any = NULL;
-    if (weir_pool_stream(pool, NULL, &any) != WEIR_OK) {
-        return weir_pool_free_idle(pool, block);
-    }
-    return weir_pool_free(pool, block, any);
-}
-
-static void on_free(aclrtAllocator allocator, aclrtAllocatorBlock acl_block)
-{
-    weir_acl_attachment *self = allocator;
-    weir_block *block = acl_block;
-    if (self == NULL) {
-        return;
-    }
-    weir_pool *pool = atomic_load_explicit(&self->pool, memory_order_acquire);
-    weir_stream *stream = atomic_load(&self->stream);
-    weir_status status = WEIR_ERR_INVALID;
-    if (pool != NULL && stream != NULL) {
-        status = weir_pool_free(pool, block, stream);
-        stream = status == WEIR_OK ? stream : atomic_load(&self->stream);
-    }
-    if (pool != NULL && status != WEIR_OK && stream == NULL) {
-        status = free_orphan(pool, block);
-    }
-    if (status == WEIR_OK) {
-        (void)atomic_fetch_sub(&self->live, 1);
-    } else {
-        (void)atomic_fetch_add_explicit(&self->refused_frees, 1, memory_order_relaxed);
-    }
-}
-
-static void *on_get_address(aclrtAllocatorBlock acl_block)
-{
-    return acl_block != NULL ? (void *)(uintptr_t)weir_block_address(acl_block) : NULL;
-}
-
-/* --- the runtime's registry --- */
-
-/* Reads the allocator object that is registered for a stream. Returns WEIR_ERR_INVALID if there is none. */
-static weir_status registered(void *native, aclrtAllocator *owner)
-{
-    aclrtAllocatorDesc desc = NULL;
-    *owner = NULL;
-    const aclError code = UNCANCELLED(aclrtAllocatorGetByStream(native, &desc, owner, NULL, NULL, NULL, NULL));
-    if (code == ACL_ERROR_INVALID_PARAM) {
-        return WEIR_ERR_INVALID;
-    }
-    return weir__acl_result("aclrtAllocatorGetByStream", code);
-}
-
-/* Removes the attachment's registration from the stream. A registration of another allocator is left in place. */
-static weir_status unregister(void *native, const weir_acl_attachment *self)
-{
-    aclrtAllocator owner = NULL;
-    weir_status status = registered(native, &owner);
-    if (status == WEIR_ERR_INVALID || (status == WEIR_OK && owner != self)) {
-        return WEIR_OK;
-    }
-    return status == WEIR_OK ? ACL(aclrtAllocatorUnregister, native) : status;
-}
-
-static weir_status fill(aclrtAllocatorDesc desc, weir_acl_attachment *self)
-{
-    weir_status status = ACL(aclrtAllocatorSetObjToDesc, desc, self);
-    if (status == WEIR_OK) {
-        status = ACL(aclrtAllocatorSetAllocFuncToDesc, desc, on_alloc);
-    }
-    if (status == WEIR_OK) {
-        status = ACL(aclrtAllocatorSetFreeFuncToDesc, desc, on_free);
-    }
-    if (status == WEIR_OK) {
-        status = ACL(aclrtAllocatorSetAllocAdviseFuncToDesc, desc, on_alloc_advise);
-    }
-    if (status == WEIR_OK) {
-        status = ACL(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, desc, on_get_address);
-    }
-    return status;
-}
-
-/* Registers the attachment for the stream. ACL copies the description. */
-static weir_status enter_registry(void *native, weir_acl_attachment *self)
-{
-    aclrtAllocatorDesc desc = UNCANCELLED(aclrtAllocatorCreateDesc());
-    if (desc == NULL) {
-        return weir__acl_result("aclrtAllocatorCreateDesc", ACL_ERROR_BAD_ALLOC);
-    }
-    weir_status status = fill(desc, self);
-    if (status == WEIR_OK) {
-        status = ACL(aclrtAllocatorRegister, native, desc);
-    }
-    (void)ACL_TWICE(aclrtAllocatorDestroyDesc, desc);
-    return status;
 }
 
 /* --- attachments (the lock is held) --- */
@@ -239,12 +67,18 @@ static bool is_taken(const void *native, bool registers, const weir_pool *pool)
     return false;
 }
 
-static bool is_in(const weir_acl_attachment *list, const weir_acl_attachment *wanted)
+weir_acl_attachment *weir__acl_first_locked(void)
 {
-    while (list != NULL && list != wanted) {
-        list = list->next;
+    return in_use;
+}
+
+bool weir__acl_is_attachment_locked(const weir_acl_attachment *self)
+{
+    const weir_acl_attachment *found = in_use;
+    while (found != NULL && found != self) {
+        found = found->next;
     }
-    return list != NULL;
+    return found != NULL;
 }
 
 static weir_acl_attachment *take_unused(void)
@@ -258,7 +92,8 @@ static weir_acl_attachment *take_unused(void)
     return oldest;
 }
 
-static weir_acl_attachment *begin(weir_pool *pool, weir_stream *stream, void *native, bool registers)
+weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
+                                            const weir__acl_role *role)
 {
     weir_acl_attachment *self = take_unused();
     if (self == NULL) {
@@ -267,35 +102,55 @@ static weir_acl_attachment *begin(weir_pool *pool, weir_stream *stream, void *na
     atomic_store(&self->pool, pool);
     atomic_store(&self->stream, stream);
     atomic_store(&self->live, 0);
+    atomic_store(&self->requests, 0);
     atomic_store(&self->failures, 0);
     atomic_store(&self->refused_frees, 0);
     self->state = ATTACHED;
     self->moving = true;
-    self->registers = registers;
+    self->registers = role->registers;
+    self->is_held = role->is_held;
+    self->is_device = false;
+    self->device = role->device;
     self->watched = false;
     self->native = native;
     self->old_native = NULL;
     self->context = NULL;
     self->unended = false;
     self->left_on = NULL;
+    self->workspace = NULL;
+    self->idle = NULL;
     self->next = in_use;
     in_use = self;
-    atomic_store(&self->closed, !registers);
+    atomic_store(&self->closed, false);
     return self;
 }
 
-static void retire(weir_acl_attachment *self)
+/* Adds the counters of a device's stream to those of the device. */
+static void hand_up(const weir_acl_attachment *self)
+{
+    weir_acl_attachment *device = self->device;
+    (void)atomic_fetch_add(&device->requests, atomic_load(&self->requests));
+    (void)atomic_fetch_add(&device->failures, atomic_load(&self->failures));
+    (void)atomic_fetch_add(&device->refused_frees, atomic_load(&self->refused_frees));
+}
+
+void weir__acl_retire_locked(weir_acl_attachment *self)
 {
     weir_acl_attachment **link = &in_use;
     while (*link != self) {
         link = &(*link)->next;
     }
     *link = self->next;
+    if (self->device != NULL) {
+        hand_up(self);
+    }
+    weir__acl_forget_idle_locked(self);
     atomic_store(&self->closed, true);
     atomic_store(&self->pool, NULL);
     atomic_store(&self->stream, NULL);
     self->state = DETACHED;
     self->moving = false;
+    self->device = NULL;
     self->native = NULL;
     self->old_native = NULL;
     self->next = NULL;
@@ -304,9 +159,13 @@ static void retire(weir_acl_attachment *self)
     retired_count++;
 }
 
-/* --- attach --- */
+void weir__acl_let_go(weir_pool *pool)
+{
+    const weir_status status = weir_pool_release(pool);
+    (void)status; /* the release of a held pool cannot fail */
+}
 
-static const char attaching[] = "weir_acl_attach";
+/* --- attach --- */
 
 static weir_status taken_by(const char *function, void *native, const char *whom)
 {
@@ -325,7 +184,7 @@ static weir_status connect(const char *function, weir_acl_attachment *self, void
     }
     if (self->registers) {
         aclrtAllocator owner = NULL;
-        status = registered(native, &owner);
+        status = weir__acl_registered(native, &owner);
         if (status != WEIR_ERR_INVALID) {
             return status == WEIR_OK ? taken_by(function, native, "an allocator that is not weir's") : status;
         }
@@ -333,82 +192,107 @@ static weir_status connect(const char *function, weir_acl_attachment *self, void
     self->context = place->context;
     status = weir__acl_watch(native, place, true);
     self->watched = status == WEIR_OK;
-    return self->watched && self->registers ? enter_registry(native, self) : status;
-}
-
-static void let_go(weir_pool *pool)
-{
-    const weir_status status = weir_pool_release(pool);
-    (void)status; /* the release of a held pool cannot fail */
+    return self->watched && self->registers ? weir__acl_enter_registry(native, self) : status;
 }
 
 /* Attaches to the stream or follows it. The pool is held. */
-static weir_status attach(const char *function, weir_pool *pool, weir_stream *stream, void *native,
+static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stream *stream, void *native,
                           weir_acl_attachment **attachment)
 {
-    const bool registers = function == attaching;
     weir__acl_place place = {0};
-    weir_status status = weir__acl_find(function, native, &place);
+    weir_status status = weir__acl_find(role->function, native, &place);
     if (status != WEIR_OK) {
         return status;
     }
     weir__acl_lock();
-    const bool taken = is_taken(native, registers, pool);
-    weir_acl_attachment *self = taken ? NULL : begin(pool, stream, native, registers);
+    const bool taken = is_taken(native, role->registers, pool);
+    weir_acl_attachment *self = taken ? NULL : weir__acl_begin_locked(pool, stream, native, role);
     weir__acl_unlock();
     if (self == NULL) {
-        return taken ? taken_by(function, native,
-                                registers ? "an attachment already" : "an attachment of this pool already")
+        return taken ? taken_by(role->function, native,
+                                role->registers ? "an attachment already" : "an attachment of this pool already")
                      : WEIR_ERR_NO_MEMORY;
     }
-    status = connect(function, self, native, &place);
+    status = connect(role->function, self, native, &place);
     weir__acl_lock();
     if (status == WEIR_OK) {
         self->moving = false;
         *attachment = self;
     } else {
         weir__acl_unwatch_locked(self->watched ? native : NULL);
-        retire(self);
+        weir__acl_retire_locked(self);
     }
     weir__acl_changed_locked();
     weir__acl_unlock();
     return status;
 }
 
-static weir_status attach_or_follow(const char *function, weir_pool *pool, void *native,
+/* Ends the attachment that weir_acl_workspace made for the stream, if there is one: the caller's takes its place. */
+static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, void *native)
+{
+    weir__acl_lock();
+    weir_acl_attachment *self = in_use;
+    while (self != NULL && (self->state != ATTACHED || self->native != native || self->is_held ||
+                            self->device != NULL || atomic_load(&self->pool) != pool)) {
+        self = self->next;
+    }
+    const bool busy = self != NULL && self->moving;
+    if (self != NULL && !busy) {
+        self->moving = true;
+    }
+    weir__acl_unlock();
+    if (busy) {
+        return taken_by(role->function, native, "a workspace that another thread is changing");
+    }
+    return self != NULL ? weir__acl_take_off(self) : WEIR_OK;
+}
+
+weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
+                             weir_acl_attachment **attachment)
+{
+    /* Before taking the binding's lock: a device call may take that lock under the pool's lock. */
+    weir_stream *stream = NULL;
+    weir_status status = role->is_held || role->device != NULL ? make_room(role, pool, native) : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = weir_pool_stream(pool, native, &stream);
+        status = status == WEIR_ERR_INVALID ? weir__native_refuse_as(role->function, status) : status;
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = weir_pool_hold(pool);
+    if (status == WEIR_OK) {
+        status = attach(role, pool, stream, native, attachment);
+        if (status != WEIR_OK) {
+            weir__acl_let_go(pool);
+        }
+    }
+    return status;
+}
+
+static weir_status attach_or_follow(const weir__acl_role *role, weir_pool *pool, void *native,
                                     weir_acl_attachment **attachment)
 {
     if (pool == NULL || native == NULL || attachment == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function,
+        return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", role->function,
                            pool == NULL ? "pool"
                            : native == NULL
                                ? "acl_stream (the default stream's handle is aclrtCtxGetCurrentDefaultStream's)"
                                : "attachment");
     }
-    /* Before taking the binding's lock: a device call may take that lock under the pool's lock. */
-    weir_stream *stream = NULL;
-    weir_status status = weir_pool_stream(pool, native, &stream);
-    if (status == WEIR_OK) {
-        status = weir_pool_hold(pool);
-    }
-    if (status != WEIR_OK) {
-        return status == WEIR_ERR_INVALID ? weir__native_refuse_as(function, status) : status;
-    }
-    status = attach(function, pool, stream, native, attachment);
-    if (status != WEIR_OK) {
-        let_go(pool);
-    }
-    return status;
+    return weir__acl_attach(role, pool, native, attachment);
 }
 
 weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment)
 {
-    return attach_or_follow(attaching, pool, acl_stream, attachment);
+    static const weir__acl_role role = {.function = "weir_acl_attach", .registers = true, .is_held = true};
+    return attach_or_follow(&role, pool, acl_stream, attachment);
 }
 
 weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment)
 {
-    return attach_or_follow("weir_acl_follow", pool, acl_stream, attachment);
+    static const weir__acl_role role = {.function = "weir_acl_follow", .is_held = true};
+    return attach_or_follow(&role, pool, acl_stream, attachment);
 }
 
 /* --- the end of a stream --- */
@@ -438,8 +322,9 @@ static void empty(weir_acl_attachment *self, void *native)
         status = weir__acl_sync(native, self->context);
     }
     /* A registration that remains leads to a closed attachment, which hands out no block; detach tries again. */
-    bool left = self->registers && unregister(native, self) != WEIR_OK;
-    left = left && unregister(native, self) != WEIR_OK;
+    bool left = self->registers && weir__acl_leave_registry(native, self) != WEIR_OK;
+    left = left && weir__acl_leave_registry(native, self) != WEIR_OK;
+    weir__acl_free_workspace(self);
     atomic_store(&self->stream, NULL);
     if (status == WEIR_OK) {
         end_stream(atomic_load(&self->pool), native);
@@ -480,6 +365,7 @@ void weir__acl_stream_goes(void *native)
     for (weir_acl_attachment *self; (self = next_attached_to(native)) != NULL;) {
         empty(self, native);
     }
+    weir__acl_sweep();
 }
 
 void weir__acl_stream_comes_locked(void *native)
@@ -497,7 +383,7 @@ void weir__acl_stream_comes_locked(void *native)
 static weir_status disconnect(weir_acl_attachment *self)
 {
     const weir_status status = weir__acl_sync(self->native, self->context);
-    return status == WEIR_OK && self->registers ? unregister(self->native, self) : status;
+    return status == WEIR_OK && self->registers ? weir__acl_leave_registry(self->native, self) : status;
 }
 
 /* Tells the pool of the end of a stream that could not be waited for when it was destroyed. The destroy is over now,
@@ -528,14 +414,15 @@ static weir_status leave(weir_acl_attachment *self)
     } else if (attached) {
         status = disconnect(self);
     } else if (self->left_on != NULL) {
-        status = unregister(self->left_on, self);
+        status = weir__acl_leave_registry(self->left_on, self);
     }
     if (status != WEIR_OK) {
-        atomic_store(&self->closed, !attached || !self->registers);
+        atomic_store(&self->closed, !attached);
         return status;
     }
     weir__acl_next_epoch();
     if (attached) {
+        weir__acl_free_workspace(self);
         end_stream(atomic_load(&self->pool), self->native);
     } else {
         end_grave(self);
@@ -543,9 +430,27 @@ static weir_status leave(weir_acl_attachment *self)
     return WEIR_OK;
 }
 
-static weir_status no_attachment(const char *function, const void *handle)
+weir_status weir__acl_no_attachment(const char *function, const void *handle)
 {
     return weir_refuse(WEIR_ERR_INVALID, "%s: %p is no attachment, or was detached before", function, handle);
+}
+
+weir_status weir__acl_take_off(weir_acl_attachment *self)
+{
+    const weir_status status = leave(self);
+    weir__acl_lock();
+    weir_pool *pool = atomic_load(&self->pool);
+    self->moving = false;
+    if (status == WEIR_OK) {
+        weir__acl_unwatch_locked(self->native); /* NULL if the stream is gone; then it has no note */
+        weir__acl_retire_locked(self);
+    }
+    weir__acl_changed_locked();
+    weir__acl_unlock();
+    if (status == WEIR_OK) {
+        weir__acl_let_go(pool);
+    }
+    return status;
 }
 
 weir_status weir_acl_detach(weir_acl_attachment *self)
@@ -554,54 +459,54 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
         return WEIR_OK; /* a child of fork leaves the attachment as it is, like the pool */
     }
     weir__acl_lock();
-    if (!is_in(in_use, self) || self->moving) {
-        const bool moving = is_in(in_use, self);
+    const bool in_callback = !weir__acl_callbacks_ended_locked(self);
+    const bool is_one = weir__acl_is_attachment_locked(self);
+    if (!is_one || in_callback || self->moving) {
         weir__acl_unlock();
-        return moving ? weir_refuse(WEIR_ERR_BUSY,
-                                    "weir_acl_detach: another thread detaches attachment %p or destroys its stream",
-                                    (void *)self)
-                      : no_attachment("weir_acl_detach", self);
+        return !is_one ? weir__acl_no_attachment("weir_acl_detach", self)
+               : in_callback
+                   ? weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: called in a callback of weir_acl_notify_idle")
+                   : weir_refuse(WEIR_ERR_BUSY,
+                                 "weir_acl_detach: another thread detaches attachment %p or destroys its stream",
+                                 (void *)self);
     }
     self->moving = true;
     weir__acl_unlock();
-
-    const weir_status status = leave(self);
-    weir__acl_lock();
-    weir_pool *pool = atomic_load(&self->pool);
-    self->moving = false;
-    if (status == WEIR_OK) {
-        weir__acl_unwatch_locked(self->native); /* NULL if the stream is gone; then it has no note */
-        retire(self);
-    }
-    weir__acl_changed_locked();
-    weir__acl_unlock();
-    if (status == WEIR_OK) {
-        let_go(pool);
-    }
-    return status;
+    return self->is_device ? weir__acl_detach_device(self) : weir__acl_take_off(self);
 }
 
-weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_attachment_info *info)
+/* --- attachments that end by themselves --- */
+
+static bool is_over(const weir_acl_attachment *self)
 {
-    if (self == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_attachment_get_info: attachment is NULL");
+    /* With `unended` the destroy of the stream may still be in progress, unless its handle is a new stream's by now. */
+    return !self->is_held && self->state == GONE && !self->moving && self->left_on == NULL &&
+           (!self->unended || self->old_native == NULL) && atomic_load(&self->live) <= 0;
+}
+
+/* Retires one; returns its pool, or NULL if there is none. */
+static weir_pool *retire_one_locked(void)
+{
+    weir_acl_attachment *self = in_use;
+    while (self != NULL && !is_over(self)) {
+        self = self->next;
     }
-    weir_acl_attachment_info now = WEIR_ACL_ATTACHMENT_INFO_INIT;
-    weir__acl_lock();
-    const bool is_one = is_in(in_use, self);
-    if (is_one) {
-        const int64_t live = atomic_load(&self->live);
-        now.pool = atomic_load(&self->pool);
-        now.stream = atomic_load(&self->stream);
-        now.acl_stream = self->native;
-        now.handle_reused = self->state == GONE && self->old_native == NULL;
-        now.live_blocks = live > 0 ? (uint64_t)live : 0;
-        now.failures = atomic_load(&self->failures);
-        now.refused_frees = atomic_load(&self->refused_frees);
+    weir_pool *pool = self != NULL ? atomic_load(&self->pool) : NULL;
+    if (self != NULL) {
+        weir__acl_retire_locked(self);
     }
-    weir__acl_unlock();
-    if (!is_one) {
-        return no_attachment("weir_acl_attachment_get_info", self);
+    return pool;
+}
+
+void weir__acl_sweep(void)
+{
+    for (weir_pool *pool = NULL;;) {
+        weir__acl_lock();
+        pool = retire_one_locked();
+        weir__acl_unlock();
+        if (pool == NULL) {
+            return;
+        }
+        weir__acl_let_go(pool);
     }
-    return weir_struct_report(info, &now, sizeof(now), "weir_acl_attachment_get_info: info");
 }

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <weir/topology.h>
 
 #define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
 /* The runtime asks the driver for this alignment (aclrtMalloc is specified with at least 64), and strategies need it.
@@ -33,6 +34,7 @@ typedef struct acl_device {
     aclrtMemMallocPolicy policy;
     aclrtMemAttr attribute; /* of physical memory */
     weir_device_info info;
+    char pci_bus_id[16];       /* "": unknown */
     const weir_device *device; /* the weir_device that has this context */
     struct acl_device *next;   /* under the binding's lock */
     bool watched;              /* under the binding's lock: stream_registry.c has a note of the default stream */
@@ -82,6 +84,16 @@ void *weir__acl_device_of(const weir_device *device)
     return found;
 }
 
+int32_t weir__acl_device_id(const void *acl_device_)
+{
+    return ((const acl_device *)acl_device_)->id;
+}
+
+void *weir__acl_home_stream(const void *acl_device_)
+{
+    return ((const acl_device *)acl_device_)->home_stream;
+}
+
 /* --- a device that is reset --- */
 
 /* stream_registry.c removes its note of the stream after this call, so the device is not watched any more. */
@@ -104,6 +116,23 @@ static bool is_lost(const acl_device *self)
 static weir_status lost(const char *call)
 {
     return weir__acl_result(call, ACL_ERROR_RT_CONTEXT_NULL);
+}
+
+weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_info *info)
+{
+    static const char function[] = "weir_acl_device_get_info";
+    const acl_device *self = device != NULL ? weir__acl_device_of(device) : NULL;
+    if (self == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device is %s", function,
+                           device == NULL ? "NULL" : "not of weir_acl_device_create");
+    }
+    weir_acl_device_info facts = WEIR_ACL_DEVICE_INFO_INIT;
+    facts.device_id = self->id;
+    facts.numa_node = self->info.host_numa_node;
+    memcpy(facts.pci_bus_id, self->pci_bus_id, sizeof(facts.pci_bus_id));
+    facts.context = self->home;
+    facts.default_stream = self->home_stream;
+    return weir_struct_report(info, &facts, sizeof(facts), "weir_acl_device_get_info: info");
 }
 
 bool weir_acl_device_lost(const weir_device *device)
@@ -564,6 +593,25 @@ static weir_status find_pages(acl_device *self)
     return status;
 }
 
+/* Weak, because CANN has the function only since 9.2: NULL with an older runtime. */
+extern aclError aclrtDeviceGetPCIBusId(int32_t device_id, char *bus_id, int32_t bytes) __attribute__((weak));
+
+/* Finds the PCI address and the NUMA node. Both stay unknown for a device that is not on PCI. */
+static void find_place(acl_device *self)
+{
+    char bus_id[sizeof(self->pci_bus_id)] = "";
+    int32_t node = WEIR_NODE_NONE;
+    if (aclrtDeviceGetPCIBusId != NULL &&
+        UNCANCELLED(aclrtDeviceGetPCIBusId(self->id, bus_id, (int32_t)sizeof(bus_id))) == ACL_SUCCESS) {
+        memcpy(self->pci_bus_id, bus_id, sizeof(bus_id));
+        self->pci_bus_id[sizeof(bus_id) - 1] = '\0';
+        if (weir_topology_device_node(self->pci_bus_id, &node) != WEIR_OK) {
+            node = WEIR_NODE_NONE; /* a virtual machine or a container may hide the device's file */
+        }
+    }
+    self->info.host_numa_node = node;
+}
+
 /* Fills in contexts and properties. The device is current. */
 static weir_status find_facts(acl_device *self, const weir_acl_device_config *config)
 {
@@ -575,7 +623,7 @@ static weir_status find_facts(acl_device *self, const weir_acl_device_config *co
     self->info.region_granularity_bytes = HUGE_PAGE_BYTES;
     self->info.region_alignment_bytes = REGION_ALIGNMENT_BYTES;
     self->info.abilities = WEIR_DEVICE_ORDERED;
-    self->info.host_numa_node = -1;
+    find_place(self);
     if (status == WEIR_OK) {
         status = find_capacity(self);
     }

@@ -8,9 +8,8 @@
 
 #include "shared/native_hint.h"
 
-/* Replaces NULL by the handle of the stream that ACL means by NULL: the default stream of the calling thread's context.
- * This is done at each call, because threads with different contexts have different default streams. */
-static weir_status resolve(void *acl_stream, void **native)
+/* Done at each call, because threads with different contexts have different default streams. */
+weir_status weir__acl_resolve(void *acl_stream, void **native)
 {
     *native = acl_stream;
     if (acl_stream != NULL) {
@@ -52,7 +51,7 @@ static weir_status destroy_event(void *event, void *native)
 static weir_status stream_of(const char *function, weir_pool *pool, void *acl_stream, void **native,
                              weir_stream **stream)
 {
-    weir_status status = resolve(acl_stream, native);
+    weir_status status = weir__acl_resolve(acl_stream, native);
     if (status == WEIR_OK) {
         status = weir_pool_stream(pool, *native, stream);
     }

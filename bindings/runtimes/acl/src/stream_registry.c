@@ -102,6 +102,7 @@ static void on_created(void *native)
         drop(link);
     }
     weir__acl_unlock();
+    weir__acl_stream_is_new(native);
 }
 
 static void on_destroyed(void *native)

@@ -167,6 +167,11 @@ static bool read_costs(weir_sim_costs *costs)
     return true;
 }
 
+/* In a domain that machines seldom have, so that no device is taken for one of the machine. */
+#define DEFAULT_BUS_IDS                                                                                                \
+    "ffff:c1:00.0,ffff:c2:00.0,ffff:81:00.0,ffff:82:00.0,ffff:41:00.0,ffff:42:00.0,ffff:01:00.0,ffff:02:00.0,"         \
+    "ffff:c3:00.0,ffff:c4:00.0,ffff:83:00.0,ffff:84:00.0,ffff:43:00.0,ffff:44:00.0,ffff:03:00.0,ffff:04:00.0"
+
 bool acl__config_read(acl__config *config, weir_sim_config *sim)
 {
     *config = (acl__config){
@@ -184,9 +189,14 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         .stream_limit = 1984,
         .event_limit = 65536,
         .report = "stderr",
+        .bus_ids = DEFAULT_BUS_IDS,
     };
     uint64_t exit_code = 0;
     uint64_t nodes = 0;
+    const char *bus_ids = variable("PCI_BUS_IDS");
+    if (bus_ids != NULL) {
+        config->bus_ids = bus_ids;
+    }
     const char *report = variable("REPORT");
     if (report != NULL) {
         config->report = report;

@@ -197,14 +197,15 @@ static aclError refresh(struct entry *e, acl__wrapper **old)
     return registered && e->wrapper == NULL ? ACL_ERROR_BAD_ALLOC : ACL_SUCCESS;
 }
 
-static aclError choose(acl__supply *supply, acl__executor executor, acl__wrapper **old)
+/* `named`: the program gave the stream's handle, and not NULL for the default stream. */
+static aclError choose(acl__supply *supply, bool named, acl__executor executor, acl__wrapper **old)
 {
     struct entry *e = entry_of(supply->stream);
     if (e == NULL) {
         return ACL_ERROR_BAD_ALLOC;
     }
-    ACL_TRY(e->pinned ? ACL_SUCCESS : refresh(e, old));
-    if (e->wrapper == NULL) {
+    ACL_TRY(e->pinned || !named ? ACL_SUCCESS : refresh(e, old));
+    if (e->wrapper == NULL || e->pinned || !named) {
         e->pinned = e->pinned || (executor == ACL__OPERATOR && acl__rt.config.pin_default);
         return ACL_SUCCESS;
     }
@@ -258,6 +259,12 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     acl__wrapper *wrapper = NULL;
     (void)pthread_mutex_lock(&table_lock);
     const struct entry *e = *link_of(stream);
+    if (e != NULL && e->pinned && next != NULL) {
+        acl__lock();
+        acl__report_warning(
+            "an allocator was registered for a stream after an operator had run on it: it is never asked");
+        acl__unlock();
+    }
     if (e != NULL && e->wrapper != NULL && (next == NULL || !same_allocator(&e->wrapper->allocator, next))) {
         wrapper = e->wrapper;
         wrapper->references++;
@@ -325,7 +332,7 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
     }
     acl__wrapper *old = NULL;
     (void)pthread_mutex_lock(&table_lock);
-    const aclError error = choose(supply, executor, &old);
+    const aclError error = choose(supply, stream != NULL, executor, &old);
     if (supply->wrapper != NULL) {
         acl__lock();
         watch_sharing(supply);

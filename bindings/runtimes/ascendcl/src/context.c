@@ -93,10 +93,12 @@ ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
         ACL_HOLD_LOCK();
         ACL_TRY(device_is_good(deviceId));
         ACL_TRY(context_create(deviceId, &made));
-        make_current(made);
-        *context = made;
     }
+    /* Announced while the former context is current, as by the vendor. */
     acl__stream_announce_created(made->default_stream);
+    ACL_HOLD_LOCK();
+    make_current(made);
+    *context = made;
     return ACL_SUCCESS;
 }
 
@@ -149,6 +151,7 @@ ACL_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     ACL_ENTER(aclrtSetDevice);
+    acl__context *home = NULL;
     acl__stream *created = NULL;
     {
         ACL_HOLD_LOCK();
@@ -159,11 +162,13 @@ ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
             created = device->default_context->default_stream;
         }
         device->references++;
-        make_current(device->default_context);
+        home = device->default_context;
     }
     if (created != NULL) {
         acl__stream_announce_created(created);
     }
+    ACL_HOLD_LOCK();
+    make_current(home);
     return ACL_SUCCESS;
 }
 

@@ -179,6 +179,8 @@
     X(aclrtGetSocName, 3)                                                                                              \
     X(aclrtGetRunMode, 3)                                                                                              \
     X(aclrtGetDeviceInfo, 3)                                                                                           \
+    X(aclrtDeviceGetPCIBusId, 3)                                                                                       \
+    X(aclrtDeviceGetByPCIBusId, 3)                                                                                     \
     X(aclrtQueryDeviceStatus, 3)                                                                                       \
     X(aclrtGetDeviceUtilizationRate, 3)                                                                                \
     X(aclrtGetDeviceResLimit, 3)                                                                                       \

@@ -124,6 +124,55 @@ SAME_ID(aclrtGetPhyDevIdByLogicDevId)
 SAME_ID(aclrtGetUserDevIdByPhyDevId)
 SAME_ID(aclrtGetPhyDevIdByUserDevId)
 
+/* --- PCI --- */
+
+enum { BUS_ID_BYTES = 13 }; /* "0000:c1:00.0" with its NUL */
+
+/* Writes the device's bus id, which is its entry in the configured list. Returns false if the device is not on PCI. */
+static bool bus_id_of(int32_t device, char text[BUS_ID_BYTES])
+{
+    const char *at = acl__rt.config.bus_ids;
+    for (int32_t i = 0; i < device && at != NULL; i++) {
+        at = strchr(at, ',');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    const size_t length = at != NULL ? strcspn(at, ",") : 0;
+    if (length != BUS_ID_BYTES - 1) {
+        return false;
+    }
+    memcpy(text, at, length);
+    text[length] = '\0';
+    return true;
+}
+
+ACL_EXPORT aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
+{
+    ACL_ENTER(aclrtDeviceGetPCIBusId);
+    ACL_NEED(pciBusId);
+    char text[BUS_ID_BYTES];
+    ACL_REFUSE_IF(deviceId >= 0 && len < BUS_ID_BYTES, ACL_ERROR_RT_PARAM_INVALID, "%d bytes are too few for a bus id",
+                  len);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    ACL_REFUSE_IF(!bus_id_of(deviceId, text), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "device %d is not on PCI", deviceId);
+    memcpy(pciBusId, text, sizeof(text));
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
+{
+    ACL_ENTER(aclrtDeviceGetByPCIBusId);
+    ACL_NEED(pciBusId);
+    ACL_NEED(deviceId);
+    for (int32_t device = 0; device < (int32_t)acl__rt.config.devices; device++) {
+        char text[BUS_ID_BYTES];
+        if (bus_id_of(device, text) && strcmp(pciBusId, text) == 0) {
+            *deviceId = device;
+            return ACL_SUCCESS;
+        }
+    }
+    return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: no device is at \"%s\"", __func__, pciBusId);
+}
+
 ACL_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
     ACL_ENTER(aclrtQueryDeviceStatus);

@@ -156,9 +156,10 @@ typedef struct acl__config {
     uint64_t unpin_ns_per_mib;
     uint32_t stream_limit;
     uint32_t event_limit;
-    int32_t numa_nodes; /* nodes of the simulated machine; 0: host memory is not bound to a node */
-    int32_t exit_code;  /* exit code of the process when the auditor has findings; 0: unchanged */
-    const char *report; /* "stderr", "none", or a file's name */
+    const char *bus_ids; /* PCI bus ids of the devices, separated by commas; a device without one is not on PCI */
+    int32_t numa_nodes;  /* nodes of the simulated machine; 0: host memory is not bound to a node */
+    int32_t exit_code;   /* exit code of the process when the auditor has findings; 0: unchanged */
+    const char *report;  /* "stderr", "none", or a file's name */
 } acl__config;
 
 typedef struct acl__device {

@@ -149,6 +149,12 @@ WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
 #define WEIR_HOST_THREAD_NODE (-1) /* the node that the calling thread runs on */
 #define WEIR_HOST_ANY_NODE (-2)    /* that node if it has memory, else the nearest with memory; also in a strict pool */
 
+/* Returns the number of the pool's node that is nearest to the runtime's device, for weir_host_alloc: the node that the
+ * device reports (host_numa_node in weir/device.h) or, if the process has no memory there, the pool's node with the
+ * least distance from it. WEIR_HOST_THREAD_NODE if it is not known: the pool has no runtime with a device, the device
+ * reports no node, or the distances are unknown. Found at the creation of the pool. NULL: WEIR_HOST_THREAD_NODE. */
+WEIR_API int32_t weir_host_device_node(const weir_host_pool *pool);
+
 /* Returns in *ptr a block of at least `size` bytes at a multiple of 64, contents undefined. The block lies on node
  * `node` or, unless the pool is strict, on the nearest node with memory (weir_host_query reports which). Before the
  * call fails it has waited for blocks that wait for streams and returned idle memory of other nodes. *ptr is unchanged

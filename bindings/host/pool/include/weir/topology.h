@@ -80,6 +80,13 @@ typedef struct weir_topology_device {
 WEIR_API size_t weir_topology_device_count(const weir_topology *topology);
 WEIR_API weir_status weir_topology_device_at(const weir_topology *topology, size_t index, weir_topology_device *device);
 
+/* Returns in *node the node that the kernel reports for the PCI device with a bus id ("0000:c1:00.0", or without the
+ * domain), from the file numa_node of the device in sysfs: it reads this file alone, and needs no topology. The process
+ * may be forbidden to use the node: weir_topology_nearest takes that into account. WEIR_NODE_NONE: the kernel reports
+ * no affinity. WEIR_ERR_INVALID: NULL, or not a bus id. WEIR_ERR_UNSUPPORTED: the machine has no such device, or shows
+ * none to the process, as in some containers. */
+WEIR_API weir_status weir_topology_device_node(const char *bus_id, int32_t *node);
+
 /* Finds the node of host memory nearest to the device with a PCI bus id ("0000:c1:00.0", or without the domain): any
  * PCI device, accelerator or not. If several nodes are equally near, the one with the least distance from `from`
  * (WEIR_NODE_NONE: from the calling thread) wins, then the lowest number. If this process may use none of them, the

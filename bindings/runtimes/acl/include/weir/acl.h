@@ -86,6 +86,22 @@ typedef struct weir_acl_device_config {
  * WEIR_ERR_NO_MEMORY, WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_device **device);
 
+typedef struct weir_acl_device_info {
+    size_t struct_size;
+    int32_t device_id;    /* as aclrtSetDevice takes it */
+    int32_t numa_node;    /* the node that the kernel reports for the PCI device; -1: none, or unknown */
+    char pci_bus_id[16];  /* "0000:c1:00.0", of aclrtDeviceGetPCIBusId, for weir/topology.h; "" if the device is not on
+                             PCI, or if the runtime does not know (CANN before 9.2) */
+    void *context;        /* aclrtContext: the primary context */
+    void *default_stream; /* aclrtStream: of the primary context */
+} weir_acl_device_info;
+
+#define WEIR_ACL_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_acl_device_info)
+
+/* Returns the facts that weir_acl_device_create found. (host_numa_node in weir/device.h is `numa_node`.)
+ * WEIR_ERR_INVALID: NULL, or not a device of weir_acl_device_create. */
+WEIR_API weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_info *info);
+
 /* True once the device was reset: aclrtResetDeviceForce, or one more aclrtResetDevice than aclrtSetDevice, takes the
  * device's streams and memory. The result turns true before the reset happens. From then on the device refuses requests
  * for memory (WEIR_ERR_DEVICE) and treats all work as complete. It accepts memory that is given back without a call to
@@ -99,8 +115,9 @@ WEIR_API bool weir_acl_device_lost(const weir_device *device);
 /* Fills a runtime for weir_host_pool_config.runtime over an ACL device. A host pool with this runtime gets memory of
  * aclrtMallocHost, or maps memory itself and registers it with aclrtHostRegisterV2 (pinned and mapped;
  * aclrtHostRegister if the runtime does not know the flags). weir_host_free_after of that pool takes the device's
- * streams. Threads need no context. The driver chooses the NUMA node of memory of aclrtMallocHost: a pool that must
- * choose the node leaves WEIR_HOST_RUNTIME out of its kinds.
+ * streams. Threads need no context. The driver places memory of aclrtMallocHost on the node of the processor that
+ * calls, so the pool calls from a processor of the node that it wants. weir_host_device_node of that pool is the node
+ * nearest to this NPU, found by aclrtDeviceGetPCIBusId and the kernel's numa_node of that PCI device.
  *
  * The device must come from weir_acl_device_create and outlive the pool. The caller sets `most_bytes` if the driver
  * accepts less than 1 GiB in one call. Retire a stream with weir_host_stream_retire before it is destroyed.
@@ -137,18 +154,56 @@ WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl
  * from weir_pool_stream end here, as with weir_stream_retire. If the program has replaced weir's registration by
  * another one, the other one stays. NULL is allowed. No executor may be running on the stream.
  *
- * WEIR_ERR_BUSY: ACL holds blocks that are not freed yet, or another thread is detaching or destroying the stream;
- * nothing has changed. (The graph engine caches blocks and frees them when the model is unloaded or the stream is
- * destroyed.) WEIR_ERR_DEVICE: the wait or the removal of the registration failed; the pool is still attached, call
- * again. WEIR_ERR_INVALID: not an attachment. A detached attachment is recognised until 64 more have been detached. A
- * stream that is being destroyed must be gone before its attachment is detached. */
+ * WEIR_ERR_BUSY: ACL holds blocks that are not freed yet (weir_acl_notify_idle tells when it holds none), or another
+ * thread is detaching, or creating or destroying a stream of the attachment; nothing has changed. (The graph engine
+ * caches blocks and frees them when the model is unloaded or the stream is destroyed.) WEIR_ERR_DEVICE: the wait or the
+ * removal of the registration failed; the pool is still attached, call again. (Of a device's streams those before the
+ * failing one are detached then, and new streams are still attached.) WEIR_ERR_INVALID: not an attachment. A detached
+ * attachment is recognised until 64 more have been detached. A stream that is being destroyed must be gone before its
+ * attachment is detached. */
 WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
 
-/* Makes an attachment without a registration, for programs that call the pool themselves instead of letting ACL call
- * it: the pool learns the stream's context and is told when the stream ends. Several pools may follow a stream, and
- * another pool may be its allocator. WEIR_ERR_BUSY: this pool is attached to the stream, or follows it, already.
- * Everything else is as with weir_acl_attach. weir_acl_detach ends the attachment. */
+/* Makes an attachment without a registration, for programs and engines that call the pool themselves instead of letting
+ * ACL call it: the pool learns the stream's context and is told when the stream ends. Several pools may follow a
+ * stream, and another pool may be its allocator. WEIR_ERR_BUSY: this pool is attached to the stream, or follows it,
+ * already. Everything else is as with weir_acl_attach. weir_acl_detach ends the attachment. */
 WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
+
+/* Attaches the pool to its whole device: one call in the place of weir_acl_attach for every stream. The pool becomes
+ * the allocator of the default stream of the device's primary context at once, and of each stream of the device that is
+ * created after this call has returned, in any context and by any thread, until weir_acl_detach. Streams that existed
+ * before, other than this default stream, are not attached: ACL cannot list them. Call weir_acl_attach for those. The
+ * handle stands for all streams: weir_acl_detach, weir_acl_attachment_get_info (the figures are sums),
+ * weir_acl_attachment_explain and weir_acl_notify_idle take it. A stream that is destroyed leaves it by itself.
+ *
+ * weir learns of new streams from aclrtRegStreamStateCallback, which the runtime calls before the creating function
+ * returns, so no operator can run on the stream earlier. The creation of a stream never fails because of weir: a stream
+ * that could not be attached works with ACL's own memory and is counted in `missed_streams`, and
+ * weir_acl_attachment_explain has the reason. The default streams of contexts of aclrtCreateContext are always missed,
+ * because the runtime announces them before they have a context: attach them with weir_acl_attach
+ * (aclrtCtxGetCurrentDefaultStream returns the handle).
+ *
+ * Name the default stream by its handle in calls that execute: with NULL for the stream ACL's executors look up no
+ * registration and keep memory of their own for the default stream from then on.
+ *
+ * The pool's device must come from weir_acl_device_create itself, without an adaptor over it. WEIR_ERR_BUSY: the device
+ * has such an attachment already, or its default stream has an allocator or is attached to the pool.
+ * WEIR_ERR_UNSUPPORTED: this chip has no such allocators, or the runtime no aclrtRegStreamStateCallback. Everything
+ * else is as with weir_acl_attach. After a failure nothing is attached. */
+WEIR_API weir_status weir_acl_attach_device(weir_pool *pool, weir_acl_attachment **attachment);
+
+/* Called when ACL holds no block of the attachment. */
+typedef void (*weir_acl_idle_callback)(void *ctx, weir_acl_attachment *attachment);
+
+/* Calls `callback` once, as soon as ACL holds no block of the attachment, so that a weir_acl_detach that returned
+ * WEIR_ERR_BUSY would succeed: at once, in the calling thread, if ACL holds none now; otherwise in the thread that
+ * gives back the last block. That thread is inside ACL, which may hold locks of its own, so the callback must not call
+ * ACL, it must not wait, and weir_acl_detach in it returns WEIR_ERR_BUSY: it wakes the thread that detaches. ACL may
+ * ask for blocks again at any time, and the detach may then be refused again. A later call replaces the callback; NULL
+ * removes it; a successful detach removes it, after waiting for a callback that is running.
+ *
+ * WEIR_ERR_INVALID: not an attachment. */
+WEIR_API weir_status weir_acl_notify_idle(weir_acl_attachment *attachment, weir_acl_idle_callback callback, void *ctx);
 
 /* Returns a number that changes before a stream of an attachment ends and before a device is reset. After a change a
  * weir_stream that was looked up earlier may have ended. */
@@ -162,13 +217,74 @@ typedef struct weir_acl_attachment_info {
     bool handle_reused;   /* the ACL stream is gone and one with the same handle has been created since */
     uint64_t live_blocks; /* handed to ACL and not freed yet */
     uint64_t failures; /* allocations that ended with NULL; weir_pool_get_oom of the pool has the last one's reason */
-    uint64_t refused_frees; /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
+    uint64_t refused_frees;   /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
+    uint64_t requests;        /* how often ACL asked for a block, failures included. 0 after operators have run: nothing
+                               uses the pool, and weir_acl_attachment_explain names the possible causes */
+    uint64_t streams;         /* attached or followed now: 1 or 0; of a device: the streams attached now */
+    uint64_t missed_streams;  /* of a device: new streams that could not be attached */
+    uint64_t workspace_bytes; /* of weir_acl_workspace, handed out and kept */
 } weir_acl_attachment_info;
 
 #define WEIR_ACL_ATTACHMENT_INFO_INIT WEIR_STRUCT_INIT(weir_acl_attachment_info)
 
 /* Copies the current figures. WEIR_ERR_INVALID: not an attachment. */
 WEIR_API weir_status weir_acl_attachment_get_info(weir_acl_attachment *attachment, weir_acl_attachment_info *info);
+
+/* Writes, like snprintf, sentences for a person, each ended by a newline: the streams that are attached, how many
+ * blocks ACL asked the pool for, and how many it holds now. If ACL has never asked, the text names the causes: the
+ * executors keep the allocator that they used first, so the attachment came after the first operator of the stream; the
+ * operators name the default stream by NULL; or they are of aclnn, which asks no allocator (weir_acl_workspace). Writes
+ * an empty string if it is not an attachment. */
+WEIR_API size_t weir_acl_attachment_explain(weir_acl_attachment *attachment, char *text, size_t size);
+
+/* --- workspaces of aclnn operators --- */
+
+/* Returns in *workspace the address of at least `size` bytes of device memory, a multiple of 512, for the next operator
+ * on the stream: the workspace that aclnnXxxGetWorkspaceSize asks for and aclnnXxx takes. NULL for size 0. The contents
+ * are undefined.
+ *
+ *     aclnnAddGetWorkspaceSize(x, y, alpha, out, &size, &executor);
+ *     weir_acl_workspace(pool, stream, size, &workspace);
+ *     aclnnAdd(workspace, size, executor, stream);
+ *
+ * A stream has one workspace in a pool. Operators of a stream run one after the other, so the next call returns the
+ * same memory again, or larger memory if `size` needs it; the smaller one is freed in the order of the stream. The
+ * caller frees nothing. The memory belongs to the work that is queued on the stream until the next call for the stream;
+ * operators of other streams must not use it. The workspace ends with the stream, with the detach of an attachment of
+ * the pool to the stream, and by weir_acl_workspace_release. Work that is captured (aclmdlRICaptureBegin) runs again
+ * with the address that it was captured with: do not give it such a workspace, but a block of weir_pool_alloc that is
+ * kept as long as the capture.
+ *
+ * The stream need not be attached. If the pool is neither attached to the stream nor follows it, the first call makes
+ * the pool follow the stream until the stream ends or weir_acl_workspace_release is called; weir_pool_destroy returns
+ * WEIR_ERR_BUSY meanwhile. A later weir_acl_attach or weir_acl_follow takes the place of this, ends the workspace, and
+ * the next call makes a new one. acl_stream NULL is as in weir_acl_stream. Cost: a lock, and a walk over the
+ * attachments.
+ *
+ * Between this call and the queueing of the operator no other thread may call it for the same stream. Otherwise any
+ * thread may call it. WEIR_ERR_INVALID: NULL, a size too large to round, or a stream as in weir_acl_attach.
+ * WEIR_ERR_NO_MEMORY: the stream has no workspace then; weir_pool_get_oom has the reason. WEIR_ERR_DEVICE. */
+WEIR_API weir_status weir_acl_workspace(weir_pool *pool, void *acl_stream, uint64_t size, void **workspace);
+
+/* Frees the workspaces of all streams of the pool, each in the order of its stream, and stops following the streams
+ * that weir_acl_workspace began to follow, after waiting for them. WEIR_ERR_BUSY: another thread works on one of these
+ * streams, or destroys it. WEIR_ERR_DEVICE: the wait for a stream failed. After a failure some workspaces remain; call
+ * again. WEIR_ERR_INVALID: NULL. */
+WEIR_API weir_status weir_acl_workspace_release(weir_pool *pool);
+
+/* --- other allocator interfaces --- */
+
+/* Allocate and free in the order of the attachment's stream, as ACL does through the registration: for an engine with
+ * an allocator interface of its own over ACL streams (bindings/engines/ge). The attachment may be of weir_acl_attach or
+ * of weir_acl_follow. The block has the padding of weir_acl_block_bytes, and weir_block_address its address. It counts
+ * as held by ACL: weir_acl_detach returns WEIR_ERR_BUSY until it is freed. After the end of the stream blocks may still
+ * be freed.
+ *
+ * The attachment must not be detached during the call. WEIR_ERR_INVALID: NULL, a size that is 0 or too large, an
+ * attachment that was detached, whose stream has ended, or of a device; a block that is not live, or not of the pool.
+ * WEIR_ERR_NO_MEMORY and WEIR_ERR_DEVICE as weir_pool_alloc. Any thread. */
+WEIR_API weir_status weir_acl_attachment_alloc(weir_acl_attachment *attachment, uint64_t size, weir_block **block);
+WEIR_API weir_status weir_acl_attachment_free(weir_acl_attachment *attachment, weir_block *block);
 
 /* Returns the number of bytes to request from a pool for `size` bytes that a kernel works on: `size` rounded up to 32,
  * plus 32, because kernels may read that far (aclrtMalloc, and the reference's rule for programs that divide memory

@@ -1,0 +1,120 @@
+/* bindings/runtimes/acl/src/attachment.h: the record of an attachment, for the files that work on it.
+ *
+ *     registration.c       the four callbacks, and the runtime's registry of them
+ *     attach.c             attach, follow, detach, and the end of a stream
+ *     attach_device.c      one attachment for all streams of a device
+ *     workspace.c          the workspace of a stream
+ *     idle.c               the callback when ACL holds no block
+ *     attachment_report.c  figures and sentences
+ *
+ * An attachment has one of three roles. It registers the pool as the allocator of a stream, it only follows a stream,
+ * or it stands for a device (is_device). An attachment of a device has no stream; each stream of the device has an
+ * attachment of its own, whose `device` is the attachment of the device.
+ */
+#ifndef WEIR_ACL_ATTACHMENT_H
+#define WEIR_ACL_ATTACHMENT_H
+
+#include "acl_internal.h"
+
+#include <stdatomic.h>
+
+enum weir__acl_state { DETACHED, ATTACHED, GONE };
+
+/* The role of an attachment, as weir__acl_attach takes it. */
+typedef struct weir__acl_role {
+    const char *function; /* the public function, for sentences */
+    bool registers;       /* as the stream's allocator; else the attachment only follows the stream */
+    bool is_held;         /* a caller has the handle; else the attachment ends with its stream */
+    weir_acl_attachment *device;
+} weir__acl_role;
+
+struct weir_acl_attachment {
+    /* Read by the callbacks, without the lock. */
+    _Atomic(weir_pool *) pool;     /* NULL: detached */
+    _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone; of a device: always */
+    atomic_bool closed;
+    _Atomic int64_t live;
+    _Atomic uint64_t requests;
+    _Atomic uint64_t failures;
+    _Atomic uint64_t refused_frees;
+
+    /* Under the lock of stream_registry.c. */
+    enum weir__acl_state state;
+    bool moving;      /* a thread works on the attachment without the lock */
+    unsigned tellers; /* calls of the idle callback in progress */
+    bool registers;
+    bool is_held;
+    bool is_device;
+    weir_acl_attachment *device; /* of a stream of a device: the attachment of the device; else NULL */
+    bool watched;                /* ATTACHED: stream_registry.c has a note of it */
+    void *native;                /* ATTACHED */
+    void *old_native;            /* GONE: the former `native`; NULL once a stream with the same handle was created */
+    aclrtContext context;        /* ATTACHED: the stream's; NULL: there was none */
+    bool unended;                /* GONE: the pool must still be told that the stream's work is over */
+    void *left_on;         /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
+    weir_block *workspace; /* ATTACHED; NULL: none. Changed only while `moving` */
+    weir_acl_idle_callback idle; /* NULL: none */
+    void *idle_ctx;
+    weir_acl_attachment *next;
+
+    /* Of a device, under the lock. */
+    int32_t device_id;
+    unsigned joining; /* threads that attach a new stream */
+    uint64_t missed;
+    char missed_why[192]; /* why the last missed stream could not be attached */
+};
+
+/* --- registration.c --- */
+
+/* Registers the attachment for the stream. ACL copies the description. */
+weir_status weir__acl_enter_registry(void *native, weir_acl_attachment *self);
+/* Removes the attachment's registration from the stream. A registration of another allocator is left in place. */
+weir_status weir__acl_leave_registry(void *native, const weir_acl_attachment *self);
+/* Reads the allocator object that is registered for a stream. Returns WEIR_ERR_INVALID if there is none. */
+weir_status weir__acl_registered(void *native, aclrtAllocator *owner);
+
+/* --- attach.c --- */
+
+/* Returns the first attachment of the list of all that are not detached. */
+weir_acl_attachment *weir__acl_first_locked(void);
+bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
+weir_status weir__acl_no_attachment(const char *function, const void *handle);
+/* Makes a record that is ATTACHED and moving; returns NULL if there is no host memory. The caller holds the pool. */
+weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
+                                            const weir__acl_role *role);
+/* Ends a record; its memory stays. The caller releases the pool. */
+void weir__acl_retire_locked(weir_acl_attachment *self);
+void weir__acl_let_go(weir_pool *pool);
+/* Attaches the pool to the stream in this role, and holds the pool. Must not be called under the lock. */
+weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
+                             weir_acl_attachment **attachment);
+/* Takes an attachment that is moving off its stream and retires it; on failure it stays and is not moving. Must not be
+ * called under the lock. */
+weir_status weir__acl_take_off(weir_acl_attachment *self);
+/* Retires attachments that no caller has the handle of, whose stream is gone, and of which ACL holds no block. Must not
+ * be called under the lock. */
+void weir__acl_sweep(void);
+
+/* --- attach_device.c --- */
+
+/* Detaches the attachment of a device, which is moving, and all its streams. */
+weir_status weir__acl_detach_device(weir_acl_attachment *self);
+
+/* --- workspace.c --- */
+
+/* Frees the workspace in the order of the stream. `self` is moving and has its stream. Must not be called under the
+ * lock. */
+void weir__acl_free_workspace(weir_acl_attachment *self);
+
+/* --- idle.c --- */
+
+/* Called when ACL has given back the last block of an attachment. Must not be called under the lock. */
+void weir__acl_became_idle(void);
+/* Waits until no callback of the attachment is running. Returns false, at once, in a thread that runs a callback. */
+bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self);
+/* Removes the callback. */
+void weir__acl_forget_idle_locked(weir_acl_attachment *self);
+/* Returns the number of blocks that ACL holds of the attachment, of a device: of all its streams. */
+int64_t weir__acl_live_locked(const weir_acl_attachment *self);
+
+#endif

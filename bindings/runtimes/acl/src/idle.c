@@ -1,0 +1,106 @@
+/* bindings/runtimes/acl/src/idle.c: the callback when ACL holds no block of an attachment.
+ *
+ * Guarantee: a callback is called once, and not after weir_acl_detach has returned WEIR_OK. weir_acl_notify_idle raises
+ * `wishes` and then reads the counts of blocks; the thread that gives back the last block lowers its count and then
+ * reads `wishes`. So one of the two sees the other.
+ *
+ * Cost: one load for a free that leaves its attachment without a block.
+ */
+#include "attachment.h"
+
+static _Atomic unsigned wishes;      /* attachments with a callback */
+static _Thread_local unsigned depth; /* callbacks that this thread is in */
+
+int64_t weir__acl_live_locked(const weir_acl_attachment *self)
+{
+    int64_t live = 0;
+    if (!self->is_device) {
+        live = atomic_load(&self->live);
+        return live > 0 ? live : 0;
+    }
+    for (const weir_acl_attachment *one = weir__acl_first_locked(); one != NULL; one = one->next) {
+        live += one->device == self ? weir__acl_live_locked(one) : 0;
+    }
+    return live;
+}
+
+/* Finds an attachment that is idle and has a callback. */
+static weir_acl_attachment *find_locked(void)
+{
+    weir_acl_attachment *found = weir__acl_first_locked();
+    while (found != NULL && (found->idle == NULL || weir__acl_live_locked(found) > 0)) {
+        found = found->next;
+    }
+    return found;
+}
+
+/* Calls one callback. Returns false if none is due. */
+static bool call_one(void)
+{
+    weir__acl_lock();
+    weir_acl_attachment *self = find_locked();
+    if (self == NULL) {
+        weir__acl_unlock();
+        return false;
+    }
+    const weir_acl_idle_callback callback = self->idle;
+    void *const ctx = self->idle_ctx;
+    weir__acl_forget_idle_locked(self);
+    self->tellers++;
+    weir__acl_unlock();
+
+    const int cancel = cancel_disable();
+    depth++;
+    callback(ctx, self);
+    depth--;
+    cancel_restore(cancel);
+
+    weir__acl_lock();
+    self->tellers--;
+    weir__acl_changed_locked();
+    weir__acl_unlock();
+    return true;
+}
+
+void weir__acl_became_idle(void)
+{
+    while (atomic_load(&wishes) != 0 && call_one()) {
+    }
+}
+
+bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self)
+{
+    while (depth == 0 && weir__acl_is_attachment_locked(self) && self->tellers > 0) {
+        weir__acl_wait_locked();
+    }
+    return depth == 0;
+}
+
+void weir__acl_forget_idle_locked(weir_acl_attachment *self)
+{
+    if (self->idle != NULL) {
+        self->idle = NULL;
+        (void)atomic_fetch_sub(&wishes, 1);
+    }
+}
+
+weir_status weir_acl_notify_idle(weir_acl_attachment *self, weir_acl_idle_callback callback, void *ctx)
+{
+    if (self == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_notify_idle: attachment is NULL");
+    }
+    weir__acl_lock();
+    const bool is_one = weir__acl_is_attachment_locked(self);
+    if (is_one) {
+        weir__acl_forget_idle_locked(self);
+        self->idle = callback;
+        self->idle_ctx = ctx;
+        (void)atomic_fetch_add(&wishes, callback != NULL);
+    }
+    weir__acl_unlock();
+    if (!is_one) {
+        return weir__acl_no_attachment("weir_acl_notify_idle", self);
+    }
+    weir__acl_became_idle();
+    return WEIR_OK;
+}

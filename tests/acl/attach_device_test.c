@@ -1,0 +1,592 @@
+/* attach_device_test.c: a pool attached to a whole device: streams that come and go, in which order ever, contexts,
+ * detach while ACL holds blocks, failures; and the callback when ACL holds none. */
+#include "acl_test.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- calls of weir that fail --- */
+
+static _Thread_local int failing_registers; /* calls that fail from now on */
+static _Thread_local int failing_unregisters;
+
+/* These functions precede the runtime's and call them, in builds with shared libraries too. */
+__attribute__((visibility("default"))) aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc desc)
+{
+    if (failing_registers > 0) {
+        failing_registers--;
+        return ACL_ERROR_RT_INTERNAL_ERROR;
+    }
+    aclError (*call)(aclrtStream, aclrtAllocatorDesc) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtAllocatorRegister");
+    return call(stream, desc);
+}
+
+__attribute__((visibility("default"))) aclError aclrtAllocatorUnregister(aclrtStream stream)
+{
+    if (failing_unregisters > 0) {
+        failing_unregisters--;
+        return ACL_ERROR_RT_INTERNAL_ERROR;
+    }
+    aclError (*call)(aclrtStream) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtAllocatorUnregister");
+    return call(stream);
+}
+
+/* --- helpers --- */
+
+static weir_acl_attachment_info info_of(weir_acl_attachment *attachment)
+{
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    return info;
+}
+
+static aclrtStream default_stream(void)
+{
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&stream));
+    return stream;
+}
+
+static bool is_registered(aclrtStream stream)
+{
+    struct registration r;
+    return read_registration(stream, &r);
+}
+
+/* Allocates, queues work and frees, as the vendor's executor does. */
+static void execute(aclrtStream stream, size_t size)
+{
+    const struct registration r = registration_of(stream);
+    void *block = r.alloc(r.object, size);
+    assert_non_null(block);
+    acl_ok(aclrtMemsetAsync(r.address(block), size, 1, size, stream));
+    r.free(r.object, block);
+}
+
+static void expect_explained(weir_acl_attachment *attachment, const char *part)
+{
+    char text[2048];
+    const size_t length = weir_acl_attachment_explain(attachment, text, sizeof(text));
+    assert_int_equal(length, strlen(text));
+    if (strstr(text, part) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+    }
+}
+
+TEST(test_streams_come_and_go)
+{
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    assert_true(is_registered(default_stream()));
+    assert_false(is_registered(w.stream[0])); /* it was created before */
+    fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+    execute(default_stream(), MIB);
+    for (int i = 0; i < 100; i++) {
+        aclrtStream stream = NULL;
+        acl_ok(aclrtCreateStream(&stream));
+        execute(stream, (size_t)(1 + i % 7) * 300000);
+        assert_int_equal(info_of(attachment).streams, 2);
+        acl_ok(i % 2 == 0 ? aclrtDestroyStream(stream) : aclrtDestroyStreamForce(stream));
+        assert_false(is_registered(stream));
+    }
+    const weir_acl_attachment_info info = info_of(attachment);
+    assert_ptr_equal(info.pool, w.pool);
+    assert_null(info.acl_stream);
+    assert_int_equal(info.requests, 101);
+    assert_int_equal(info.streams, 1);
+    assert_int_equal(info.missed_streams, 0);
+    assert_int_equal(info.live_blocks, 0);
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(w.pool, &stats));
+    assert_true(stats.streams <= 2); /* the pool was told of each end */
+    ok(weir_acl_detach(attachment));
+    assert_false(is_registered(default_stream()));
+    aclrtStream late = NULL;
+    acl_ok(aclrtCreateStream(&late));
+    assert_false(is_registered(late));
+    acl_ok(aclrtDestroyStream(late));
+    end_world(&w);
+}
+
+TEST(test_a_device_is_attached_once)
+{
+    struct world w = make_world();
+    weir_pool *other = make_pool(w.device);
+    weir_acl_attachment *attachment = NULL;
+    weir_acl_attachment *second = NULL;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    fails(weir_acl_attach_device(w.pool, &second), WEIR_ERR_BUSY);
+    fails(weir_acl_attach_device(other, &second), WEIR_ERR_BUSY);
+    fails(weir_acl_attach(other, default_stream(), &second), WEIR_ERR_BUSY);
+    ok(weir_acl_attach(w.pool, w.stream[0], &second)); /* of before, by hand */
+    execute(w.stream[0], 5000);
+    ok(weir_acl_detach(second));
+    ok(weir_acl_detach(attachment));
+    fails(weir_acl_detach(attachment), WEIR_ERR_INVALID);
+
+    ok(weir_acl_attach(other, default_stream(), &second)); /* then the device cannot have the default stream */
+    fails(weir_acl_attach_device(w.pool, &attachment), WEIR_ERR_BUSY);
+    ok(weir_acl_detach(second));
+    ok(weir_acl_attach_device(other, &second));
+    ok(weir_acl_detach(second));
+    ok(weir_pool_destroy(other));
+    end_world(&w);
+}
+
+/* Each device has a pool of its own. */
+TEST(test_two_devices)
+{
+    struct world w = make_world();
+    weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+    config.device_id = 1;
+    weir_device *device = NULL;
+    ok(weir_acl_device_create(&config, &device));
+    weir_pool *pool = make_pool(device);
+    weir_acl_attachment *attachment[2] = {NULL, NULL};
+    ok(weir_acl_attach_device(w.pool, &attachment[0]));
+    aclrtStream of_first = NULL;
+    aclrtStream of_second[2] = {NULL, NULL};
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtCreateStream(&of_second[0])); /* its device has no attachment yet */
+    assert_false(is_registered(of_second[0]));
+    ok(weir_acl_attach_device(pool, &attachment[1]));
+    acl_ok(aclrtCreateStream(&of_second[1]));
+    struct registration r = registration_of(of_second[1]);
+    void *block = r.alloc(r.object, 1000);
+    assert_ptr_equal(weir_block_pool(block), pool);
+    r.free(r.object, block);
+    acl_ok(aclrtDestroyStream(of_second[0]));
+    acl_ok(aclrtDestroyStream(of_second[1]));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtCreateStream(&of_first));
+    r = registration_of(of_first);
+    block = r.alloc(r.object, 1000);
+    assert_ptr_equal(weir_block_pool(block), w.pool);
+    r.free(r.object, block);
+    acl_ok(aclrtDestroyStream(of_first));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(info_of(attachment[i]).missed_streams, 0);
+        ok(weir_acl_detach(attachment[i]));
+    }
+    ok(weir_pool_destroy(pool));
+    ok(weir_device_destroy(device));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0));
+    end_world(&w);
+}
+
+/* A stream in a context of the program's own. The default stream of that context is announced before it has a context,
+ * so it is missed, and attached by hand. */
+TEST(test_contexts)
+{
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    weir_acl_attachment *by_hand = NULL;
+    aclrtContext home = NULL;
+    aclrtContext own = NULL;
+    acl_ok(aclrtGetCurrentContext(&home));
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    acl_ok(aclrtCreateContext(&own, 0));
+    assert_false(is_registered(default_stream()));
+    assert_int_equal(info_of(attachment).missed_streams, 1);
+    expect_explained(attachment, "could not be attached and use ACL's own memory: 1; the last one because: ");
+    expect_explained(attachment, "neither of this thread's current context");
+    ok(weir_acl_attach(w.pool, default_stream(), &by_hand));
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    execute(stream, 70000);
+    execute(default_stream(), 70000);
+    ok(weir_acl_detach(by_hand));
+    acl_ok(aclrtSetCurrentContext(home));
+    acl_ok(aclrtDestroyContext(own)); /* with its attached stream */
+    assert_int_equal(info_of(attachment).streams, 1);
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+TEST(test_detach_while_live_is_busy)
+{
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    aclrtStream stream[2] = {NULL, NULL};
+    acl_ok(aclrtCreateStream(&stream[0]));
+    acl_ok(aclrtCreateStream(&stream[1]));
+    struct registration r = registration_of(stream[1]);
+    void *block = r.alloc(r.object, 1000);
+    assert_int_equal(info_of(attachment).live_blocks, 1);
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    assert_true(is_registered(stream[0])); /* nothing has changed */
+    execute(stream[0], 1000);
+    execute(default_stream(), 1000);
+    aclrtStream more = NULL;
+    acl_ok(aclrtCreateStream(&more));
+    execute(more, 1000);
+
+    /* A block of the stream that was attached first: no other stream is detached before it is seen. */
+    const struct registration of_default = registration_of(default_stream());
+    void *first = of_default.alloc(of_default.object, 1000);
+    r.free(r.object, block);
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    assert_int_equal(info_of(attachment).streams, 4);
+    assert_true(is_registered(more));
+    block = r.alloc(r.object, 1000);
+    of_default.free(of_default.object, first);
+
+    /* The stream goes, and its block stays. */
+    acl_ok(aclrtDestroyStream(stream[1]));
+    assert_int_equal(info_of(attachment).live_blocks, 1);
+    assert_int_equal(info_of(attachment).streams, 3);
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    r.free(r.object, block);
+    assert_int_equal(info_of(attachment).live_blocks, 0);
+    ok(weir_acl_detach(attachment));
+    assert_false(is_registered(stream[0]));
+    assert_false(is_registered(more));
+    acl_ok(aclrtDestroyStream(stream[0]));
+    acl_ok(aclrtDestroyStream(more));
+    end_world(&w);
+}
+
+/* The record of a stream that is gone ends when ACL holds none of its blocks: the records are used again. */
+TEST(test_records_of_gone_streams_end)
+{
+    enum { MANY = 300 };
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    aclrtAllocator seen[MANY];
+    int different = 0;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    for (int i = 0; i < MANY; i++) {
+        aclrtStream stream = NULL;
+        acl_ok(aclrtCreateStream(&stream));
+        const struct registration r = registration_of(stream);
+        void *block = r.alloc(r.object, 1000);
+        acl_ok(aclrtDestroyStream(stream));
+        r.free(r.object, block);
+        int at = 0;
+        while (at < different && seen[at] != r.object) {
+            at++;
+        }
+        seen[at] = r.object;
+        different += at == different;
+    }
+    assert_true(different < MANY / 3);
+    const weir_acl_attachment_info info = info_of(attachment);
+    assert_int_equal(info.requests, MANY);
+    assert_int_equal(info.refused_frees, 0);
+    assert_int_equal(info.live_blocks, 0);
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+/* After a reset of the device the pool cannot serve the streams of its next life. */
+TEST(test_reset_by_force)
+{
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    execute(default_stream(), 5 * MIB);
+    acl_ok(aclrtResetDeviceForce(0));
+    assert_true(weir_acl_device_lost(w.device));
+    acl_ok(aclrtSetDevice(0));
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    assert_false(is_registered(stream));
+    assert_int_equal(info_of(attachment).streams, 0);
+    assert_true(info_of(attachment).missed_streams >= 1);
+    expect_explained(attachment, "was reset");
+    ok(weir_acl_detach(attachment));
+    ok(weir_pool_destroy(w.pool));
+    ok(weir_device_destroy(w.device));
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* --- failures --- */
+
+/* A stream whose attachment fails is created all the same and works without the pool. */
+TEST(test_a_missed_stream_works)
+{
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    failing_registers = 1;
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    assert_false(is_registered(stream));
+    assert_int_equal(info_of(attachment).missed_streams, 1);
+    expect_explained(attachment, "aclrtAllocatorRegister");
+    acl_ok(aclrtDestroyStream(stream));
+    acl_ok(aclrtCreateStream(&stream));
+    assert_true(is_registered(stream));
+    acl_ok(aclrtDestroyStream(stream));
+
+    failing_unregisters = 1;
+    fails(weir_acl_detach(attachment), WEIR_ERR_DEVICE);
+    assert_true(is_registered(default_stream()));
+    acl_ok(aclrtCreateStream(&stream));
+    execute(stream, 10000);
+    ok(weir_acl_detach(attachment));
+    acl_ok(aclrtDestroyStream(stream));
+    end_world(&w);
+}
+
+/* --- what nothing uses --- */
+
+TEST(test_explain_names_the_causes)
+{
+    struct world w = make_world();
+    weir_acl_attachment *attachment = NULL;
+    weir_acl_attachment *follows = NULL;
+    char text[16];
+    memset(text, 'x', sizeof(text));
+    assert_int_equal(weir_acl_attachment_explain(NULL, text, sizeof(text)), 0);
+    assert_string_equal(text, "");
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    ok(weir_acl_follow(w.pool, w.stream[0], &follows));
+    expect_explained(attachment, "attached to ACL device 0; streams attached now: 1");
+    expect_explained(attachment, "the first operator ran before the pool was attached");
+    expect_explained(attachment, "NULL");
+    expect_explained(attachment, "weir_acl_workspace");
+    expect_explained(follows, "follows stream");
+    const size_t length = weir_acl_attachment_explain(attachment, NULL, 0);
+    assert_int_equal(weir_acl_attachment_explain(attachment, text, sizeof(text)), length);
+    assert_int_equal(strlen(text), sizeof(text) - 1);
+    execute(default_stream(), 1000);
+    expect_explained(attachment, "Blocks that ACL asked the pool for: 1; got none: 0; holds now: 0");
+    ok(weir_acl_detach(follows));
+    assert_int_equal(weir_acl_attachment_explain(follows, NULL, 0), 0);
+    ok(weir_acl_detach(attachment));
+    end_world(&w);
+}
+
+/* --- the callback --- */
+
+struct told {
+    atomic_int calls;
+    weir_acl_attachment *attachment;
+    weir_status detach_status;
+};
+
+static void on_idle(void *ctx, weir_acl_attachment *attachment)
+{
+    struct told *told = ctx;
+    told->attachment = attachment;
+    told->detach_status = weir_acl_detach(attachment);
+    (void)atomic_fetch_add(&told->calls, 1);
+}
+
+TEST(test_the_callback_comes_with_the_last_block)
+{
+    struct world w = make_world();
+    struct told told = {0};
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    const struct registration r = registration_of(w.stream[0]);
+    void *block[2] = {r.alloc(r.object, 1000), r.alloc(r.object, 1000)};
+    fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
+    ok(weir_acl_notify_idle(attachment, on_idle, &told));
+    r.free(r.object, block[0]);
+    assert_null(r.alloc(r.object, (size_t)1 << 40)); /* a failure is no block */
+    assert_int_equal(told.calls, 0);
+    r.free(r.object, block[1]);
+    assert_int_equal(told.calls, 1);
+    assert_ptr_equal(told.attachment, attachment);
+    assert_int_equal(told.detach_status, WEIR_ERR_BUSY); /* in a callback */
+    r.free(r.object, r.alloc(r.object, 1000));
+    assert_int_equal(told.calls, 1); /* once */
+
+    ok(weir_acl_notify_idle(attachment, on_idle, &told)); /* idle now */
+    assert_int_equal(told.calls, 2);
+    block[0] = r.alloc(r.object, 1000);
+    ok(weir_acl_notify_idle(attachment, on_idle, &told));
+    ok(weir_acl_notify_idle(attachment, NULL, NULL));
+    r.free(r.object, block[0]);
+    assert_int_equal(told.calls, 2);
+    ok(weir_acl_detach(attachment));
+    fails(weir_acl_notify_idle(attachment, on_idle, &told), WEIR_ERR_INVALID);
+    fails(weir_acl_notify_idle(NULL, on_idle, &told), WEIR_ERR_INVALID);
+    end_world(&w);
+}
+
+TEST(test_the_callback_of_a_device_waits_for_all_streams)
+{
+    struct world w = make_world();
+    struct told told = {0};
+    weir_acl_attachment *attachment = NULL;
+    aclrtStream stream[2] = {NULL, NULL};
+    struct registration r[2];
+    void *block[2];
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    for (int i = 0; i < 2; i++) {
+        acl_ok(aclrtCreateStream(&stream[i]));
+        r[i] = registration_of(stream[i]);
+        block[i] = r[i].alloc(r[i].object, 1000);
+    }
+    ok(weir_acl_notify_idle(attachment, on_idle, &told));
+    r[0].free(r[0].object, block[0]);
+    assert_int_equal(told.calls, 0);
+    acl_ok(aclrtDestroyStream(stream[1])); /* its block is still held */
+    assert_int_equal(told.calls, 0);
+    r[1].free(r[1].object, block[1]);
+    assert_int_equal(told.calls, 1);
+    ok(weir_acl_detach(attachment));
+    acl_ok(aclrtDestroyStream(stream[0]));
+    end_world(&w);
+}
+
+/* --- threads --- */
+
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool idle;
+};
+
+static void wake(void *ctx, weir_acl_attachment *attachment)
+{
+    struct waiter *waiter = ctx;
+    (void)attachment;
+    (void)pthread_mutex_lock(&waiter->mutex);
+    waiter->idle = true;
+    (void)pthread_cond_signal(&waiter->changed);
+    (void)pthread_mutex_unlock(&waiter->mutex);
+}
+
+struct feeder {
+    struct registration r;
+    void *held;
+};
+
+static void *give_back(void *argument)
+{
+    const struct feeder *feeder = argument;
+    feeder->r.free(feeder->r.object, feeder->held);
+    return NULL;
+}
+
+/* The thread that detaches sleeps until the callback wakes it, whichever comes first: the callback or the request. The
+ * waiter's memory ends with each round, right after the detach. */
+TEST(test_a_thread_waits_for_the_last_block)
+{
+    struct world w = make_world();
+    for (int round = 0; round < 200; round++) {
+        struct waiter waiter = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+        weir_acl_attachment *attachment = NULL;
+        pthread_t thread;
+        ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+        struct feeder feeder = {.r = registration_of(w.stream[0])};
+        feeder.held = feeder.r.alloc(feeder.r.object, 4096);
+        assert_int_equal(pthread_create(&thread, NULL, give_back, &feeder), 0);
+        ok(weir_acl_notify_idle(attachment, wake, &waiter));
+        (void)pthread_mutex_lock(&waiter.mutex);
+        while (!waiter.idle) {
+            (void)pthread_cond_wait(&waiter.changed, &waiter.mutex);
+        }
+        (void)pthread_mutex_unlock(&waiter.mutex);
+        ok(weir_acl_detach(attachment));
+        (void)pthread_cond_destroy(&waiter.changed);
+        (void)pthread_mutex_destroy(&waiter.mutex);
+        memset(&waiter, 0xff, sizeof(waiter));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    end_world(&w);
+}
+
+struct slow {
+    atomic_bool entered;
+    atomic_bool ended;
+};
+
+static void call_slowly(void *ctx, weir_acl_attachment *attachment)
+{
+    struct slow *slow = ctx;
+    (void)attachment;
+    atomic_store(&slow->entered, true);
+    (void)usleep(20000); /* so that the detach comes meanwhile */
+    atomic_store(&slow->ended, true);
+}
+
+TEST(test_a_detach_waits_for_the_callback)
+{
+    struct world w = make_world();
+    struct slow slow = {false, false};
+    weir_acl_attachment *attachment = NULL;
+    pthread_t thread;
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    struct feeder feeder = {.r = registration_of(w.stream[0])};
+    feeder.held = feeder.r.alloc(feeder.r.object, 4096);
+    ok(weir_acl_notify_idle(attachment, call_slowly, &slow));
+    assert_int_equal(pthread_create(&thread, NULL, give_back, &feeder), 0);
+    while (!atomic_load(&slow.entered)) {
+    }
+    ok(weir_acl_detach(attachment));
+    assert_true(atomic_load(&slow.ended));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    end_world(&w);
+}
+
+enum { THREADS = 4, ROUNDS = 60 };
+
+static void *use_streams(void *argument)
+{
+    atomic_int *failures = argument;
+    int failed = aclrtSetDevice(0) != ACL_SUCCESS;
+    for (int round = 0; round < ROUNDS; round++) {
+        aclrtStream stream = NULL;
+        struct registration r;
+        failed += aclrtCreateStream(&stream) != ACL_SUCCESS;
+        if (read_registration(stream, &r)) { /* not while another thread attaches or detaches */
+            void *block = r.alloc(r.object, 4096 << round % 8);
+            if (block != NULL) {
+                failed += aclrtMemsetAsync(r.address(block), 4096, 1, 4096, stream) != ACL_SUCCESS;
+                r.free(r.object, block);
+            }
+        }
+        failed += aclrtDestroyStream(stream) != ACL_SUCCESS;
+    }
+    failed += aclrtResetDevice(0) != ACL_SUCCESS;
+    (void)atomic_fetch_add(failures, failed);
+    return NULL;
+}
+
+/* Streams come and go in all threads while the device is attached and detached again and again. */
+TEST(test_threads)
+{
+    struct world w = make_world();
+    atomic_int failures = 0;
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, use_streams, &failures), 0);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        weir_acl_attachment *attachment = NULL;
+        ok(weir_acl_attach_device(w.pool, &attachment));
+        (void)weir_acl_attachment_explain(attachment, NULL, 0);
+        weir_status status = WEIR_ERR_BUSY;
+        while (status == WEIR_ERR_BUSY) {
+            status = weir_acl_detach(attachment);
+        }
+        ok(status);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(failures, 0);
+    end_world(&w);
+}
+
+int main(void)
+{
+    acl_test_begin();
+    return run_all_tests("tests", NULL, NULL);
+}
