@@ -121,7 +121,7 @@ find . \( -name build -o -name .git \) -prune -o -type f ! -name '*.md' ! -path 
     xargs -0 grep -ohIE '\b(weir__|WEIR_)[A-Za-z0-9_]+' | sort -u >"$scratch/inside"
 while IFS=: read -r file name; do
     case $name in
-    *.so | *.c | *.cpp | *.h | *.map | WEIR_[0-9].*) continue ;; # files, nodes of the export map
+    *.so | *.c | *.cpp | *.h | *.hpp | *.map | WEIR_[0-9].*) continue ;; # files, nodes of the export map
     esac
     name=${name%%.*}
     case $name in
