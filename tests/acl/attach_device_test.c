@@ -546,7 +546,7 @@ static void *use_streams(void *argument)
         struct registration r;
         failed += aclrtCreateStream(&stream) != ACL_SUCCESS;
         if (read_registration(stream, &r)) { /* not while another thread attaches or detaches */
-            void *block = r.alloc(r.object, 4096 << round % 8);
+            void *block = r.alloc(r.object, (size_t)4096 << round % 8);
             if (block != NULL) {
                 failed += aclrtMemsetAsync(r.address(block), 4096, 1, 4096, stream) != ACL_SUCCESS;
                 r.free(r.object, block);

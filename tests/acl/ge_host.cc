@@ -36,7 +36,8 @@ thread_local int allocations_left = -1; // -1: no limit
 
 } // namespace
 
-void *operator new(std::size_t size)
+// Not inlined: gcc would take the pair for an allocation that is freed by another function.
+__attribute__((noinline)) void *operator new(std::size_t size)
 {
     if (allocations_left == 0) {
         throw std::bad_alloc();
@@ -49,7 +50,7 @@ void *operator new(std::size_t size)
     return memory;
 }
 
-void *operator new(std::size_t size, const std::nothrow_t &) noexcept
+__attribute__((noinline)) void *operator new(std::size_t size, const std::nothrow_t &) noexcept
 {
     if (allocations_left == 0) {
         return nullptr;
@@ -58,12 +59,12 @@ void *operator new(std::size_t size, const std::nothrow_t &) noexcept
     return std::malloc(size);
 }
 
-void operator delete(void *memory) noexcept
+__attribute__((noinline)) void operator delete(void *memory) noexcept
 {
     std::free(memory);
 }
 
-void operator delete(void *memory, std::size_t) noexcept
+__attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept
 {
     std::free(memory);
 }

@@ -183,6 +183,9 @@ WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl
  * because the runtime announces them before they have a context: attach them with weir_acl_attach
  * (aclrtCtxGetCurrentDefaultStream returns the handle).
  *
+ * (Sources: aclrtRegStreamStateCallback in chapter 06 of the API reference; the order of announcement and context in
+ * hicann/runtime, context.cc and api_impl.cc; the lookup of allocators in hicann/ge, acl_resource_manager.cpp.)
+ *
  * Name the default stream by its handle in calls that execute: with NULL for the stream ACL's executors look up no
  * registration and keep memory of their own for the default stream from then on.
  *
