@@ -97,6 +97,33 @@ static void write_mix(struct writer *writer, const struct mix *mix, uint64_t ran
     writer->workload->batch_pairs = mix->steps % 1000 == 0 ? 1000 : mix->steps;
 }
 
+/* Phases of small and of large blocks in turn. A phase fills `live` slots, replaces a random block `steps` times, and
+ * frees all blocks. */
+static void write_phases(struct writer *writer, uint32_t steps, uint64_t random)
+{
+    static const struct phase {
+        uint32_t live;
+        uint32_t least;
+        uint32_t most;
+    } phases[] = {{640, 4096, MIB}, {10, 2 * MIB, 32 * MIB}};
+    enum { replacements = 100000, fewest_phases = 20 };
+    const uint32_t count = replacements / steps > fewest_phases ? replacements / steps : fewest_phases;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct phase phase = phases[i % 2];
+        for (uint32_t slot = 0; slot < phase.live; slot++) {
+            write_op(writer, slot, log_uniform(&random, phase.least, phase.most));
+        }
+        for (uint32_t step = 0; step < steps; step++) {
+            const uint32_t slot = below(&random, phase.live);
+            write_op(writer, slot, 0);
+            write_op(writer, slot, log_uniform(&random, phase.least, phase.most));
+        }
+        for (uint32_t slot = 0; slot < phase.live; slot++) {
+            write_op(writer, slot, 0);
+        }
+    }
+}
+
 enum {
     infer_steps = 400,
     layers = 24,
@@ -200,27 +227,32 @@ static void write_infer(struct writer *writer, uint64_t random)
 
 /* --- workloads by name --- */
 
-/* A workload is made by write_pair if `pair_bytes` is set, by write_mix if `mix.live` is set, else by write_infer. */
+/* A workload is made by write_pair if `pair_bytes` is set, by write_mix if `mix.live` is set, by write_phases if
+ * `phase_steps` is set, else by write_infer. */
 static const struct plan {
     const char *name;
     uint32_t pair_bytes;
     struct mix mix;
+    uint32_t phase_steps;
 } plans[] = {
     {.name = "pair512", .pair_bytes = 512},
     {.name = "pair1M", .pair_bytes = MIB},
-    {"mix1k", 0, {1000, 64 * MIB, false, 50000, 200000}},
-    {"mix100k", 0, {100000, 64 * MIB, false, 200000, 200000}},
-    {"mix1M", 0, {1000000, MIB, false, 300000, 400000}},
-    {"live10", 0, {10, MIB, false, 50000, 300000}},
-    {"live100", 0, {100, MIB, false, 50000, 300000}},
-    {"live1k", 0, {1000, MIB, false, 50000, 300000}},
-    {"live10k", 0, {10000, MIB, false, 50000, 300000}},
-    {"live100k", 0, {100000, MIB, false, 50000, 300000}},
+    {"mix1k", 0, {1000, 64 * MIB, false, 50000, 200000}, 0},
+    {"mix100k", 0, {100000, 64 * MIB, false, 200000, 200000}, 0},
+    {"mix1M", 0, {1000000, MIB, false, 300000, 400000}, 0},
+    {"live10", 0, {10, MIB, false, 50000, 300000}, 0},
+    {"live100", 0, {100, MIB, false, 50000, 300000}, 0},
+    {"live1k", 0, {1000, MIB, false, 50000, 300000}, 0},
+    {"live10k", 0, {10000, MIB, false, 50000, 300000}, 0},
+    {"live100k", 0, {100000, MIB, false, 50000, 300000}, 0},
     {.name = "infer"},
-    {"log1k", 0, {1000, 32 * MIB, false, 0, 29500}},
-    {"log10k", 0, {10474, 32 * MIB, false, 0, 24763}},
-    {"uniform1k", 0, {1000, MIB, true, 0, 29500}},
-    {"uniform11k", 0, {11091, MIB, true, 0, 24454}},
+    {.name = "phases100", .phase_steps = 100},
+    {.name = "phases1k", .phase_steps = 1000},
+    {.name = "phases10k", .phase_steps = 10000},
+    {"log1k", 0, {1000, 32 * MIB, false, 0, 29500}, 0},
+    {"log10k", 0, {10474, 32 * MIB, false, 0, 24763}, 0},
+    {"uniform1k", 0, {1000, MIB, true, 0, 29500}, 0},
+    {"uniform11k", 0, {11091, MIB, true, 0, 24454}, 0},
 };
 
 enum { plan_count = sizeof(plans) / sizeof(plans[0]) };
@@ -263,7 +295,11 @@ bool workload_make(const char *name, uint64_t seed, struct workload *workload)
     } else if (plan->mix.live != 0) {
         write_mix(&writer, &plan->mix, seed);
     } else {
-        write_infer(&writer, seed);
+        if (plan->phase_steps != 0) {
+            write_phases(&writer, plan->phase_steps, seed);
+        } else {
+            write_infer(&writer, seed);
+        }
         workload->batch_pairs = workload->count / 2;
     }
     workload->batch_ops = 2 * (size_t)workload->batch_pairs;

@@ -10,6 +10,10 @@
  *     infer             steps of a transformer with 24 layers of width 1,024 whose sequence walks between 256 and 4,096
  *                       tokens by up to 64 a step: 315 blocks a step, most of which live for a part of a layer, and
  *                       blocks of keys and values that live 1 to 31 steps
+ *     phases100, phases1k, phases10k
+ *                       phases of 640 live blocks of 4 KiB to 1 MiB and of 10 live blocks of 2 to 32 MiB in turn, with
+ *                       100 (1,000, 10,000) replacements in each, until there were 100,000 (in at least 20 phases); a
+ *                       phase ends by freeing all its blocks
  *     log1k, log10k     60,000 operations: 1,000 (10,474) live blocks as in mix1k, sizes up to 32 MiB
  *     uniform1k, uniform11k
  *                       like log1k, with 1,000 (11,091) live blocks and sizes drawn uniformly up to 1 MiB

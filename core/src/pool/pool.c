@@ -270,7 +270,7 @@ static OUT_OF_LINE weir_status alloc_after_push(weir_stream *stream, uint64_t si
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
  * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. A hit
- * makes no call, so that it saves no registers. */
+ * makes no call, so that it saves few registers. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
 {
     WEIR_ASSERT(stream_is_locked(stream));
