@@ -141,6 +141,28 @@ TEST(test_recorded_memory_at_the_start)
     trace_free(trace);
 }
 
+/* The starting state of a file is one moment: a window that begins or ends in it has all of it. */
+TEST(test_a_window_does_not_cut_the_start_of_a_file)
+{
+    struct trace *trace = good("#wtr 1\n"
+                               "s 0 + 0x1000 4096 0\n"
+                               "p 1 512 0 0x1000\n"
+                               "s 0 + 0x8000 4096 0\n"
+                               "p 2 512 0 0x8000\n"
+                               "a 1 3 512 0 0 addr=0x8200\n"
+                               "f 2 1 0 0\n");
+    const char *start = "s 0 + 0x1000 4096 0\np 1 512 0 0x1000\ns 0 + 0x8000 4096 0\np 2 512 0 0x8000\n";
+    char text[300];
+    for (uint64_t first = 0; first < 4; first++) {
+        (void)snprintf(text, sizeof(text), "#wtr 1\n#clock ns\n#note events 0 to 3 of 6\n%s", start);
+        expect(trace, (struct trace_filter){EVENTS(first, first)}, text, NUMBERS(0, 1, 2, 3));
+        (void)snprintf(text, sizeof(text), "#wtr 1\n#clock ns\n#note events 0 to 4 of 6\n%s%s", start,
+                       "a 1 3 512 0 0 addr=0x8200\n");
+        expect(trace, (struct trace_filter){EVENTS(first, 4)}, text, NUMBERS(0, 1, 2, 3, 4));
+    }
+    trace_free(trace);
+}
+
 /* The p line of a block of PyTorch's allocator has the size of the block. */
 TEST(test_sizes_at_the_start)
 {
