@@ -6,7 +6,12 @@ weir=$1 traces=$2
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
     { echo 'skipped: no chromium'; exit 77; }
 command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 77; }
-source "${BASH_SOURCE[0]%/*}/rig.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+complain() { echo "FAILED: $1"; failures=$((failures + 1)); }
 
 # opened PAGE: prints the document after its scripts have run. A sandbox of the browser's own is not to be had as root or
 # in a container.

@@ -237,7 +237,7 @@ static void add_block(struct walk *walk, const weir_trace_event *event, uint32_t
 {
     struct block *block = &walk->blocks[index];
     const uint64_t size = event->size == 0 ? 1 : event->size; /* as in a replay */
-    const uint32_t tag = event->kind == WEIR_TRACE_PRIOR ? replay_tags_prior(event) : event->tag;
+    const uint32_t tag = replay_tag_of_event(event);
     *block = (struct block){event->address, size, capacity_of(walk, event, size), tag};
     place_block(walk, block, index);
     walk->live_bytes = sum_of(walk->live_bytes, size);

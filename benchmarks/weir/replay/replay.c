@@ -525,7 +525,7 @@ static bool play_prior(struct run *run)
         const weir_trace_event *e = &prior[i]->event;
         uint64_t size = e->size > run->result->pad_bytes ? e->size - run->result->pad_bytes : e->size;
         played = alloc_block(run, trace_event_number(trace, (size_t)(prior[i] - trace->events)), prior[i]->index,
-                             e->stream, size, 0, replay_tags_prior(e));
+                             e->stream, size, 0, replay_tag_of_event(e));
         struct live_block *live = &run->blocks[prior[i]->index];
         if (live->block != NULL) {
             count_live(run, e->size - size, 0);

@@ -10,24 +10,25 @@
 
 #include "trace/trace.h"
 
-#define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* tag of blocks that were live before the window and have no tag */
-
-/* Returns the tag under which a block of a `p` line counts. Only those of a part (trace_filtered) have tags. */
-static inline uint32_t replay_tags_prior(const weir_trace_event *prior)
-{
-    return prior->tag != WEIR_TRACE_NONE ? prior->tag : REPLAY_TAG_PRIOR;
-}
+#define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* tag of blocks without a tag that were live before the window */
 
 struct replay_tags {
     uint32_t *chosen; /* tags of the trace, the largest first */
     uint32_t count;
     bool rest;           /* the trace has tags that share "other" */
-    bool prior;          /* the trace has blocks from before the window without a tag */
+    bool prior;          /* the trace has blocks without a tag from before the window */
     weir_tag *pool_tags; /* by tag of the trace; the same in every pool */
     uint32_t *group;     /* by tag of the trace: the first tag of the same text, which counts for all of them */
     uint32_t tag_count;
     weir_tag prior_tag;
 };
+
+/* Returns the tag of the block that an event begins: that of the event, or REPLAY_TAG_PRIOR. */
+static inline uint32_t replay_tag_of_event(const weir_trace_event *event)
+{
+    const bool prior = event->kind == WEIR_TRACE_PRIOR && event->tag == WEIR_TRACE_NONE;
+    return prior ? REPLAY_TAG_PRIOR : event->tag;
+}
 
 /* Returns false without host memory. */
 bool replay_tags_init(struct replay_tags *tags, const struct trace *trace);

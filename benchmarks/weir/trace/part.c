@@ -361,8 +361,7 @@ static uint64_t size_at_start(const struct trace *trace, const weir_trace_event 
     return round_up(event->size + (uint64_t)trace->pad_bytes, recorded_granule);
 }
 
-/* Hands over the blocks that are live at the start of the window, in the order of their births. They keep their tags,
- * which `.wtr` has no place for. */
+/* Hands over the blocks that are live at the start of the window, in the order of their births, with their tags. */
 static bool each_live(struct selection *selection, take_event *take)
 {
     const struct trace *from = selection->from;
