@@ -556,6 +556,8 @@ grep -qF 'three.wtr, device 1' out && ! grep -qF 'device 0' out || complain 'a s
 good '  only events 0 to 6 of 7, blocks of streams 4, 0; ' replay three.wtr -q -s caching --stream 4,0 --no-timing
 good '"stream' replay three.wtr -q -s caching --stream 4,0 --no-timing --json -d 2
 [ "$(sed -n '/"streams": \[/,/\]/p' out | tr -dc '0-9,')" = 4,0 ] || complain 'the JSON does not name the streams'
+good '"worst_event": 1,' replay good.wtr -q -s caching --from 1 --no-timing --json
+good '"worst_event": 9,' replay died.wtr -q -d 1 -s direct --from 9 --no-timing --json
 good '  note       events 3 to 6 of 7' info three.wtr --from 3
 good '"peak_event": 6' info three.wtr -d 0 --from 3 --json
 good '#note events 2 to 5 of 7' import -q three.wtr --from 2 --to 5 -d 0

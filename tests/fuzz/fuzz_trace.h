@@ -108,6 +108,56 @@ static inline void fuzz_split(const struct trace *trace)
     fuzz_require(blocks == trace->block_count, "every block is on one device");
 }
 
+/* A window, which the input selects, is a trace that can be written, and each of its devices too. At its end the
+ * blocks are live that are live there in the whole trace. */
+static inline void fuzz_window(const struct trace *trace, const uint8_t *data, size_t size)
+{
+    struct trace_error error;
+    struct trace *part = NULL;
+    struct trace *again = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    const uint64_t sum = size < 2 ? 0 : (uint64_t)data[size - 1] << 8 | data[size - 2];
+    const uint32_t stream = (uint32_t)(sum % trace->stream_count);
+    const size_t first = trace->event_count == 0 ? 0 : (size_t)(sum * 7 % trace->event_count);
+    const struct trace_filter filter = {.from = {TRACE_BOUND_EVENT, first},
+                                        .to = {TRACE_BOUND_EVENT, first + sum % 64},
+                                        .streams = &stream,
+                                        .stream_count = sum % 3 == 0};
+    if (trace_filtered(trace, &filter, &part, &error) != WEIR_OK) {
+        fuzz_require(part == NULL && strchr(error.message, '\n') == NULL, "a refusal is one line");
+        return;
+    }
+    fuzz_check_trace(part);
+    fuzz_require(part->part != NULL && part->part->first <= part->part->last, "a part knows its window");
+    size_t live = 0;
+    for (size_t i = 0; i < part->event_count; i++) {
+        const weir_trace_kind kind = part->events[i].event.kind;
+        fuzz_require(trace_event_number(part, i) < trace->file_event_count, "an event has a number of the file");
+        live += kind == WEIR_TRACE_PRIOR || kind == WEIR_TRACE_ALLOC;
+        live -= kind == WEIR_TRACE_FREE;
+    }
+    for (size_t i = 0; i < trace->event_count && filter.stream_count == 0; i++) {
+        const weir_trace_kind kind = trace->events[i].event.kind;
+        live -= kind == WEIR_TRACE_PRIOR || (i <= part->part->last && kind == WEIR_TRACE_ALLOC);
+        live += i <= part->part->last && kind == WEIR_TRACE_FREE;
+    }
+    fuzz_require(filter.stream_count > 0 || live == 0, "the live blocks at the end are those of the trace");
+    fuzz_require(trace_write_memory(part, &text, &length, &error) == WEIR_OK, "a part can be written");
+    fuzz_require(trace_read_memory("part", text, length, NULL, &again, &error) == WEIR_OK, "a part can be read");
+    fuzz_require(again->event_count == part->event_count, "the events of a part survive");
+    for (uint32_t d = 0; d < part->device_count && part->device_count <= 8; d++) {
+        struct trace *one = NULL;
+        if (trace_of_device(part, d, &one, &error) == WEIR_OK) {
+            fuzz_check_trace(one);
+            trace_free(one);
+        }
+    }
+    free(text);
+    trace_free(part);
+    trace_free(again);
+}
+
 static inline void fuzz_trace_bytes(const char *name, const uint8_t *data, size_t size)
 {
     struct trace_limits limits = {.max_bytes = 1 << 22, .max_events = 1 << 16};
@@ -133,6 +183,7 @@ static inline void fuzz_trace_bytes(const char *name, const uint8_t *data, size_
     if (trace->device_count <= 8) {
         fuzz_split(trace);
     }
+    fuzz_window(trace, data, size);
     free(text);
     trace_free(trace);
     trace_free(again);

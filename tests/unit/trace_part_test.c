@@ -67,34 +67,41 @@ static void expect_refusal(const char *text, struct trace_filter filter, const c
 #define STREAMS(...) .streams = (const uint32_t[]){__VA_ARGS__}, .stream_count = sizeof((uint32_t[]){__VA_ARGS__}) / 4
 
 static const char plain[] = "#wtr 1\n"
-                            "@0 layer\n"
-                            "p 9 512 0\n"          /* 0: live before the file begins */
-                            "a 10 1 1000 0 0 @0\n" /* 1: live at the start of the window */
-                            "a 20 2 2000 0 0\n"    /* 2 */
-                            "l 25 8192\n"          /* 3 */
-                            "f 30 2 0 0\n"         /* 4 */
-                            "r 40 1 3 3000 0\n"    /* 5: the block of the window's start */
-                            "a 50 4 4000 1 0 @0\n" /* 6 */
-                            "u 60 3 1\n"           /* 7 */
-                            "w 70 1 5\n"           /* 8 */
-                            "f 80 3 0 0\n"         /* 9 */
-                            "a 90 5 5000 0 0\n"    /* 10 */
-                            "f 95 4 1 0\n";        /* 11 */
+                            "p 9 512 0\n"       /* 0: live before the file begins */
+                            "a 10 1 1000 0 0\n" /* 1: live at the start of the window */
+                            "a 20 2 2000 0 0\n" /* 2 */
+                            "l 25 8192\n"       /* 3 */
+                            "f 30 2 0 0\n"      /* 4 */
+                            "r 40 1 3 3000 0\n" /* 5: the block of the window's start */
+                            "a 50 4 4000 1 0\n" /* 6 */
+                            "u 60 3 1\n"        /* 7 */
+                            "w 70 1 5\n"        /* 8 */
+                            "f 80 3 0 0\n"      /* 9 */
+                            "a 90 5 5000 0 0\n" /* 10 */
+                            "f 95 4 1 0\n";     /* 11 */
 
 TEST(test_a_window_begins_with_its_state)
 {
     struct trace *trace = good(plain);
     expect(trace, (struct trace_filter){EVENTS(6, 10)},
            "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 6 to 10 of 12\n"
-           "p 9 512 0\np 3 3000 0\n@0 layer\na 50 4 4000 1 0 @0\nu 60 3 1\nw 70 1 5\nf 80 3 0 0\na 90 5 5000 0 0\n",
+           "p 9 512 0\np 3 3000 0\na 50 4 4000 1 0\nu 60 3 1\nw 70 1 5\nf 80 3 0 0\na 90 5 5000 0 0\n",
            NUMBERS(6, 6, 6, 7, 8, 9, 10));
     struct trace *part = part_of(trace, (struct trace_filter){EVENTS(7, 10)});
-    assert_int_equal(part->events[2].event.tag, 0); /* the tag stays, although a p line cannot have it */
-    assert_int_equal(part->events[1].event.tag, WEIR_TRACE_NONE);
     assert_int_equal(part->part->first, 7);
     assert_int_equal(part->part->last, 10);
     assert_int_equal(part->part->stream_count, 0);
     assert_string_equal(part->part->text, "events 7 to 10 of 12");
+    trace_free(part);
+    trace_free(trace);
+}
+
+TEST(test_blocks_keep_their_tags)
+{
+    struct trace *trace = good("#wtr 1\n@0 layer\na 0 1 1000 0 0\na 1 2 1000 0 0 @0\nw 2 0 5\n");
+    struct trace *part = part_of(trace, (struct trace_filter){EVENTS(2, 2)});
+    assert_int_equal(part->events[0].event.tag, WEIR_TRACE_NONE);
+    assert_int_equal(part->events[1].event.tag, 0);
     trace_free(part);
     trace_free(trace);
 }
@@ -110,7 +117,7 @@ TEST(test_ends_are_numbers_or_times)
     expect(trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 9}, .to = {TRACE_BOUND_TIME, 90}}, text,
            NUMBERS(9, 9, 9, 9, 10));
     expect(trace, (struct trace_filter){.to = {TRACE_BOUND_EVENT, 1}},
-           "#wtr 1\n#clock ns\n#note events 0 to 1 of 12\np 9 512 0\n@0 layer\na 10 1 1000 0 0 @0\n", NUMBERS(0, 1));
+           "#wtr 1\n#clock ns\n#note events 0 to 1 of 12\np 9 512 0\na 10 1 1000 0 0\n", NUMBERS(0, 1));
     expect(
         trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 11}, .to = {TRACE_BOUND_EVENT, 99999}},
         "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 11 to 11 of 12\np 9 512 0\n@0 layer\np 4 4000 1 @0\np 5 5000 0\nf 95 4 1 0\n",
@@ -138,6 +145,28 @@ TEST(test_recorded_memory_at_the_start)
            "s 10 + 0x0 130 0\ns 10 + 0x1000 8192 0\nz 10 + 0x10000 16384 0\nz 10 + 0x15000 28672 0\n"
            "p 1 600 0 0x1000\ns 10 + 0x90000 4096 0\n",
            NUMBERS(10, 10, 10, 10, 10, 10));
+    trace_free(trace);
+}
+
+/* The starting state of a file is one moment: a window that begins or ends in it has all of it. */
+TEST(test_a_window_does_not_cut_the_start_of_a_file)
+{
+    struct trace *trace = good("#wtr 1\n"
+                               "s 0 + 0x1000 4096 0\n"
+                               "p 1 512 0 0x1000\n"
+                               "s 0 + 0x8000 4096 0\n"
+                               "p 2 512 0 0x8000\n"
+                               "a 1 3 512 0 0 addr=0x8200\n"
+                               "f 2 1 0 0\n");
+    const char *start = "s 0 + 0x1000 4096 0\np 1 512 0 0x1000\ns 0 + 0x8000 4096 0\np 2 512 0 0x8000\n";
+    char text[300];
+    for (uint64_t first = 0; first < 4; first++) {
+        (void)snprintf(text, sizeof(text), "#wtr 1\n#clock ns\n#note events 0 to 3 of 6\n%s", start);
+        expect(trace, (struct trace_filter){EVENTS(first, first)}, text, NUMBERS(0, 1, 2, 3));
+        (void)snprintf(text, sizeof(text), "#wtr 1\n#clock ns\n#note events 0 to 4 of 6\n%s%s", start,
+                       "a 1 3 512 0 0 addr=0x8200\n");
+        expect(trace, (struct trace_filter){EVENTS(first, 4)}, text, NUMBERS(0, 1, 2, 3, 4));
+    }
     trace_free(trace);
 }
 

@@ -301,7 +301,7 @@ static bool play_start(struct walk *walk)
             walk->result->prior_blocks++;
         }
     }
-    note_reserved(walk, 0, WEIR_TRACE_PRIOR);
+    note_reserved(walk, replay_start_number(trace), WEIR_TRACE_PRIOR);
     walk->fresh = false;
     return true;
 }

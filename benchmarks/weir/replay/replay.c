@@ -556,7 +556,7 @@ static bool play_prior(struct run *run)
     }
     run->result->prior_blocks = count;
     free(prior);
-    note_reserved(run, 0);
+    note_reserved(run, replay_start_number(trace));
     return played && (!run->options->check || check_pool(run, 0));
 }
 

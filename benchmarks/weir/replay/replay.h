@@ -126,6 +126,12 @@ static inline uint64_t replay_granularity(const struct trace *trace)
     return given != 0 ? given : UINT64_C(2) << 20;
 }
 
+/* Returns the number of the event under which the state at the start counts. */
+static inline uint64_t replay_start_number(const struct trace *trace)
+{
+    return trace->part != NULL ? trace->part->first : 0;
+}
+
 /* Returns peak reserved over peak live bytes; 1 if no byte was live. */
 static inline double replay_ratio(const struct replay_result *result)
 {

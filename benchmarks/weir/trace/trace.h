@@ -225,8 +225,8 @@ struct trace_filter {
 /* Makes a trace of a window, of the blocks of some streams, or both. Like a snapshot, the trace begins with the
  * state at the start of the window: s and z lines for the memory that the recorded allocator holds there, then a p
  * line for each block that is live; a capacity that was set before is that of the devices. These lines have the
- * number of the window's first event. Work that was queued before the window counts as finished. A block that is
- * live at the end stays live.
+ * number of the window's first event. A window that begins or ends in the starting state of the file has all of it.
+ * Work that was queued before the window counts as finished. A block that is live at the end stays live.
  *
  * A block of a stream comes with its frees, and with its uses on any stream. Work, event objects, waits and syncs
  * remain for the streams of the blocks and for those that use or free such a block. Recorded memory remains if its
