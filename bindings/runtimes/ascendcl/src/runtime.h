@@ -20,8 +20,8 @@
 
 #include "../../sim/src/audit.h"
 #include "../../sim/src/ranges.h"
-#include "shared/slab.h"
 #include "functions.h"
+#include "shared/slab.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
