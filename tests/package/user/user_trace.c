@@ -1,5 +1,5 @@
-/* The smallest use of weir::trace. Functions of this program have names that the library uses inside: a static library must
- * not have them too. */
+/* The smallest use of weir::trace. Functions of this program have names that the library uses inside: a static library
+ * must not have them too. */
 #include <stdio.h>
 #include <string.h>
 #include <weir/trace_file.h>

@@ -1,5 +1,5 @@
-/* trace_file.c: see weir/trace_file.h. A weir_trace is a struct trace of the reader under another name: this file checks
- * arguments, translates structs and makes the sentences of refusals. */
+/* trace_file.c: see weir/trace_file.h. A weir_trace is a struct trace of the reader under another name: this file
+ * checks arguments, translates structs and makes the sentences of refusals. */
 #include <weir/trace_file.h>
 
 #include <stdlib.h>

@@ -172,10 +172,10 @@ typedef struct weir_trace_replay_config {
     uint64_t seed;           /* not 0: simulated work takes 75 to 125 % of its recorded time; 0 = exactly that time */
     uint32_t repeat;         /* play the events this many times in a row; 0 = once */
     uint32_t flags;          /* WEIR_TRACE_REPLAY_... */
-    /* Receives sentences before weir_trace_replay returns, in the calling thread: one for each hazard (at most 50, those
-     * with earlier work still running first), and the pool's report (the lines of weir_oom_explain) if memory ran out;
-     * "recorded": why its figures may be wrong. `text` has no newline at its end and is valid during the call. NULL =
-     * none. */
+    /* Receives sentences before weir_trace_replay returns, in the calling thread: one for each hazard (at most 50,
+     * those with earlier work still running first), and the pool's report (the lines of weir_oom_explain) if memory ran
+     * out; "recorded": why its figures may be wrong. `text` has no newline at its end and is valid during the call.
+     * NULL = none. */
     void (*report)(void *ctx, const char *text);
     void *report_ctx;
 } weir_trace_replay_config;
