@@ -49,7 +49,7 @@ static inline size_t weir__slab_begun(const weir__slab *slab, size_t number)
     return number + 1 == slab->chunk_count ? slab->begun : weir__slab_chunk_records(slab, number);
 }
 
-/* Adds a chunk of zero bytes. Returns false without host memory. */
+/* Adds a chunk. Returns false without host memory. */
 static inline bool weir__slab_grow(weir__slab *slab)
 {
     WEIR_ASSERT(slab->bytes != 0 && slab->bytes % slab->align == 0 && slab->link + sizeof(void *) <= slab->bytes);
@@ -57,12 +57,11 @@ static inline bool weir__slab_grow(weir__slab *slab)
         return false;
     }
     const size_t count = weir__slab_chunk_records(slab, slab->chunk_count);
-    const bool plain = slab->align <= _Alignof(max_align_t);
-    char *chunk = plain ? calloc(count, slab->bytes) : aligned_alloc(slab->align, count * slab->bytes);
+    char *chunk = aligned_alloc(slab->align, count * slab->bytes);
     if (chunk == NULL) {
         return false;
     }
-    slab->chunk[slab->chunk_count++] = plain ? chunk : memset(chunk, 0, count * slab->bytes);
+    slab->chunk[slab->chunk_count++] = chunk;
     slab->begun = 0;
     return true;
 }
@@ -75,7 +74,7 @@ static inline void *weir__slab_begin(weir__slab *slab)
             return NULL;
         }
     }
-    return slab->chunk[slab->chunk_count - 1] + slab->begun++ * slab->bytes;
+    return memset(slab->chunk[slab->chunk_count - 1] + slab->begun++ * slab->bytes, 0, slab->bytes);
 }
 
 /* Returns a record, or NULL without host memory. Its contents are those that it had when it was returned, except the

@@ -1,5 +1,4 @@
-/* convert.c: writes the blocks of a trace, in any format that weir reads, as CSV: when each lived, its size and its
- * tag.
+/* convert.c: writes the blocks of a trace, in any format that weir reads, as CSV: life, size, stream and tag.
  *   convert FILE      prints the blocks that were freed
  *   convert FILE OUT  writes the trace as .wtr to OUT instead; OUT.xz and OUT.gz are compressed */
 #include <inttypes.h>

@@ -551,7 +551,7 @@ TEST(test_settings_of_a_replay)
 struct thread_run {
     const weir_trace *trace;
     weir_trace_figures figures;
-    bool refused; /* the thread's own sentence was not changed by others */
+    bool refused; /* no other thread has changed the sentence */
 };
 
 static void *replay_in_thread(void *ctx)

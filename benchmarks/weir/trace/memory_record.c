@@ -108,7 +108,7 @@ static bool write_record(struct record *record)
 {
     struct csv_import *import = record->import;
     uint32_t component;
-    const char *name;
+    const char *name = "";
     if (!choose(record, &component, &name)) {
         return false;
     }

@@ -176,7 +176,7 @@ static bool add_memory(struct memscope *dump, bool alloc, uint64_t time)
     const struct csv_field device = csv_get(csv, dump->device);
     weir_trace_event event = call_event(alloc ? WEIR_TRACE_ALLOC : WEIR_TRACE_FREE);
     const enum level level = level_of(csv_get(csv, dump->type), &event.pool);
-    uint64_t key;
+    uint64_t key = 0;
     if (level == LEVEL_NONE || csv_is(device, "host") || (alloc && csv_empty(device))) {
         dump->host++;
         return true;

@@ -90,7 +90,7 @@ static bool add_line(struct rmm_log *log)
 {
     struct csv_import *import = log->import;
     struct csv *csv = &import->csv;
-    weir_trace_kind kind;
+    weir_trace_kind kind = WEIR_TRACE_ALLOC;
     uint64_t pointer;
     if (!read_time(log) || !read_action(log, &kind)) {
         return false;

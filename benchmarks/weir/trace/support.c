@@ -28,25 +28,25 @@ static void place_text(char *out, size_t size, const char *path)
     trace_quote(out, size, path, length);
 }
 
-static void say(struct trace_error *error, const char *path, const char *where, const char *format, va_list arguments)
+static void say(struct trace_error *error, weir_status status, const char *path, const char *where, const char *format,
+                va_list arguments)
 {
     char shown[SHOWN_PATH + 16];
     place_text(shown, sizeof(shown), path);
+    error->status = status;
+    error->line = 0;
+    error->byte = 0;
     int used = snprintf(error->message, sizeof(error->message), "%s%s", shown, where);
-    if (used < 0 || (size_t)used >= sizeof(error->message)) {
-        return;
+    if (used >= 0 && (size_t)used < sizeof(error->message)) {
+        vsnprintf(error->message + used, sizeof(error->message) - (size_t)used, format, arguments);
     }
-    vsnprintf(error->message + used, sizeof(error->message) - (size_t)used, format, arguments);
 }
 
 bool trace_say(struct trace_error *error, weir_status status, const char *path, const char *format, ...)
 {
-    error->status = status;
-    error->line = 0;
-    error->byte = 0;
     va_list arguments;
     va_start(arguments, format);
-    say(error, path, ": ", format, arguments);
+    say(error, status, path, ": ", format, arguments);
     va_end(arguments);
     return false;
 }
@@ -56,10 +56,8 @@ bool trace_say_line(struct trace_error *error, weir_status status, const char *p
 {
     char where[40];
     snprintf(where, sizeof(where), ":%" PRIu64 ": ", line);
-    error->status = status;
+    say(error, status, path, where, format, arguments);
     error->line = line;
-    error->byte = 0;
-    say(error, path, where, format, arguments);
     return false;
 }
 
@@ -68,10 +66,8 @@ bool trace_say_byte(struct trace_error *error, weir_status status, const char *p
 {
     char where[40];
     snprintf(where, sizeof(where), ": byte %" PRIu64 ": ", byte);
-    error->status = status;
-    error->line = 0;
+    say(error, status, path, where, format, arguments);
     error->byte = byte;
-    say(error, path, where, format, arguments);
     return false;
 }
 

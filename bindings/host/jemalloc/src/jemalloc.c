@@ -12,6 +12,8 @@
  */
 #include "engine.h"
 
+#include "shared/slab.h"
+
 #include <weir/jemalloc.h>
 
 #include <jemalloc/jemalloc.h>
@@ -27,17 +29,15 @@ const char *malloc_conf = "retain:false";
 /* The description of a page run of the arena. Unused descriptions are kept until the engine ends. */
 struct extent {
     weir__host_slab shown;
-    struct extent *next;
-    struct extent *next_of_all;
+    void *link;     /* of an unused description */
     uint64_t start; /* 0: unused; protected by the lock */
 };
 
 struct weir__host_engine {
     extent_hooks_t hooks; /* must be the first member: hooks get only its address */
     weir__host_slabs from;
-    pthread_mutex_t lock; /* protects the lists */
-    struct extent *all;
-    struct extent *unused;
+    pthread_mutex_t lock; /* protects the next */
+    weir__slab extents;
     unsigned arena;
     size_t page;       /* jemalloc's page; jemalloc treats blocks of four pages and more as large */
     bool is_oblivious; /* jemalloc starts large blocks at random offsets in their first page */
@@ -53,16 +53,7 @@ static _Thread_local uint32_t asked_bin;
 static struct extent *description(weir__host_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
-    struct extent *e = engine->unused;
-    if (e != NULL) {
-        engine->unused = e->next;
-    } else {
-        e = calloc(1, sizeof(*e));
-        if (e != NULL) {
-            e->next_of_all = engine->all;
-            engine->all = e;
-        }
-    }
+    struct extent *e = weir__slab_get(&engine->extents);
     (void)pthread_mutex_unlock(&engine->lock);
     return e;
 }
@@ -71,8 +62,7 @@ static void put_back(weir__host_engine *engine, struct extent *e)
 {
     (void)pthread_mutex_lock(&engine->lock);
     e->start = 0;
-    e->next = engine->unused;
-    engine->unused = e;
+    weir__slab_put(&engine->extents, e);
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
@@ -197,6 +187,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
     }
     made->hooks = (extent_hooks_t){.alloc = extent_alloc, .dalloc = extent_dalloc, .destroy = extent_destroy};
     made->from = *slabs;
+    made->extents = (weir__slab)WEIR__SLAB_INIT(struct extent, offsetof(struct extent, link), 8);
     made->page = page;
     made->is_oblivious = is_on("opt.cache_oblivious", true);
     (void)pthread_mutex_init(&made->lock, NULL);
@@ -216,11 +207,7 @@ static void destroy(weir__host_engine *engine)
     (void)snprintf(name, sizeof(name), "arena.%u.destroy", engine->arena);
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
     (void)failed; /* its memory belongs to the node, which ends too */
-    while (engine->all != NULL) {
-        struct extent *next = engine->all->next_of_all;
-        free(engine->all);
-        engine->all = next;
-    }
+    weir__slab_fini(&engine->extents);
     (void)pthread_mutex_destroy(&engine->lock);
     free(engine);
 }
@@ -360,7 +347,8 @@ static bool check(weir__host_engine *engine, const char **why)
 {
     const char *broken = NULL;
     (void)pthread_mutex_lock(&engine->lock);
-    for (struct extent *e = engine->all; e != NULL && broken == NULL; e = e->next_of_all) {
+    struct extent *e;
+    for (size_t i = 0; broken == NULL && (e = weir__slab_at(&engine->extents, i)) != NULL; i++) {
         broken = e->start != 0 ? check_extent(engine, e) : NULL;
     }
     (void)pthread_mutex_unlock(&engine->lock);

@@ -214,20 +214,16 @@ static weir_status try_runtime(struct attempt *a)
 static weir__host_chunk *description(weir__host_node *node)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
-    weir__host_chunk *chunk = node->unused_chunks;
-    if (chunk != NULL) {
-        node->unused_chunks = chunk->next;
-    }
+    weir__host_chunk *chunk = weir__slab_get(&node->chunk_descriptions);
     (void)pthread_mutex_unlock(&node->chunk_lock);
-    return chunk != NULL ? chunk : calloc(1, sizeof(*chunk));
+    return chunk;
 }
 
 static void put_back(weir__host_node *node, weir__host_chunk *chunk)
 {
     WEIR_ASSERT(chunk != NULL);
     (void)pthread_mutex_lock(&node->chunk_lock);
-    chunk->next = node->unused_chunks; /* never freed before the node: a query may read it */
-    node->unused_chunks = chunk;
+    weir__slab_put(&node->chunk_descriptions, chunk);
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
@@ -382,24 +378,11 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
     if (status == WEIR_OK) {
         count_chunk(&node->held, chunk, &a.placed, false);
         node->held.unpin_ns += wall_ns() - began;
-        chunk->next = node->unused_chunks;
-        node->unused_chunks = chunk;
+        weir__slab_put(&node->chunk_descriptions, chunk);
     } else { /* the chunk stays with the pool */
         chunk->next = node->chunks;
         node->chunks = chunk;
     }
     (void)pthread_mutex_unlock(&node->chunk_lock);
     return status;
-}
-
-void weir__host_ladder_fini(weir__host_node *node)
-{
-    weir__host_chunk *lists[] = {node->chunks, node->unused_chunks};
-    for (size_t i = 0; i < 2; i++) {
-        while (lists[i] != NULL) {
-            weir__host_chunk *next = lists[i]->next;
-            free(lists[i]);
-            lists[i] = next;
-        }
-    }
 }

@@ -11,6 +11,8 @@
 #include "classes.h"
 #include "engine.h"
 
+#include "shared/slab.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,9 +30,8 @@ enum {
 
 struct slab {
     weir__host_slab shown; /* its `bin` is the class */
-    struct slab *next;     /* next slab of the class with a free slot; or next unused description */
+    struct slab *next;     /* next slab of the class with a free slot; the link of an unused description */
     struct slab *previous;
-    struct slab *next_of_all;
     uint64_t start; /* 0: unused description */
     uint32_t slots;
     uint32_t taken;
@@ -49,9 +50,8 @@ struct size_class {
 
 struct weir__host_engine {
     weir__host_slabs from;
-    pthread_mutex_t lock; /* protects the next two */
-    struct slab *all;
-    struct slab *unused;
+    pthread_mutex_t lock;    /* protects the next */
+    weir__slab descriptions; /* not freed before the engine: a lookup of a stale address may read one */
     struct size_class classes[WEIR__HOST_CLASSES];
 };
 
@@ -90,6 +90,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
         return WEIR_ERR_NO_MEMORY;
     }
     made->from = *slabs;
+    made->descriptions = (weir__slab)WEIR__SLAB_INIT(struct slab, offsetof(struct slab, next), 8);
     (void)pthread_mutex_init(&made->lock, NULL);
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
         struct size_class *c = &made->classes[i];
@@ -104,11 +105,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
 
 static void destroy(weir__host_engine *engine)
 {
-    while (engine->all != NULL) {
-        struct slab *next = engine->all->next_of_all;
-        free(engine->all);
-        engine->all = next;
-    }
+    weir__slab_fini(&engine->descriptions);
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
         (void)pthread_mutex_destroy(&engine->classes[i].lock);
     }
@@ -152,21 +149,10 @@ static void unlist(struct size_class *c, struct slab *s)
     s->is_listed = false;
 }
 
-/* Returns an unused or new description. Descriptions are not freed before the engine: a lookup of a stale address may
- * read one. */
 static struct slab *description(weir__host_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->lock);
-    struct slab *s = engine->unused;
-    if (s != NULL) {
-        engine->unused = s->next;
-    } else {
-        s = calloc(1, sizeof(*s));
-        if (s != NULL) {
-            s->next_of_all = engine->all;
-            engine->all = s;
-        }
-    }
+    struct slab *s = weir__slab_get(&engine->descriptions);
     (void)pthread_mutex_unlock(&engine->lock);
     return s;
 }
@@ -176,8 +162,7 @@ static void put_back(weir__host_engine *engine, struct slab *s)
     WEIR_ASSERT(s->taken == 0 && !s->is_listed);
     (void)pthread_mutex_lock(&engine->lock);
     s->start = 0;
-    s->next = engine->unused;
-    engine->unused = s;
+    weir__slab_put(&engine->descriptions, s);
     (void)pthread_mutex_unlock(&engine->lock);
 }
 

@@ -13,6 +13,8 @@
 #include "engine.h"
 #include "registry.h"
 
+#include "shared/slab.h"
+
 #include <stdatomic.h>
 #include <weir/pool.h>
 
@@ -41,8 +43,8 @@ struct weir__host_node {
     weir_stream *mapped_host; /* the host as a stream of `mapped`; the next is that of `given` */
     weir_stream *given_host;
     weir__host_engine *engine;
-    weir__host_chunk *chunks; /* protected by chunk_lock, like unused_chunks */
-    weir__host_chunk *unused_chunks;
+    weir__host_chunk *chunks;                    /* protected by chunk_lock, like their descriptions */
+    weir__slab chunk_descriptions;               /* not freed before the node: a query may read one */
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* represents all memory of a pageable node */
@@ -64,12 +66,8 @@ weir_status weir__host_node_fini(weir__host_node *node);
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
 /* Gives a run back: idle (stream NULL), or in the order of a stream of the run's pool. */
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
-/* Descriptions of runs are not freed before the pool ends. They are allocated in groups of this size; the first of a
- * group links the groups. */
-enum { WEIR__HOST_RUNS_AT_ONCE = 64 };
 weir__host_run *weir__host_run_new(weir_host_pool *pool);
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
-void weir__host_runs_fini(weir_host_pool *pool);
 
 /* --- host_device.c: host memory as a weir_device --- */
 
@@ -98,8 +96,6 @@ static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
  * choice (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
 weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got);
 weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size);
-/* Frees the chunk descriptions. The memory has already gone back. */
-void weir__host_ladder_fini(weir__host_node *node);
 
 /* --- thread_cache.c: blocks cached by a thread --- */
 
@@ -246,9 +242,8 @@ struct weir_host_pool {
     long process;
     weir__host_registry registry;
     pthread_mutex_t runtime_lock; /* serializes calls of the runtime and the making of chunks */
-    pthread_mutex_t lock;         /* protects the next two */
-    weir__host_run *unused_runs;
-    weir__host_run *all_runs; /* groups of descriptions, linked by their first */
+    pthread_mutex_t lock;         /* protects the next */
+    weir__slab runs;              /* descriptions; not freed before the pool ends */
     uint32_t bin_count;
     weir__host_bin_shape bins[WEIR__HOST_BINS];
     uint64_t small_bytes;                        /* a block of this size or more is a run of pages */

@@ -16,33 +16,10 @@ enum { PAGEABLE_SPARE_SHARE = 12 };
 
 /* --- descriptions --- */
 
-/* Allocates a group of descriptions. The first one of each group links the groups and describes no run. */
-static bool more_runs(weir_host_pool *pool)
-{
-    WEIR_ASSERT(pool->unused_runs == NULL);
-    WEIR_ASSERT_HELD(&pool->lock);
-    weir__host_run *runs = aligned_alloc(WEIR__HOST_RUN_ALIGN, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
-    if (runs == NULL) {
-        return false;
-    }
-    memset(runs, 0, WEIR__HOST_RUNS_AT_ONCE * sizeof(*runs));
-    runs[0].next = pool->all_runs;
-    pool->all_runs = runs;
-    for (size_t i = 1; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
-        runs[i].next = pool->unused_runs;
-        pool->unused_runs = &runs[i];
-    }
-    return true;
-}
-
 weir__host_run *weir__host_run_new(weir_host_pool *pool)
 {
-    weir__host_run *run = NULL;
     (void)pthread_mutex_lock(&pool->lock);
-    if (pool->unused_runs != NULL || more_runs(pool)) {
-        run = pool->unused_runs;
-        pool->unused_runs = run->next;
-    }
+    weir__host_run *run = weir__slab_get(&pool->runs);
     (void)pthread_mutex_unlock(&pool->lock);
     return run;
 }
@@ -51,18 +28,8 @@ void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run)
 {
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_NONE, memory_order_relaxed);
     (void)pthread_mutex_lock(&pool->lock);
-    run->next = pool->unused_runs;
-    pool->unused_runs = run;
+    weir__slab_put(&pool->runs, run);
     (void)pthread_mutex_unlock(&pool->lock);
-}
-
-void weir__host_runs_fini(weir_host_pool *pool)
-{
-    while (pool->all_runs != NULL) {
-        weir__host_run *runs = pool->all_runs;
-        pool->all_runs = runs->next;
-        free(runs);
-    }
 }
 
 /* --- runs --- */
@@ -241,6 +208,7 @@ weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, in
     node->pool = pool;
     node->number = number;
     (void)pthread_mutex_init(&node->chunk_lock, NULL);
+    node->chunk_descriptions = (weir__slab)WEIR__SLAB_INIT(weir__host_chunk, offsetof(weir__host_chunk, next), 4);
     weir_status status = weir__host_is_pageable(&pool->config) ? weir__host_pageable_create(node, &node->device)
                                                                : weir__host_device_create(node, &node->device);
     if (status == WEIR_OK) {
@@ -277,7 +245,7 @@ weir_status weir__host_node_fini(weir__host_node *node)
     (void)!weir_device_destroy(node->device); /* cannot fail: its pools are gone */
     weir__host_device_fini(node);
     weir__host_pageable_fini(node);
-    weir__host_ladder_fini(node);
+    weir__slab_fini(&node->chunk_descriptions); /* the memory has already gone back */
     (void)pthread_mutex_destroy(&node->chunk_lock);
     return first;
 }

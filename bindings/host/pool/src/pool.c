@@ -304,7 +304,7 @@ static weir_status end(weir_host_pool *pool)
     }
     weir__host_pending_destroy(pool->pending);
     weir__host_registry_fini(&pool->registry);
-    weir__host_runs_fini(pool);
+    weir__slab_fini(&pool->runs);
     weir_topology_destroy(pool->own_topology);
     if (pool->runtime.device != NULL) {
         keep_first(&first, weir_device_release(pool->runtime.device));
@@ -351,6 +351,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
         (void)!weir_device_hold(pool->runtime.device);
     }
     (void)pthread_mutex_init(&pool->lock, NULL);
+    pool->runs = (weir__slab)WEIR__SLAB_INIT(weir__host_run, offsetof(weir__host_run, next), 64);
     (void)pthread_mutex_init(&pool->runtime_lock, NULL);
     status = weir__host_pending_create(&pool->pending);
     if (status == WEIR_OK) {

@@ -59,7 +59,7 @@ typedef struct weir__host_marks {
 
 /* A page run: one large block, or a slab of an engine. Members are atomic for the same reason as in a chunk. */
 typedef struct weir__host_run {
-    _Alignas(WEIR__HOST_RUN_ALIGN) struct weir__host_run *next; /* next unused run */
+    _Alignas(WEIR__HOST_RUN_ALIGN) struct weir__host_run *next; /* the link of an unused run */
     _Atomic uint64_t start;
     _Atomic uint64_t size;
     _Atomic(weir__host_node *) node;

@@ -24,14 +24,13 @@ static void walk_slab(const weir_host_pool *pool, const weir__host_run *run, wei
 void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx)
 {
     (void)pthread_mutex_lock(&pool->lock);
-    for (weir__host_run *runs = pool->all_runs; runs != NULL; runs = runs[0].next) {
-        for (size_t i = 1; i < WEIR__HOST_RUNS_AT_ONCE; i++) {
-            const uint32_t state = atomic_load(&runs[i].state);
-            if (state == WEIR__HOST_RUN_LIVE) {
-                visit(ctx, runs[i].start, runs[i].size);
-            } else if (state == WEIR__HOST_RUN_SLAB) {
-                walk_slab(pool, &runs[i], visit, ctx);
-            }
+    weir__host_run *run;
+    for (size_t i = 0; (run = weir__slab_at(&pool->runs, i)) != NULL; i++) {
+        const uint32_t state = atomic_load(&run->state);
+        if (state == WEIR__HOST_RUN_LIVE) {
+            visit(ctx, run->start, run->size);
+        } else if (state == WEIR__HOST_RUN_SLAB) {
+            walk_slab(pool, run, visit, ctx);
         }
     }
     (void)pthread_mutex_unlock(&pool->lock);

@@ -9,7 +9,7 @@
  * string and event that a function returns belongs to the trace and stays valid until weir_trace_free. Texts are one
  * line of UTF-8 that is safe to print: other bytes of the file are written as `\xHH`.
  *
- * Errors: each failure of a function of this header, whatever its status, leaves a sentence for weir_last_error. The
+ * Errors: each failure of a function of this header, of any status, leaves a sentence for weir_last_error. The
  * functions print nothing. A NULL argument that is not allowed is WEIR_ERR_INVALID. Functions with a struct to fill in
  * return WEIR_ERR_INVALID also if its struct_size is 0.
  *
@@ -106,7 +106,7 @@ typedef struct weir_trace_device {
 
 #define WEIR_TRACE_DEVICE_INIT WEIR_STRUCT_INIT(weir_trace_device)
 
-/* Fills in *info for a device number below weir_trace_info.devices; WEIR_ERR_INVALID for others. */
+/* Fills in *info for a device number below weir_trace_info.devices. Returns WEIR_ERR_INVALID for a larger number. */
 WEIR_API weir_status weir_trace_get_device(const weir_trace *trace, uint32_t device, weir_trace_device *info);
 
 /* Returns note `number`, from 0: a fact that the format lacks, a contradiction in the record. Returns NULL behind the
