@@ -3,7 +3,7 @@
  * The page is one file that loads no other file. The figures and texts stand in a script element of type
  * application/json, so "<" is written as \u003c and no text of a trace can end the element. Blocks, regions and series
  * stand in columns (column.h). Numbers that follow from others are left out, and a number is written as a difference
- * from one that is probably equal: ten million events with five strategies take some 25 MB. The columns stream to the
+ * from one that is probably equal: ten million events with five strategies take some 30 MB. The columns stream to the
  * file one after the other; beyond what the replay holds, the page takes 60 bytes for each block of one trace.
  */
 #include "column.h"
@@ -66,8 +66,8 @@ static json_t *times_json(const struct trace *trace)
 }
 
 /* The blocks of a trace, a row for each: first the blocks from before the window, then the others in the order of
- * their events. A class of sizes has all blocks of one requested size; classes have numbers in the order of the
- * rows. */
+ * their events. A class of sizes has all blocks of one requested size; the first row has class 0, and each new size has
+ * the next number. */
 struct block_rows {
     size_t *event;    /* row -> index of the event that allocates the block */
     uint32_t *stream; /* row -> stream */
@@ -148,7 +148,7 @@ static bool find_rows(struct block_rows *rows, const struct trace *trace)
     }
     rows->prior = rows->count;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const int kind = trace->events[i].event.kind;
+        const weir_trace_kind kind = trace->events[i].event.kind;
         if (kind == WEIR_TRACE_ALLOC || kind == WEIR_TRACE_REALLOC) {
             add_row(rows, trace, i);
         }
@@ -217,7 +217,9 @@ static void write_events(struct columns *columns, const struct trace *trace, con
         const uint64_t parts[2][2] = {{0, number - next}, {beyond ? 0 : kind_of_event(&trace->events[i]), !beyond}};
         for (size_t part = 0; part < 2; part++) {
             if (parts[part][1] > 0 && parts[part][0] != kind) {
-                column_put(&columns->now, 4 * length + kind);
+                if (length > 0) {
+                    column_put(&columns->now, 4 * length + kind);
+                }
                 kind = parts[part][0];
                 length = 0;
             }
@@ -341,16 +343,25 @@ static uint64_t shown_address(const struct replay_place *place)
     return place->address > INT64_MAX ? 0 : place->address;
 }
 
-/* Returns the greatest common divisor of all addresses; 1 without one. */
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Returns the greatest common divisor of the addresses of all blocks and regions; 1 without one. */
 static uint64_t unit_of(const struct replay_result *result, const struct trace *trace)
 {
     uint64_t unit = 0;
     for (uint32_t i = 0; i < trace->block_count && unit != 1; i++) {
-        for (uint64_t rest = shown_address(&result->places[i]); rest != 0;) {
-            const uint64_t left = unit % rest;
-            unit = rest;
-            rest = left;
-        }
+        unit = common_divisor(unit, shown_address(&result->places[i]));
+    }
+    for (size_t i = 0; i < result->region_count && unit != 1; i++) {
+        unit = common_divisor(unit, result->regions[i].address);
     }
     return unit != 0 ? unit : 1;
 }

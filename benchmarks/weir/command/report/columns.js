@@ -9,7 +9,9 @@ class Numbers {
 
     next() {
         const { bytes } = this;
-        let byte = bytes[this.at++], value = byte & 127;
+        let byte = bytes[this.at++];
+        if (byte < 128) return byte;
+        let value = byte & 127;
         for (let scale = 128; byte > 127; scale *= 128) {
             byte = bytes[this.at++];
             value += (byte & 127) * scale;
@@ -18,10 +20,12 @@ class Numbers {
     }
 
     signed() {
-        const value = this.next();
-        return value % 2 ? -(value + 1) / 2 : value / 2;
+        return signedOf(this.next());
     }
 }
+
+/* 0, -1, 1, -2, ... of 0, 1, 2, 3, ... */
+const signedOf = value => value <= 0x7fffffff ? value >>> 1 ^ -(value & 1) : value % 2 ? -(value + 1) / 2 : value / 2;
 
 async function inflate(packed) {
     const { readable, writable } = new DecompressionStream("deflate"), writer = writable.getWriter();

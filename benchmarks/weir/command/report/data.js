@@ -170,18 +170,20 @@ async function loadPlaces(result) {
         }
         return values;
     });
+    let unit = 1;
     const address = await readColumn(result.name + "address", numbers => {
-        const unit = numbers.next(), last = new Float64Array(sizes.length), values = new Float64Array(blocks).fill(-1);
+        unit = numbers.next();
+        const last = new Float64Array(sizes.length), values = new Float64Array(blocks).fill(-1);
         for (let block = 0, before = 0; block < blocks; block++) {
             const value = numbers.next() - 1, kind = sort[block];
             if (value < 0) continue;
-            before = last[kind] = (last[kind] || before) + (value % 2 ? -(value + 1) / 2 : value / 2);
+            before = last[kind] = (last[kind] || before) + signedOf(value);
             values[block] = before * unit;
         }
         return values;
     });
     result.state.event = -1;
-    Object.assign(result, { capacity, address });
+    Object.assign(result, { capacity, address, unit });
 }
 
 /* True if the places of a strategy's blocks are known. If not, they are read, one strategy after the other, and the maps
@@ -229,6 +231,21 @@ function liveOverTime({ events, size, alloc, allocatedAt, freedAt }, { series, r
     return peak === raw.peak_live_bytes ? new Curve(values) : new Curve(series.live, series.event);
 }
 
+/* Sorts indices by their addresses, which are multiples of `unit`. */
+function inOrderOf(address, unit, indices) {
+    const { length } = indices, places = 2 ** Math.ceil(Math.log2(length)), sorted = new Uint32Array(length);
+    let lowest = Infinity, highest = 0;
+    for (const index of indices) {
+        lowest = Math.min(lowest, address[index]);
+        highest = Math.max(highest, address[index]);
+    }
+    if (length < 100 || (highest - lowest) / unit * places > 2 ** 52) return indices.sort((a, b) => address[a] - address[b]);
+    /* Numbers alone are sorted ten times as fast as with a function: each has the address, and below it the place. */
+    const keys = Float64Array.from(indices, (index, place) => (address[index] - lowest) / unit * places + place).sort();
+    for (let i = 0; i < length; i++) sorted[i] = indices[keys[i] - Math.floor(keys[i] / places) * places];
+    return sorted;
+}
+
 /* Returns the state that a map shows after an event, by one walk over regions and blocks in address order. Positions
  * are bytes on an axis that holds the present regions end to end. A free range goes on from one mapping to the next, but
  * not from one region to the next, because a block may lie across adjacent mappings only. A strategy that ran out of
@@ -238,8 +255,8 @@ function stateAt(result, event) {
     const { state, address, capacity, regionAddress, regionSize, mapped } = result, { size } = result.trace;
     const now = Math.min(event, result.end);
     if (state.event === now) return state;
-    const block = blocksAt(result.trace, now).filter(at => address[at] >= 0).sort((a, b) => address[a] - address[b]);
-    const region = result.regionLifetimes.at(now).sort((a, b) => regionAddress[a] - regionAddress[b]);
+    const block = inOrderOf(address, result.unit, blocksAt(result.trace, now).filter(at => address[at] >= 0));
+    const region = inOrderOf(regionAddress, result.unit, result.regionLifetimes.at(now));
     const blocks = block.length, regions = region.length, numbers = length => new Float64Array(length);
     if (state.position.length < blocks || state.regionPosition.length < regions) {
         const most = 2 * (blocks + regions);
