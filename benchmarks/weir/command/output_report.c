@@ -217,7 +217,9 @@ static void write_events(struct columns *columns, const struct trace *trace, con
         const uint64_t parts[2][2] = {{0, number - next}, {beyond ? 0 : kind_of_event(&trace->events[i]), !beyond}};
         for (size_t part = 0; part < 2; part++) {
             if (parts[part][1] > 0 && parts[part][0] != kind) {
-                column_put(&columns->now, 4 * length + kind);
+                if (length > 0) {
+                    column_put(&columns->now, 4 * length + kind);
+                }
                 kind = parts[part][0];
                 length = 0;
             }
