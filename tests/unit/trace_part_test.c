@@ -110,7 +110,7 @@ TEST(test_ends_are_numbers_or_times)
 {
     struct trace *trace = good(plain);
     const char *text = "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 9 to 10 of 12\n"
-                       "p 9 512 0\np 3 3000 0\n@0 layer\np 4 4000 1 @0\nf 80 3 0 0\na 90 5 5000 0 0\n";
+                       "p 9 512 0\np 3 3000 0\np 4 4000 1\nf 80 3 0 0\na 90 5 5000 0 0\n";
     expect(trace, (struct trace_filter){EVENTS(9, 10)}, text, NUMBERS(9, 9, 9, 9, 10));
     expect(trace, (struct trace_filter){TIMES(71, 94)}, text, NUMBERS(9, 9, 9, 9, 10));
     expect(trace, (struct trace_filter){TIMES(80, 90)}, text, NUMBERS(9, 9, 9, 9, 10));
@@ -120,7 +120,7 @@ TEST(test_ends_are_numbers_or_times)
            "#wtr 1\n#clock ns\n#note events 0 to 1 of 12\np 9 512 0\na 10 1 1000 0 0\n", NUMBERS(0, 1));
     expect(
         trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 11}, .to = {TRACE_BOUND_EVENT, 99999}},
-        "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 11 to 11 of 12\np 9 512 0\n@0 layer\np 4 4000 1 @0\np 5 5000 0\nf 95 4 1 0\n",
+        "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 11 to 11 of 12\np 9 512 0\np 4 4000 1\np 5 5000 0\nf 95 4 1 0\n",
         NUMBERS(11, 11, 11, 11));
     trace_free(trace);
 }
