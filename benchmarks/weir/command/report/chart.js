@@ -47,6 +47,7 @@ function drawChart() {
     chart.most += (chart.most - chart.least) * 0.05;
     drawMarks(ink);
     drawAxes(ink);
+    fillDifference();
     ink.save();
     ink.beginPath();
     ink.rect(chart.left, chart.top - 4, chart.right - chart.left, chart.bottom - chart.top + 4);
@@ -186,7 +187,7 @@ function drawChartPointer() {
         const x = Math.round(xOf(at + 0.5));
         line(ink, colour, width, x, chart.top - 6, x, chart.bottom);
     };
-    if (drag && drag.moved) {
+    if (drag && drag.moved && drag.pan < 0) {
         ink.globalAlpha = 0.18;
         ink.fillStyle = theme.accent;
         ink.fillRect(drag.from, chart.top, drag.to - drag.from, chart.bottom - chart.top);
@@ -205,6 +206,20 @@ function drawChartPointer() {
     }
 }
 
+function fillDifference() {
+    const text = differenceAt(view.event);
+    byId("difference").textContent = text ? "At event " + count(view.event) + " " + text + "." : "";
+}
+
+/* Tells which of two shown strategies reserves more after an event; "" if not two are shown, or one ran out of memory. */
+function differenceAt(event) {
+    const [one, other, third] = shownResults();
+    if (!other || third || event > Math.min(one.end, other.end)) return "";
+    const by = one.reserved.at(event) - other.reserved.at(event), [more, less] = by > 0 ? [one, other] : [other, one];
+    return by === 0 ? one.raw.strategy + " and " + other.raw.strategy + " reserve the same"
+        : more.raw.strategy + " reserves " + bytes(Math.abs(by)) + " more than " + less.raw.strategy;
+}
+
 function hoverChart(pointer, event) {
     const box = chart.base.getBoundingClientRect(), live = view.liveShown ? trace.longest : null;
     const block = blockUnder(pointer.clientX - box.left, pointer.clientY - box.top);
@@ -214,11 +229,8 @@ function hoverChart(pointer, event) {
         const text = event <= end ? bytes(reserved.at(event)) + " reserved" : "out of memory";
         rows.push([raw.strategy, text, lineColour(index)]);
     }
-    const [one, other, third] = shownResults();
-    if (other && !third && event <= Math.min(one.end, other.end)) {
-        const by = one.reserved.at(event) - other.reserved.at(event), more = by > 0 ? one : other;
-        if (by !== 0) rows.push(["difference", more.raw.strategy + " reserves " + bytes(Math.abs(by)) + " more", lineColour(more.index)]);
-    }
+    const difference = differenceAt(event);
+    if (difference) rows.push(["difference", difference]);
     if (block >= 0) rows.push(["block", count(block), groupColour(groupsInUse().keys[block])], ...tipOfBlock(block, 6));
     view.hover = { event, block };
     showTip(pointer, "Event " + count(event) + ": " + describeEvent(event), rows);
@@ -235,6 +247,12 @@ function zoomEvents(factor, event) {
 function panEvents(part) {
     const width = view.to - view.from, by = Math.sign(part) * Math.max(1, Math.round(Math.abs(part) * width));
     showEvents(view.from + by, view.to + by);
+}
+
+/* Moves the events in view with the pointer that drags them. */
+function panTo({ from, to, pan }) {
+    const width = view.to - view.from, first = Math.round(pan - (to - from) / (chart.right - chart.left) * width);
+    showEvents(first, first + width);
 }
 
 /* The wheel alone scrolls the page. With Ctrl, or the gesture of a touchpad, it zooms; sideways or with Shift it pans. */
@@ -270,19 +288,23 @@ function listenToChart() {
     const xAt = pointer => clamp(pointer.clientX - canvas.getBoundingClientRect().left, chart.left, chart.right);
     let before = 0, clicked = -1000;
     canvas.onpointerdown = pointer => {
-        if (pointer.button !== 0) return;
+        if (pointer.button > 1) return;
+        pointer.preventDefault();
+        canvas.focus({ preventScroll: true });
         canvas.setPointerCapture(pointer.pointerId);
-        view.drag = { from: xAt(pointer), to: xAt(pointer), moved: false };
+        const pan = pointer.shiftKey || pointer.button === 1 ? view.from : -1;
+        view.drag = { from: xAt(pointer), to: xAt(pointer), moved: false, pan };
     };
     canvas.onpointermove = pointer => {
         if (view.drag) view.drag.to = xAt(pointer);
         if (view.drag && Math.abs(view.drag.to - view.drag.from) > 4) view.drag.moved = true;
+        if (view.drag && view.drag.pan >= 0) panTo(view.drag);
         hoverChart(pointer, eventAt(xAt(pointer)));
     };
     canvas.onpointerup = pointer => {
         const drag = view.drag;
         view.drag = null;
-        if (!drag) return;
+        if (!drag || drag.pan >= 0) return;
         if (drag.moved) {
             const ends = [eventAt(drag.from), eventAt(drag.to)];
             showEvents(Math.min(...ends), Math.max(...ends) + 1);

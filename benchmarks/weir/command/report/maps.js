@@ -13,10 +13,10 @@ function makePanel(result) {
     const name = result.raw.strategy;
     const canvas = label => el("canvas", { role: "img", "aria-label": label + " of " + name });
     const panel = {
-        result, base: canvas("Memory map"), over: el("canvas", { "aria-hidden": "true" }),
+        result, base: canvas("Memory map, keys + - 0 and arrows move and zoom,"), over: el("canvas", { "aria-hidden": "true" }),
         histogram: canvas("Free bytes by size of the free range"), note: el("span", { className: "bad" }),
         values: FIGURES.map(() => el("dd")), raster: el("canvas"), pixels: new Uint32Array(0), cells: 1,
-        width: 0, perRow: 1, rows: 1, first: 0,
+        width: 0, perRow: 1, rows: 1, first: 0, dragged: false,
     };
     const figures = FIGURES.map((figure, i) => el("div", null, el("dt", null, figure), panel.values[i]));
     const about = "Where fragmentation sits: number of free ranges by size, heights by bytes";
@@ -27,7 +27,11 @@ function makePanel(result) {
             el("figure", { className: "histogram" }, el("figcaption", null, about), panel.histogram)));
     panel.base.tabIndex = 0;
     panel.base.onpointermove = pointer => hoverMap(panel, pointer);
-    panel.base.onclick = pointer => { hoverMap(panel, pointer); if (view.hover && view.hover.block >= 0) chooseBlock(view.hover.block); };
+    listenToDrag(panel);
+    panel.base.onclick = pointer => {
+        if (!panel.dragged) hoverMap(panel, pointer);
+        if (!panel.dragged && view.hover && view.hover.block >= 0) chooseBlock(view.hover.block);
+    };
     panel.base.addEventListener("wheel", wheel => wheelOnMap(panel, wheel), { passive: false });
     panel.base.onkeydown = keyOnMap;
     panel.histogram.onpointermove = pointer => hoverHistogram(panel, pointer);
@@ -262,6 +266,23 @@ function wheelOnMap(panel, wheel) {
     if (wheel.ctrlKey) zoomMaps(wheel.deltaY < 0 ? 1 : -1, byteUnder(panel, wheel));
     else moveMaps(view.mapFrom + Math.sign(wheel.deltaX || wheel.deltaY) * mapSpan() / view.rows);
     leave();
+}
+
+/* A drag up or down moves zoomed maps by rows. */
+function listenToDrag(panel) {
+    let from = null;
+    panel.base.onpointerdown = pointer => {
+        panel.dragged = false;
+        if (view.mapZoom === 0 || pointer.button !== 0) return;
+        from = { y: pointer.clientY, first: view.mapFrom };
+        panel.base.setPointerCapture(pointer.pointerId);
+    };
+    panel.base.addEventListener("pointermove", pointer => {
+        const rows = from ? Math.round((from.y - pointer.clientY) / pitch()) : 0;
+        panel.dragged = panel.dragged || (from !== null && rows !== 0);
+        if (from && rows !== 0) moveMaps(from.first + rows * mapSpan() / view.rows);
+    });
+    panel.base.onpointerup = panel.base.onpointercancel = () => { from = null; };
 }
 
 function keyOnMap(key) {

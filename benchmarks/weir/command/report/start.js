@@ -7,7 +7,7 @@ async function openTrace(index) {
     byId("content").hidden = false;
     document.title = "weir replay: " + raw.name;
     const facts = { trace: raw.name, file: raw.path, source: raw.source, events: count(raw.events), "peak live": bytes(raw.peak_live_bytes),
-        blocks: count(trace.size.length), streams: count(raw.streams), threads: count(raw.threads), clock: raw.clock,
+        part: partOf(raw), blocks: count(trace.size.length), streams: count(raw.streams), threads: count(raw.threads), clock: raw.clock,
         device: capacityOf(raw) > 0 ? bytes(capacityOf(raw)) : "unlimited", seed: String(data.seed), weir: data.version };
     byId("facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value)
         .map(([name, value]) => el("span", null, name + " ", el("b", null, value))));
@@ -24,10 +24,17 @@ async function openTrace(index) {
     byId("last-event").textContent = "of " + count(trace.events - 1);
     byId("worst").replaceChildren(el("span", { className: "muted" }, "Worst moment of"), ...trace.results.map(result =>
         el("button", { onclick: () => chooseEvent(result.raw.worst_event) }, result.raw.strategy)));
-    showEvents(0, trace.events);
+    showEvents(raw.part ? raw.part.first_event : 0, raw.part ? raw.part.last_event + 1 : trace.events);
     const first = trace.results.find(result => result.raw.strategy !== "recorded") || trace.results[0];
     chooseEvent(first ? first.raw.worst_event : 0);
     fillPage();
+}
+
+/* The part of the file that was replayed, in words; "" for all of it. */
+function partOf({ part }) {
+    if (!part) return "";
+    const streams = part.streams ? ", streams " + part.streams.join(", ") : "";
+    return "events " + count(part.first_event) + " to " + count(part.last_event) + streams;
 }
 
 /* Fills all parts of the page that depend on the colour scheme. */

@@ -32,16 +32,21 @@ function chooseEvent(event) {
     view.event = clamp(Math.round(event) || 0, 0, trace.events - 1);
     byId("slider").value = view.event;
     if (document.activeElement !== byId("number")) byId("number").value = view.event;
+    const chartPlace = byId("chart");
+    chartPlace.ariaValueMax = trace.events - 1;
+    chartPlace.ariaValueNow = view.event;
     byId("previous").disabled = view.event === 0;
     byId("next").disabled = view.event === trace.events - 1;
     byId("about").textContent = byId("about").title = "After event " + count(view.event) + ": "
         + describeEvent(view.event);
+    chartPlace.ariaValueText = byId("about").textContent;
     const width = view.to - view.from;
     if (view.event < view.from) showEvents(view.event, view.event + width);
     else if (view.event >= view.to) showEvents(view.event + 1 - width, view.event + 1);
     const block = trace.allocatedAt[view.event] >= 0 ? trace.allocatedAt[view.event] : trace.freedAt[view.event];
     byId("its-block").hidden = block < 0;
     byId("its-block").onclick = () => chooseBlock(block);
+    fillDifference();
     leave();
     redraw("maps");
 }
