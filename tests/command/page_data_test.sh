@@ -158,6 +158,24 @@ expected='-1 -1 0 3 6 8, 4 - 3 7 - -, 4096 512 1000 5000000000 1000 17179869184,
 expected+='2097152 2097152 2097152 5001707520 2097152 0, 1 1 1 1 1 -1'
 [ "$result" = "$expected" ] || complain "blocks of a small trace: $result"
 
+# A block that was freed while work of two streams may still use it is pending, until its memory is used again.
+cat >pending.wtr <<'END'
+#wtr 1
+a 0 0 4194304 0 0
+u 10 0 1
+w 20 1 5000000
+f 30 0 0 0
+a 40 1 2097152 0 0
+y 60 *
+a 70 2 2097152 0 0
+END
+report pending.html pending.wtr caching,direct
+cat >check.js <<'END'
+const pendingOf = ({ pending }) => [0, 1, 2, 3, 4, 5, 6].map(event => pending.at(event)).join(" ");
+END
+result=$(checked pending.html 'trace.results.map(pendingOf).join(", ")')
+[ "$result" = '0 0 0 4194304 0 0 0, 0 0 0 4194304 4194304 4194304 0' ] || complain "pending bytes: $result"
+
 # The map of the recorded allocator, also of a snapshot that shows one moment.
 printf '#wtr 1\ns 0 + 0x10000000 4194304 0\np 0 1048576 0 0x10100000\n' >moment.wtr
 report moment.html moment.wtr direct

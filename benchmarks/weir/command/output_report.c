@@ -279,7 +279,8 @@ static void write_rows(struct columns *columns, const struct trace *trace, const
     end_column(columns);
 }
 
-/* series: the number of points; for each the event, the live and the reserved bytes, less those of the point before. */
+/* series: the number of points; for each the event, the live, reserved and pending bytes, less those of the point
+ * before. */
 static void write_series(struct columns *columns, const struct replay_result *result)
 {
     struct replay_point last = {0};
@@ -290,6 +291,7 @@ static void write_series(struct columns *columns, const struct replay_result *re
         column_put(&columns->now, point->event - last.event);
         column_put(&columns->now, column_signed((int64_t)(point->live - last.live)));
         column_put(&columns->now, column_signed((int64_t)(point->reserved - last.reserved)));
+        column_put(&columns->now, column_signed((int64_t)(point->pending - last.pending)));
         last = *point;
     }
     end_column(columns);

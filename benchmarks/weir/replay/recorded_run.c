@@ -350,7 +350,7 @@ static bool play(struct walk *walk, size_t count)
             note_reserved(walk, number, trace->events[i].event.kind);
         }
         if (walk->history) {
-            series_add(&walk->series, i, number, walk->live_bytes, reserved_bytes(walk));
+            (void)series_add(&walk->series, i, number, walk->live_bytes, reserved_bytes(walk));
         }
     }
     return true;

@@ -60,6 +60,7 @@ struct run {
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     bool stopped; /* out of memory */
+    bool crossed; /* a block was used on a stream that is not its own: only such blocks can be pending */
     char *error;
     size_t error_size;
 };
@@ -193,6 +194,15 @@ static void note_reserved(struct run *run, uint64_t event)
     if (weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
         run->result->free_bytes = stats.free_bytes;
         run->result->largest_free_bytes = stats.largest_free_bytes;
+    }
+}
+
+/* Notes the pending bytes of a point. NULL: nothing to note. */
+static void note_pending(const struct run *run, struct replay_point *point)
+{
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    if (point != NULL && run->crossed && weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
+        point->pending = stats.pending_bytes;
     }
 }
 
@@ -477,6 +487,7 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
         run->result->frees++;
         return realloc_block(run, number, event);
     case WEIR_TRACE_USE:
+        run->crossed = true;
         return use_block(run, event->index, e->stream);
     case WEIR_TRACE_WORK:
         return work_on(run, e);
@@ -606,7 +617,7 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
             note_reserved(run, number);
         }
         if (run->options->history && round == 0) {
-            series_add(&run->series, i, number, run->live_bytes, run->watch.held_bytes);
+            note_pending(run, series_add(&run->series, i, number, run->live_bytes, run->watch.held_bytes));
         }
         if (run->options->check && !check_pool(run, number)) {
             return false;

@@ -69,6 +69,7 @@ struct replay_point {
     uint64_t event;
     uint64_t live;
     uint64_t reserved;
+    uint64_t pending; /* at `event`: freed, and waiting for the work of several streams */
 };
 
 struct replay_result {

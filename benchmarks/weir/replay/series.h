@@ -23,18 +23,21 @@ static inline bool series_init(struct series *series, uint64_t events)
     return series->points != NULL;
 }
 
-/* Adds event `index` of the trace. `event` is its number in the file. */
-static inline void series_add(struct series *series, size_t index, uint64_t event, uint64_t live, uint64_t reserved)
+/* Adds event `index` of the trace. `event` is its number in the file. Returns the point that the event begins, or
+ * NULL. */
+static inline struct replay_point *series_add(struct series *series, size_t index, uint64_t event, uint64_t live,
+                                              uint64_t reserved)
 {
     size_t slot = index / series->stride;
-    if (slot >= series->count) {
-        series->points[slot] = (struct replay_point){event, live, reserved};
-        series->count = slot + 1;
-        return;
-    }
     struct replay_point *point = &series->points[slot];
+    if (slot >= series->count) {
+        *point = (struct replay_point){.event = event, .live = live, .reserved = reserved};
+        series->count = slot + 1;
+        return point;
+    }
     point->live = live > point->live ? live : point->live;
     point->reserved = reserved > point->reserved ? reserved : point->reserved;
+    return NULL;
 }
 
 #endif

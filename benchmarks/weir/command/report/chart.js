@@ -84,6 +84,16 @@ function drawLive(ink, result) {
     ink.globalAlpha = 1;
 }
 
+/* Pending bytes are a dotted line from zero; they are part of the free bytes. */
+function drawPending(ink, result, colour) {
+    ink.setLineDash([2, 3]);
+    ink.beginPath();
+    eachStep(result.pending, result.end, (x, to, first, low, high) => { ink.lineTo(x, yOf(high)); ink.lineTo(to, yOf(high)); });
+    ink.strokeStyle = colour;
+    ink.stroke();
+    ink.setLineDash([]);
+}
+
 /* Fills the space between the lines of two strategies with the colour of the one that reserves more. */
 function drawDifference(ink, one, other) {
     ink.globalAlpha = 0.28;
@@ -107,6 +117,7 @@ function drawReserved(ink, result) {
         ink.lineTo(to, yOf(last));
     });
     ink.stroke();
+    if (result.hasPending) drawPending(ink, result, colour);
     const worst = clamp(result.raw.worst_event, 0, result.end);
     if (inView(worst)) {
         dot(ink, colour, 5, xOf(worst + 0.5), yOf(result.reserved.at(worst)));
@@ -225,9 +236,10 @@ function hoverChart(pointer, event) {
     const block = blockUnder(pointer.clientX - box.left, pointer.clientY - box.top);
     const rows = [];
     if (live && event <= live.end) rows.push(["live", bytes(live.live.at(event)), theme.live]);
-    for (const { raw, end, index, reserved } of shownResults()) {
+    for (const { raw, end, index, reserved, pending, hasPending } of shownResults()) {
         const text = event <= end ? bytes(reserved.at(event)) + " reserved" : "out of memory";
         rows.push([raw.strategy, text, lineColour(index)]);
+        if (hasPending && event <= end) rows.push(["", bytes(pending.at(event)) + " pending"]);
     }
     const difference = differenceAt(event);
     if (difference) rows.push(["difference", difference]);

@@ -130,18 +130,19 @@ async function prepareResult(prepared, raw, index) {
     const { curve, peak } = reservedOverTime(result, events);
     result.mapPeak = peak;
     result.reserved = peak === raw.peak_reserved_bytes ? curve : new Curve(series.reserved, series.event);
+    result.pending = new Curve(series.pending, series.event);
+    result.hasPending = series.pending.some(value => value > 0);
     return result;
 }
 
 function readSeries(numbers) {
-    const points = numbers.next();
-    const event = new Int32Array(points), live = new Float64Array(points), reserved = new Float64Array(points);
+    const points = numbers.next(), event = new Int32Array(points);
+    const [live, reserved, pending] = [0, 1, 2].map(() => new Float64Array(points));
     for (let i = 0; i < points; i++) {
         event[i] = numbers.next() + (i ? event[i - 1] : 0);
-        live[i] = numbers.signed() + (i ? live[i - 1] : 0);
-        reserved[i] = numbers.signed() + (i ? reserved[i - 1] : 0);
+        for (const values of [live, reserved, pending]) values[i] = numbers.signed() + (i ? values[i - 1] : 0);
     }
-    return { event, live, reserved };
+    return { event, live, reserved, pending };
 }
 
 function readRegions(numbers) {

@@ -3,7 +3,7 @@
 const GUTTER = 64;
 const PITCHES = { 4: 34, 8: 26, 16: 20, 32: 15, 64: 11, 128: 8 }; /* rows of the longest map: pixels from row to row */
 const FIGURES = ["Reserved", "Requested", "Rounding", "Free", "Free ranges", "Largest free range",
-    "External fragmentation"];
+    "External fragmentation", "Pending"];
 
 const pitch = () => PITCHES[view.rows];
 const rowHeight = () => pitch() - (pitch() > 12 ? 4 : 2);
@@ -70,7 +70,8 @@ function fillPanel(panel, state) {
     const { raw, end } = panel.result, notes = [];
     const unreachable = state.unused > 0 ? (100 - 100 * state.largest / state.unused).toFixed(1) + " %" : DASH;
     const texts = [bytes(state.reserved), bytes(state.requested), bytes(state.handed - state.requested),
-        bytes(state.unused), count(state.ranges), bytes(state.largest), unreachable];
+        bytes(state.unused), count(state.ranges), bytes(state.largest), unreachable,
+        raw.strategy === "recorded" ? DASH : bytes(panel.result.pending.at(Math.min(view.event, end)))];
     texts.forEach((text, i) => { panel.values[i].textContent = text; });
     if (raw.oom && view.event >= end) notes.push("Out of memory at event " + count(raw.oom.event));
     if (raw.oom && view.event > end) notes.push("the map stays at that moment");
