@@ -23,9 +23,10 @@ static weir_status check(const weir_heap_config *config)
 {
     const bool is_own = config->source.host_pool == NULL && config->source.pool == NULL;
     if (config->decay_ms < WEIR_HEAP_DECAY_AT_ONCE || config->decay_ms > INT_MAX) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_heap_create: config.decay_ms %lld is not from 0 to 2^31 - 1, nor a WEIR_HEAP_DECAY_...",
-                           (long long)config->decay_ms);
+        return weir_refuse(
+            WEIR_ERR_INVALID,
+            "weir_heap_create: config.decay_ms %lld is not from 0 to 2^31 - 1, nor a WEIR_HEAP_DECAY_...",
+            (long long)config->decay_ms);
     }
     if (!is_own && config->decay_ms != 0 && config->decay_ms != WEIR_HEAP_DECAY_NEVER) {
         return weir_refuse(WEIR_ERR_INVALID,

@@ -1,7 +1,7 @@
 /* decay.c: idle memory of a pageable pool goes back to the system by itself.
  *
- * Idea: time is cut into slots of a quarter of the decay time. The pool knows the most bytes that lay in runs of pages in
- * the current slot and in each of the last four. At the end of a slot it gives back the memory that it holds beyond
+ * Idea: time is cut into slots of a quarter of the decay time. The pool knows the most bytes that lay in runs of pages
+ * in the current slot and in each of the last four. At the end of a slot it gives back the memory that it holds beyond
  * the largest of these, plus a margin. So a program whose steps are shorter than the decay time keeps the memory of a
  * whole step, and the memory of a peak goes 1 to 1.25 decay times after its free.
  * Guarantee: decay never blocks on its own lock and never waits for work. If the system refuses, the memory stays.
@@ -12,8 +12,8 @@
 
 #include <time.h>
 
-/* The pool of pages itself keeps 1/12 more than its peak of live bytes (node.c): the margin is larger, so that decay and
- * moves of chunks do not undo each other. */
+/* The pool of pages itself keeps 1/12 more than its peak of live bytes (node.c): the margin is larger, so that decay
+ * and moves of chunks do not undo each other. */
 enum { MARGIN_SHARE = 8, MARGIN_CHUNKS = 8 };
 
 static uint64_t coarse_ns(void)

@@ -213,14 +213,14 @@ enum { WEIR__HOST_DECAY_SLOTS = 4, WEIR__HOST_DECAY_SKIP = 15 };
 
 /* The most bytes in runs of pages, in the current slot of time and in each of the last four. */
 typedef struct weir__host_decay {
-    uint64_t slot_ns;             /* length of a slot, a quarter of the decay time; 0: no decay by time */
-    bool at_once;                 /* idle memory goes back at each free of a run */
-    _Atomic uint64_t used_bytes;  /* in runs of pages: live, cached by threads, or slabs */
-    _Atomic uint64_t most_bytes;  /* the most used in the current slot */
-    _Atomic uint64_t slot_end_ns; /* changed under `lock` */
-    _Atomic uint64_t looked_ns;   /* the last look at the clock by weir__host_decay_use */
-    _Atomic uint32_t skip;        /* uses left before the next look at the clock */
-    pthread_mutex_t lock;         /* taken before all other locks, and never waited for */
+    uint64_t slot_ns;                      /* length of a slot, a quarter of the decay time; 0: no decay by time */
+    bool at_once;                          /* idle memory goes back at each free of a run */
+    _Atomic uint64_t used_bytes;           /* in runs of pages: live, cached by threads, or slabs */
+    _Atomic uint64_t most_bytes;           /* the most used in the current slot */
+    _Atomic uint64_t slot_end_ns;          /* changed under `lock` */
+    _Atomic uint64_t looked_ns;            /* the last look at the clock by weir__host_decay_use */
+    _Atomic uint32_t skip;                 /* uses left before the next look at the clock */
+    pthread_mutex_t lock;                  /* taken before all other locks, and never waited for */
     uint64_t past[WEIR__HOST_DECAY_SLOTS]; /* the most used in each of the last slots, newest first; under `lock` */
     _Atomic uint64_t bytes;                /* given back */
     _Atomic uint64_t times;

@@ -804,9 +804,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     }
     weir__host_cache *cache = weir__host_cache_of(node);
     if (cache != NULL && number < 0) {
-        cache->home_left = weir__host_decays(pool)  ? DECAY_EVERY
-                           : pool->node_count == 1 ? UINT32_MAX
-                                                   : HOME_EVERY;
+        cache->home_left = weir__host_decays(pool) ? DECAY_EVERY : pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
     }
     void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
     if (kept != NULL) {

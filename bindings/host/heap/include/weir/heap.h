@@ -87,7 +87,7 @@ typedef struct weir_heap_config {
     weir_heap_reclaim reclaim;   /* may be NULL */
     void *reclaim_ctx;
     const char *name; /* for messages: copied; NULL = "heap" */
-    /* Memory of the process only: the heap keeps what it needed at most during the last decay_ms, plus an eighth and
+    /* Memory of the process only: the heap keeps the most that it needed during the last decay_ms, plus an eighth and
      * 512 KiB, and gives the rest back within the next quarter of decay_ms. Blocks in the caches of threads count as
      * needed. 0 = 1000 ms; at most 2^31 - 1; or WEIR_HEAP_DECAY_... */
     int64_t decay_ms;
@@ -169,7 +169,7 @@ typedef struct weir_heap_stats {
     uint64_t largest_bytes;    /* the largest request so far */
     uint64_t held_bytes;       /* taken from the system or the device */
     uint64_t peak_held_bytes;
-    uint64_t limit_bytes; /* 0 = none */
+    uint64_t limit_bytes;    /* 0 = none */
     uint64_t decayed_bytes;  /* given back by decay */
     uint64_t decays;         /* times that decay gave memory back */
     uint64_t decay_failures; /* times that the system refused to take memory back; the memory stays in use */
