@@ -1,5 +1,5 @@
-/* tests/unit/heap_decay_test.c: idle memory of a heap goes back by itself: when it goes and when it stays, the thread of
- * WEIR_HEAP_DECAY_THREAD, refusals of the system, fork. Tests of the rule give the time themselves. */
+/* tests/unit/heap_decay_test.c: idle memory of a heap goes back by itself: when it goes and when it stays, the thread
+ * of WEIR_HEAP_DECAY_THREAD, refusals of the system, fork. Tests of the rule give the time themselves. */
 #include "../rig/test.h"
 #include "heap_internal.h"
 #include "sandbox.h"
@@ -154,7 +154,7 @@ TEST(test_memory_of_steps_shorter_than_the_decay_time_stays)
     assert_int_equal(stats_of(heap).decayed_bytes, 0);
     assert_int_equal(stats_of(heap).held_bytes, held);
     pass_slots(heap, 5);
-    /* What is live, an eighth and 512 KiB stay, and a few runs that the thread caches. */
+    /* The live block, an eighth and 512 KiB stay, and a few runs that the thread caches. */
     assert_in_range(stats_of(heap).held_bytes, 3 * MIB, 6 * MIB);
     assert_int_equal(weir_heap_free(heap, weights), WEIR_OK);
     check_and_destroy(heap);
@@ -246,7 +246,7 @@ TEST(test_the_thread_lets_a_peak_go_without_a_call)
     weir_heap *heap = heap_with(20, WEIR_HEAP_DECAY_THREAD);
     assert_non_null(heap);
     assert_true(peak(heap, PIECES));
-    for (int i = 0; i < 3000 && stats_of(heap).held_bytes > 8 * MIB; i++) {
+    for (int i = 0; i < 1000 && stats_of(heap).held_bytes > 8 * MIB; i++) {
         sleep_ms(10);
     }
     assert_true(stats_of(heap).held_bytes <= 8 * MIB);
