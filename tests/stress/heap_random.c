@@ -232,6 +232,11 @@ static void play_game(uint64_t seed, size_t threads)
     g.is_alone = threads == 1;
     config.slack_bytes = g.slack;
     config.align = g.align;
+    if (heap_source == PROCESS) {
+        static const int64_t decays[] = {0, WEIR_HEAP_DECAY_AT_ONCE, 1, WEIR_HEAP_DECAY_NEVER};
+        config.decay_ms = decays[seed / 2 % 4];
+        config.flags |= seed / 8 % 2 == 0 ? (uint32_t)WEIR_HEAP_DECAY_THREAD : 0;
+    }
     config.limit_bytes = heap_source == PROCESS && seed % 2 == 0 ? SOURCE_MOST_BYTES / 2 : 0;
     for (size_t i = 0; i < BLOCKS; i++) {
         (void)pthread_mutex_init(&g.slots[i].lock, NULL);

@@ -45,7 +45,7 @@ static weir_status check_source(const weir_heap_source *source, const char *memb
 
 static weir_status check_config(const weir_heap_config *config)
 {
-    const uint32_t flags = WEIR_HEAP_ON_NODE | WEIR_HEAP_NO_HOST_ACCESS;
+    const uint32_t flags = WEIR_HEAP_ON_NODE | WEIR_HEAP_NO_HOST_ACCESS | WEIR_HEAP_DECAY_THREAD;
     if ((config->flags & ~flags) != 0) {
         return REFUSE_CREATE("flags has unknown bits 0x%x", config->flags & ~flags);
     }
@@ -116,6 +116,7 @@ static weir_status open_sources(weir_heap *heap)
 static weir_status end(weir_heap *heap)
 {
     weir_status first = WEIR_OK;
+    weir__heap_decay_end(heap);
     weir__heap_record_end(heap);
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         weir__source *source = &heap->sources[i];
@@ -147,6 +148,9 @@ weir_status weir_heap_create(const weir_heap_config *config, weir_heap **out)
     weir_status status = adopt(heap, config);
     if (status == WEIR_OK) {
         status = open_sources(heap);
+    }
+    if (status == WEIR_OK) {
+        status = weir__heap_decay_start(heap);
     }
     if (status != WEIR_OK) {
         const weir_status ended = end(heap);
@@ -303,6 +307,11 @@ static void explain_failure(const struct request *r, weir_status status)
     }
     if (wanted > limit) {
         say(&s, "; free some, or raise limit_bytes by %llu", (unsigned long long)(wanted - limit));
+    }
+    const weir__heap_decayed decayed = weir__heap_decayed_by(heap);
+    if (decayed.bytes != 0 || decayed.failures != 0) {
+        say(&s, "; decay has given back %llu bytes in all and was refused %llu times",
+            (unsigned long long)decayed.bytes, (unsigned long long)decayed.failures);
     }
     if (heap->config.reclaim != NULL) {
         say(&s, "; reclaim was called %u times", r->attempts);
@@ -633,6 +642,7 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
     const weir__source_stats sources = held_by(heap);
     const uint64_t live = (uint64_t)weir__tally_live(&heap->tally);
     const uint64_t peak = (uint64_t)atomic_load(&heap->tally.peak);
+    const weir__heap_decayed decayed = weir__heap_decayed_by(heap);
     const weir_heap_stats found = {
         .struct_size = sizeof(found),
         .allocs = sources.allocs,
@@ -651,6 +661,9 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .held_bytes = sources.held_bytes,
         .peak_held_bytes = sources.peak_held_bytes,
         .limit_bytes = atomic_load(&heap->ledger.limit_bytes),
+        .decayed_bytes = decayed.bytes,
+        .decays = decayed.times,
+        .decay_failures = decayed.failures,
     };
     return weir_struct_report(stats, &found, sizeof(found), "weir_heap_get_stats: stats");
 }

@@ -163,9 +163,29 @@ struct weir_heap {
     weir__host_ledger ledger;    /* for memory of the process */
     pthread_mutex_t record_lock; /* serializes changes of the recorder */
     pthread_mutex_t explain_lock;
+    pthread_mutex_t decay_lock; /* protects decay_ends */
+    pthread_cond_t decay_end;
+    bool decay_ends;
+    bool has_decay_thread;
+    pthread_t decay_thread;
     char explanation[1024];
     weir__tally tally;
 };
+
+/* --- decay.c: when idle memory of the process goes back --- */
+
+/* Begins decay in the heap's own pools, and starts the thread if the config asks for it. Refuses a bad config. */
+weir_status weir__heap_decay_start(weir_heap *heap);
+/* Ends the thread. Called before the sources are closed. */
+void weir__heap_decay_end(weir_heap *heap);
+
+typedef struct weir__heap_decayed {
+    uint64_t bytes;
+    uint64_t times;
+    uint64_t failures;
+} weir__heap_decayed;
+
+weir__heap_decayed weir__heap_decayed_by(const weir_heap *heap);
 
 /* --- record.c --- */
 

@@ -203,6 +203,39 @@ weir_status weir__host_pending_wait(weir_host_pool *pool);
  * handle. */
 weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_stream);
 
+/* --- decay.c: idle memory goes back by itself --- */
+
+enum { WEIR__HOST_DECAY_SLOTS = 4, WEIR__HOST_DECAY_SKIP = 15 };
+
+/* The most bytes in runs of pages, in the current slot of time and in each of the last four. */
+typedef struct weir__host_decay {
+    uint64_t slot_ns;                      /* length of a slot, a quarter of the decay time; 0: no decay by time */
+    bool at_once;                          /* idle memory goes back at each free of a run */
+    _Atomic uint64_t used_bytes;           /* in runs of pages: live, cached by threads, or slabs */
+    _Atomic uint64_t most_bytes;           /* the most used in the current slot */
+    _Atomic uint64_t slot_end_ns;          /* changed under `lock` */
+    _Atomic uint64_t looked_ns;            /* the last look at the clock by weir__host_decay_use */
+    _Atomic uint32_t skip;                 /* uses left before the next look at the clock */
+    pthread_mutex_t lock;                  /* taken before all other locks, and never waited for */
+    uint64_t past[WEIR__HOST_DECAY_SLOTS]; /* the most used in each of the last slots, newest first; under `lock` */
+    _Atomic uint64_t bytes;                /* given back */
+    _Atomic uint64_t times;
+    _Atomic uint64_t failures;
+} weir__host_decay;
+
+/* Begins the decay of a new pageable pool. `slot_ns` 0 and `at_once` false: never. */
+void weir__host_decay_start(weir_host_pool *pool, uint64_t slot_ns, bool at_once);
+/* Counts a run of pages that was taken. Any lock may be held. */
+void weir__host_decay_take(weir__host_decay *decay, uint64_t bytes);
+/* Counts a run of pages that was given back. Any lock may be held. */
+void weir__host_decay_give(weir__host_decay *decay, uint64_t bytes);
+/* Gives memory back if a slot has ended at the time `now_ns`. No lock may be held. */
+void weir__host_decay_step(weir_host_pool *pool, uint64_t now_ns);
+/* Gives idle memory back at once, unless another thread is at it. No lock may be held. */
+void weir__host_decay_now(weir_host_pool *pool);
+/* Looks at the clock, and gives memory back if a slot has ended. No lock may be held. */
+void weir__host_decay_look(weir_host_pool *pool);
+
 /* --- walk.c: all live blocks --- */
 
 /* The visitor is called with the pool's lock held. */
@@ -256,9 +289,31 @@ struct weir_host_pool {
     weir__host_ledger *ledger; /* for all nodes */
     uint64_t gives;            /* count of chunks given back; protected by runtime_lock */
     _Atomic uint64_t trims;    /* count of trims, after which each thread flushes its caches */
+    weir__host_decay decay;
     size_t node_count;
     weir__host_node *nodes;
 };
+
+static inline bool weir__host_decays(const weir_host_pool *pool)
+{
+    return pool->decay.slot_ns != 0;
+}
+
+/* Called by each slow path before it takes or gives memory. While calls follow each other quickly, one in
+ * WEIR__HOST_DECAY_SKIP + 1 looks at the clock. */
+static inline void weir__host_decay_use(weir_host_pool *pool)
+{
+    weir__host_decay *decay = &pool->decay;
+    if (!weir__host_decays(pool)) {
+        return;
+    }
+    const uint32_t skip = atomic_load_explicit(&decay->skip, memory_order_relaxed);
+    if (skip != 0) {
+        atomic_store_explicit(&decay->skip, skip - 1, memory_order_relaxed);
+        return;
+    }
+    weir__host_decay_look(pool);
+}
 
 /* Creates a pool under the limit of `ledger`, which outlives the pool; NULL: a ledger of its own with
  * config->limit_bytes. */

@@ -98,6 +98,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
     weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* making the chunk has created the
                                                                                  leaves */
+    weir__host_decay_take(&pool->decay, size);
     return run;
 }
 
@@ -110,6 +111,7 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
     const weir_status status =
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
     if (status == WEIR_OK) {
+        weir__host_decay_give(&pool->decay, run->size);
         weir__host_run_unused(pool, run);
     } else {
         weir__host_registry_set(&pool->registry, run->start, run->size, run, run_tag(run));

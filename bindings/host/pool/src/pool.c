@@ -309,6 +309,7 @@ static weir_status end(weir_host_pool *pool)
     if (pool->runtime.device != NULL) {
         keep_first(&first, weir_device_release(pool->runtime.device));
     }
+    (void)pthread_mutex_destroy(&pool->decay.lock);
     (void)pthread_mutex_destroy(&pool->lock);
     (void)pthread_mutex_destroy(&pool->runtime_lock);
     free(pool->nodes);
@@ -352,6 +353,7 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     }
     (void)pthread_mutex_init(&pool->lock, NULL);
     pool->runs = (weir__slab)WEIR__SLAB_INIT(weir__host_run, offsetof(weir__host_run, next), 64);
+    (void)pthread_mutex_init(&pool->decay.lock, NULL);
     (void)pthread_mutex_init(&pool->runtime_lock, NULL);
     status = weir__host_pending_create(&pool->pending);
     if (status == WEIR_OK) {
@@ -427,7 +429,7 @@ weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number)
     return NULL;
 }
 
-enum { HOME_EVERY = 256 };
+enum { HOME_EVERY = 256, DECAY_EVERY = 1024 };
 
 /* Returns the calling thread's node, looked up once in HOME_EVERY calls: a thread seldom moves, and a lookup costs as
  * much as an allocation. */
@@ -836,13 +838,17 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     }
     weir__host_cache *cache = weir__host_cache_of(node);
     if (cache != NULL && number < 0) {
-        cache->home_left = pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
+        cache->home_left = weir__host_decays(pool) ? DECAY_EVERY : pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
     }
     void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
     if (kept != NULL) {
+        if (weir__host_decays(pool)) {
+            weir__host_decay_look(pool); /* once in DECAY_EVERY hits, so that decay does not need misses */
+        }
         *ptr = kept;
         return WEIR_OK;
     }
+    weir__host_decay_use(pool);
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
     const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
     const struct request r = {.size = size, .align = align, .is_bound = is_bound};
@@ -997,14 +1003,21 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
     WEIR_ASSERT(ptr != NULL);
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
-    if (state == WEIR__HOST_RUN_SLAB) {
-        return free_small(pool, run, ptr, size, bytes);
-    }
-    if (state != WEIR__HOST_RUN_LIVE) {
+    if (state != WEIR__HOST_RUN_SLAB && state != WEIR__HOST_RUN_LIVE) {
         return WEIR_ERR_INVALID;
     }
-    *bytes = run->size;
-    return free_large(run, ptr, size, NULL);
+    weir__host_decay_use(pool);
+    weir_status status = WEIR_OK;
+    if (state == WEIR__HOST_RUN_SLAB) {
+        status = free_small(pool, run, ptr, size, bytes);
+    } else {
+        *bytes = run->size;
+        status = free_large(run, ptr, size, NULL);
+    }
+    if (pool->decay.at_once) {
+        weir__host_decay_now(pool);
+    }
+    return status;
 }
 
 /* Puts the block into the cache in front, if it belongs to the cache's node and there is room. Returns the block's

@@ -16,6 +16,10 @@
  * Long-lived blocks such as weights are allocated with weir_heap_alloc_long_lived. They lie apart from short-lived
  * blocks, so that they do not fragment their memory.
  *
+ * Idle memory of the process decays: memory that the heap has not needed for about a second goes back to the system
+ * (decay_ms). Calls that miss the thread's cache look at a coarse clock; a thread of the heap may do it instead
+ * (WEIR_HEAP_DECAY_THREAD). Memory of a given pool does not decay, because other users share it.
+ *
  * A process may have any number of heaps; each knows its own blocks only. A heap has no static state, so a heap that is
  * never destroyed serves static destructors until the process exits.
  *
@@ -46,6 +50,16 @@ enum {
     WEIR_HEAP_ON_NODE = 1u << 0,
     /* With `pool`: the host cannot access the memory. weir_heap_realloc then never moves a block. */
     WEIR_HEAP_NO_HOST_ACCESS = 1u << 1,
+    /* Memory of the process: a thread of the heap lets idle memory decay, also while the program makes no call. The
+     * thread wakes four times in decay_ms, blocks all signals, and is joined by weir_heap_destroy. A child of fork has
+     * no such thread. No thread is started if decay_ms is WEIR_HEAP_DECAY_AT_ONCE or WEIR_HEAP_DECAY_NEVER. */
+    WEIR_HEAP_DECAY_THREAD = 1u << 2,
+};
+
+/* Values of decay_ms. */
+enum {
+    WEIR_HEAP_DECAY_NEVER = -1,   /* idle memory stays until a trim, or until a request or the limit needs it */
+    WEIR_HEAP_DECAY_AT_ONCE = -2, /* each free that leaves the thread's cache gives idle memory back */
 };
 
 /* Called without a lock held, before a request of `size` bytes fails. The callback may use the heap (drop caches, free
@@ -73,13 +87,18 @@ typedef struct weir_heap_config {
     weir_heap_reclaim reclaim;   /* may be NULL */
     void *reclaim_ctx;
     const char *name; /* for messages: copied; NULL = "heap" */
+    /* Memory of the process only: the heap keeps the most that it needed during the last decay_ms, plus an eighth and
+     * 512 KiB, and gives the rest back within the next quarter of decay_ms. Blocks in the caches of threads count as
+     * needed. 0 = 1000 ms; at most 2^31 - 1; or WEIR_HEAP_DECAY_... */
+    int64_t decay_ms;
 } weir_heap_config;
 
 #define WEIR_HEAP_CONFIG_INIT WEIR_STRUCT_INIT(weir_heap_config)
 
 /* NULL for the config means all defaults. Reserves no memory for blocks yet. WEIR_ERR_INVALID: an unknown flag, two
  * sources in one, a pool without a stream, a limit with a source that is not the process's memory, a bad align or
- * slack, a node that the host pool does not have. WEIR_ERR_NO_MEMORY: no host memory. */
+ * slack or decay_ms, a decay of memory that is not the process's, a node that the host pool does not have.
+ * WEIR_ERR_NO_MEMORY: no host memory, or no thread for WEIR_HEAP_DECAY_THREAD. */
 WEIR_API weir_status weir_heap_create(const weir_heap_config *config, weir_heap **heap);
 /* Destroys the heap. Its blocks of process memory become invalid; its live blocks of a host pool or pool are freed
  * there. NULL is allowed. No other call may be under way. WEIR_ERR_DEVICE: the source's device refused something; the
@@ -150,7 +169,10 @@ typedef struct weir_heap_stats {
     uint64_t largest_bytes;    /* the largest request so far */
     uint64_t held_bytes;       /* taken from the system or the device */
     uint64_t peak_held_bytes;
-    uint64_t limit_bytes; /* 0 = none */
+    uint64_t limit_bytes;    /* 0 = none */
+    uint64_t decayed_bytes;  /* given back by decay */
+    uint64_t decays;         /* times that decay gave memory back */
+    uint64_t decay_failures; /* times that the system refused to take memory back; the memory stays in use */
 } weir_heap_stats;
 
 #define WEIR_HEAP_STATS_INIT WEIR_STRUCT_INIT(weir_heap_stats)
