@@ -141,7 +141,11 @@ static bool check_object(const char *path, const weir_strategy_object *object, u
 static const weir_strategy_object *open_object(const char *path, char *error, size_t error_size)
 {
     char file[4096];
-    (void)snprintf(file, sizeof(file), "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
+    const int length = snprintf(file, sizeof(file), "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
+    if (length < 0 || (size_t)length >= sizeof(file)) {
+        (void)refuse(error, error_size, "%s: cannot be opened: %s", path, strerror(ENAMETOOLONG));
+        return NULL;
+    }
     if (access(file, R_OK) != 0) {
         (void)refuse(error, error_size, "%s: cannot be opened: %s", path, strerror(errno));
         return NULL;
@@ -149,8 +153,7 @@ static const weir_strategy_object *open_object(const char *path, char *error, si
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         const char *why = dlerror(); /* begins with the path, if the loader knows it */
-        const size_t length = strlen(file);
-        const bool named = strncmp(why, file, length) == 0 && why[length] == ':';
+        const bool named = strncmp(why, file, (size_t)length) == 0 && why[length] == ':';
         (void)refuse(error, error_size, "%s: cannot be loaded as a shared object:%s%s", path, named ? "" : " ",
                      named ? why + length + 1 : why);
         return NULL;
