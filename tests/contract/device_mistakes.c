@@ -125,6 +125,7 @@ static weir_event *shared_event;
 static struct event *held_back[most_streams];      /* waits, made when work is queued on the stream */
 static weir_event *before_last_work[most_streams]; /* recorded before the last piece of work was queued */
 static atomic_uint_fast64_t counted_bytes;         /* of regions */
+static atomic_int counting_threads;
 
 static bool wrong_thread(void)
 {
@@ -173,14 +174,15 @@ static void lose_memory(bool lose)
     }
 }
 
-/* Changes the count in two steps, a read and a write, with a pause between them in which another
- * thread can interfere. */
-static void count_bytes(uint64_t change)
+/* Loses the count of an allocation if another thread counts at the same time. Frees are always counted: losses in both
+ * directions could cancel out. */
+static void count_bytes(uint64_t change, bool allocated)
 {
     if (is(LOST_COUNT)) {
-        const uint64_t before = atomic_load(&counted_bytes);
+        const bool lost = atomic_fetch_add(&counting_threads, 1) != 0 && allocated;
         (void)usleep(10);
-        atomic_store(&counted_bytes, before + change);
+        (void)atomic_fetch_add(&counted_bytes, lost ? 0 : change);
+        (void)atomic_fetch_sub(&counting_threads, 1);
     }
 }
 
@@ -199,7 +201,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
     }
     const weir_status status = weir_device_region_alloc(inner, size, address);
     if (status == WEIR_OK) {
-        count_bytes(size);
+        count_bytes(size, true);
     }
     if (status != WEIR_OK) {
         lose_memory(is(REGION_REFUSAL_COUNTS));
@@ -215,7 +217,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     (void)ctx;
-    count_bytes(0 - size);
+    count_bytes(0 - size, false);
     if (wrong_thread()) {
         return WEIR_ERR_DEVICE;
     }
