@@ -49,6 +49,20 @@ static inline weir_pool *make_pool(weir_device *device)
     return pool;
 }
 
+static inline weir_pool_stats pool_stats(weir_pool *pool)
+{
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    ok(weir_pool_get_stats(pool, &stats));
+    return stats;
+}
+
+static inline weir_acl_attachment_info attachment_info(weir_acl_attachment *attachment)
+{
+    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
+    ok(weir_acl_attachment_get_info(attachment, &info));
+    return info;
+}
+
 static inline struct world make_world(void)
 {
     struct world w = {0};

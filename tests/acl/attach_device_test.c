@@ -38,13 +38,6 @@ __attribute__((visibility("default"))) aclError aclrtAllocatorUnregister(aclrtSt
 
 /* --- helpers --- */
 
-static weir_acl_attachment_info info_of(weir_acl_attachment *attachment)
-{
-    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
-    ok(weir_acl_attachment_get_info(attachment, &info));
-    return info;
-}
-
 static aclrtStream default_stream(void)
 {
     aclrtStream stream = NULL;
@@ -91,11 +84,11 @@ TEST(test_streams_come_and_go)
         aclrtStream stream = NULL;
         acl_ok(aclrtCreateStream(&stream));
         execute(stream, (size_t)(1 + i % 7) * 300000);
-        assert_int_equal(info_of(attachment).streams, 2);
+        assert_int_equal(attachment_info(attachment).streams, 2);
         acl_ok(i % 2 == 0 ? aclrtDestroyStream(stream) : aclrtDestroyStreamForce(stream));
         assert_false(is_registered(stream));
     }
-    const weir_acl_attachment_info info = info_of(attachment);
+    const weir_acl_attachment_info info = attachment_info(attachment);
     assert_ptr_equal(info.pool, w.pool);
     assert_null(info.acl_stream);
     assert_int_equal(info.requests, 101);
@@ -171,7 +164,7 @@ TEST(test_two_devices)
     r.free(r.object, block);
     acl_ok(aclrtDestroyStream(of_first));
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(info_of(attachment[i]).missed_streams, 0);
+        assert_int_equal(attachment_info(attachment[i]).missed_streams, 0);
         ok(weir_acl_detach(attachment[i]));
     }
     ok(weir_pool_destroy(pool));
@@ -196,7 +189,7 @@ TEST(test_contexts)
     ok(weir_acl_attach_device(w.pool, &attachment));
     acl_ok(aclrtCreateContext(&own, 0));
     assert_false(is_registered(default_stream()));
-    assert_int_equal(info_of(attachment).missed_streams, 1);
+    assert_int_equal(attachment_info(attachment).missed_streams, 1);
     expect_explained(attachment, "could not be attached and use ACL's own memory: 1; the last one because: ");
     expect_explained(attachment, "neither of this thread's current context");
     ok(weir_acl_attach(w.pool, default_stream(), &by_hand));
@@ -207,7 +200,7 @@ TEST(test_contexts)
     ok(weir_acl_detach(by_hand));
     acl_ok(aclrtSetCurrentContext(home));
     acl_ok(aclrtDestroyContext(own)); /* with its attached stream */
-    assert_int_equal(info_of(attachment).streams, 1);
+    assert_int_equal(attachment_info(attachment).streams, 1);
     ok(weir_acl_detach(attachment));
     end_world(&w);
 }
@@ -222,7 +215,7 @@ TEST(test_detach_while_live_is_busy)
     acl_ok(aclrtCreateStream(&stream[1]));
     struct registration r = registration_of(stream[1]);
     void *block = r.alloc(r.object, 1000);
-    assert_int_equal(info_of(attachment).live_blocks, 1);
+    assert_int_equal(attachment_info(attachment).live_blocks, 1);
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
     assert_true(is_registered(stream[0])); /* nothing has changed */
     execute(stream[0], 1000);
@@ -236,18 +229,18 @@ TEST(test_detach_while_live_is_busy)
     void *first = of_default.alloc(of_default.object, 1000);
     r.free(r.object, block);
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
-    assert_int_equal(info_of(attachment).streams, 4);
+    assert_int_equal(attachment_info(attachment).streams, 4);
     assert_true(is_registered(more));
     block = r.alloc(r.object, 1000);
     of_default.free(of_default.object, first);
 
     /* The stream goes, and its block stays. */
     acl_ok(aclrtDestroyStream(stream[1]));
-    assert_int_equal(info_of(attachment).live_blocks, 1);
-    assert_int_equal(info_of(attachment).streams, 3);
+    assert_int_equal(attachment_info(attachment).live_blocks, 1);
+    assert_int_equal(attachment_info(attachment).streams, 3);
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
     r.free(r.object, block);
-    assert_int_equal(info_of(attachment).live_blocks, 0);
+    assert_int_equal(attachment_info(attachment).live_blocks, 0);
     ok(weir_acl_detach(attachment));
     assert_false(is_registered(stream[0]));
     assert_false(is_registered(more));
@@ -280,7 +273,7 @@ TEST(test_records_of_gone_streams_end)
         different += at == different;
     }
     assert_true(different < MANY / 3);
-    const weir_acl_attachment_info info = info_of(attachment);
+    const weir_acl_attachment_info info = attachment_info(attachment);
     assert_int_equal(info.requests, MANY);
     assert_int_equal(info.refused_frees, 0);
     assert_int_equal(info.live_blocks, 0);
@@ -301,8 +294,8 @@ TEST(test_reset_by_force)
     aclrtStream stream = NULL;
     acl_ok(aclrtCreateStream(&stream));
     assert_false(is_registered(stream));
-    assert_int_equal(info_of(attachment).streams, 0);
-    assert_true(info_of(attachment).missed_streams >= 1);
+    assert_int_equal(attachment_info(attachment).streams, 0);
+    assert_true(attachment_info(attachment).missed_streams >= 1);
     expect_explained(attachment, "was reset");
     ok(weir_acl_detach(attachment));
     ok(weir_pool_destroy(w.pool));
@@ -323,7 +316,7 @@ TEST(test_a_missed_stream_works)
     aclrtStream stream = NULL;
     acl_ok(aclrtCreateStream(&stream));
     assert_false(is_registered(stream));
-    assert_int_equal(info_of(attachment).missed_streams, 1);
+    assert_int_equal(attachment_info(attachment).missed_streams, 1);
     expect_explained(attachment, "aclrtAllocatorRegister");
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtCreateStream(&stream));

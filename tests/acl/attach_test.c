@@ -11,13 +11,6 @@ static uint64_t live_of(weir_acl_attachment *attachment)
     return info.live_blocks;
 }
 
-static weir_acl_attachment_info info_of(weir_acl_attachment *attachment)
-{
-    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
-    ok(weir_acl_attachment_get_info(attachment, &info));
-    return info;
-}
-
 TEST(test_callbacks_serve_from_the_pool)
 {
     struct world w = make_world();
@@ -64,7 +57,7 @@ TEST(test_bad_calls_of_the_callbacks_are_counted)
     void *block = r.alloc(r.object, 100);
     r.free(r.object, block);
     r.free(r.object, block);
-    const weir_acl_attachment_info info = info_of(attachment);
+    const weir_acl_attachment_info info = attachment_info(attachment);
     assert_int_equal(info.failures, 4);
     assert_int_equal(info.refused_frees, 2);
     assert_int_equal(info.live_blocks, 0);
@@ -86,7 +79,7 @@ TEST(test_attachments_that_are_used_again_are_new)
         const struct registration r = registration_of(w.stream[0]);
         assert_null(r.alloc(r.object, (size_t)1 << 40));
         r.free(r.object, NULL);
-        const weir_acl_attachment_info info = info_of(attachment);
+        const weir_acl_attachment_info info = attachment_info(attachment);
         if (info.failures != 1 || info.refused_frees != 1 || info.live_blocks != 0) {
             fail_msg("attachment %d starts with old counters: %u failures, %u refused frees", i,
                      (unsigned)info.failures, (unsigned)info.refused_frees);
@@ -264,7 +257,7 @@ TEST(test_stream_destroyed_first)
 
     struct registration none;
     assert_false(read_registration(gone, &none));
-    weir_acl_attachment_info info = info_of(attachment);
+    weir_acl_attachment_info info = attachment_info(attachment);
     assert_null(info.stream);
     assert_null(info.acl_stream);
     assert_int_equal(info.live_blocks, 1);
@@ -290,7 +283,7 @@ TEST(test_stream_destroyed_first)
     r.free(r.object, held); /* still of the attachment */
     assert_int_equal(live_of(attachment), 0);
     r.free(r.object, held);
-    assert_int_equal(info_of(attachment).refused_frees, 1);
+    assert_int_equal(attachment_info(attachment).refused_frees, 1);
     ok(weir_acl_detach(attachment));
     ok(weir_stream_retire(w.pool, other));
     end_world(&w);
@@ -352,7 +345,7 @@ TEST(test_a_handle_that_comes_again_is_a_new_stream)
         acl_ok(aclrtDestroyStream(w.stream[0]));
         acl_ok(aclrtCreateStream(&w.stream[0]));
         came_again |= w.stream[0] == before;
-        assert_int_equal(info_of(old[i]).handle_reused, w.stream[0] == before);
+        assert_int_equal(attachment_info(old[i]).handle_reused, w.stream[0] == before);
         struct registration none;
         assert_false(read_registration(w.stream[0], &none));
         if (i % 2 == 0) { /* every other one is detached much later, when its handle has had other owners */
@@ -366,7 +359,7 @@ TEST(test_a_handle_that_comes_again_is_a_new_stream)
         ok(weir_acl_detach(old[i]));
     }
     assert_ptr_equal(registration_of(w.stream[0]).object, last);
-    assert_ptr_equal(info_of(last).acl_stream, w.stream[0]);
+    assert_ptr_equal(attachment_info(last).acl_stream, w.stream[0]);
     ok(weir_acl_detach(last));
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     ok(weir_pool_get_stats(w.pool, &stats));
@@ -460,7 +453,7 @@ TEST(test_context_destroyed_first)
     acl_ok(aclrtDestroyContext(own));
     acl_ok(aclrtSetCurrentContext(home));
     for (int i = 0; i < 2; i++) {
-        assert_null(info_of(attachment[i]).stream);
+        assert_null(attachment_info(attachment[i]).stream);
         r[i].free(r[i].object, held[i]);
         ok(weir_acl_detach(attachment[i]));
     }
@@ -539,7 +532,7 @@ TEST(test_followers)
     ok(weir_acl_follow(other, w.stream[0], &follower));
     fails(weir_acl_follow(other, w.stream[0], &again), WEIR_ERR_BUSY);
     assert_ptr_equal(registration_of(w.stream[0]).object, allocator);
-    weir_stream *stream = info_of(follower).stream;
+    weir_stream *stream = attachment_info(follower).stream;
     weir_block *block = NULL;
     ok(weir_pool_alloc(other, stream, MIB, 0, &block));
     acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), MIB, 3, MIB, w.stream[0]));
@@ -547,8 +540,8 @@ TEST(test_followers)
     fails(weir_pool_destroy(other), WEIR_ERR_BUSY);
     acl_ok(aclrtDestroyStream(w.stream[0]));
     w.stream[0] = NULL;
-    assert_null(info_of(follower).stream);
-    assert_null(info_of(allocator).stream);
+    assert_null(attachment_info(follower).stream);
+    assert_null(attachment_info(allocator).stream);
     ok(weir_acl_detach(follower));
     ok(weir_acl_detach(allocator));
     ok(weir_pool_destroy(other));

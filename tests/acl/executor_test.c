@@ -47,13 +47,6 @@ static aclError add(struct tensor *t, aclrtStream stream)
     return aclopExecuteV2("Add", 2, descs, data, 1, &t->desc, &t->data, t->attr, stream);
 }
 
-static weir_pool_stats stats_of(weir_pool *pool)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(pool, &stats));
-    return stats;
-}
-
 TEST(test_operators_allocate_from_the_pool)
 {
     struct world w = make_world();
@@ -63,7 +56,7 @@ TEST(test_operators_allocate_from_the_pool)
     for (int i = 0; i < 50; i++) {
         acl_ok(add(&t, w.stream[0]));
     }
-    const weir_pool_stats stats = stats_of(w.pool);
+    const weir_pool_stats stats = pool_stats(w.pool);
     assert_true(stats.allocs >= 50);
     assert_int_equal(stats.allocs, stats.frees);
     assert_int_equal(stats.region_allocs, 1);
@@ -134,7 +127,7 @@ TEST(test_a_stream_is_destroyed_under_operators)
         ok(weir_acl_detach(attachment));
     }
     drop_tensor(&t);
-    assert_int_equal(stats_of(w.pool).live_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).live_bytes, 0);
     end_world(&w);
 }
 
@@ -266,7 +259,7 @@ TEST(test_a_model_allocates_from_the_pool)
         acl_ok(aclrtSynchronizeStream(w.stream[0]));
         drop_picture(&p);
     }
-    assert_true(stats_of(w.pool).allocs > 0);
+    assert_true(pool_stats(w.pool).allocs > 0);
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     ok(weir_acl_attachment_get_info(attachment, &info));
     if (info.live_blocks > 0) {
@@ -293,7 +286,7 @@ TEST(test_a_stream_is_destroyed_under_a_model)
     }
     drop_picture(&p);
     acl_ok(aclmdlUnload(model));
-    assert_int_equal(stats_of(w.pool).live_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).live_bytes, 0);
     end_world(&w);
 }
 

@@ -17,13 +17,8 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            std::_Exit(1);                                                                                             \
-        }                                                                                                              \
-    } while (false)
+#include "../rig/check.hh"
+
 #define ACL_OK(call) CHECK((call) == ACL_SUCCESS)
 #define OK(call) CHECK((call) == WEIR_OK)
 

@@ -44,19 +44,12 @@ static uint64_t pass(struct two *t, int on)
     return address;
 }
 
-static weir_pool_stats stats_of(struct two *t)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(t->w.pool, &stats));
-    return stats;
-}
-
 /* True if memory that stream 0 freed serves stream 1 without a wait or a new region. */
 static bool serves_at_once(struct two *t, uint64_t address)
 {
-    const weir_pool_stats before = stats_of(t);
+    const weir_pool_stats before = pool_stats(t->w.pool);
     const uint64_t got = pass(t, 1);
-    const weir_pool_stats after = stats_of(t);
+    const weir_pool_stats after = pool_stats(t->w.pool);
     return got == address && before.waits == after.waits && before.syncs == after.syncs &&
            before.region_allocs == after.region_allocs && before.events_recorded == after.events_recorded;
 }

@@ -17,20 +17,6 @@ static void *launch(weir_pool *pool, aclrtStream stream, uint64_t size)
     return workspace;
 }
 
-static weir_pool_stats stats_of(weir_pool *pool)
-{
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    ok(weir_pool_get_stats(pool, &stats));
-    return stats;
-}
-
-static weir_acl_attachment_info info_of(weir_acl_attachment *attachment)
-{
-    weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
-    ok(weir_acl_attachment_get_info(attachment, &info));
-    return info;
-}
-
 TEST(test_one_workspace_serves_the_operators_of_a_stream)
 {
     struct world w = make_world();
@@ -38,15 +24,15 @@ TEST(test_one_workspace_serves_the_operators_of_a_stream)
     for (int i = 0; i < 100; i++) {
         assert_ptr_equal(launch(w.pool, w.stream[0], (uint64_t)(1 + i) * 31457), first);
     }
-    assert_int_equal(stats_of(w.pool).allocs, 1);
+    assert_int_equal(pool_stats(w.pool).allocs, 1);
     void *const other = launch(w.pool, w.stream[1], 3 * MIB); /* the first stream's may still be in use */
     assert_ptr_not_equal(other, first);
-    assert_int_equal(stats_of(w.pool).allocs, 2);
+    assert_int_equal(pool_stats(w.pool).allocs, 2);
     void *none = &w;
     ok(weir_acl_workspace(w.pool, w.stream[0], 0, &none));
     assert_null(none);
     ok(weir_acl_workspace_release(w.pool));
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
     end_world(&w);
 }
 
@@ -60,7 +46,7 @@ TEST(test_a_larger_workspace_takes_the_place)
         (void)launch(w.pool, w.stream[1], size / 2 + 1);
         allocs += 2;
     }
-    const weir_pool_stats stats = stats_of(w.pool);
+    const weir_pool_stats stats = pool_stats(w.pool);
     assert_true(stats.allocs <= allocs);
     assert_int_equal(stats.allocs - stats.frees, 2);
     assert_int_equal(stats.syncs, 0);
@@ -76,9 +62,9 @@ TEST(test_the_workspace_ends_with_the_stream)
         acl_ok(aclrtCreateStream(&stream));
         (void)launch(w.pool, stream, 5 * MIB);
         acl_ok(aclrtDestroyStream(stream));
-        assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+        assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
     }
-    const weir_pool_stats stats = stats_of(w.pool);
+    const weir_pool_stats stats = pool_stats(w.pool);
     assert_true(stats.streams <= 2);
     assert_int_equal(stats.region_allocs, 1);
     end_world(&w); /* nothing holds the pool any more */
@@ -100,23 +86,23 @@ TEST(test_with_an_attachment)
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
     (void)launch(w.pool, w.stream[0], 7 * MIB);
-    weir_acl_attachment_info info = info_of(attachment);
+    weir_acl_attachment_info info = attachment_info(attachment);
     assert_int_equal(info.live_blocks, 0); /* ACL holds none */
     assert_true(info.workspace_bytes >= 7 * MIB);
     ok(weir_acl_workspace_release(w.pool));
-    assert_int_equal(info_of(attachment).workspace_bytes, 0);
+    assert_int_equal(attachment_info(attachment).workspace_bytes, 0);
     (void)launch(w.pool, w.stream[0], MIB);
     ok(weir_acl_detach(attachment)); /* with its workspace */
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
 
     /* The order of the calls does not matter: an attachment takes the place of the workspace's own one. */
     (void)launch(w.pool, w.stream[0], MIB);
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
     (void)launch(w.pool, w.stream[0], MIB);
     acl_ok(aclrtDestroyStream(w.stream[0]));
     w.stream[0] = NULL;
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
     ok(weir_acl_detach(attachment));
 
     (void)launch(w.pool, w.stream[1], MIB);
@@ -137,15 +123,15 @@ TEST(test_with_an_attachment_of_the_device)
     acl_ok(aclrtCreateStream(&stream));
     (void)launch(w.pool, stream, MIB);
     (void)launch(w.pool, NULL, MIB);
-    assert_true(info_of(attachment).workspace_bytes >= 2 * MIB); /* not of the stream of before */
+    assert_true(attachment_info(attachment).workspace_bytes >= 2 * MIB); /* not of the stream of before */
     char text[1024];
     (void)weir_acl_attachment_explain(attachment, text, sizeof(text));
     assert_non_null(strstr(text, "Workspaces hold"));
     acl_ok(aclrtDestroyStream(stream));
     ok(weir_acl_workspace_release(w.pool));
-    assert_int_equal(info_of(attachment).workspace_bytes, 0);
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
-    assert_int_equal(info_of(attachment).streams, 1);
+    assert_int_equal(attachment_info(attachment).workspace_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
+    assert_int_equal(attachment_info(attachment).streams, 1);
     (void)launch(w.pool, NULL, MIB);
     ok(weir_acl_detach(attachment));
     end_world(&w);
@@ -158,7 +144,7 @@ TEST(test_two_pools)
     weir_pool *other = make_pool(w.device);
     assert_ptr_not_equal(launch(w.pool, w.stream[0], 4096), launch(other, w.stream[0], 4096));
     ok(weir_acl_workspace_release(other));
-    assert_true(stats_of(w.pool).requested_bytes > 0);
+    assert_true(pool_stats(w.pool).requested_bytes > 0);
     ok(weir_pool_destroy(other));
     ok(weir_acl_workspace_release(w.pool));
     end_world(&w);
@@ -172,7 +158,7 @@ TEST(test_out_of_memory)
     (void)launch(w.pool, w.stream[0], MIB);
     fails(weir_acl_workspace(w.pool, w.stream[0], UINT64_C(1) << 40, &workspace), WEIR_ERR_NO_MEMORY);
     assert_ptr_equal(workspace, &w);
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
     (void)launch(w.pool, w.stream[0], 2 * MIB);
     ok(weir_acl_workspace_release(w.pool));
     end_world(&w);
@@ -223,7 +209,7 @@ TEST(test_threads)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(shared.failures, 0);
-    assert_int_equal(stats_of(w.pool).requested_bytes, 0);
+    assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
     end_world(&w);
 }
 

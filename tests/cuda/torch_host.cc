@@ -21,13 +21,8 @@ extern "C" {
 #include <unordered_map>
 #include <vector>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            std::_Exit(1);                                                                                             \
-        }                                                                                                              \
-    } while (false)
+#include "../rig/check.hh"
+
 #define CU_OK(call) CHECK((call) == CU_SUCCESS)
 
 namespace

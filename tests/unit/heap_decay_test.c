@@ -1,5 +1,6 @@
 /* tests/unit/heap_decay_test.c: idle memory of a heap goes back by itself: when it goes and when it stays, the thread
  * of WEIR_HEAP_DECAY_THREAD, refusals of the system, fork. Tests of the rule give the time themselves. */
+#include "../rig/resident.h"
 #include "../rig/test.h"
 #include "heap_internal.h"
 #include "sandbox.h"
@@ -214,18 +215,6 @@ TEST(test_a_full_heap_says_how_much_has_decayed)
 }
 
 /* --- by use and by the thread --- */
-
-/* Returns the resident bytes of this process. */
-static uint64_t resident_bytes(void)
-{
-    uint64_t pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file != NULL) {
-        pages = fscanf(file, "%*u %" SCNu64, &pages) == 1 ? pages : 0;
-        (void)fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 TEST(test_small_calls_let_a_peak_go)
 {

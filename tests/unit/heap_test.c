@@ -1,5 +1,6 @@
 /* tests/unit/heap_test.c: features of a heap: the peak that many threads count, recording, the ends of processes, and
  * pageable pools under it. tests/contract/heap_contract.c tests the rules for every source. */
+#include "../rig/resident.h"
 #include "../rig/test.h"
 #include "heap_internal.h"
 #include "sandbox.h"
@@ -1094,18 +1095,6 @@ TEST(test_holds_little)
     assert_true(stats.peak_live_bytes <= most + most / 50 + 64 * KIB);
     assert_true(stats.peak_held_bytes <= most + most / 8 + 512 * KIB);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
-}
-
-/* Returns the resident bytes of this process, or 0 if unknown. */
-static uint64_t resident_bytes(void)
-{
-    uint64_t pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file != NULL) {
-        pages = fscanf(file, "%*u %" SCNu64, &pages) == 1 ? pages : 0;
-        (void)fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* The tables of a heap are as long as its addresses. Unused parts of a table are not resident, even in memory that

@@ -10,6 +10,8 @@
 
 #include "trace.h"
 
+#include "derived_trace.h"
+
 static struct trace *good(const char *text)
 {
     struct trace *trace = NULL;
@@ -35,18 +37,7 @@ static struct trace *device_of(const struct trace *trace, uint32_t device)
 /* Checks the text of the trace of one device and the numbers of its events. */
 static void expect(const struct trace *trace, uint32_t device, const char *text, const uint64_t *numbers, size_t count)
 {
-    char *written = NULL;
-    size_t size = 0;
-    struct trace_error error = {0};
-    struct trace *one = device_of(trace, device);
-    assert_int_equal(trace_write_memory(one, &written, &size, &error), WEIR_OK);
-    assert_string_equal(written, text);
-    assert_int_equal(one->event_count, count);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(trace_event_number(one, i), numbers[i]);
-    }
-    free(written);
-    trace_free(one);
+    expect_derived(device_of(trace, device), text, numbers, count);
 }
 
 #define NUMBERS(...) (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)

@@ -11,6 +11,8 @@
 
 #include "trace.h"
 
+#include "derived_trace.h"
+
 static struct trace *good(const char *text)
 {
     struct trace *trace = NULL;
@@ -36,18 +38,7 @@ static struct trace *part_of(const struct trace *trace, struct trace_filter filt
 static void expect(const struct trace *trace, struct trace_filter filter, const char *text, const uint64_t *numbers,
                    size_t count)
 {
-    char *written = NULL;
-    size_t size = 0;
-    struct trace_error error = {0};
-    struct trace *part = part_of(trace, filter);
-    assert_int_equal(trace_write_memory(part, &written, &size, &error), WEIR_OK);
-    assert_string_equal(written, text);
-    assert_int_equal(part->event_count, count);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(trace_event_number(part, i), numbers[i]);
-    }
-    free(written);
-    trace_free(part);
+    expect_derived(part_of(trace, filter), text, numbers, count);
 }
 
 static void expect_refusal(const char *text, struct trace_filter filter, const char *message)

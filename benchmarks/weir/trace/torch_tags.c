@@ -392,7 +392,7 @@ static void add_label(char labels[LABEL_BYTES], const char *prefix, const struct
     snprintf(labels + used, LABEL_BYTES - used, "%s%s%s", used > 0 ? "; " : "", prefix, text);
 }
 
-/* Collects what the memory profiler (category), the program (user_metadata) and torch.compile say of an allocation. */
+/* Collects the labels of the memory profiler (category), the program (user_metadata) and torch.compile. */
 static void gather_labels(const struct pickle_value *event, char labels[LABEL_BYTES])
 {
     labels[0] = '\0';

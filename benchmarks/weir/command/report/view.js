@@ -1,4 +1,4 @@
-/* view.js: what the page shows: the chosen event, the range of events, and what must be drawn again. */
+/* view.js: the state of the page: the chosen event, the events in view, and the parts that must be drawn again. */
 
 let data = null, trace = null, panels = [];
 const view = {
