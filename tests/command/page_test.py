@@ -1,4 +1,5 @@
-"""page_test.py BROWSER: checks page.html, page.json and small.html in the working folder."""
+"""page_test.py BROWSER AXE: checks page.html, page.json and small.html in the working folder. AXE: the file axe.min.js of
+axe-core, which judges small.html instead; empty for the checks of this file."""
 import json
 import sys
 
@@ -278,7 +279,29 @@ def accessible(page):
     same(page.value(CONTRAST), [], "texts with too little contrast")
 
 
+# The violations that axe-core finds, with the elements.
+AXE = """axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.map(
+    violation => `${violation.id}: ${violation.nodes.map(node => node.html.slice(0, 200)).join(' ')}`))"""
+
+
+def judged_by_axe(browser, axe):
+    for width in (390, 1400):
+        for dark in (False, True):
+            page = opened(browser, "small.html", width=width, dark=dark)
+            page.value(axe + "; 0")
+            same(page.value(AXE), [], f"violations at {width} pixels, {'dark' if dark else 'light'}")
+            page.value("chooseEvent(2), byId('its-block').click()")
+            settled(page)
+            same(page.value(AXE), [], f"violations at {width} pixels with a chosen block")
+    page.value("byId('previous').removeAttribute('aria-label'), document.title = ''")
+    check(page.value(AXE), "axe-core finds nothing in a page without a title")
+
+
 with Browser(sys.argv[1]) as browser:
+    if sys.argv[2]:
+        judged_by_axe(browser, open(sys.argv[2], encoding="utf-8").read())
+        print("page: axe-core finds no violation")
+        sys.exit(failures > 0)
     figures(browser)
     for dark in (False, True):
         page = opened(browser, "small.html", dark=dark)

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# page_test.sh WEIR TRACES: the page of `weir replay --report` in a browser. page_test.py has the checks.
+# page_test.sh WEIR TRACES [AXE]: the page of `weir replay --report` in a browser. page_test.py has the checks. With AXE, a
+# path of axe-core's axe.min.js, that checker judges the page instead.
 set -uo pipefail
-weir=$1 traces=$2 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+weir=$1 traces=$2 axe=${3:-} here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
     { echo 'skipped: no chromium'; exit 77; }
 command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 77; }
+[ -z "$axe" ] || [ -r "$axe" ] || { echo 'skipped: no axe-core (script/engines --axe)'; exit 77; }
 source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 "$weir" replay "$traces/ort_unet_dyn_res.wtr.xz" --strategy caching+vm,caching --report page.html --json --no-timing >page.json ||
@@ -31,4 +33,4 @@ f 7000 0 0 0
 a 9000 4 1048576 0 0 @2
 END
 "$weir" replay small.wtr --strategy direct,caching --report small.html >/dev/null || { echo 'FAILED: no report of tags'; exit 1; }
-PYTHONDONTWRITEBYTECODE=1 python3 "$here/page_test.py" "$browser"
+PYTHONDONTWRITEBYTECODE=1 python3 "$here/page_test.py" "$browser" "$axe"
