@@ -2,6 +2,7 @@
  * pageable pools under it. tests/contract/heap_contract.c tests the rules for every source. */
 #include "../rig/resident.h"
 #include "../rig/test.h"
+#include "cgroup.h"
 #include "heap_internal.h"
 #include "sandbox.h"
 
@@ -976,6 +977,39 @@ TEST(test_more_than_there_is)
     assert_true(stats_of(heap).held_bytes <= 2 * MIB);
     assert_int_equal(weir_heap_free(heap, some), WEIR_OK);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+}
+
+static uint64_t group_room = UINT64_MAX;
+static int group_reads;
+
+weir__cgroup_memory __wrap_weir__cgroup_read(const char *folder);
+
+weir__cgroup_memory __wrap_weir__cgroup_read(const char *folder)
+{
+    (void)folder;
+    group_reads++;
+    return (weir__cgroup_memory){group_room, UINT64_MAX, group_room};
+}
+
+/* A request that the control group has no room for is refused; the kernel would end the process. The group's figures
+ * are read seldom while it has room. */
+TEST(test_more_than_the_group_has)
+{
+    char why[1000];
+    group_room = 64 * MIB;
+    weir_heap *heap = plain_heap();
+    group_reads = 0;
+    void *some = weir_heap_alloc(heap, 8 * MIB);
+    assert_non_null(some);
+    assert_true(group_reads < 4);
+    group_room = 4 * MIB;
+    assert_null(weir_heap_alloc(heap, 16 * MIB));
+    assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
+    assert_non_null(strstr(why, "more than the process's control group has"));
+    assert_non_null(weir_heap_alloc(heap, MIB)); /* no page was made for the refused request */
+    assert_int_equal(weir_heap_free(heap, some), WEIR_OK);
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    group_room = UINT64_MAX;
 }
 
 /* A process that locks all its memory does not lock the unused addresses of a heap. */

@@ -2,6 +2,7 @@
  * user, and with every call forbidden that a container forbids. tests/numa tests the cases with several nodes. */
 #define _GNU_SOURCE
 #include "../rig/test.h"
+#include "cgroup.h"
 #include "numa_pages.h"
 #include "sandbox.h"
 #include "topology_internal.h"
@@ -433,6 +434,38 @@ TEST(test_no_room)
     (void)weir__numa_error_text(&error, text, sizeof(text));
     assert_non_null(strstr(text, "to give"));
     assert_int_equal(present(request.memory, MIB), 0);
+    weir__numa_unmap(request.memory, request.size, false);
+    weir_topology_destroy(t);
+}
+
+static uint64_t group_room = UINT64_MAX;
+
+weir__cgroup_memory __wrap_weir__cgroup_read(const char *folder);
+
+weir__cgroup_memory __wrap_weir__cgroup_read(const char *folder)
+{
+    (void)folder;
+    return (weir__cgroup_memory){UINT64_MAX, UINT64_MAX, group_room};
+}
+
+/* More than the control group has: refused before a page is populated, where the kernel would end the process. */
+TEST(test_no_room_in_the_group)
+{
+    weir_topology *t = machine();
+    weir__placed placed;
+    weir__numa_error error;
+    char text[512];
+    weir__numa_request request = {.topology = t, .size = 4 * MIB, .node = WEIR_NODE_NONE};
+    assert_int_equal(weir__numa_reserve(request.size, page, &request.memory, NULL), WEIR_OK);
+    group_room = 4 * MIB - 1;
+    assert_int_equal(weir__numa_pages_on(&request, &placed, &error), WEIR_ERR_NO_MEMORY);
+    group_room = 4 * MIB;
+    assert_int_equal(error.step, WEIR__NUMA_GROUP);
+    (void)weir__numa_error_text(&error, text, sizeof(text));
+    assert_non_null(strstr(text, "the process's control group has"));
+    assert_int_equal(present(request.memory, 4 * MIB), 0);
+    assert_false(weir__numa_pages_on(&request, &placed, &error) != WEIR_OK && error.step == WEIR__NUMA_GROUP);
+    group_room = UINT64_MAX;
     weir__numa_unmap(request.memory, request.size, false);
     weir_topology_destroy(t);
 }

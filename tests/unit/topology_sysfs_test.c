@@ -7,10 +7,10 @@
 #include "../rig/test.h"
 #include "fake_device.h"
 #include "topology_internal.h"
+#include "tree.h"
 
 #include <weir/host.h>
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,47 +18,6 @@
 #include <unistd.h>
 
 #include "wrapped_malloc.h"
-
-/* --- trees --- */
-
-static char root[64];
-
-static int new_root(void **state)
-{
-    (void)state;
-    (void)strcpy(root, "/tmp/weir-sysfs-XXXXXX");
-    return mkdtemp(root) != NULL ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *facts, int flag, struct FTW *where)
-{
-    (void)facts;
-    (void)flag;
-    (void)where;
-    return remove(path);
-}
-
-static int remove_root(void **state)
-{
-    (void)state;
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Writes a file below the root, and creates its folders. */
-static void put(const char *path, const char *text)
-{
-    char full[512];
-    (void)snprintf(full, sizeof(full), "%s%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(full, 0777);
-        *slash = '/';
-    }
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void put_node(unsigned number, unsigned long long kilobytes, const char *cpus, const char *distances)
 {

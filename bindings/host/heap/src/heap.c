@@ -55,8 +55,9 @@ static weir_status check_config(const weir_heap_config *config)
     if (config->slack_bytes > WEIR__HEAP_MOST_SLACK) {
         return REFUSE_CREATE("slack_bytes %llu is more than 4 KiB", (unsigned long long)config->slack_bytes);
     }
-    if (config->limit_bytes != 0 && !is_empty(&config->source)) {
-        return REFUSE_CREATE("limit_bytes is set, but config.source has a limit of its own");
+    if ((config->limit_bytes != 0 || config->shared_limit != NULL) && !is_empty(&config->source)) {
+        return REFUSE_CREATE("%s is set, but config.source has a limit of its own",
+                             config->limit_bytes != 0 ? "limit_bytes" : "shared_limit");
     }
     const weir_status status = check_source(&config->source, "source");
     return status == WEIR_OK ? check_source(&config->long_lived, "long_lived") : status;
@@ -88,6 +89,7 @@ static weir_status adopt(weir_heap *heap, const weir_heap_config *config)
     memcpy(heap->name, name, length);
     own->name = heap->name;
     heap->ledger.limit_bytes = own->limit_bytes;
+    heap->ledger.shared = own->shared_limit;
     return WEIR_OK;
 }
 

@@ -251,6 +251,10 @@ typedef struct weir__host_ledger {
                                0: unknown */
     _Atomic uint64_t held_bytes;
     _Atomic uint64_t peak_held_bytes;
+    _Atomic uint64_t made_bytes; /* of pageable pools: part of held_bytes that has pages */
+    _Atomic uint64_t group_mark; /* of pageable pools: up to so many held bytes the control group had room */
+    bool is_in_group;            /* a control group has less memory than the machine */
+    weir_shared_limit *shared;   /* NULL: none */
 } weir__host_ledger;
 
 /* A block's index in its slab is offset * reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT: exact below
@@ -286,9 +290,10 @@ struct weir_host_pool {
     weir__host_pending *pending;
     atomic_uint holds; /* by heaps and by weir_host_pool_hold */
     weir__host_ledger own_ledger;
-    weir__host_ledger *ledger; /* for all nodes */
-    uint64_t gives;            /* count of chunks given back; protected by runtime_lock */
-    _Atomic uint64_t trims;    /* count of trims, after which each thread flushes its caches */
+    weir__host_ledger *ledger;    /* for all nodes */
+    weir_host_pool *next_limited; /* under ledger->shared; protected there */
+    uint64_t gives;               /* count of chunks given back; protected by runtime_lock */
+    _Atomic uint64_t trims;       /* count of trims, after which each thread flushes its caches */
     weir__host_decay decay;
     size_t node_count;
     weir__host_node *nodes;

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "numa_pages.h"
 
+#include "cgroup.h"
 #include "shared/round_up.h"
 #include "topology_internal.h"
 
@@ -714,6 +715,13 @@ weir_status weir__numa_pages_on(const weir__numa_request *r, weir__placed *place
         }
         return fail(error, WEIR__NUMA_ROOM, 0, r->size, WEIR_ERR_NO_MEMORY);
     }
+    const uint64_t group_room = r->pages != WEIR__PAGES_HUGE ? weir__cgroup_read("").room_bytes : UINT64_MAX;
+    if (group_room < r->size) { /* the kernel would end the process */
+        if (error != NULL) {
+            error->limit_bytes = group_room;
+        }
+        return fail(error, WEIR__NUMA_GROUP, 0, r->size, WEIR_ERR_NO_MEMORY);
+    }
     const weir_status status = make_pages(r, node, &placed->way, error);
     if (status != WEIR_OK) {
         return status;
@@ -799,6 +807,9 @@ static void advice(const weir__numa_error *e, char *text, size_t size)
                        "/sys/kernel/mm/transparent_hugepage/enabled forbids them");
     } else if (e->step == WEIR__NUMA_ROOM) {
         (void)snprintf(text, size, "node %" PRId32 " has %s to give", e->node, bytes_text(e->limit_bytes, limit));
+    } else if (e->step == WEIR__NUMA_GROUP) {
+        (void)snprintf(text, size, "the process's control group has %s to give: raise its memory.max",
+                       bytes_text(e->limit_bytes, limit));
     } else if (e->step == WEIR__NUMA_MISPLACED) {
         (void)snprintf(text, size, "%s of them came from other nodes: node %" PRId32 " is full",
                        bytes_text(e->limit_bytes, limit), e->node);

@@ -26,6 +26,7 @@ enum { WEIR__NUMA_CPU_WORDS = WEIR__CPUS_MOST / (8 * (int)sizeof(unsigned long))
     X(MAP, "mapping")                                                                                                  \
     X(TRANSPARENT, "asking for transparent huge pages")                                                                \
     X(ROOM, "looking for room on the node")                                                                            \
+    X(GROUP, "looking for room in the control group")                                                                  \
     X(POLICY, "setting the memory policy")                                                                             \
     X(THREAD, "moving the thread to the node")                                                                         \
     X(POPULATE, "making the pages")                                                                                    \
@@ -52,7 +53,7 @@ typedef struct weir__numa_error {
     weir__numa_pages pages;
     int32_t node;         /* WEIR_NODE_NONE: no node was requested */
     uint64_t bytes;       /* requested */
-    uint64_t limit_bytes; /* LOCK: RLIMIT_MEMLOCK; ROOM: available bytes; MISPLACED: bytes on other nodes */
+    uint64_t limit_bytes; /* LOCK: RLIMIT_MEMLOCK; ROOM, GROUP: available bytes; MISPLACED: bytes on other nodes */
     uint64_t used_bytes;  /* LOCK: bytes already locked */
 } weir__numa_error;
 

@@ -8,6 +8,7 @@
  */
 #include "host_internal.h"
 
+#include "cgroup.h"
 #include "numa_pages.h"
 
 #include <errno.h>
@@ -128,12 +129,35 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
     return WEIR_OK;
 }
 
+/* True if the process's control group has room for `size` more bytes; where it has none, the system would kill the
+ * process. The kernel's figures are read again each time that an eighth of the room found last has been used up. */
+static bool group_has_room(weir__host_node *node, uint64_t size)
+{
+    weir__host_ledger *ledger = node->pool->ledger;
+    const uint64_t held = atomic_load(&ledger->held_bytes) + size;
+    if (!ledger->is_in_group || held <= atomic_load(&ledger->group_mark)) {
+        return true;
+    }
+    const uint64_t room = weir__cgroup_read("").room_bytes;
+    const uint64_t made = atomic_load(&ledger->made_bytes);
+    const uint64_t coming = held > made ? held - made : 0; /* pages that are still to be made */
+    if (room < coming) {
+        note_reason(node, "taking more than the process's control group has (memory.max)", ENOMEM, size);
+        return false;
+    }
+    atomic_store(&ledger->group_mark, held + (room - coming) / 8);
+    return true;
+}
+
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     weir__host_node *node = ctx;
     const weir__host_ledger *ledger = node->pool->ledger;
     if (ledger->machine_bytes != 0 && atomic_load(&ledger->held_bytes) + size > ledger->machine_bytes) {
         note_reason(node, "taking more than the machine has, in pieces", ENOMEM, size);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (!group_has_room(node, size)) {
         return WEIR_ERR_NO_MEMORY;
     }
     if (!weir__host_limit_take(node->pool, size)) {
@@ -155,6 +179,7 @@ static void count(weir__host_node *node, uint64_t bytes)
     weir_host_stats *held = &node->held;
     (void)pthread_mutex_lock(&node->chunk_lock);
     WEIR_ASSERT(bytes % node->pool->config.chunk_bytes == 0);
+    (void)atomic_fetch_add(&node->pool->ledger->made_bytes, bytes);
     held->held_bytes += bytes;
     held->unpinned_bytes += bytes;
     held->unverified_bytes += bytes;

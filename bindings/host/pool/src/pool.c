@@ -4,9 +4,11 @@
  * thread's cache. A hit in the cache takes no lock and writes no shared memory: each thread has its own counters.
  * A free learns from the address alone which block it is (registry.h).
  */
+#include "cgroup.h"
 #include "host_internal.h"
 #include "numa_pages.h"
 #include "shared/hold.h"
+#include "shared_limit_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,9 +339,11 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     pool->process = (long)getpid();
     weir_status status = adopt(pool, config);
     pool->own_ledger.limit_bytes = pool->config.limit_bytes;
+    pool->own_ledger.shared = pool->config.shared_limit;
     pool->ledger = ledger != NULL ? ledger : &pool->own_ledger;
     if (weir__host_is_pageable(&pool->config)) {
         pool->ledger->machine_bytes = weir__host_machine_bytes();
+        pool->ledger->is_in_group = weir__cgroup_read("").limit_bytes != UINT64_MAX;
     }
     if (status == WEIR_OK) {
         status = weir__host_registry_init(&pool->registry);
@@ -368,6 +372,9 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
         return status;
     }
     find_device_node(pool);
+    if (pool->ledger->shared != NULL) {
+        weir__shared_limit_join(pool->ledger->shared, pool);
+    }
     *out = pool;
     return WEIR_OK;
 }
@@ -382,6 +389,9 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
         return weir_refuse(WEIR_ERR_BUSY,
                            "weir_host_pool_destroy: the pool is held %u times, by heaps or by weir_host_pool_hold",
                            holds);
+    }
+    if (pool->ledger->shared != NULL) {
+        weir__shared_limit_leave(pool->ledger->shared, pool);
     }
     weir__host_cache_orphan_all(pool);
     /* Small blocks only: the weir pools underneath wait for the streams of large blocks themselves. */
@@ -783,6 +793,11 @@ bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
             return false;
         }
     } while (!atomic_compare_exchange_weak(&ledger->held_bytes, &held, held + bytes));
+    if (ledger->shared != NULL && !weir__shared_limit_take(ledger->shared, bytes)) {
+        (void)atomic_fetch_sub(&ledger->held_bytes, bytes);
+        limit_refused = true;
+        return false;
+    }
     uint64_t peak = atomic_load(&ledger->peak_held_bytes);
     while (peak < held + bytes && !atomic_compare_exchange_weak(&ledger->peak_held_bytes, &peak, held + bytes)) {
     }
@@ -794,12 +809,19 @@ void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
 {
     WEIR_ASSERT(atomic_load(&pool->ledger->held_bytes) >= bytes);
     (void)atomic_fetch_sub(&pool->ledger->held_bytes, bytes);
+    if (pool->ledger->shared != NULL) {
+        weir__shared_limit_give(pool->ledger->shared, bytes);
+    }
 }
 
 static weir_status take_or_trim(weir__host_node *node, const struct request *r, void **ptr)
 {
     weir_host_pool *pool = node->pool;
+    weir_shared_limit *shared = pool->ledger->shared;
     void *block = NULL;
+    if (shared != NULL && r->size > weir__shared_limit_bytes(shared)) {
+        return WEIR_ERR_LIMIT; /* before the pool takes chunks that it would have to give back */
+    }
     limit_refused = false;
     weir__host_cache_obey(pool);
     (void)weir__host_pending_collect(pool);
@@ -808,6 +830,9 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
         /* Idle memory of other nodes and streams may count against the limit, or be memory that the system lacks. */
         (void)weir__host_pending_wait(pool);
         (void)trim(pool, 0, WEIR_TRIM_WAIT);
+        if (shared != NULL) {
+            weir__shared_limit_trim_others(shared, pool);
+        }
         status = take(node, r, &block);
     }
     if (status == WEIR_OK) {
@@ -1350,6 +1375,10 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
         }
     }
     (void)pthread_mutex_unlock(&node->chunk_lock);
+    if (pool->ledger->shared != NULL) {
+        length += weir__shared_limit_explain(pool->ledger->shared, length < size ? text + length : NULL,
+                                             length < size ? size - length : 0);
+    }
     return length;
 }
 

@@ -27,6 +27,7 @@
 
 #include <weir/base.h>
 #include <weir/device.h>
+#include <weir/shared_limit.h>
 #include <weir/topology.h>
 
 #ifdef __cplusplus
@@ -121,8 +122,9 @@ typedef struct weir_host_pool_config {
      * until it fits the limit and one call of the runtime, and raises it to a page of the system if that is larger. A
      * larger block takes several chunks side by side, or a region of its size from the runtime. */
     uint64_t chunk_bytes;
-    uint64_t thread_cache_bytes; /* most bytes that a thread keeps for a node; 0 = 8 MiB; or four large blocks,
+    uint64_t thread_cache_bytes;     /* most bytes that a thread keeps for a node; 0 = 8 MiB; or four large blocks,
                                            if that is more */
+    weir_shared_limit *shared_limit; /* beside limit_bytes; destroyed after the pool; NULL: none */
 } weir_host_pool_config;
 
 #define WEIR_HOST_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_host_pool_config)
@@ -159,9 +161,9 @@ WEIR_API int32_t weir_host_device_node(const weir_host_pool *pool);
  * `node` or, unless the pool is strict, on the nearest node with memory (weir_host_query reports which). Before the
  * call fails it has waited for blocks that wait for streams and returned idle memory of other nodes. *ptr is unchanged
  * on failure. WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no such node, or a node that cpusets forbid.
- * WEIR_ERR_LIMIT: limit_bytes refused the request. WEIR_ERR_NO_MEMORY: no step of the ladder gave memory;
- * weir_host_explain gives the reasons. A step that has given nothing is tried again after 10 ms, or when chunks have
- * gone back. */
+ * WEIR_ERR_LIMIT: limit_bytes or shared_limit refused the request. WEIR_ERR_NO_MEMORY: no step of the ladder gave
+ * memory; weir_host_explain gives the reasons. A step that has given nothing is tried again after 10 ms, or when chunks
+ * have gone back. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
 /* Like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = 64. Above 64 even a small block takes
  * whole pages. An alignment above chunk_bytes costs addresses only where weir maps the chunks; a pool with the

@@ -1,0 +1,80 @@
+/* weir/shared_limit.h: one limit for the memory of several host pools and heaps, of one process or of several.
+ *
+ *     weir_shared_limit_config config = WEIR_SHARED_LIMIT_CONFIG_INIT;
+ *     config.name = "inference";                      processes that give this name share the limit
+ *     config.limit_bytes = UINT64_C(8) << 30;
+ *     weir_shared_limit_create(&config, &limit);
+ *     heap_config.shared_limit = limit;               or weir_host_pool_config.shared_limit
+ *
+ * A pool or heap takes each chunk from the shared limit too, beside its own limit_bytes. If the shared limit refuses,
+ * the pool gives back its own idle memory, then that of the process's other pools under the limit, and tries again;
+ * then the request fails with WEIR_ERR_LIMIT. Idle memory of other processes goes back by its decay (decay_ms in
+ * weir/heap.h) or by a trim there.
+ *
+ * A limit with a name lies in shared memory of the machine (shm_open), readable by the same user only. If a process
+ * ends without destroying its limit, even by SIGKILL, its bytes return to the limit: the kernel drops the process's
+ * file lock, and the next request that would be refused, the next process that joins and weir_shared_limit_get_stats
+ * find that. A child of fork that has not called exec counts as part of its parent, because it may still use the
+ * parent's pages. The shared memory is removed when the last process destroys its limit.
+ *
+ * Thread safety: every function may be called from any thread, except weir_shared_limit_destroy. No function is a
+ * cancellation point. A child of fork may only destroy the limit, which does nothing there.
+ */
+#ifndef WEIR_SHARED_LIMIT_H
+#define WEIR_SHARED_LIMIT_H
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_shared_limit weir_shared_limit;
+
+enum {
+    WEIR_SHARED_LIMIT_PROCESSES = 128,  /* most processes that share a name */
+    WEIR_SHARED_LIMIT_NAME_LENGTH = 64, /* most bytes of a name */
+};
+
+typedef struct weir_shared_limit_config {
+    size_t struct_size;
+    const char *name;     /* letters, digits, '.', '_', '-'; copied; NULL: the limit is for this process only */
+    uint64_t limit_bytes; /* most bytes held together; 0 with a name: the value that other processes use */
+} weir_shared_limit_config;
+
+#define WEIR_SHARED_LIMIT_CONFIG_INIT WEIR_STRUCT_INIT(weir_shared_limit_config)
+
+/* Creates a limit, or joins the one of that name. WEIR_ERR_INVALID: NULL, a bad name, limit_bytes 0 without a name or
+ * if no other process uses the name. WEIR_ERR_BUSY: other processes use the name with another limit_bytes
+ * (weir_shared_limit_set changes it for all), or WEIR_SHARED_LIMIT_PROCESSES of them use it. WEIR_ERR_UNSUPPORTED: the
+ * system refuses shared memory or file locks, or another version of the library made the shared memory.
+ * WEIR_ERR_NO_MEMORY: no host memory, or none for the shared memory. */
+WEIR_API weir_status weir_shared_limit_create(const weir_shared_limit_config *config, weir_shared_limit **limit);
+/* Leaves the limit. NULL is allowed. WEIR_ERR_BUSY: a pool or heap of this process uses it; nothing has changed. */
+WEIR_API weir_status weir_shared_limit_destroy(weir_shared_limit *limit);
+
+/* Replaces the limit for all processes that share it. Takes effect with their next requests; memory that is held stays
+ * held. WEIR_ERR_INVALID: NULL, or 0. */
+WEIR_API weir_status weir_shared_limit_set(weir_shared_limit *limit, uint64_t limit_bytes);
+
+typedef struct weir_shared_limit_stats {
+    size_t struct_size;
+    uint64_t limit_bytes;
+    uint64_t held_bytes;      /* by all processes */
+    uint64_t own_bytes;       /* part of held_bytes: by pools and heaps of this process */
+    uint64_t peak_held_bytes; /* of all processes, since the shared memory was made */
+    uint64_t processes;       /* that share the limit now, with this one */
+    uint64_t ended_processes; /* that ended without weir_shared_limit_destroy while they held memory */
+    uint64_t returned_bytes;  /* held by those, and returned to the limit */
+} weir_shared_limit_stats;
+
+#define WEIR_SHARED_LIMIT_STATS_INIT WEIR_STRUCT_INIT(weir_shared_limit_stats)
+
+/* Copies the current figures, after the bytes of ended processes have been returned. WEIR_ERR_INVALID: NULL. */
+WEIR_API weir_status weir_shared_limit_get_stats(weir_shared_limit *limit, weir_shared_limit_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

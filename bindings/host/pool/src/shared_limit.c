@@ -1,0 +1,492 @@
+/* shared_limit.c: one limit for several pools, of one process or of several.
+ *
+ * Idea: a page of counters, in shared memory if the limit has a name. Each process has a slot in it and a lock on one
+ * byte of the file for as long as it lives: byte 1 + slot. The kernel drops that lock when the process ends in any way,
+ * so a slot whose byte is not locked belongs to no process, and its bytes are free. Byte 0 is locked while a process
+ * joins or leaves.
+ * Guarantee: the processes together never hold more than the limit, and nothing that an ended process held is lost to
+ * it. A process that is killed inside a function leaves a page that the next one mends (the lock is robust).
+ * Cost: a chunk that is taken or given locks the page once; blocks inside chunks cost nothing.
+ */
+#include "shared_limit_internal.h"
+
+#include "host_internal.h"
+#include "shared/assert.h"
+#include "shared/cancel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Linux's locks of an open file: they belong to the file and not to the process, so a second limit of the same name in
+ * one process has a slot of its own. The numbers are those of the kernel (fcntl(2)). */
+#ifndef F_OFD_SETLK
+#define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
+#define F_OFD_SETLKW 38
+#endif
+
+enum { NO_FILE = -1, NO_SLOT = WEIR_SHARED_LIMIT_PROCESSES, JOINING = 0 };
+
+struct weir_shared_limit {
+    weir__limit_page *page;
+    int file;      /* NO_FILE: of this process only */
+    size_t slot;   /* in page->held_of; NO_SLOT: none yet */
+    long process;  /* a child of fork has another number */
+    char path[96]; /* for shm_open */
+    pthread_mutex_t pools_lock;
+    weir_host_pool *pools; /* linked by next_limited */
+};
+
+/* --- locks of bytes of the file --- */
+
+static bool lock_byte(int file, size_t byte, int command)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+    int result = 0;
+    do {
+        result = fcntl(file, command, &lock);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+static void unlock_byte(int file, size_t byte)
+{
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+    (void)fcntl(file, F_OFD_SETLK, &lock);
+}
+
+/* Closing the file would not do: a child of fork may have it open too. */
+static void unlock_all(int file)
+{
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET}; /* from the first byte to the last */
+    (void)fcntl(file, F_OFD_SETLK, &lock);
+}
+
+static bool is_in_use(const weir_shared_limit *limit, size_t slot)
+{
+    WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(1 + slot), .l_len = 1};
+    return slot == limit->slot || fcntl(limit->file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+/* Returns the processes that use the limit, with this one. */
+static uint64_t processes_of(const weir_shared_limit *limit)
+{
+    uint64_t count = limit->file == NO_FILE;
+    for (size_t i = 0; limit->file != NO_FILE && i < WEIR_SHARED_LIMIT_PROCESSES; i++) {
+        count += is_in_use(limit, i);
+    }
+    return count;
+}
+
+/* --- the page --- */
+
+static bool init_page(weir__limit_page *page)
+{
+    pthread_mutexattr_t kind;
+    memset(page, 0, sizeof(*page));
+    if (pthread_mutexattr_init(&kind) != 0) {
+        return false;
+    }
+    const bool fits = pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED) == 0 &&
+                      pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST) == 0 &&
+                      pthread_mutex_init(&page->lock, &kind) == 0;
+    (void)pthread_mutexattr_destroy(&kind);
+    __atomic_store_n(&page->magic, fits ? WEIR__LIMIT_MAGIC : 0, __ATOMIC_RELEASE);
+    return fits;
+}
+
+static void lock_page(weir__limit_page *page)
+{
+    if (pthread_mutex_lock(&page->lock) != EOWNERDEAD) {
+        return;
+    }
+    page->held_bytes = 0;
+    for (size_t i = 0; i < WEIR_SHARED_LIMIT_PROCESSES; i++) {
+        page->held_bytes += page->held_of[i];
+    }
+    (void)pthread_mutex_consistent(&page->lock);
+}
+
+static void unlock_page(weir__limit_page *page)
+{
+    (void)pthread_mutex_unlock(&page->lock);
+}
+
+/* Returns the bytes of an ended process to the limit. The page is locked. */
+static void return_slot(weir__limit_page *page, size_t slot)
+{
+    WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES && page->held_of[slot] <= page->held_bytes);
+    const uint64_t held = page->held_of[slot];
+    page->held_of[slot] = 0;
+    page->held_bytes -= held;
+    page->ended_processes += held != 0;
+    page->returned_bytes += held;
+}
+
+/* Returns the bytes of all ended processes. The page is locked. */
+static void return_ended(weir_shared_limit *limit)
+{
+    WEIR_ASSERT(limit->slot != NO_SLOT);
+    for (size_t i = 0; limit->file != NO_FILE && i < WEIR_SHARED_LIMIT_PROCESSES; i++) {
+        if (limit->page->held_of[i] != 0 && !is_in_use(limit, i)) {
+            return_slot(limit->page, i);
+        }
+    }
+}
+
+static bool has_room(const weir__limit_page *page, uint64_t bytes)
+{
+    WEIR_ASSERT(page->limit_bytes != 0);
+    return bytes <= page->limit_bytes && page->held_bytes <= page->limit_bytes - bytes;
+}
+
+bool weir__shared_limit_take(weir_shared_limit *limit, uint64_t bytes)
+{
+    WEIR_ASSERT(bytes != 0 && limit->slot != NO_SLOT);
+    weir__limit_page *page = limit->page;
+    lock_page(page);
+    if (!has_room(page, bytes)) {
+        return_ended(limit);
+    }
+    const bool fits = has_room(page, bytes);
+    if (fits) {
+        page->held_of[limit->slot] += bytes;
+        page->held_bytes += bytes;
+        page->peak_held_bytes = page->held_bytes > page->peak_held_bytes ? page->held_bytes : page->peak_held_bytes;
+    }
+    unlock_page(page);
+    return fits;
+}
+
+void weir__shared_limit_give(weir_shared_limit *limit, uint64_t bytes)
+{
+    weir__limit_page *page = limit->page;
+    lock_page(page);
+    WEIR_ASSERT(page->held_of[limit->slot] >= bytes && page->held_bytes >= bytes);
+    page->held_of[limit->slot] -= bytes;
+    page->held_bytes -= bytes;
+    unlock_page(page);
+}
+
+uint64_t weir__shared_limit_bytes(weir_shared_limit *limit)
+{
+    lock_page(limit->page);
+    const uint64_t bytes = limit->page->limit_bytes;
+    unlock_page(limit->page);
+    return bytes;
+}
+
+/* --- joining and leaving --- */
+
+#define OTHER_VERSION "shared memory %s was made by another version of weir"
+#define REFUSE_CREATE(status, ...) weir_refuse((status), "weir_shared_limit_create: " __VA_ARGS__)
+
+static weir_status check_name(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t length = strlen(name);
+    if (length == 0 || length > WEIR_SHARED_LIMIT_NAME_LENGTH || strspn(name, allowed) != length) {
+        return REFUSE_CREATE(WEIR_ERR_INVALID, "config.name \"%.80s\" is not 1 to %d letters, digits, '.', '_' or '-'",
+                             name, WEIR_SHARED_LIMIT_NAME_LENGTH);
+    }
+    return WEIR_OK;
+}
+
+static weir_status open_locked(weir_shared_limit *limit, struct stat *facts)
+{
+    limit->file = shm_open(limit->path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (limit->file == NO_FILE) {
+        return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, "shared memory %s: %s", limit->path, strerror(errno));
+    }
+    if (!lock_byte(limit->file, JOINING, F_OFD_SETLKW) || fstat(limit->file, facts) != 0) {
+        return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, "lock of shared memory %s: %s", limit->path, strerror(errno));
+    }
+    return WEIR_OK;
+}
+
+/* Opens the file and locks byte JOINING. The file is opened anew if the last process that left has removed it between
+ * these two steps, or if it is of another version and in no use. */
+static weir_status open_file(weir_shared_limit *limit)
+{
+    for (;;) {
+        struct stat facts;
+        const weir_status status = open_locked(limit, &facts);
+        const bool is_page = facts.st_size == 0 || facts.st_size == (off_t)sizeof(weir__limit_page);
+        if (status != WEIR_OK || (is_page && facts.st_nlink != 0)) {
+            return status;
+        }
+        if (!is_page && processes_of(limit) != 0) {
+            return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, OTHER_VERSION, limit->path);
+        }
+        if (!is_page && facts.st_nlink != 0) {
+            (void)shm_unlink(limit->path);
+        }
+        unlock_all(limit->file);
+        (void)close(limit->file);
+    }
+}
+
+/* Maps the page, and makes it if no process has done so. posix_fallocate takes the memory now: without it, a full
+ * system would end the process at its first access. */
+static weir_status map_page(weir_shared_limit *limit)
+{
+    WEIR_ASSERT(limit->file != NO_FILE && limit->page == NULL);
+    if (posix_fallocate(limit->file, 0, sizeof(weir__limit_page)) != 0) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    void *page = mmap(NULL, sizeof(weir__limit_page), PROT_READ | PROT_WRITE, MAP_SHARED, limit->file, 0);
+    if (page == MAP_FAILED) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    limit->page = page;
+    if (__atomic_load_n(&limit->page->magic, __ATOMIC_ACQUIRE) == WEIR__LIMIT_MAGIC) {
+        return WEIR_OK;
+    }
+    if (processes_of(limit) != 0) {
+        return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, OTHER_VERSION, limit->path);
+    }
+    return init_page(limit->page) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+static weir_status take_slot(weir_shared_limit *limit)
+{
+    WEIR_ASSERT(limit->slot == NO_SLOT && limit->page->magic == WEIR__LIMIT_MAGIC);
+    for (size_t i = 0; i < WEIR_SHARED_LIMIT_PROCESSES; i++) {
+        if (lock_byte(limit->file, 1 + i, F_OFD_SETLK)) {
+            limit->slot = i;
+            lock_page(limit->page);
+            return_slot(limit->page, i); /* of a process that had the slot before */
+            unlock_page(limit->page);
+            return WEIR_OK;
+        }
+    }
+    return REFUSE_CREATE(WEIR_ERR_BUSY, "config.name: %d processes share the limit", WEIR_SHARED_LIMIT_PROCESSES);
+}
+
+/* Sets the limit if no other process uses it. */
+static weir_status agree(weir_shared_limit *limit, uint64_t wanted)
+{
+    WEIR_ASSERT(is_in_use(limit, limit->slot));
+    if (processes_of(limit) == 1) {
+        return wanted != 0
+                   ? weir_shared_limit_set(limit, wanted)
+                   : REFUSE_CREATE(WEIR_ERR_INVALID, "config.limit_bytes is 0, and no other process uses the name");
+    }
+    const uint64_t current = weir__shared_limit_bytes(limit);
+    return wanted == 0 || wanted == current
+               ? WEIR_OK
+               : REFUSE_CREATE(WEIR_ERR_BUSY, "config.limit_bytes is %llu, but other processes use %llu",
+                               (unsigned long long)wanted, (unsigned long long)current);
+}
+
+/* Removes the file if no other process uses it. Byte JOINING is locked, so no process joins meanwhile. */
+static void remove_if_last(const weir_shared_limit *limit)
+{
+    WEIR_ASSERT(limit->file != NO_FILE);
+    if (processes_of(limit) == (limit->slot != NO_SLOT)) {
+        (void)shm_unlink(limit->path);
+    }
+}
+
+static weir_status join_named(weir_shared_limit *limit, const weir_shared_limit_config *config)
+{
+    (void)snprintf(limit->path, sizeof(limit->path), "/weir-limit-%lu-%s", (unsigned long)geteuid(), config->name);
+    weir_status status = open_file(limit);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = map_page(limit);
+    status = status == WEIR_OK ? take_slot(limit) : status;
+    status = status == WEIR_OK ? agree(limit, config->limit_bytes) : status;
+    if (status != WEIR_OK) {
+        remove_if_last(limit);
+    }
+    unlock_byte(limit->file, JOINING);
+    return status;
+}
+
+static weir_status make_own(weir_shared_limit *limit, const weir_shared_limit_config *config)
+{
+    WEIR_ASSERT(limit->file == NO_FILE && config->name == NULL);
+    if (config->limit_bytes == 0) {
+        return REFUSE_CREATE(WEIR_ERR_INVALID, "config.limit_bytes is 0, and config.name is NULL");
+    }
+    limit->page = malloc(sizeof(*limit->page));
+    if (limit->page == NULL || !init_page(limit->page)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    limit->slot = 0;
+    limit->page->limit_bytes = config->limit_bytes;
+    return WEIR_OK;
+}
+
+static weir_status join(weir_shared_limit *limit, const weir_shared_limit_config *config)
+{
+    if (config->name == NULL) {
+        return make_own(limit, config);
+    }
+    const weir_status status = check_name(config->name);
+    return status == WEIR_OK ? join_named(limit, config) : status;
+}
+
+/* Frees all that the limit has. */
+static void end(weir_shared_limit *limit)
+{
+    WEIR_ASSERT(limit->pools == NULL);
+    if (limit->file != NO_FILE) {
+        if (limit->page != NULL) {
+            (void)munmap(limit->page, sizeof(*limit->page));
+        }
+        unlock_all(limit->file);
+        (void)close(limit->file);
+    } else {
+        free(limit->page);
+    }
+    (void)pthread_mutex_destroy(&limit->pools_lock);
+    free(limit);
+}
+
+weir_status weir_shared_limit_create(const weir_shared_limit_config *config, weir_shared_limit **out)
+{
+    weir_shared_limit_config own = WEIR_SHARED_LIMIT_CONFIG_INIT;
+    weir_status status = weir_struct_adopt(&own, sizeof(own), config, "weir_shared_limit_create: config");
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (out == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_shared_limit_create: limit is NULL");
+    }
+    weir_shared_limit *limit = calloc(1, sizeof(*limit));
+    if (limit == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    limit->file = NO_FILE;
+    limit->slot = NO_SLOT;
+    limit->process = (long)getpid();
+    (void)pthread_mutex_init(&limit->pools_lock, NULL);
+    const int state = cancel_disable();
+    status = join(limit, &own);
+    if (status != WEIR_OK) {
+        end(limit);
+    } else {
+        *out = limit;
+    }
+    cancel_restore(state);
+    return status;
+}
+
+weir_status weir_shared_limit_destroy(weir_shared_limit *limit)
+{
+    if (limit == NULL || limit->process != (long)getpid()) {
+        return WEIR_OK; /* a child of fork leaves the limit unchanged */
+    }
+    (void)pthread_mutex_lock(&limit->pools_lock);
+    const bool is_used = limit->pools != NULL;
+    (void)pthread_mutex_unlock(&limit->pools_lock);
+    if (is_used) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_shared_limit_destroy: pools or heaps use the limit");
+    }
+    const int state = cancel_disable();
+    if (limit->file != NO_FILE && lock_byte(limit->file, JOINING, F_OFD_SETLKW)) {
+        remove_if_last(limit);
+    }
+    end(limit);
+    cancel_restore(state);
+    return WEIR_OK;
+}
+
+/* --- figures --- */
+
+weir_status weir_shared_limit_set(weir_shared_limit *limit, uint64_t limit_bytes)
+{
+    if (limit == NULL || limit_bytes == 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_shared_limit_set: %s",
+                           limit == NULL ? "limit is NULL" : "limit_bytes is 0");
+    }
+    lock_page(limit->page);
+    limit->page->limit_bytes = limit_bytes;
+    unlock_page(limit->page);
+    return WEIR_OK;
+}
+
+weir_status weir_shared_limit_get_stats(weir_shared_limit *limit, weir_shared_limit_stats *stats)
+{
+    if (limit == NULL || stats == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_shared_limit_get_stats: %s is NULL",
+                           limit == NULL ? "limit" : "stats");
+    }
+    const weir__limit_page *page = limit->page;
+    lock_page(limit->page);
+    return_ended(limit);
+    const weir_shared_limit_stats found = {
+        .struct_size = sizeof(found),
+        .limit_bytes = page->limit_bytes,
+        .held_bytes = page->held_bytes,
+        .own_bytes = page->held_of[limit->slot],
+        .peak_held_bytes = page->peak_held_bytes,
+        .processes = processes_of(limit),
+        .ended_processes = page->ended_processes,
+        .returned_bytes = page->returned_bytes,
+    };
+    unlock_page(limit->page);
+    return weir_struct_report(stats, &found, sizeof(found), "weir_shared_limit_get_stats: stats");
+}
+
+size_t weir__shared_limit_explain(weir_shared_limit *limit, char *text, size_t size)
+{
+    weir_shared_limit_stats stats = WEIR_SHARED_LIMIT_STATS_INIT;
+    if (weir_shared_limit_get_stats(limit, &stats) != WEIR_OK) {
+        return 0;
+    }
+    const int length =
+        snprintf(text, size, "shared limit: %llu of %llu bytes are held, %llu by this process, %llu by %llu others\n",
+                 (unsigned long long)stats.held_bytes, (unsigned long long)stats.limit_bytes,
+                 (unsigned long long)stats.own_bytes, (unsigned long long)(stats.held_bytes - stats.own_bytes),
+                 (unsigned long long)(stats.processes - 1));
+    return length > 0 ? (size_t)length : 0;
+}
+
+/* --- the pools of this process --- */
+
+void weir__shared_limit_join(weir_shared_limit *limit, weir_host_pool *pool)
+{
+    WEIR_ASSERT(pool->ledger->shared == limit);
+    (void)pthread_mutex_lock(&limit->pools_lock);
+    pool->next_limited = limit->pools;
+    limit->pools = pool;
+    (void)pthread_mutex_unlock(&limit->pools_lock);
+}
+
+void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool)
+{
+    (void)pthread_mutex_lock(&limit->pools_lock);
+    weir_host_pool **link = &limit->pools;
+    while (*link != NULL && *link != pool) {
+        link = &(*link)->next_limited;
+    }
+    WEIR_ASSERT(*link == pool);
+    if (*link != NULL) {
+        *link = pool->next_limited;
+    }
+    (void)pthread_mutex_unlock(&limit->pools_lock);
+}
+
+void weir__shared_limit_trim_others(weir_shared_limit *limit, const weir_host_pool *pool)
+{
+    WEIR_ASSERT(pool->ledger->shared == limit);
+    (void)pthread_mutex_lock(&limit->pools_lock);
+    for (weir_host_pool *other = limit->pools; other != NULL; other = other->next_limited) {
+        if (other != pool) {
+            const weir_status status = weir_host_trim(other, 0, NULL);
+            (void)status; /* the request is tried again in any case */
+        }
+    }
+    (void)pthread_mutex_unlock(&limit->pools_lock);
+}
