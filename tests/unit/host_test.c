@@ -389,6 +389,35 @@ TEST(test_memory_that_begins_nowhere)
     assert_true(rt_is_empty());
 }
 
+/* A block of several leaves of the registry: any address inside belongs to it, only its start can be freed, and nothing
+ * of it is left afterwards. */
+TEST(test_addresses_inside_a_large_block)
+{
+    const struct setting s = {.flags = WEIR_HOST_ALLOW_UNPINNED, .kinds = 1u << WEIR_HOST_UNPINNED};
+    weir_host_pool *pool = open_pool(&s);
+    char *before = NULL;
+    char *large = NULL;
+    char *behind = NULL;
+    assert_int_equal(weir_host_alloc(pool, 70000, WEIR_HOST_ANY_NODE, (void **)&before), WEIR_OK);
+    assert_int_equal(weir_host_alloc(pool, 9 * MIB, WEIR_HOST_ANY_NODE, (void **)&large), WEIR_OK);
+    assert_int_equal(weir_host_alloc(pool, 70000, WEIR_HOST_ANY_NODE, (void **)&behind), WEIR_OK);
+    for (uint64_t at = 0; at < 9 * MIB; at += 4096) {
+        assert_ptr_equal(info_of(pool, large + at).block, large);
+        assert_int_equal(weir_host_free(pool, large + at + 64), WEIR_ERR_INVALID);
+    }
+    assert_ptr_equal(info_of(pool, before + 69999).block, before);
+    assert_ptr_equal(info_of(pool, behind + 69999).block, behind);
+    assert_int_equal(weir_host_free(pool, large), WEIR_OK);
+    for (uint64_t at = 0; at < 9 * MIB; at += 4096) {
+        weir_host_info info = WEIR_HOST_INFO_INIT;
+        assert_int_equal(weir_host_query(pool, large + at, &info), WEIR_ERR_INVALID);
+    }
+    assert_int_equal(weir_host_free(pool, before), WEIR_OK);
+    assert_int_equal(weir_host_free(pool, behind), WEIR_OK);
+    check(pool);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
+}
+
 /* Chunks of a runtime may share 2 MiB of addresses, even chunks of different nodes. */
 TEST(test_pieces_of_two_chunks_in_one_leaf)
 {

@@ -1,5 +1,5 @@
-/* tests/unit/tree.h: a folder of kernel files, as sysfs and proc have them, that a test makes. new_root and remove_root are
- * the set-up and the teardown of each test. */
+/* tests/unit/tree.h: a folder of kernel files, as sysfs and proc have them, that a test makes. new_root and remove_root
+ * are the set-up and the teardown of a program. */
 #ifndef TESTS_UNIT_TREE_H
 #define TESTS_UNIT_TREE_H
 
