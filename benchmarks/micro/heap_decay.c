@@ -1,11 +1,13 @@
 /* heap_decay: resident size over time after a burst: 256 MiB are allocated in blocks of 1 MiB, written, and freed at
- * second 0. One row for each way in which a heap gives memory back; columns are times.
+ * second 0. A line for each way in which a heap gives memory back, and for other allocators; columns are times.
  *
  *     micro_heap_decay             the table in Markdown
  *
- * "calls": a pair of 100 bytes, 1000 times in each quarter of a second. "thread": no call, WEIR_HEAP_DECAY_THREAD.
+ * All rows but two make 1000 pairs of 100 bytes in each quarter of a second. "thread": no call, WEIR_HEAP_DECAY_THREAD.
  */
 #include <weir/heap.h>
+
+#include "replay/mallocs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,41 +30,53 @@ static double resident_mib(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-static void burst(weir_heap *heap)
+/* A heap, or the functions of another allocator. */
+struct allocator {
+    weir_heap *heap; /* NULL: another allocator */
+    struct malloc_functions other;
+};
+
+static void *take(struct allocator *a, size_t size)
+{
+    void *block = a->heap != NULL ? weir_heap_alloc(a->heap, size) : a->other.alloc(size);
+    if (block == NULL) {
+        (void)fprintf(stderr, "heap_decay: no memory\n");
+        exit(1);
+    }
+    return block;
+}
+
+static void give(struct allocator *a, void *block)
+{
+    if (a->heap != NULL) {
+        (void)!weir_heap_free(a->heap, block);
+    } else {
+        a->other.free(block);
+    }
+}
+
+static void burst(struct allocator *a)
 {
     static void *blocks[BLOCKS];
     for (int i = 0; i < BLOCKS; i++) {
-        blocks[i] = weir_heap_alloc(heap, BLOCK);
-        if (blocks[i] == NULL) {
-            (void)fprintf(stderr, "heap_decay: no memory\n");
-            exit(1);
-        }
+        blocks[i] = take(a, BLOCK);
         memset(blocks[i], 1, BLOCK);
     }
     for (int i = 0; i < BLOCKS; i++) {
-        (void)!weir_heap_free(heap, blocks[i]);
+        give(a, blocks[i]);
     }
 }
 
-static void small_calls(weir_heap *heap)
+static void small_calls(struct allocator *a)
 {
     for (int i = 0; i < PAIRS; i++) {
-        (void)!weir_heap_free(heap, weir_heap_alloc(heap, 100));
+        give(a, take(a, 100));
     }
 }
 
-static void row(const char *name, int64_t decay_ms, uint32_t flags, int calls)
+static void row(const char *name, struct allocator *a, int calls, double before)
 {
-    weir_heap *heap = NULL;
-    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
-    const double before = resident_mib();
-    config.decay_ms = decay_ms;
-    config.flags = flags;
-    if (weir_heap_create(&config, &heap) != WEIR_OK) {
-        (void)fprintf(stderr, "heap_decay: %s\n", weir_last_error());
-        exit(1);
-    }
-    burst(heap);
+    burst(a);
     (void)printf("| %s |", name);
     for (int tick = 0; tick < TICKS; tick++) {
         const struct timespec pause = {.tv_nsec = TICK_MS * 1000000L};
@@ -70,16 +84,44 @@ static void row(const char *name, int64_t decay_ms, uint32_t flags, int calls)
             (void)nanosleep(&pause, NULL);
         }
         if (calls) {
-            small_calls(heap);
+            small_calls(a);
         }
         (void)printf(" %.1f |", resident_mib() - before);
     }
     (void)printf("\n");
-    (void)!weir_heap_destroy(heap);
 }
 
-int main(void)
+static void heap_row(const char *name, int64_t decay_ms, uint32_t flags, int calls)
 {
+    struct allocator a = {NULL};
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    const double before = resident_mib();
+    config.decay_ms = decay_ms;
+    config.flags = flags;
+    if (weir_heap_create(&config, &a.heap) != WEIR_OK) {
+        (void)fprintf(stderr, "heap_decay: %s\n", weir_last_error());
+        exit(1);
+    }
+    row(name, &a, calls, before);
+    (void)!weir_heap_destroy(a.heap);
+}
+
+static void malloc_row(const char *name)
+{
+    struct allocator a = {NULL};
+    const char *why = NULL;
+    const double before = resident_mib();
+    if (mallocs_find(name, &a.other, &why)) {
+        row(name, &a, 1, before);
+    } else {
+        (void)fprintf(stderr, "heap_decay: %s: %s\n", name, why);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    mallocs_prepare(argv);
     (void)printf("| MiB resident after s |");
     for (int tick = 0; tick < TICKS; tick++) {
         (void)printf(" %.2f |", tick * TICK_MS / 1e3);
@@ -89,11 +131,14 @@ int main(void)
         (void)printf(" ---: |");
     }
     (void)printf("\n");
-    row("never", WEIR_HEAP_DECAY_NEVER, 0, 1);
-    row("1000 ms, no call", 0, 0, 0);
-    row("1000 ms, calls", 0, 0, 1);
-    row("1000 ms, thread", 0, WEIR_HEAP_DECAY_THREAD, 0);
-    row("200 ms, thread", 200, WEIR_HEAP_DECAY_THREAD, 0);
-    row("at once", WEIR_HEAP_DECAY_AT_ONCE, 0, 0);
+    heap_row("heap, never", WEIR_HEAP_DECAY_NEVER, 0, 1);
+    heap_row("heap, no call", 0, 0, 0);
+    heap_row("heap", 0, 0, 1);
+    heap_row("heap, thread", 0, WEIR_HEAP_DECAY_THREAD, 0);
+    heap_row("heap, 200 ms", 200, 0, 1);
+    heap_row("heap, at once", WEIR_HEAP_DECAY_AT_ONCE, 0, 1);
+    for (size_t i = 0; malloc_names[i] != NULL; i++) {
+        malloc_row(malloc_names[i]);
+    }
     return 0;
 }

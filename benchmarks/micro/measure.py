@@ -2,7 +2,7 @@
 """measure.py: measures the tables of speed, growth and memory in benchmarks/README.md. script/bench builds the
 programs and calls it.
 
-  script/bench [OPTION...] [PART...]     parts: table, growth, host; default: table and growth
+  script/bench [OPTION...] [PART...]     parts: table, growth, host, decay; default: table and growth
 
   --rows A,B       these allocators only (micro_peers and bench.c have more than the default ones)
   --cells A,B      these lines of times only, and no other lines of the table
@@ -10,8 +10,9 @@ programs and calls it.
   --seconds S      length of a round (0.05)
   --quick          one short round of the small cases, nothing under valgrind, one seed: shows that everything works
   --programs DIR   folder of the programs; nothing is built
-  --write          also puts tables and plot into benchmarks/README.md and benchmarks/micro/growth.svg
-  --plot FILE      also draws the plot of `growth` into FILE
+  --write          also puts tables and plots into benchmarks/README.md, benchmarks/micro/growth.svg,
+                   bindings/host/heap/README.md and bindings/host/heap/decay.svg
+  --plot FILE      also draws the plot of `growth` or `decay` into FILE
 
 All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed
 affects all rows. Times are processor time. Callgrind counts instructions. Single rows take seconds:
@@ -30,6 +31,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 README = os.path.join(HERE, "..", "README.md")
 PLOT = os.path.join(HERE, "growth.svg")
+HEAP = os.path.join(HERE, "..", "..", "bindings", "host", "heap")
 
 BASE = "tlsf_spin"  # the denominator of ratios
 POOLS = ["caching", "size_class", "caching_vm"]
@@ -338,17 +340,68 @@ def host(bench):
     return text if bench.options.quick else text + "\n" + bench.run([bench.path("micro_host_footprint")]).stdout
 
 
+# --- idle memory of a heap ---
+
+def decay(bench):
+    """Returns the table of resident sizes as text, and its lines: (name, MiB at each time)."""
+    text = bench.run([bench.path("micro_heap_decay")]).stdout
+    cells = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines()]
+    times = [float(time) for time in cells[0][1:]]
+    return text, times, [(row[0], [float(mib) for mib in row[1:]]) for row in cells[2:]]
+
+
+DRAWN = {"heap": "#1b5fa8", "heap, 200 ms": "#6aa5dd", "heap, never": "#9aa4ae", "glibc": "#5c6670",
+         "jemalloc": "#c8501e", "mimalloc": "#2f8f4e", "tcmalloc": "#7b4fa3"}
+
+
+def plot_decay(times, lines):
+    """Returns an SVG of the resident size over time."""
+    wide, high, left, right, top, bottom = 640, 320, 52, 190, 34, 40
+    most = 50 * -(-max(max(line) for _, line in lines) // 50)
+
+    def x(time):
+        return left + (wide - left - right) * time / times[-1]
+
+    def y(mib):
+        return top + (high - top - bottom) * (1 - max(mib, 0) / most)
+
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">' %
+           (wide, high, wide, high),
+           "<title>Resident size after a burst of 256 MiB</title>",
+           "<style>text{font:12px sans-serif}.title{font-weight:bold;fill:#222}.tick{fill:#555}.label{font-weight:600}"
+           ".grid{stroke:#ddd}</style>", '<rect width="100%" height="100%" fill="#fff"/>',
+           '<text class="title" x="%d" y="20">MiB resident, by seconds after 256 MiB were freed</text>' % left]
+    for mib in range(0, int(most) + 1, 50):
+        out.append('<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>' % (left, x(times[-1]), y(mib), y(mib)))
+        out.append('<text class="tick" text-anchor="end" x="%d" y="%.1f">%d</text>' % (left - 6, y(mib) + 4, mib))
+    out += ['<text class="tick" text-anchor="middle" x="%.1f" y="%d">%g</text>' % (x(time), high - bottom + 18, time)
+            for time in times[::2]]
+    ends = []
+    for name, line in lines:
+        if name in DRAWN:
+            places = " ".join("%.1f,%.1f" % (x(time), y(mib)) for time, mib in zip(times, line))
+            out.append('<polyline fill="none" stroke="%s" stroke-width="2" points="%s"><title>%s</title></polyline>' %
+                       (DRAWN[name], places, name))
+            ends.append([y(line[-1]), name])
+    ends.sort(reverse=True)
+    for below, above in zip(ends, ends[1:]):
+        above[0] = min(above[0], below[0] - 14)
+    out += ['<text class="label" fill="%s" x="%.1f" y="%.1f">%s</text>' %
+            (DRAWN[name], x(times[-1]) + 8, place + 4, name) for place, name in ends]
+    return "\n".join(out + ["</svg>", ""])
+
+
 # --- main ---
 
-def rewrite(name, text):
+def rewrite(name, text, readme=README):
     """Replaces the text between the two comments of that name in the README."""
-    with open(README, encoding="utf-8") as file:
+    with open(readme, encoding="utf-8") as file:
         old = file.read()
     begin, end = "<!-- %s: written by script/bench -->\n" % name, "<!-- end of %s -->" % name
     if old.count(begin) != 1 or old.count(end) != 1:
-        fail("benchmarks/README.md has no place for %s" % name)
+        fail("%s has no place for %s" % (readme, name))
     head, rest = old.split(begin)
-    with open(README, "w", encoding="utf-8") as file:
+    with open(readme, "w", encoding="utf-8") as file:
         file.write(head + begin + text + end + rest.split(end)[1])
 
 
@@ -374,7 +427,7 @@ def options_of(words):
     options.rounds = options.rounds or (1 if options.quick else 9)
     options.seconds = options.seconds or (0.001 if options.quick else 0.05)
     options.extra_pools = ["caching_no_front_cache", "caching_single_threaded", "pytorch_model", "direct_model"]
-    if set(options.parts) - {"table", "growth", "host"}:
+    if set(options.parts) - {"table", "growth", "host", "decay"}:
         parser.error("no such part")
     if options.write and (options.quick or options.rows or options.cells):
         parser.error("--write needs all rows and cells, and no --quick")
@@ -401,6 +454,13 @@ def main():
             write_file(path, plot(panels))
     if "host" in options.parts:
         print(host(bench))
+    if "decay" in options.parts:
+        text, times, lines = decay(bench)
+        print(text)
+        if options.write:
+            rewrite("decay", text, os.path.join(HEAP, "README.md"))
+        for path in ([os.path.join(HEAP, "decay.svg")] if options.write else []) + ([options.plot] if options.plot else []):
+            write_file(path, plot_decay(times, lines))
 
 
 main()

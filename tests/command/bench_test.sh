@@ -33,6 +33,12 @@ done
 python3 -c 'import sys, xml.etree.ElementTree as tree; assert len(tree.parse(sys.argv[1]).findall(".//{*}polyline")) >= 10' \
     "$scratch/plot.svg" || fail "the plot is not whole"
 
+bench decay --plot "$scratch/decay.svg"
+expect 'heap, never' 9
+expect glibc 9
+python3 -c 'import sys, xml.etree.ElementTree as tree; assert len(tree.parse(sys.argv[1]).findall(".//{*}polyline")) >= 4' \
+    "$scratch/decay.svg" || fail "the plot of decay is not whole"
+
 bench host --rows empty_loop,weir,glibc
 expect 'pair/256, ns' 3
 expect 'two/256, ns' 3
