@@ -26,7 +26,7 @@ for header in "$source_dir"/{core,allocators,bindings/*/*,benchmarks/weir/*}/inc
     [ -e "$prefix/include/weir/$name" ] || [ -n "$part" -a ! -e "$prefix/$libdir/libweir_$part.so" ] ||
         fail "not installed: $name"
 done
-for file in share/weir/weir_ggml.c share/weir/weir_ge.hpp "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so" \
+for file in share/weir/weir_ggml.c share/weir/weir_ge.hpp share/weir/weir_c10.hpp share/weir/weir_heap.py "$libdir/weir/libweir_mstx_check.so" "$libdir/weir/libms_tools_ext.so" \
     $([ ! -e "$prefix/$libdir/weir/libascendcl.so" ] || echo include/weir/ascendcl.h); do
     [ -e "$prefix/$file" ] || fail "not installed: $file"
 done

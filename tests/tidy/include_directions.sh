@@ -53,6 +53,7 @@ bindings/runtimes/sim | core |
 bindings/host/pool | core allocators bindings/host/jemalloc |
 bindings/host/jemalloc | core bindings/host/pool | bindings/host/pool/src
 bindings/host/heap | core bindings/host/pool | bindings/host/pool/src
+bindings/engines/adapters | core bindings/host/heap |
 bindings/engines/ge | core bindings/runtimes/acl |
 bindings/engines/ggml | core bindings/host/pool bindings/host/heap |
 bindings/engines/onnxruntime | core bindings/host/pool bindings/host/heap |

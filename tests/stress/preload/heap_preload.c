@@ -1,8 +1,8 @@
 /* tests/stress/preload/heap_preload.c: a library that replaces malloc in any program by a weir heap, for LD_PRELOAD.
  *
  * weir's own tables come from the C library's malloc: a call that is made inside weir goes there (`inside`). A block is
- * known by its address, so the C library frees what it allocated. A child of fork may not use its parent's heap: it makes
- * one of its own, leaves the parent's blocks where they are, and copies a block that it resizes.
+ * known by its address, so the C library frees what it allocated. A child of fork may not use its parent's heap: it
+ * makes one of its own, leaves the parent's blocks where they are, and copies a block that it resizes.
  *
  * At its end each process that used its heap adds a line to the file that WEIR_PRELOAD_REPORT names:
  *     PROGRAM BLOCKS BAD_FREES CHECK        CHECK: "clean", or what weir_heap_check found
@@ -31,8 +31,8 @@ extern char *program_invocation_short_name;
 
 enum { MOST_FORKS = 16 };
 
-static _Atomic(weir_heap *) heap;              /* of this process; NULL: not made yet */
-static weir_heap *parents[MOST_FORKS];         /* heaps of the processes that this one was forked from */
+static _Atomic(weir_heap *) heap;      /* of this process; NULL: not made yet */
+static weir_heap *parents[MOST_FORKS]; /* heaps of the processes that this one was forked from */
 static size_t parent_count;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool inside __attribute__((tls_model("initial-exec")));
@@ -183,7 +183,8 @@ REPLACES void *realloc(void *block, size_t size)
 static void *aligned(size_t align, size_t size)
 {
     weir_heap *own = enter();
-    return own != NULL ? leave(weir_heap_alloc_aligned(own, size != 0 ? size : 1, align)) : __libc_memalign(align, size);
+    return own != NULL ? leave(weir_heap_alloc_aligned(own, size != 0 ? size : 1, align))
+                       : __libc_memalign(align, size);
 }
 
 REPLACES void *memalign(size_t align, size_t size);

@@ -1,0 +1,1 @@
+#include "memory_pool_ops.h"
