@@ -66,12 +66,28 @@ static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
-/* Returns the tag of the run's registry entries: its bin or slot in thread caches. */
-static uint32_t run_tag(weir__host_run *run)
+/* Enters the run into the registry. The tag is its bin or slot in thread caches. */
+static void enter(weir__host_run *run)
 {
+    weir__host_registry *registry = &run->node->pool->registry;
     const weir__host_slab *slab = run->slab;
-    return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1
-                        : WEIR__HOST_LARGE_TAG + weir__host_slot_of(run->size);
+    if (slab != NULL) {
+        const uint32_t bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+        weir__host_registry_set_slab(registry, run->start, run->size, run, bin + 1);
+    } else {
+        const uint32_t slot = weir__host_slot_of(run->size);
+        weir__host_registry_set_large(registry, run->start, run->size, run, WEIR__HOST_LARGE_TAG + slot);
+    }
+}
+
+static void leave(weir__host_run *run)
+{
+    weir__host_registry *registry = &run->node->pool->registry;
+    if (run->slab != NULL) {
+        weir__host_registry_set_slab(registry, run->start, run->size, NULL, 0);
+    } else {
+        weir__host_registry_set_large(registry, run->start, run->size, NULL, 0);
+    }
 }
 
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
@@ -96,8 +112,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     WEIR_ASSERT(run->pages == node->mapped || run->chunk != NULL);
     run->slab = NULL;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    weir__host_registry_set(&pool->registry, start, size, run, run_tag(run)); /* making the chunk has created the
-                                                                                 leaves */
+    enter(run); /* making the chunk has created the leaves */
     weir__host_decay_take(&pool->decay, size);
     return run;
 }
@@ -107,14 +122,14 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
     WEIR_ASSERT(run->size != 0 && run->block != NULL);
     weir_host_pool *pool = run->node->pool;
     /* Removed from the registry first: after the free another thread may own the pages. */
-    weir__host_registry_set(&pool->registry, run->start, run->size, NULL, 0);
+    leave(run);
     const weir_status status =
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
     if (status == WEIR_OK) {
         weir__host_decay_give(&pool->decay, run->size);
         weir__host_run_unused(pool, run);
     } else {
-        weir__host_registry_set(&pool->registry, run->start, run->size, run, run_tag(run));
+        enter(run);
     }
     return status;
 }
@@ -136,7 +151,7 @@ static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab 
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_SLAB, memory_order_release);
     run->slab = slab;
-    weir__host_registry_set(&run->node->pool->registry, run->start, run->size, run, run_tag(run));
+    enter(run);
     return (void *)(uintptr_t)run->start;
 }
 
@@ -155,7 +170,7 @@ static void slab_changed(void *ctx, const void *address, uint32_t bin)
     weir__host_node *node = ctx;
     weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
     WEIR_ASSERT(run != NULL && run->slab != NULL && bin < node->pool->bin_count);
-    weir__host_registry_set(&node->pool->registry, run->start, run->size, run, bin + 1);
+    weir__host_registry_set_slab(&node->pool->registry, run->start, run->size, run, bin + 1);
 }
 
 static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)

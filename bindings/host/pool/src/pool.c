@@ -1217,7 +1217,7 @@ static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info
 bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
-    weir__host_run *run = weir__host_run_at(&pool->registry, address);
+    weir__host_run *run = weir__host_run_around(&pool->registry, address);
     const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
     weir_host_info found = WEIR_HOST_INFO_INIT;
     if (state == WEIR__HOST_RUN_LIVE) {
