@@ -664,6 +664,8 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .decayed_bytes = decayed.bytes,
         .decays = decayed.times,
         .decay_failures = decayed.failures,
+        .moved_bytes = sources.moved_bytes,
+        .remade_bytes = sources.remade_bytes,
     };
     return weir_struct_report(stats, &found, sizeof(found), "weir_heap_get_stats: stats");
 }

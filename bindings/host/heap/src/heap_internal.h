@@ -97,6 +97,8 @@ typedef struct weir__source_stats {
     uint64_t frees;
     uint64_t held_bytes;
     uint64_t peak_held_bytes;
+    uint64_t moved_bytes;
+    uint64_t remade_bytes;
 } weir__source_stats;
 
 typedef struct weir__source weir__source;

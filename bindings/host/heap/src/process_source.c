@@ -58,6 +58,8 @@ static void process_add_stats(weir__source *source, weir__source_stats *stats)
         stats->allocs += found.allocs;
         stats->frees += found.frees;
     }
+    stats->moved_bytes += atomic_load(&source->host->nodes[0].moved_bytes);
+    stats->remade_bytes += atomic_load(&source->host->nodes[0].remade_bytes);
     if (!source->is_second) {
         stats->held_bytes += atomic_load(&source->heap->ledger.held_bytes);
         stats->peak_held_bytes += atomic_load(&source->heap->ledger.peak_held_bytes);

@@ -11,6 +11,8 @@
 
 #include "classes.h"
 #include "engine.h"
+#include "page_move.h"
+#include "parked.h"
 #include "registry.h"
 
 #include "shared/slab.h"
@@ -48,6 +50,11 @@ struct weir__host_node {
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* represents all memory of a pageable node */
+    weir__page_mover mover;        /* of a pageable node, as the next two: used by the thread that grows */
+    weir__parked parked;           /* pages of unmapped granules, at most loose_bytes */
+    uint64_t loose_bytes;          /* created and not mapped */
+    _Atomic uint64_t moved_bytes;  /* pages that moved to other addresses */
+    _Atomic uint64_t remade_bytes; /* pages that were dropped and made anew, because they could not move */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* small blocks only */
     /* Counters of threads that have ended or have no cache; protected by thread_cache.c's lock. */
@@ -82,6 +89,8 @@ void weir__host_device_fini(weir__host_node *node);
 weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
 /* Returns the machine's memory in bytes, swap included; 0 if unknown. */
 uint64_t weir__host_machine_bytes(void);
+/* Says how idle memory moves, once some has. Returns the length, like snprintf. */
+size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size);
 /* Unmaps the reservations that were not released. Called after the device is destroyed. */
 void weir__host_pageable_fini(weir__host_node *node);
 

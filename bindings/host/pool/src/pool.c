@@ -1350,6 +1350,8 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
         }
     }
     (void)pthread_mutex_unlock(&node->chunk_lock);
+    length +=
+        weir__host_pageable_explain(node, length < size ? text + length : NULL, length < size ? size - length : 0);
     return length;
 }
 
