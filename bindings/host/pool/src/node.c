@@ -12,7 +12,7 @@
 
 /* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A tighter bound
  * moves pages twice as often. */
-enum { PAGEABLE_SPARE_SHARE = 12 };
+enum { PAGEABLE_SPARE_SHARE = 16 };
 
 /* --- descriptions --- */
 
