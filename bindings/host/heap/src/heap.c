@@ -565,6 +565,20 @@ static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, 
     return moved;
 }
 
+/* Enlarges a block at its address. Returns false if it has to move. */
+static bool grow(weir__source *source, size_t which, void *block, uint64_t usable, uint64_t size)
+{
+    WEIR_ASSERT(size > usable);
+    weir_heap *heap = source->heap;
+    const uint64_t slack = heap->config.slack_bytes;
+    const uint64_t bytes =
+        source->ops->grow != NULL && size < MOST_BYTES ? source->ops->grow(source, block, size + slack) : 0;
+    if (bytes != 0) {
+        note_taken(heap, which, size, bytes - usable - slack);
+    }
+    return bytes != 0;
+}
+
 void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
 {
     if (heap == NULL || block == NULL) {
@@ -576,7 +590,7 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
         return NULL;
     }
     uint64_t usable = 0;
-    const weir__source *source = source_of(heap, block, &usable);
+    weir__source *source = source_of(heap, block, &usable);
     if (source == NULL) {
         count(&heap->bad_frees);
         explain_refusal(heap, "no block of this heap is at the address to resize", (uint64_t)(uintptr_t)block);
@@ -584,7 +598,8 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
     }
     count(&heap->reallocs);
     const size_t which = (size_t)(source - heap->sources);
-    if (size > usable || (size < usable / 2 && usable > WEIR__HEAP_ALIGN)) {
+    const bool is_short = size > usable && !grow(source, which, block, usable, size);
+    if (is_short || (size < usable / 2 && usable > WEIR__HEAP_ALIGN)) {
         return move(heap, block, usable, size, which);
     }
     note_realloc(heap, which, 0, block, block, size);

@@ -46,6 +46,11 @@ static uint64_t process_bytes_of(weir__source *source, const void *block)
     return weir__host_find(source->host, block, &info) && info.block == block ? info.size : 0;
 }
 
+static uint64_t process_grow(weir__source *source, void *block, uint64_t size)
+{
+    return weir__host_grow(source->host, block, size);
+}
+
 static weir_status process_trim(weir__source *source, uint64_t keep_bytes, uint64_t *released)
 {
     return weir_host_trim(source->host, keep_bytes, released);
@@ -100,6 +105,7 @@ const weir__source_ops weir__process_source = {
     .alloc = process_alloc,
     .free = process_free,
     .bytes_of = process_bytes_of,
+    .grow = process_grow,
     .trim = process_trim,
     .add_stats = process_add_stats,
     .missing = process_missing,
