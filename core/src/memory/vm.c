@@ -313,8 +313,8 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         const uint64_t before = request->ceiling;
         if (!weir__vm_make_plan(request, live, &plan)) {
-            const bool more_room =
-                request->at == 0 && request->broken == WEIR_OK && ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
+            const bool more_room = request->at == 0 && request->broken == WEIR_OK &&
+                                   ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
             if (!more_room) {
                 return false;
             }
