@@ -22,12 +22,12 @@ static void describe(weir__host_run *run, uint64_t start, uint64_t size)
 static void enter(weir__host_registry *registry, weir__host_run *run, uint64_t start, uint64_t size)
 {
     describe(run, start, size);
-    weir__host_registry_set_large(registry, start, size, run, large_tag);
+    weir__host_registry_enter(registry, run, large_tag);
 }
 
-static void leave(weir__host_registry *registry, const weir__host_run *run)
+static void leave(weir__host_registry *registry, weir__host_run *run)
 {
-    weir__host_registry_set_large(registry, run->start, run->size, NULL, 0);
+    weir__host_registry_remove(registry, run, large_tag);
 }
 
 static size_t entries_in(const weir__host_registry *registry, uint64_t start, uint64_t size)
@@ -101,14 +101,14 @@ TEST(test_slab)
     assert_int_equal(weir__host_registry_reserve(&registry, BASE, 8 * MIB), WEIR_OK);
     const uint64_t start = BASE + MIB - 8 * PAGE; /* across a leaf's end */
     describe(&slab, start, 16 * PAGE);
-    weir__host_registry_set_slab(&registry, start, 16 * PAGE, &slab, 3);
+    weir__host_registry_enter(&registry, &slab, 3);
     enter(&registry, &large, start + 16 * PAGE, MIB);
     for (uint64_t at = 0; at < 16 * PAGE; at += PAGE) {
         assert_int_equal(weir__host_tag_of(weir__host_page_at(&registry, start + at)), 3);
         assert_ptr_equal(weir__host_run_at(&registry, start + at), &slab);
         assert_ptr_equal(weir__host_run_around(&registry, start + at + 17), &slab);
     }
-    weir__host_registry_set_slab(&registry, start, 16 * PAGE, NULL, 0);
+    weir__host_registry_remove(&registry, &slab, 3);
     assert_null(weir__host_run_around(&registry, start + 5 * PAGE));
     assert_ptr_equal(weir__host_run_around(&registry, start + 16 * PAGE + MIB - 1), &large);
     leave(&registry, &large);

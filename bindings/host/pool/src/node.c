@@ -71,28 +71,12 @@ static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
-/* Enters the run into the registry. The tag is its bin or slot in thread caches. */
-static void enter(weir__host_run *run)
+/* Returns the tag of the run's registry entries: its bin or slot in thread caches. */
+static uint32_t run_tag(weir__host_run *run)
 {
-    weir__host_registry *registry = &run->node->pool->registry;
     const weir__host_slab *slab = run->slab;
-    if (slab != NULL) {
-        const uint32_t bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
-        weir__host_registry_set_slab(registry, run->start, run->size, run, bin + 1);
-    } else {
-        const uint32_t slot = weir__host_slot_of(run->size);
-        weir__host_registry_set_large(registry, run->start, run->size, run, WEIR__HOST_LARGE_TAG + slot);
-    }
-}
-
-static void leave(weir__host_run *run)
-{
-    weir__host_registry *registry = &run->node->pool->registry;
-    if (run->slab != NULL) {
-        weir__host_registry_set_slab(registry, run->start, run->size, NULL, 0);
-    } else {
-        weir__host_registry_set_large(registry, run->start, run->size, NULL, 0);
-    }
+    return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1
+                        : WEIR__HOST_LARGE_TAG + weir__host_slot_of(run->size);
 }
 
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
@@ -119,7 +103,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     run->rest = NULL;
     run->parts = 0;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    enter(run); /* making the chunk has created the leaves */
+    weir__host_registry_enter(&pool->registry, run, run_tag(run)); /* making the chunk has created the leaves */
     weir__host_decay_take(&pool->decay, size);
     return run;
 }
@@ -143,7 +127,7 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
     WEIR_ASSERT(stream == NULL || run->rest == NULL);
     weir_host_pool *pool = run->node->pool;
     /* Removed from the registry first: after the free another thread may own the pages. */
-    leave(run);
+    weir__host_registry_remove(&pool->registry, run, run_tag(run));
     const weir_status status =
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
     if (status == WEIR_OK) {
@@ -151,7 +135,7 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
         give_rest(pool, run);
         weir__host_run_unused(pool, run);
     } else {
-        enter(run);
+        weir__host_registry_enter(&pool->registry, run, run_tag(run));
     }
     return status;
 }
@@ -172,12 +156,12 @@ bool weir__host_node_grow(weir__host_run *run, uint64_t size)
         weir__host_run_unused(pool, part);
         return false;
     }
-    leave(run); /* its slot changes with its size */
+    weir__host_registry_remove(&pool->registry, run, run_tag(run)); /* its slot changes with its size */
     part->rest = run->rest;
     run->rest = part;
     run->parts++;
     run->size = size;
-    enter(run);
+    weir__host_registry_enter(&pool->registry, run, run_tag(run));
     weir__host_decay_take(&pool->decay, more);
     return true;
 }
@@ -199,7 +183,7 @@ static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab 
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_SLAB, memory_order_release);
     run->slab = slab;
-    enter(run);
+    weir__host_registry_enter(&run->node->pool->registry, run, run_tag(run));
     return (void *)(uintptr_t)run->start;
 }
 
@@ -218,7 +202,7 @@ static void slab_changed(void *ctx, const void *address, uint32_t bin)
     weir__host_node *node = ctx;
     weir__host_run *run = weir__host_run_at(&node->pool->registry, (uint64_t)(uintptr_t)address);
     WEIR_ASSERT(run != NULL && run->slab != NULL && bin < node->pool->bin_count);
-    weir__host_registry_set_slab(&node->pool->registry, run->start, run->size, run, bin + 1);
+    weir__host_registry_enter(&node->pool->registry, run, bin + 1);
 }
 
 static weir__host_slab *slab_of(void *ctx, const void *address, uint64_t *start)

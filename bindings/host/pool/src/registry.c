@@ -123,48 +123,54 @@ weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t sta
     return status;
 }
 
-static void set_page(weir__host_leaf *leaf, uint64_t address, uintptr_t entry)
+static void enter_pages(weir__host_registry *registry, const weir__host_run *run, uint32_t tag, uintptr_t page_entry)
 {
-    WEIR_ASSERT(leaf != NULL);
-    const size_t page = (address >> WEIR__HOST_PAGE_SHIFT) % WEIR__HOST_LEAF_PAGES;
-    atomic_store_explicit(&leaf->pages[page], entry, memory_order_release);
-}
-
-void weir__host_registry_set_large(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
-                                   uint32_t tag)
-{
-    WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && size != 0 && size % WEIR__HOST_PAGE == 0);
-    WEIR_ASSERT(run != NULL ? tag >= WEIR__HOST_LARGE_TAG && tag < WEIR__HOST_RUN_ALIGN : tag == 0);
-    const uint64_t step = UINT64_C(1) << WEIR__HOST_LEAF_SHIFT;
-    for (uint64_t at = start; at < start + size; at = (at & ~(step - 1)) + step) {
-        set_page(weir__host_leaf_at(registry, at), at, (uintptr_t)run | tag);
+    const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
+    const uint64_t end = start + atomic_load_explicit(&run->size, memory_order_relaxed);
+    const bool has_every_page = tag < WEIR__HOST_LARGE_TAG;
+    WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && start < end && end % WEIR__HOST_PAGE == 0);
+    WEIR_ASSERT(tag != 0 && tag < WEIR__HOST_RUN_ALIGN);
+    for (uint64_t at = start; at < end;) {
+        weir__host_leaf *leaf = weir__host_leaf_at(registry, at);
+        WEIR_ASSERT(leaf != NULL);
+        const uint64_t leaf_end = (at | ((UINT64_C(1) << WEIR__HOST_LEAF_SHIFT) - 1)) + 1;
+        const uint64_t stop = leaf_end < end ? leaf_end : end;
+        do {
+            const size_t page = (at >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
+            atomic_store_explicit(&leaf->pages[page], page_entry, memory_order_release);
+            at += WEIR__HOST_PAGE;
+        } while (has_every_page && at < stop);
+        at = stop;
     }
 }
 
-void weir__host_registry_set_slab(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
-                                  uint32_t tag)
+void weir__host_registry_enter(weir__host_registry *registry, weir__host_run *run, uint32_t tag)
 {
-    WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && size != 0 && size % WEIR__HOST_PAGE == 0);
-    WEIR_ASSERT(run != NULL ? tag != 0 && tag < WEIR__HOST_LARGE_TAG : tag == 0);
-    for (uint64_t at = start; at < start + size; at += WEIR__HOST_PAGE) {
-        set_page(weir__host_leaf_at(registry, at), at, (uintptr_t)run | tag);
-    }
+    enter_pages(registry, run, tag, (uintptr_t)run | tag);
+}
+
+void weir__host_registry_remove(weir__host_registry *registry, weir__host_run *run, uint32_t tag)
+{
+    enter_pages(registry, run, tag, 0);
 }
 
 weir__host_run *weir__host_run_around(const weir__host_registry *registry, uint64_t address)
 {
     const weir__host_leaf *leaf = weir__host_leaf_at(registry, address);
+    size_t page = (address >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
     if (leaf == NULL) {
         return NULL;
     }
-    uintptr_t entry = 0;
-    for (size_t i = (address >> WEIR__HOST_PAGE_SHIFT) % WEIR__HOST_LEAF_PAGES + 1; i-- > 0 && entry == 0;) {
-        entry = atomic_load_explicit(&leaf->pages[i], memory_order_acquire);
+    uintptr_t found = 0;
+    do {
+        found = atomic_load_explicit(&leaf->pages[page], memory_order_acquire);
+    } while (found == 0 && page-- != 0);
+    weir__host_run *run = weir__host_run_of(found);
+    if (run == NULL) {
+        return NULL;
     }
-    weir__host_run *run = weir__host_run_of(entry);
-    const bool is_inside = run != NULL && address - atomic_load_explicit(&run->start, memory_order_relaxed) <
-                                              atomic_load_explicit(&run->size, memory_order_relaxed);
-    return is_inside ? run : NULL;
+    const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
+    return address - start < atomic_load_explicit(&run->size, memory_order_relaxed) ? run : NULL;
 }
 
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,

@@ -4,12 +4,11 @@
  * to neighbouring slots, so the chunks that the pool maps side by side cause no collisions. A full table is replaced by
  * a larger copy. Tables, leaves and runs are not freed while the pool lives, so a lookup during a change reads the old
  * or the new state and always valid memory. A page's entry holds the run and, in its low bits, the bin or slot of a
- * thread's cache for its blocks: a free can put a block there before it has read the run.
- * All pages of a slab have an entry. A large block has one at its first page and one at each leaf that begins in it, so
- * that entering it costs the same for any number of pages in a leaf. A free names the start of a block, which has an
- * entry. A query may name an address inside: the last entry at or below it, in the same leaf, is that of its run.
- * Cost: two dependent loads after the load of the table's pointer, for an address inside a large block up to 511 more;
- * one store for each leaf that a large block touches; 8 bytes for each page.
+ * thread's cache for its blocks: a free can put a block there before it has read the run. Each page of a slab has the
+ * entry. A large block has it in its first page and in the first page of each further leaf, so that neither an alloc
+ * nor a free costs by the page; an address inside it is found from the nearest entry before the address in its leaf.
+ * Cost: two dependent loads after the load of the table's pointer, and at most 511 more for an address inside a large
+ * block; 8 bytes for each page.
  */
 #ifndef WEIR_HOST_REGISTRY_H
 #define WEIR_HOST_REGISTRY_H
@@ -77,7 +76,7 @@ typedef struct weir__host_run {
 } weir__host_run;
 
 typedef struct weir__host_leaf {
-    _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run, or not its first page here */
+    _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run */
     _Atomic(weir__host_chunk *) chunk; /* for memory that the pool maps: such chunks consist of whole leaves */
     _Atomic(weir__host_marks *) marks; /* NULL: no slab has been here yet */
 } weir__host_leaf;
@@ -103,13 +102,11 @@ weir_status weir__host_registry_init(weir__host_registry *registry);
 void weir__host_registry_fini(weir__host_registry *registry);
 /* Creates the leaves of a range, so that the set functions cannot fail. */
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size);
-/* Sets the entries of a large block to `run` (NULL: none): at the first page and at the start of each further leaf.
- * Requires that the leaves exist, as do the functions below. `tag`: WEIR__HOST_LARGE_TAG plus a slot. */
-void weir__host_registry_set_large(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
-                                   uint32_t tag);
-/* Sets the entries of all pages of a slab to `run` (NULL: none). `tag`: the slab's bin plus one. */
-void weir__host_registry_set_slab(weir__host_registry *registry, uint64_t start, uint64_t size, weir__host_run *run,
-                                  uint32_t tag);
+/* Enters a run. Requires that the leaves exist, as do the functions below. `tag`: a slab's bin plus one, or
+ * WEIR__HOST_LARGE_TAG plus a slot. A run that is entered as a large block may be entered again as a slab. */
+void weir__host_registry_enter(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
+/* Removes the entries of a run, entered with this tag. */
+void weir__host_registry_remove(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
 /* Creates the marks of a range, which a slab needs. WEIR_ERR_NO_MEMORY: no host memory. */
 weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
@@ -156,7 +153,7 @@ static inline bool weir__host_is_live(const weir__host_registry *registry, uint6
            atomic_load_explicit(weir__host_mark_in(leaf, address), memory_order_acquire) != 0;
 }
 
-/* Returns the entry of a page; 0: none. */
+/* Returns the entry of a page; 0: no run. */
 static inline uintptr_t weir__host_page_at(const weir__host_registry *registry, uint64_t address)
 {
     weir__host_leaf *leaf = weir__host_leaf_at(registry, address);
@@ -176,14 +173,13 @@ static inline uint32_t weir__host_tag_of(uintptr_t page)
     return (uint32_t)(page & (WEIR__HOST_RUN_ALIGN - 1));
 }
 
-/* Returns the slab around an address, or the large block whose first page it is in. Other pages of a large block may
- * give it too, or NULL. */
+/* Returns the run that begins in the address's page, or the slab around it; NULL: neither. */
 static inline weir__host_run *weir__host_run_at(const weir__host_registry *registry, uint64_t address)
 {
     return weir__host_run_of(weir__host_page_at(registry, address));
 }
 
-/* Returns the run around any address, or NULL. Exact for an address in a run that stays as it is during the call. */
+/* Returns the run around any address, or NULL. */
 weir__host_run *weir__host_run_around(const weir__host_registry *registry, uint64_t address);
 
 #endif
