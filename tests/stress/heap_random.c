@@ -125,7 +125,8 @@ static void resize(struct game *g, struct slot *s, uint64_t *random)
     holds(g, &moved, size < s->size ? size : s->size);
     const bool is_moved = ptr != s->ptr;
     settle(g, s, ptr, size, g->align, random);
-    count(g, is_moved ? s->usable + g->slack : 0, is_moved ? before + g->slack : 0);
+    /* A block that grows at its address has a larger usable size. */
+    count(g, is_moved ? s->usable + g->slack : s->usable - before, is_moved ? before + g->slack : 0);
 }
 
 static void take(struct game *g, struct slot *s)

@@ -74,6 +74,9 @@ weir_status weir__vm_init(weir_pool *pool);
 /* True if the memory of the strategy's range is being moved, so that the range has no block. Pool lock held. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
 uint64_t weir__vm_granule(const weir_pool *pool);
+/* Serves a request that has an address (request->at). Returns false if the addresses are in use, or the limit or the
+ * device refuses memory for them. No lock held. */
+bool weir__vm_serve_at(struct request *request);
 /* Visits the memory of every handle. Pool lock held; no thread grows. */
 void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
                                  void *ctx);

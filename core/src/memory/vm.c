@@ -292,12 +292,13 @@ static bool map_and_serve(struct request *request, uint64_t live)
         return false;
     }
     for (int tries = 0; tries < most_tries && request->broken == WEIR_OK; tries++) {
-        if (serve(request, rung)) {
+        if (request->at == 0 && serve(request, rung)) {
             return true;
         }
         struct vm_plan plan = {.creates = 0};
         const weir_status found = weir__vm_find_best(request, WINDOW_CHEAP, &plan.window);
-        if (found == WEIR_ERR_LIMIT ? !weir__vm_add_span(request) : found != WEIR_OK) {
+        const bool may_reserve = found == WEIR_ERR_LIMIT && request->at == 0;
+        if (may_reserve ? !weir__vm_add_span(request) : found != WEIR_OK) {
             return false;
         }
         if (found == WEIR_ERR_LIMIT) {
@@ -312,8 +313,8 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         const uint64_t before = request->ceiling;
         if (!weir__vm_make_plan(request, live, &plan)) {
-            const bool more_room =
-                request->broken == WEIR_OK && ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
+            const bool more_room = request->at == 0 && request->broken == WEIR_OK &&
+                                   ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
             if (!more_room) {
                 return false;
             }
@@ -324,7 +325,7 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         rung = plan.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
         if (carry_out(request)) {
-            if (weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
+            if ((request->at == 0 && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX)) ||
                 (request->broken == WEIR_OK && take_window(request, &plan.window))) {
                 pool->counts.served[rung]++;
                 return true;
@@ -347,6 +348,17 @@ static bool vm_grow(struct request *request)
     weir__region_end_growing_locked(pool);
     pool_unlock(pool);
     return served;
+}
+
+bool weir__vm_serve_at(struct request *request)
+{
+    WEIR_ASSERT(request->at != 0 && outside_pool_lock(request->pool));
+    weir_pool *pool = request->pool;
+    const struct vm_window window = {.address = request->at, .size = request->size};
+    pool_lock(pool);
+    const bool served = pool->vm->large == 0 && take_window(request, &window);
+    pool_unlock(pool);
+    return served || (request->broken == WEIR_OK && vm_grow(request));
 }
 
 static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed)

@@ -52,6 +52,7 @@ weir_status weir__vm_find_best(struct request *request, enum window_kind kind, s
         .align = request->align,
         .last_resort = request->last_resort,
         .kind = kind,
+        .at = request->at,
     };
     const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, request->stream));
     const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, &wish, window);

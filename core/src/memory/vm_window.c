@@ -275,7 +275,11 @@ static void end_stretch(struct window_search *search)
         cut_into_pieces(search);
         pieces = search->scratch->pieces;
     }
-    for (size_t i = 0; pieces != NULL && !search->failed && i < search->pieces; i++) {
+    const uint64_t at = search->wish->at;
+    if (at != 0 && pieces != NULL && !search->failed && at >= start && at <= end - search->wish->size) {
+        (void)consider_at(search, search->pieces - 1, at, UINT64_MAX);
+    }
+    for (size_t i = 0; at == 0 && pieces != NULL && !search->failed && i < search->pieces; i++) {
         const uint64_t run = pieces[i].hole ? UINT64_MAX : pieces[i].size;
         const uint64_t piece_end = pieces[i].address + pieces[i].size;
         consider_around(search, i, pieces[i].address, run, start, end);

@@ -89,6 +89,7 @@ struct vm_wish {
     uint64_t align;
     bool last_resort;
     enum window_kind kind;
+    uint64_t at; /* the only address that will do; 0: any */
 };
 
 /* Finds the best window of the kind. Returns WEIR_ERR_LIMIT if there is no window, WEIR_ERR_NO_MEMORY without host

@@ -20,6 +20,7 @@ struct request {
     weir_stream *stream;
     uint64_t size;
     uint64_t align;
+    uint64_t at;               /* the address that the block must have; 0: any */
     weir_block *block;         /* result */
     weir_status device_status; /* the device's last answer to a request for memory */
     weir_tag tag;

@@ -12,6 +12,7 @@
 #include "order/order.h"
 #include "order/take.h"
 #include "pool_internal.h"
+#include "shared/alloc_at.h"
 #include "shared/hold.h"
 
 #include <inttypes.h>
@@ -338,6 +339,22 @@ weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream, uint64_
         return weir__refuse_tag("weir_pool_alloc_tagged", pool, tag);
     }
     return alloc_slow(pool, stream, size, align, out, tag);
+}
+
+weir_status weir__pool_alloc_at(weir_pool *pool, weir_stream *stream, uint64_t address, uint64_t size, weir_block **out)
+{
+    WEIR_ASSERT(stream->pool == pool && pool->vm != NULL);
+    WEIR_ASSERT(address != 0 && size != 0 && ((address | size) & pool->granule_mask) == 0);
+    struct request request = {
+        .pool = pool, .stream = stream, .size = size, .align = pool->granule_mask + 1, .at = address};
+    if (!weir__vm_serve_at(&request)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    stream_lock(stream);
+    front_unload(stream);
+    begin_block(stream, request.block, size);
+    stream->counters.misses++;
+    return finish_alloc(pool, stream, 0, request.block, out, 0);
 }
 
 /* Closes the open uses of a block that is being freed: each use gets its stream's present tick. The tick is read under

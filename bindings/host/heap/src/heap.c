@@ -567,6 +567,20 @@ static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, 
     return moved;
 }
 
+/* Enlarges a block at its address. Returns false if it has to move. */
+static bool grow(weir__source *source, size_t which, void *block, uint64_t usable, uint64_t size)
+{
+    WEIR_ASSERT(size > usable);
+    weir_heap *heap = source->heap;
+    const uint64_t slack = heap->config.slack_bytes;
+    const uint64_t bytes =
+        source->ops->grow != NULL && size < MOST_BYTES ? source->ops->grow(source, block, size + slack) : 0;
+    if (bytes != 0) {
+        note_taken(heap, which, size, bytes - usable - slack);
+    }
+    return bytes != 0;
+}
+
 void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
 {
     if (heap == NULL || block == NULL) {
@@ -578,7 +592,7 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
         return NULL;
     }
     uint64_t usable = 0;
-    const weir__source *source = source_of(heap, block, &usable);
+    weir__source *source = source_of(heap, block, &usable);
     if (source == NULL) {
         count(&heap->bad_frees);
         explain_refusal(heap, "no block of this heap is at the address to resize", (uint64_t)(uintptr_t)block);
@@ -586,7 +600,8 @@ void *weir_heap_realloc(weir_heap *heap, void *block, size_t size)
     }
     count(&heap->reallocs);
     const size_t which = (size_t)(source - heap->sources);
-    if (size > usable || (size < usable / 2 && usable > WEIR__HEAP_ALIGN)) {
+    const bool is_short = size > usable && !grow(source, which, block, usable, size);
+    if (is_short || (size < usable / 2 && usable > WEIR__HEAP_ALIGN)) {
         return move(heap, block, usable, size, which);
     }
     note_realloc(heap, which, 0, block, block, size);
@@ -666,6 +681,8 @@ weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats)
         .decayed_bytes = decayed.bytes,
         .decays = decayed.times,
         .decay_failures = decayed.failures,
+        .moved_bytes = sources.moved_bytes,
+        .remade_bytes = sources.remade_bytes,
     };
     return weir_struct_report(stats, &found, sizeof(found), "weir_heap_get_stats: stats");
 }

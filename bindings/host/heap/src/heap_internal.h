@@ -97,6 +97,8 @@ typedef struct weir__source_stats {
     uint64_t frees;
     uint64_t held_bytes;
     uint64_t peak_held_bytes;
+    uint64_t moved_bytes;
+    uint64_t remade_bytes;
 } weir__source_stats;
 
 typedef struct weir__source weir__source;
@@ -112,6 +114,9 @@ typedef struct weir__source_ops {
     weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
     /* Returns the block's size as handed out, or 0 if it is not a block of this source. */
     uint64_t (*bytes_of)(weir__source *source, const void *block);
+    /* Enlarges a block at its address. Returns the size that it has then, or 0: nothing has changed. NULL: blocks of this
+     * source do not grow in place. */
+    uint64_t (*grow)(weir__source *source, void *block, uint64_t size);
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
     /* Adds the source's figures to *stats. Memory that both sources of a heap share is added for the first source
      * only. */

@@ -46,6 +46,11 @@ static uint64_t process_bytes_of(weir__source *source, const void *block)
     return weir__host_find(source->host, block, &info) && info.block == block ? info.size : 0;
 }
 
+static uint64_t process_grow(weir__source *source, void *block, uint64_t size)
+{
+    return weir__host_grow(source->host, block, size);
+}
+
 static weir_status process_trim(weir__source *source, uint64_t keep_bytes, uint64_t *released)
 {
     return weir_host_trim(source->host, keep_bytes, released);
@@ -58,6 +63,8 @@ static void process_add_stats(weir__source *source, weir__source_stats *stats)
         stats->allocs += found.allocs;
         stats->frees += found.frees;
     }
+    stats->moved_bytes += atomic_load(&source->host->nodes[0].moved_bytes);
+    stats->remade_bytes += atomic_load(&source->host->nodes[0].remade_bytes);
     if (!source->is_second) {
         stats->held_bytes += atomic_load(&source->heap->ledger.held_bytes);
         stats->peak_held_bytes += atomic_load(&source->heap->ledger.peak_held_bytes);
@@ -98,6 +105,7 @@ const weir__source_ops weir__process_source = {
     .alloc = process_alloc,
     .free = process_free,
     .bytes_of = process_bytes_of,
+    .grow = process_grow,
     .trim = process_trim,
     .add_stats = process_add_stats,
     .missing = process_missing,

@@ -11,6 +11,8 @@
 
 #include "classes.h"
 #include "engine.h"
+#include "page_move.h"
+#include "parked.h"
 #include "registry.h"
 
 #include "shared/slab.h"
@@ -48,6 +50,11 @@ struct weir__host_node {
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* represents all memory of a pageable node */
+    weir__page_mover mover;        /* of a pageable node, as the next two: used by the thread that grows */
+    weir__parked parked;           /* pages of unmapped granules, at most loose_bytes */
+    uint64_t loose_bytes;          /* created and not mapped */
+    _Atomic uint64_t moved_bytes;  /* pages that moved to other addresses */
+    _Atomic uint64_t remade_bytes; /* pages that were dropped and made anew, because they could not move */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* small blocks only */
     /* Counters of threads that have ended or have no cache; protected by thread_cache.c's lock. */
@@ -66,6 +73,9 @@ weir_status weir__host_node_fini(weir__host_node *node);
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
 /* Gives a run back: idle (stream NULL), or in the order of a stream of the run's pool. */
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
+/* Enlarges a live run of a pageable node to `size` at its address, of addresses behind it that are free or have no
+ * memory. Returns false, with nothing changed, if it cannot. */
+bool weir__host_node_grow(weir__host_run *run, uint64_t size);
 weir__host_run *weir__host_run_new(weir_host_pool *pool);
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
 
@@ -82,6 +92,8 @@ void weir__host_device_fini(weir__host_node *node);
 weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
 /* Returns the machine's memory in bytes, swap included; 0 if unknown. */
 uint64_t weir__host_machine_bytes(void);
+/* Says how idle memory moves, once some has. Returns the length, like snprintf. */
+size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size);
 /* Unmaps the reservations that were not released. Called after the device is destroyed. */
 void weir__host_pageable_fini(weir__host_node *node);
 
@@ -182,6 +194,8 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin);
 void weir__host_cache_obey(weir_host_pool *pool);
 /* Counts an alloc or a free of a thread without a cache. */
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
+/* Counts bytes by which a block has grown, of a thread without a cache. */
+void weir__host_count_growth(weir__host_node *node, uint64_t bytes);
 /* Adds the counters of all threads for a node, or for all nodes (NULL). */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
 /* Called when the pool ends: detaches its caches, which their threads free later. */
@@ -331,6 +345,9 @@ bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info
 /* Like weir_host_free for a non-NULL address, without a sentence for a refusal; *bytes receives the size of the
  * block. */
 weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes);
+
+/* Enlarges a live block at its address. Returns its new size, which holds `size` bytes, or 0: nothing has changed. */
+uint64_t weir__host_grow(weir_host_pool *pool, void *ptr, uint64_t size);
 
 /* Counts bytes against the limit. Returns false if the limit refuses them. */
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes);

@@ -6,13 +6,18 @@
  */
 #include "host_internal.h"
 
+#include "shared/alloc_at.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <weir/caching.h>
 
 /* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A tighter bound
  * moves pages twice as often. */
-enum { PAGEABLE_SPARE_SHARE = 12 };
+enum { PAGEABLE_SPARE_SHARE = 16 };
+
+/* A block that has grown in place more often moves the next time: each part costs two descriptions. */
+enum { MOST_PARTS = 64 };
 
 /* --- descriptions --- */
 
@@ -95,15 +100,31 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
     WEIR_ASSERT(run->pages == node->mapped || run->chunk != NULL);
     run->slab = NULL;
+    run->rest = NULL;
+    run->parts = 0;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
     weir__host_registry_enter(&pool->registry, run, run_tag(run)); /* making the chunk has created the leaves */
     weir__host_decay_take(&pool->decay, size);
     return run;
 }
 
+/* Gives back what a run has grown by. */
+static void give_rest(weir_host_pool *pool, weir__host_run *run)
+{
+    while (run->rest != NULL) {
+        weir__host_run *part = run->rest;
+        run->rest = part->rest;
+        const weir_status status = weir_pool_free_idle(run->pages, part->block);
+        WEIR_ASSERT(status == WEIR_OK); /* the block is live */
+        (void)status;
+        weir__host_run_unused(pool, part);
+    }
+}
+
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
 {
     WEIR_ASSERT(run->size != 0 && run->block != NULL);
+    WEIR_ASSERT(stream == NULL || run->rest == NULL);
     weir_host_pool *pool = run->node->pool;
     /* Removed from the registry first: after the free another thread may own the pages. */
     weir__host_registry_remove(&pool->registry, run, run_tag(run));
@@ -111,11 +132,38 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
     if (status == WEIR_OK) {
         weir__host_decay_give(&pool->decay, run->size);
+        give_rest(pool, run);
         weir__host_run_unused(pool, run);
     } else {
         weir__host_registry_enter(&pool->registry, run, run_tag(run));
     }
     return status;
+}
+
+bool weir__host_node_grow(weir__host_run *run, uint64_t size)
+{
+    WEIR_ASSERT(run->state == WEIR__HOST_RUN_LIVE && run->slab == NULL);
+    WEIR_ASSERT(size > run->size && size % WEIR__HOST_PAGE == 0);
+    weir__host_node *node = run->node;
+    weir_host_pool *pool = node->pool;
+    const uint64_t more = size - run->size;
+    weir__host_run *part = run->parts < MOST_PARTS ? weir__host_run_new(pool) : NULL;
+    if (part == NULL) {
+        return false;
+    }
+    WEIR_ASSERT(run->pages == node->mapped && weir__host_is_pageable(&pool->config));
+    if (weir__pool_alloc_at(node->mapped, node->mapped_host, run->start + run->size, more, &part->block) != WEIR_OK) {
+        weir__host_run_unused(pool, part);
+        return false;
+    }
+    weir__host_registry_remove(&pool->registry, run, run_tag(run)); /* its slot changes with its size */
+    part->rest = run->rest;
+    run->rest = part;
+    run->parts++;
+    run->size = size;
+    weir__host_registry_enter(&pool->registry, run, run_tag(run));
+    weir__host_decay_take(&pool->decay, more);
+    return true;
 }
 
 /* --- slabs for the engine --- */

@@ -2,9 +2,15 @@
  *
  * A reservation is accessible from its beginning to the furthest address ever mapped, and some more. The rest cannot be
  * accessed yet, so it counts for no limit, and a process that locks its memory does not make its pages. Mapping a
- * granule counts it and makes its pages; unmapping it drops the pages. Neither costs a mapping of its own. Pages come
- * from the node of the thread that maps them, and a child after fork has them like any other memory. They are small
- * pages: huge pages would make more memory resident than is held. One chunk description represents all that is mapped.
+ * granule counts it and makes its pages. Neither mapping nor unmapping costs a mapping of its own. Pages come from the
+ * node of the thread that maps them, and a child after fork has them like any other memory. They are small pages: huge
+ * pages would make more memory resident than is held. One chunk description represents all that is mapped.
+ *
+ * A granule that is unmapped keeps its pages (parked.h). A mapping takes them over: they move to its addresses
+ * (page_move.h), or where the system refuses that they are dropped and new ones made. The pages of the granule's
+ * neighbours move along to the addresses above if these are unmapped: holes are mapped in the order of their addresses,
+ * so the next mapping finds its pages there. Pages are dropped when memory is destroyed.
+ * Invariant: the parked bytes are at most those that were created and are mapped nowhere.
  */
 #include "host_internal.h"
 
@@ -31,6 +37,9 @@ struct weir__host_reservation {
     uint64_t address;
     uint64_t size;
     uint64_t open_bytes; /* accessible bytes from its beginning */
+    bool is_tried;       /* registered with the node's mover, or refused; as the next: used by the thread that grows */
+    bool takes_pages;
+    bool mapped[]; /* for each granule */
 };
 
 #define LEAST_OPENED (UINT64_C(2) << 20)
@@ -86,7 +95,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
         note_reason(node, "reserving addresses", ENOMEM, size);
         return WEIR_ERR_NO_MEMORY;
     }
-    struct weir__host_reservation *r = malloc(sizeof(*r));
+    struct weir__host_reservation *r = calloc(1, sizeof(*r) + size / node->pool->config.chunk_bytes);
     void *start = NULL;
     const weir_status status = r != NULL ? weir__numa_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
@@ -99,7 +108,8 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
         return WEIR_ERR_NO_MEMORY;
     }
     (void)madvise(start, (size_t)size, MADV_NOHUGEPAGE);
-    *r = (struct weir__host_reservation){.address = (uint64_t)(uintptr_t)start, .size = size};
+    r->address = (uint64_t)(uintptr_t)start;
+    r->size = size;
     (void)pthread_mutex_lock(&node->chunk_lock);
     r->next = node->reservations;
     node->reservations = r;
@@ -123,6 +133,9 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
     (void)pthread_mutex_unlock(&node->chunk_lock);
     if (r == NULL) {
         return WEIR_ERR_INVALID;
+    }
+    if (r->takes_pages) {
+        weir__page_mover_drop(&node->mover, address, size);
     }
     free(r);
     weir__numa_unmap((void *)(uintptr_t)address, size, false);
@@ -164,13 +177,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
         return WEIR_ERR_LIMIT;
     }
     *handle = size; /* the number of bytes serves as the handle */
-    return WEIR_OK;
-}
-
-static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
-{
-    weir__host_node *node = ctx;
-    weir__host_limit_give(node->pool, handle);
+    node->loose_bytes += size;
     return WEIR_OK;
 }
 
@@ -225,42 +232,27 @@ static bool widen(struct weir__host_reservation *r, uint64_t bytes)
     return false;
 }
 
-static bool open_addresses(weir__host_node *node, uint64_t address, uint64_t size)
+static struct weir__host_reservation *reservation_around(weir__host_node *node, uint64_t address)
 {
-    WEIR_ASSERT(size != 0);
     (void)pthread_mutex_lock(&node->chunk_lock);
     struct weir__host_reservation *r = node->reservations;
     while (r != NULL && address - r->address >= r->size) {
         r = r->next;
     }
-    const uint64_t bytes = r != NULL ? address - r->address + size : 0;
-    const bool is_open = r != NULL && (bytes <= r->open_bytes || widen(r, bytes));
-    const int why = errno;
-    WEIR_ASSERT(r == NULL || r->open_bytes <= r->size);
     (void)pthread_mutex_unlock(&node->chunk_lock);
-    if (!is_open) {
-        note_reason(node, "making addresses memory", why, size);
-    }
-    return is_open;
+    return r;
 }
 
-static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+static bool open_addresses(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
 {
-    WEIR_ASSERT(handle == size);
-    weir__host_node *node = ctx;
-    (void)handle;
-    if (!open_addresses(node, address, size)) {
-        return WEIR_ERR_NO_MEMORY;
+    WEIR_ASSERT(size != 0);
+    const uint64_t bytes = r != NULL ? address - r->address + size : 0;
+    const bool is_open = r != NULL && (bytes <= r->open_bytes || widen(r, bytes));
+    WEIR_ASSERT(r == NULL || r->open_bytes <= r->size);
+    if (!is_open) {
+        note_reason(node, "making addresses memory", errno, size);
     }
-    if (weir__host_registry_reserve(&node->pool->registry, address, size) != WEIR_OK) {
-        return WEIR_ERR_NO_MEMORY;
-    }
-    weir__host_registry_set_chunk(&node->pool->registry, address, size, &node->pageable);
-    if (!make_pages(node, address, size)) {
-        return WEIR_ERR_NO_MEMORY;
-    }
-    count(node, size);
-    return WEIR_OK;
+    return is_open;
 }
 
 /* Where madvise is forbidden, as in some sandboxes, or the pages are locked, a new mapping replaces them. */
@@ -273,12 +265,146 @@ static bool drop_pages(uint64_t address, uint64_t size)
                 -1, 0) != MAP_FAILED;
 }
 
+/* --- pages of unmapped granules --- */
+
+/* Drops parked pages until at most `keep_bytes` are left. Stops if the system refuses. */
+static bool drop_parked(weir__host_node *node, uint64_t keep_bytes)
+{
+    weir__parked *parked = &node->parked;
+    while (parked->bytes > keep_bytes) {
+        const weir__parked_range last = parked->ranges[parked->count - 1];
+        const uint64_t surplus = parked->bytes - keep_bytes;
+        const uint64_t size = last.size < surplus ? last.size : surplus;
+        const uint64_t address = last.address + last.size - size;
+        if (!drop_pages(address, size) || !weir__parked_remove(parked, address, size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool takes_pages(weir__host_node *node, struct weir__host_reservation *r)
+{
+    if (!r->is_tried) {
+        r->is_tried = true;
+        r->takes_pages = weir__page_mover_add(&node->mover, r->address, r->size);
+    }
+    return r->takes_pages;
+}
+
+/* Returns how many bytes from `address` on may receive parked pages: accessible, unmapped and without pages. */
+static uint64_t room_above(const weir__host_node *node, const struct weir__host_reservation *r, uint64_t address,
+                           uint64_t most)
+{
+    WEIR_ASSERT(address >= r->address && address - r->address < r->open_bytes);
+    const uint64_t granule = node->pool->config.chunk_bytes;
+    const uint64_t left = r->open_bytes - (address - r->address);
+    const uint64_t end = weir__parked_above(&node->parked, address, address + (most < left ? most : left));
+    uint64_t at = address;
+    while (at + granule <= end && !r->mapped[(at - r->address) / granule]) {
+        at += granule;
+    }
+    return at - address;
+}
+
+/* Gives the unmapped granules at `address` parked pages, and the ones above it as far as they go. Returns false if the
+ * granules at `address` have got none. */
+static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
+{
+    const weir__parked_range from = node->parked.ranges[node->parked.count - 1];
+    const uint64_t room = room_above(node, r, address, from.size);
+    if (room < size || !takes_pages(node, r)) {
+        return false;
+    }
+    const uint64_t moved = weir__page_move(&node->mover, address, from.address, room);
+    const uint64_t whole = moved & ~(node->pool->config.chunk_bytes - 1);
+    (void)atomic_fetch_add_explicit(&node->moved_bytes, moved, memory_order_relaxed);
+    if (moved > whole && whole >= size) { /* the source of a granule that moved in part stays parked */
+        (void)drop_pages(address + whole, moved - whole);
+    }
+    if (whole < size) {
+        return false;
+    }
+    const bool is_removed = weir__parked_remove(&node->parked, from.address, whole);
+    WEIR_ASSERT(is_removed); /* from the end of a range or all of it: needs no memory */
+    (void)is_removed;
+    if (whole > size && !weir__parked_add(&node->parked, address + size, whole - size)) {
+        (void)drop_pages(address + size, whole - size);
+    }
+    return true;
+}
+
+/* Makes the pages of granules that are being mapped, of parked pages if there are any. */
+static bool provide_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
+{
+    WEIR_ASSERT(size <= node->loose_bytes && node->parked.bytes <= node->loose_bytes);
+    if (weir__parked_has(&node->parked, address)) {
+        return weir__parked_remove(&node->parked, address, size);
+    }
+    if (node->parked.bytes == 0) {
+        return make_pages(node, address, size);
+    }
+    if (move_pages(node, r, address, size)) {
+        return true;
+    }
+    (void)atomic_fetch_add_explicit(&node->remade_bytes, size, memory_order_relaxed);
+    return drop_parked(node, node->parked.bytes > size ? node->parked.bytes - size : 0) &&
+           make_pages(node, address, size);
+}
+
+static void note_mapped(const weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size,
+                        bool is_mapped)
+{
+    const uint64_t granule = node->pool->config.chunk_bytes;
+    WEIR_ASSERT(address % granule == 0 && size % granule == 0);
+    for (uint64_t at = address - r->address; at < address - r->address + size; at += granule) {
+        WEIR_ASSERT(r->mapped[at / granule] != is_mapped);
+        r->mapped[at / granule] = is_mapped;
+    }
+}
+
+static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
+{
+    weir__host_node *node = ctx;
+    WEIR_ASSERT(handle <= node->loose_bytes);
+    if (!drop_parked(node, node->loose_bytes - handle)) {
+        return WEIR_ERR_DEVICE;
+    }
+    node->loose_bytes -= handle;
+    weir__host_limit_give(node->pool, handle);
+    return WEIR_OK;
+}
+
+static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    WEIR_ASSERT(handle == size);
+    weir__host_node *node = ctx;
+    (void)handle;
+    struct weir__host_reservation *r = reservation_around(node, address);
+    if (!open_addresses(node, r, address, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (weir__host_registry_reserve(&node->pool->registry, address, size) != WEIR_OK) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir__host_registry_set_chunk(&node->pool->registry, address, size, &node->pageable);
+    if (!provide_pages(node, r, address, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    note_mapped(node, r, address, size, true);
+    node->loose_bytes -= size;
+    count(node, size);
+    return WEIR_OK;
+}
+
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     weir__host_node *node = ctx;
-    if (!drop_pages(address, size)) {
+    if (!weir__parked_add(&node->parked, address, size) && !drop_pages(address, size)) {
         return WEIR_ERR_DEVICE;
     }
+    note_mapped(node, reservation_around(node, address), address, size, false);
+    node->loose_bytes += size;
     count(node, 0 - size);
     return WEIR_OK;
 }
@@ -303,8 +429,27 @@ weir_status weir__host_pageable_create(weir__host_node *node, weir_device **devi
     return weir_device_create(&ops, node, device);
 }
 
+size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size)
+{
+    const uint64_t moved = atomic_load(&node->moved_bytes);
+    const uint64_t remade = atomic_load(&node->remade_bytes);
+    int length = 0;
+    if (remade != 0) {
+        length =
+            snprintf(text, size, "idle memory: the pages of %llu KiB were moved, those of %llu KiB made anew: %s\n",
+                     (unsigned long long)(moved >> 10), (unsigned long long)(remade >> 10),
+                     strerror(atomic_load(&node->mover.why)));
+    } else if (moved != 0) {
+        length =
+            snprintf(text, size, "idle memory: the pages of %llu KiB were moved\n", (unsigned long long)(moved >> 10));
+    }
+    return length > 0 ? (size_t)length : 0;
+}
+
 void weir__host_pageable_fini(weir__host_node *node)
 {
+    weir__page_mover_fini(&node->mover);
+    weir__parked_fini(&node->parked);
     while (node->reservations != NULL) {
         struct weir__host_reservation *r = node->reservations;
         node->reservations = r->next;

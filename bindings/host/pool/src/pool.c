@@ -1130,6 +1130,30 @@ weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size)
                : status;
 }
 
+uint64_t weir__host_grow(weir_host_pool *pool, void *ptr, uint64_t size)
+{
+    WEIR_ASSERT(ptr != NULL && size != 0);
+    weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);
+    const uint32_t state = run != NULL ? atomic_load_explicit(&run->state, memory_order_acquire) : WEIR__HOST_RUN_NONE;
+    if (state != WEIR__HOST_RUN_LIVE || run->start != (uint64_t)(uintptr_t)ptr || size >= SIZE_LIMIT ||
+        !weir__host_is_pageable(&pool->config)) {
+        return 0;
+    }
+    const uint64_t before = run->size;
+    const uint64_t bytes = whole_pages(padded(pool, size));
+    const bool is_followed = weir__host_page_at(&pool->registry, run->start + before) != 0;
+    if (bytes <= before || is_followed || !weir__host_node_grow(run, bytes)) {
+        return 0;
+    }
+    weir__host_cache *cache = weir__host_cache_of(run->node);
+    if (cache != NULL) {
+        add(&cache->large_live_bytes, bytes - before);
+    } else {
+        weir__host_count_growth(run->node, bytes - before);
+    }
+    return bytes - pool->pad;
+}
+
 static weir_status free_large_after(weir__host_run *run, const void *ptr, void *native)
 {
     WEIR_ASSERT(run->pages != NULL && ptr != NULL);
@@ -1379,6 +1403,8 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
         length += weir__shared_limit_explain(pool->ledger->shared, length < size ? text + length : NULL,
                                              length < size ? size - length : 0);
     }
+    length +=
+        weir__host_pageable_explain(node, length < size ? text + length : NULL, length < size ? size - length : 0);
     return length;
 }
 

@@ -69,6 +69,8 @@ typedef struct weir__host_run {
     _Atomic(weir__host_chunk *) chunk; /* the chunk around all of it; NULL: the leaves of its pages name theirs */
     weir_pool *pages;                  /* the node's pool that `block` belongs to */
     weir_block *block;
+    struct weir__host_run *rest;     /* of a block that grew in place: descriptions of the blocks behind `block` */
+    uint32_t parts;                  /* number of descriptions in `rest` */
     _Atomic(weir__host_slab *) slab; /* NULL: not a slab */
     _Atomic uint32_t state;
 } weir__host_run;

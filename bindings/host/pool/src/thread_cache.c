@@ -396,6 +396,14 @@ void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes)
     (void)pthread_mutex_unlock(&lists);
 }
 
+void weir__host_count_growth(weir__host_node *node, uint64_t bytes)
+{
+    WEIR_ASSERT(bytes != 0);
+    (void)pthread_mutex_lock(&lists);
+    node->gone_live_bytes += bytes;
+    (void)pthread_mutex_unlock(&lists);
+}
+
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats)
 {
     (void)pthread_mutex_lock(&lists);
