@@ -25,8 +25,8 @@
  *
  * Every figure includes the loop; empty_loop shows its cost. A second thread sleeps all the time, because glibc omits
  * atomic operations while a process has one thread only. Pools have locks and statistics on, over a device that costs
- * nothing. Mallocs, the heap and the host pool leave out cells in which they would have to hold gigabytes of live
- * blocks.
+ * nothing. Mallocs, the heap and the host pool leave out cells in which they would have to hold tens of gigabytes of
+ * live blocks.
  *
  * The column CPU is processor time, which other programs disturb little; in pc512 it includes waiting for the other
  * thread. Each repetition of a case continues at the end of the previous one; with
@@ -424,7 +424,7 @@ template <class row> void enter_common(const bench_row &r)
     for (const char *name : {"pair512", "pair1M", "infer"}) {
         enter_play<row>(name, r, name, 0);
     }
-    if (has_room(r) || r.kind == BENCH_MALLOC) {
+    if (has_room(r) || r.kind == BENCH_MALLOC || r.kind == BENCH_HEAP) {
         enter_play<row>("mix1k", r, "mix1k", 0);
     }
     for (const char *name : {"mix100k", "mix1M", "live10", "live100", "live1k", "live10k", "live100k"}) {

@@ -2,6 +2,7 @@
  * killed at any instruction; refusals of the system. */
 #include "../rig/sim.h"
 #include "../rig/test.h"
+#include "sandbox.h"
 #include "shared_limit_internal.h"
 
 #include <errno.h>
@@ -375,6 +376,9 @@ TEST(one_process_joins_twice)
 
 TEST(a_process_dies_with_the_lock)
 {
+    if (is_emulated()) {
+        skip(); /* QEMU has no robust locks */
+    }
     const char *name = name_of("lock");
     weir_shared_limit *limit = join(name, 10 * MIB);
     weir_heap *heap = heap_under(limit);
@@ -392,6 +396,9 @@ TEST(a_process_dies_with_the_lock)
 TEST(many_processes_are_killed)
 {
     enum { AT_ONCE = 4, KILLS = 24 };
+    if (is_emulated()) {
+        skip();
+    }
     const char *name = name_of("many");
     weir_shared_limit *limit = join(name, 6 * MIB);
     struct child children[AT_ONCE];

@@ -2,10 +2,11 @@
  *
  *     weir::c10_allocator::install(heap);      once, before the first tensor
  *
- * libtorch keeps the allocator for the life of the process and frees a tensor by its address alone. So there is one heap
- * for the process, and it is never destroyed. All threads of libtorch may allocate and free. Out of memory: a c10::Error
- * with the heap's reason. libtorch reads no byte behind a block and needs blocks at multiples of 64: a heap's defaults
- * serve it. Memory that libraries below libtorch take from malloc (oneDNN's scratchpads, OpenMP) does not pass by here.
+ * libtorch keeps the allocator for the life of the process and frees a tensor by its address alone. So there is one
+ * heap for the process, and it is never destroyed. All threads of libtorch may allocate and free. Out of memory: a
+ * c10::Error with the heap's reason. libtorch reads no byte behind a block and needs blocks at multiples of 64: a
+ * heap's defaults serve it. Memory that libraries below libtorch take from malloc (oneDNN's scratchpads, OpenMP) does
+ * not pass by here.
  */
 #ifndef WEIR_C10_HPP
 #define WEIR_C10_HPP

@@ -1,8 +1,8 @@
 /* weir_umf.h: a heap as a pool of UMF (oneAPI Unified Memory Framework 1.0 and later), and as a provider for UMF's own
  * pools.
  *
- *     umfPoolCreate(weir_umf_pool_ops(), provider, heap, 0, &pool);      blocks come from the heap, none from `provider`
- *     umfMemoryProviderCreate(weir_umf_provider_ops(), heap, &provider); coarse memory of another pool comes from the heap
+ *     umfPoolCreate(weir_umf_pool_ops(), provider, heap, 0, &pool);      all blocks from the heap, none from `provider`
+ *     umfMemoryProviderCreate(weir_umf_provider_ops(), heap, &provider); the memory of another pool from the heap
  *
  * The heap is borrowed: it outlives pool and provider, which destroy nothing. Any thread may use them. Out of memory:
  * UMF_RESULT_ERROR_OUT_OF_HOST_MEMORY; weir_heap_explain has the reason. UMF learns of the addresses of a pool from the

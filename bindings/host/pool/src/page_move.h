@@ -2,8 +2,8 @@
  *
  * A page that moves keeps its bytes and is neither zeroed nor charged anew, so that a move costs a fifth of a release
  * and a new page. The kernel asks for a userfaultfd that the target is registered with; it is opened by the first move.
- * The mode of the registration, write protection of pages that are never protected, changes no fault. Kernels, sandboxes
- * and limits may refuse all of it; the caller then makes pages anew.
+ * The mode of the registration, write protection of pages that are never protected, changes no fault. Kernels,
+ * sandboxes and limits may refuse all of it; the caller then makes pages anew.
  */
 #ifndef WEIR_HOST_PAGE_MOVE_H
 #define WEIR_HOST_PAGE_MOVE_H

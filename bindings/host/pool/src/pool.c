@@ -1390,6 +1390,7 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
     if (node == NULL || (text == NULL && size > 0)) {
         return 0;
     }
+    length += weir__host_pageable_explain(node, text, size);
     (void)pthread_mutex_lock(&node->chunk_lock);
     for (size_t kind = 0; kind < WEIR_HOST_KIND_COUNT; kind++) {
         if (node->reasons[kind][0] != '\0') {
@@ -1403,8 +1404,6 @@ size_t weir_host_explain(weir_host_pool *pool, int32_t number, char *text, size_
         length += weir__shared_limit_explain(pool->ledger->shared, length < size ? text + length : NULL,
                                              length < size ? size - length : 0);
     }
-    length +=
-        weir__host_pageable_explain(node, length < size ? text + length : NULL, length < size ? size - length : 0);
     return length;
 }
 

@@ -125,8 +125,8 @@ WEIR_API void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t alig
 WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
 
 /* Returns a block of at least `size` bytes with the contents of `block`, up to the smaller of the two sizes. The result
- * is `block` itself if it is large enough and `size` is at least half of it, or if it can grow at its address: memory of
- * the process, 16 KiB or more, with free addresses behind it. A moved block has the heap's alignment,
+ * is `block` itself if it is large enough and `size` is at least half of it, or if it can grow at its address: memory
+ * of the process, 16 KiB or more, with free addresses behind it. A moved block has the heap's alignment,
  * even if `block` had a larger one. A long-lived block stays long-lived. `block` NULL: an alloc. size 0: a free, and
  * NULL. Other NULL: out of memory, or not a block of this heap; `block` is unchanged. A shrink for which no smaller
  * block is found returns `block`. */
