@@ -201,6 +201,16 @@ static inline bool front_defers(const weir_pool *pool, const struct front_cache 
            __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
 }
 
+/* Adds the stream to `waiting` before the cache holds a large block. */
+static inline void front_wait(weir_stream *stream)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    if (UNLIKELY(!stream->front.waits)) {
+        mark_waiting(stream);
+        stream->front.waits = true;
+    }
+}
+
 /* Pops a block for a request of front_granules() `granules`. Returns NULL if there is none. */
 static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t granules)
 {
@@ -209,25 +219,19 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
                                          : front_pop_small(&stream->front, front_bin(granules) + 1);
 }
 
-/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Makes no call, and returns
- * false if there is no room or if front_push must decide that. */
+/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. The caller sets its state.
+ * Makes no call, and returns false if there is no room or if front_push must decide that. */
 static inline bool front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
     WEIR_ASSERT((state_word(block) & BLOCK_USED) == 0);
     const uint64_t capacity = front_capacity(pool, block);
     struct front_cache *front = &stream->front;
-    bool pushed;
     if (capacity <= front_small(pool)) {
-        pushed = front_push_small(pool, front, block, capacity);
-    } else {
-        mark_waiting(stream);
-        pushed = front_push_large(front, block, capacity);
+        return front_push_small(pool, front, block, capacity);
     }
-    if (pushed) {
-        block_set_state(block, BLOCK_CACHED);
-    }
-    return pushed;
+    front_wait(stream);
+    return front_push_large(front, block, capacity);
 }
 
 /* The same, but returns false only if there is no room. */
@@ -237,7 +241,11 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
     if (capacity <= front_small(pool)) {
         front_learn(pool, &stream->front.slots[front_bin(capacity)], capacity);
     }
-    return front_push_quick(pool, stream, block);
+    if (!front_push_quick(pool, stream, block)) {
+        return false;
+    }
+    block_set_state(block, BLOCK_CACHED);
+    return true;
 }
 
 #endif

@@ -20,7 +20,6 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 #define OUT_OF_LINE __attribute__((noinline))
-#define INLINED inline __attribute__((always_inline))
 
 /* --- holds --- */
 
@@ -157,7 +156,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 
 /* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
  * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
-static INLINED weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
+static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
                                         weir_block **out, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -185,10 +184,22 @@ static INLINED weir_status serve_missed(weir_stream *stream, uint64_t size, uint
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* The same for a request that the fast path takes: of any place and without a tag. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, weir_block **out)
+/* The same for a request that the fast path takes: of any place, without a tag, of a pool without observers. */
+static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
+                                            weir_block **out)
 {
-    return serve_missed(stream, size, 0, true, out, 0);
+    WEIR_ASSERT(stream_is_locked(stream) && !is_watched(pool) && granules == front_granules(pool, size));
+    const bool large = granules >= front_small(pool);
+    const uint64_t key = large ? granules + 1 : front_small_key(pool, size);
+    weir_block *block = NULL;
+    if (UNLIKELY(!is_plain(pool)) || UNLIKELY(!remote_frees_are_empty(stream)) ||
+        UNLIKELY((block = take_plainly(pool, stream, size, large, key << pool->granule_shift)) == NULL)) {
+        return serve_missed(stream, size, 0, true, out, 0);
+    }
+    stream->counters.misses++;
+    stream_lock_release_own(&stream->lock);
+    *out = block;
+    return WEIR_OK;
 }
 
 /* Returns WEIR_OK if the arguments of a request are valid. */
@@ -233,11 +244,11 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* Hands out a cached block. Stream lock held on entry, released on return. */
+/* Hands out a cached block. Stream lock held on entry, taken by weir_pool_alloc's try; released on return. */
 static inline weir_status hand_out(weir_stream *stream, weir_block *block, uint64_t size, weir_block **out)
 {
     revive_block(stream, block, size);
-    stream_unlock(stream);
+    stream_lock_release_own(&stream->lock);
     *out = block;
     return WEIR_OK;
 }
@@ -249,34 +260,36 @@ static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size
 }
 
 /* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_large(weir_stream *stream, uint64_t size, weir_block **out)
+static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
+                                           weir_block **out)
 {
-    const uint32_t i = front_find_large(&stream->front, front_granules(stream->owner, size) + 1);
-    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out) : alloc_missed(stream, size, out);
+    const uint32_t i = front_find_large(&stream->front, granules + 1);
+    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out) : alloc_missed(pool, stream, size, granules, out);
 }
 
 /* Continues a request for which the block in `last` had to make room. The block counts as freed and is in no slot yet.
  * Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_after_push(weir_stream *stream, uint64_t size, weir_block **out)
+static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
+                                                weir_block **out)
 {
     WEIR_ASSERT(stream_is_locked(stream));
-    weir_pool *pool = stream->owner;
     if (!front_push(pool, stream, stream->front.last)) {
         weir__order_free(stream->front.last, stream);
     }
-    weir_block *block = front_pop(pool, stream, front_granules(pool, size));
-    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(stream, size, out);
+    weir_block *block = front_pop(pool, stream, granules);
+    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, granules, out);
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
- * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. A hit
- * makes no call, so that it saves few registers. */
-static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
+ * on return. While the pool is observed, with a tag, and on a retired stream, last_full is 0 and no block is a hit. A
+ * hit makes no call, so that it saves few registers. The arguments of this function and of those that it ends with are
+ * in the places where weir_pool_alloc has them. */
+static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
+                                               weir_block **out)
 {
-    WEIR_ASSERT(stream_is_locked(stream));
-    weir_pool *pool = stream->owner;
+    WEIR_ASSERT(stream_is_locked(stream) && granules == front_granules(pool, size));
     struct front_cache *front = &stream->front;
-    if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* also true for size 0 */
+    if (UNLIKELY(size - 1 >= front->last_full)) { /* also true for size 0 */
         stream_unlock(stream);
         return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
     }
@@ -284,15 +297,14 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t siz
         front_set_last(front, FRONT_EMPTY);
         count_free(stream, front->last);
         if (UNLIKELY(!front_push_quick(pool, stream, front->last))) {
-            return alloc_after_push(stream, size, out);
+            return alloc_after_push(pool, stream, size, granules, out);
         }
     }
-    const uint64_t granules = front_granules(pool, size);
     if (granules >= front_small(pool)) {
-        return alloc_large(stream, size, out);
+        return alloc_large(pool, stream, size, granules, out);
     }
     weir_block *block = front_pop_small(front, front_bin(granules) + 1);
-    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(stream, size, out);
+    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, granules, out);
 }
 
 /* Adjusts the counters if the block in `last` had another size in the same number of granules. Stream lock held. */
@@ -313,8 +325,9 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
-        if (front_granules(pool, size) != front->last_key) {
-            return alloc_from_slot(stream, size, out);
+        const uint64_t granules = front_granules(pool, size);
+        if (granules != front->last_key) {
+            return alloc_from_slot(pool, stream, size, granules, out);
         }
         weir_block *block = front->last;
         front_set_last(front, FRONT_EMPTY);
@@ -436,22 +449,23 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
 }
 
 /* Frees a block without a tag that no other stream uses, while `last` is occupied or the block is too large for it. If
- * the stream only has to enter the set `waiting`, it does so and uses `last`. Stream lock held on entry, released on
- * return. */
+ * the stream only has to enter the set `waiting`, it does so and uses `last`. Stream lock held on entry, taken by
+ * weir_pool_free's try; released on return. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct front_cache *front = &stream->front;
     if (front->last_key == FRONT_EMPTY && block_requested(block) <= front->last_full) {
-        mark_waiting(stream);
+        front_wait(stream);
         front->last_most = front->last_full;
         free_to_last(pool, block, front);
     } else if (block_requested(block) <= front_block_bytes(stream) && front_push_quick(pool, stream, block)) {
+        block_set_state(block, BLOCK_CACHED);
         count_free(stream, block);
     } else {
         return free_to_slot(pool, block, stream);
     }
-    stream_unlock(stream);
+    stream_lock_release_own(&stream->lock);
     return WEIR_OK;
 }
 
