@@ -69,11 +69,11 @@ static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *b
 /* --- small --- */
 
 /* Pops a block from slot `bin`, which is not empty. */
-static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
+static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
 {
     WEIR_ASSERT(front->slots[bin].count > 0);
     struct front_slot *slot = &front->slots[bin];
-    const unsigned left = slot->count - 1u;
+    const uint64_t left = slot->count - UINT64_C(1);
     weir_block *block = slot->blocks[left];
     slot->count = (uint16_t)left;
     WEIR_ASSERT(state_of(block) == BLOCK_CACHED);
@@ -86,13 +86,14 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
 /* Pops a block for a request of the bin `own`. Returns NULL if no bin in reach and in the same word of `held` has a
  * block. One 16th of a request is two bins in the lower half of a doubling and three bins in the upper half; fewer
  * where a bin is one granule. No branch: the size of the next request is not predictable. */
-static inline weir_block *front_pop_small(struct front_cache *front, unsigned own)
+static inline weir_block *front_pop_small(struct front_cache *front, uint64_t own)
 {
+    /* By half of a doubling: a bit for each bin in reach. */
+    static const uint8_t reach[FRONT_BINS / 16 + 1] = {1, 3, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15,
+                                                       7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7};
     WEIR_ASSERT(own < FRONT_BINS);
-    const unsigned further = (own >> 4 & 1u) | (unsigned)(own >= 32) << 1;
-    const uint64_t near = (UINT64_C(2) << further) - 1;
-    const uint64_t held = front->held[own / 64] >> own % 64 & near;
-    return held != 0 ? front_pop_at(front, own + (unsigned)__builtin_ctzll(held)) : NULL;
+    const uint64_t held = front->held[own / 64] >> own % 64 & reach[own / 16];
+    return held != 0 ? front_pop_at(front, own + (uint64_t)__builtin_ctzll(held)) : NULL;
 }
 
 /* Recomputes how many blocks the slot may keep, if the reserved bytes have changed. */
@@ -227,7 +228,7 @@ static inline bool front_push_quick(weir_pool *pool, weir_stream *stream, weir_b
     WEIR_ASSERT((state_word(block) & BLOCK_USED) == 0);
     const uint64_t capacity = front_capacity(pool, block);
     struct front_cache *front = &stream->front;
-    if (capacity <= front_small(pool)) {
+    if (LIKELY(capacity <= front_small(pool))) {
         return front_push_small(pool, front, block, capacity);
     }
     front_wait(stream);

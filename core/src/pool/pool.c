@@ -19,7 +19,12 @@
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
+/* noclone: gcc would drop unused arguments, and move the others to other registers. */
+#if defined(__clang__)
 #define OUT_OF_LINE __attribute__((noinline))
+#else
+#define OUT_OF_LINE __attribute__((noinline, noclone))
+#endif
 
 /* --- holds --- */
 
@@ -185,11 +190,11 @@ static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, 
 }
 
 /* The same for a request that the fast path takes: of any place, without a tag, of a pool without observers. */
-static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
-                                            weir_block **out)
+static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                            weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(stream_is_locked(stream) && !is_watched(pool) && granules == front_granules(pool, size));
-    const bool large = granules >= front_small(pool);
+    WEIR_ASSERT(large == (granules >= front_small(pool)));
     const uint64_t key = large ? granules + 1 : front_small_key(pool, size);
     weir_block *block = NULL;
     if (UNLIKELY(!is_plain(pool)) || UNLIKELY(!remote_frees_are_empty(stream)) ||
@@ -260,62 +265,72 @@ static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size
 }
 
 /* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
-                                           weir_block **out)
+static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                           weir_block **out, uint64_t granules)
 {
+    WEIR_ASSERT(large);
     const uint32_t i = front_find_large(&stream->front, granules + 1);
-    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out) : alloc_missed(pool, stream, size, granules, out);
+    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
+                            : alloc_missed(pool, stream, size, large, out, granules);
 }
 
 /* Continues a request for which the block in `last` had to make room. The block counts as freed and is in no slot yet.
  * Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
-                                                weir_block **out)
+static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                                weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     if (!front_push(pool, stream, stream->front.last)) {
         weir__order_free(stream->front.last, stream);
     }
     weir_block *block = front_pop(pool, stream, granules);
-    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, granules, out);
+    return block != NULL ? hand_out(stream, block, size, out)
+                         : alloc_missed(pool, stream, size, large, out, granules);
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
  * on return. While the pool is observed, with a tag, and on a retired stream, last_full is 0 and no block is a hit. A
  * hit makes no call, so that it saves few registers. The arguments of this function and of those that it ends with are
  * in the places where weir_pool_alloc has them. */
-static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t granules,
-                                               weir_block **out)
+static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                               weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(stream_is_locked(stream) && granules == front_granules(pool, size));
     struct front_cache *front = &stream->front;
     if (UNLIKELY(size - 1 >= front->last_full)) { /* also true for size 0 */
         stream_unlock(stream);
-        return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
+        return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
     }
     if (front->last_key != FRONT_EMPTY) {
         front_set_last(front, FRONT_EMPTY);
         count_free(stream, front->last);
         if (UNLIKELY(!front_push_quick(pool, stream, front->last))) {
-            return alloc_after_push(pool, stream, size, granules, out);
+            return alloc_after_push(pool, stream, size, granules >= front_small(pool), out, granules);
         }
     }
     if (granules >= front_small(pool)) {
-        return alloc_large(pool, stream, size, granules, out);
+        return alloc_large(pool, stream, size, true, out, granules);
     }
     weir_block *block = front_pop_small(front, front_bin(granules) + 1);
-    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, granules, out);
+    return block != NULL ? hand_out(stream, block, size, out)
+                         : alloc_missed(pool, stream, size, false, out, granules);
 }
 
-/* Adjusts the counters if the block in `last` had another size in the same number of granules. Stream lock held. */
-static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
+/* Ends the hand-out of the block in `last` if the block had another size in the same number of granules. Stream lock
+ * held on entry, released on return. */
+static OUT_OF_LINE weir_status hand_out_resized(weir_pool *pool, weir_stream *stream, uint64_t size, weir_block *block,
+                                                weir_block **out)
 {
-    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
+    (void)pool;
     struct stream_counters *counters = &stream->counters;
     counters->requested += (int64_t)(size - block_requested(block));
     counters->peak_requested =
         counters->requested > counters->peak_requested ? counters->requested : counters->peak_requested;
     block_set_requested(block, size);
+    stream_lock_release_own(&stream->lock);
+    *out = block;
+    return WEIR_OK;
 }
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
@@ -327,7 +342,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         struct front_cache *front = &stream->front;
         const uint64_t granules = front_granules(pool, size);
         if (granules != front->last_key) {
-            return alloc_from_slot(pool, stream, size, granules, out);
+            return alloc_from_slot(pool, stream, size, 0, out, granules);
         }
         weir_block *block = front->last;
         front_set_last(front, FRONT_EMPTY);
@@ -335,7 +350,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         stream->counters.frees++;
         stream->counters.sizes[size_bucket(size)]++;
         if (UNLIKELY(block_requested(block) != size)) {
-            resize_last(stream, block, size);
+            return hand_out_resized(pool, stream, size, block, out);
         }
         stream_lock_release_tried(seat);
         *out = block;
