@@ -264,18 +264,18 @@ static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size
     return hand_out(stream, front_take_large(&stream->front, i), size, out);
 }
 
-/* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
-                                           weir_block **out, uint64_t granules)
+/* Serves a request from a slot, the large list or past them; `last` is empty. Stream lock held on entry, released on
+ * return. */
+static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                               weir_block **out, uint64_t granules)
 {
-    WEIR_ASSERT(large);
-    const uint32_t i = front_find_large(&stream->front, granules + 1);
-    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
-                            : alloc_missed(pool, stream, size, large, out, granules);
+    WEIR_ASSERT(stream->front.last_key == FRONT_EMPTY);
+    weir_block *block = front_pop(pool, stream, granules);
+    return block != NULL ? hand_out(stream, block, size, out)
+                         : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* Continues a request for which the block in `last` had to make room. The block counts as freed and is in no slot yet.
- * Stream lock held on entry, released on return. */
+/* The same after the block in `last` had to make room. The block counts as freed and is in no slot yet. */
 static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                 weir_block **out, uint64_t granules)
 {
@@ -283,9 +283,46 @@ static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *st
     if (!front_push(pool, stream, stream->front.last)) {
         weir__order_free(stream->front.last, stream);
     }
-    weir_block *block = front_pop(pool, stream, granules);
-    return block != NULL ? hand_out(stream, block, size, out)
-                         : alloc_missed(pool, stream, size, large, out, granules);
+    return alloc_past_last(pool, stream, size, large, out, granules);
+}
+
+/* Counts the block in `last` as freed and moves it to a slot or the large list. Returns its bin, FRONT_NO_BIN if it is
+ * large, or FRONT_FULL if front_push must decide about room. Stream lock held. */
+static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
+{
+    struct front_cache *front = &stream->front;
+    weir_block *block = front->last;
+    WEIR_ASSERT(front->last_key != FRONT_EMPTY);
+    const uint64_t capacity = block_capacity(block);
+    count_free_of(stream, block_requested(block), capacity);
+    front_set_last(front, FRONT_EMPTY);
+    return front_push_quick(pool, stream, block, capacity);
+}
+
+/* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
+static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                           weir_block **out, uint64_t granules)
+{
+    WEIR_ASSERT(large);
+    struct front_cache *front = &stream->front;
+    if (LIKELY(front->last_key != FRONT_EMPTY) && UNLIKELY(push_last(pool, stream) == FRONT_FULL)) {
+        return alloc_after_push(pool, stream, size, large, out, granules);
+    }
+    const uint32_t i = front_find_large(front, granules + 1);
+    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
+                            : alloc_missed(pool, stream, size, large, out, granules);
+}
+
+/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on entry,
+ * released on return. */
+static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                           weir_block **out, uint64_t granules)
+{
+    WEIR_ASSERT(!large);
+    if (LIKELY(stream->front.last_key != FRONT_EMPTY) && UNLIKELY(push_last(pool, stream) == FRONT_FULL)) {
+        return alloc_after_push(pool, stream, size, large, out, granules);
+    }
+    return alloc_past_last(pool, stream, size, large, out, granules);
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
@@ -301,19 +338,25 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *str
         stream_unlock(stream);
         return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
     }
-    if (front->last_key != FRONT_EMPTY) {
-        front_set_last(front, FRONT_EMPTY);
-        count_free(stream, front->last);
-        if (UNLIKELY(!front_push_quick(pool, stream, front->last))) {
-            return alloc_after_push(pool, stream, size, granules >= front_small(pool), out, granules);
-        }
-    }
     if (granules >= front_small(pool)) {
         return alloc_large(pool, stream, size, true, out, granules);
     }
-    weir_block *block = front_pop_small(front, front_bin(granules) + 1);
-    return block != NULL ? hand_out(stream, block, size, out)
-                         : alloc_missed(pool, stream, size, false, out, granules);
+    /* The slot is chosen before the block in `last` is pushed: the record of that block may be far away in memory, and
+     * the choice need not wait for it. */
+    const uint64_t bin = front_near(front, front_bin(granules) + 1);
+    if (bin == FRONT_NO_BIN) {
+        return alloc_small(pool, stream, size, false, out, granules);
+    }
+    if (LIKELY(front->last_key != FRONT_EMPTY)) {
+        const uint64_t pushed = push_last(pool, stream);
+        if (UNLIKELY(pushed == FRONT_FULL)) {
+            return alloc_after_push(pool, stream, size, false, out, granules);
+        }
+        if (UNLIKELY(bin - pushed <= FRONT_REACH)) { /* perhaps the block that was pushed is the one to hand out */
+            return alloc_past_last(pool, stream, size, false, out, granules);
+        }
+    }
+    return hand_out(stream, front_pop_at(front, bin), size, out);
 }
 
 /* Ends the hand-out of the block in `last` if the block had another size in the same number of granules. Stream lock
@@ -474,7 +517,8 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
         front_wait(stream);
         front->last_most = front->last_full;
         free_to_last(pool, block, front);
-    } else if (block_requested(block) <= front_block_bytes(stream) && front_push_quick(pool, stream, block)) {
+    } else if (block_requested(block) <= front_block_bytes(stream) &&
+               front_push_quick(pool, stream, block, block_capacity(block)) != FRONT_FULL) {
         block_set_state(block, BLOCK_CACHED);
         count_free(stream, block);
     } else {

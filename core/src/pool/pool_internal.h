@@ -454,13 +454,18 @@ static inline void begin_block(weir_stream *stream, weir_block *block, uint64_t 
     count_alloc(stream, size, block_capacity(block));
 }
 
-static inline void count_free(weir_stream *stream, const weir_block *block)
+static inline void count_free_of(weir_stream *stream, uint64_t size, uint64_t capacity)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct stream_counters *counters = &stream->counters;
     counters->frees++;
-    counters->requested -= (int64_t)block_requested(block);
-    counters->live -= (int64_t)block_capacity(block);
+    counters->requested -= (int64_t)size;
+    counters->live -= (int64_t)capacity;
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    count_free_of(stream, block_requested(block), block_capacity(block));
 }
 
 static inline uint64_t front_block_bytes(const weir_stream *stream)
