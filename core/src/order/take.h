@@ -112,10 +112,12 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
         UNLIKELY(pool->strategy->alloc(pool->state, stream->lane, WEIR_TICK_MAX, rounded, pool->strategy->granule_bytes,
                                        &range) != WEIR_OK)) {
         /* The general way tries again. */
-    } else if (UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) {
+    } else if ((UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) ||
+               (WEIR_CHECKS >= 1 && !weir__block_enter_locked(pool, (weir_block *)range.token))) {
         weir__order_untake_locked(pool, stream->lane, &range, NULL);
     } else {
         WEIR_ASSERT(range.size >= rounded);
+        WEIR_ASSERT(atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) == NULL);
         block = (weir_block *)range.token;
         pool->blocks.count++;
         pool->counts.served[WEIR_RUNG_LANE]++;

@@ -204,6 +204,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream
     stream->counters.misses++;
     stream_lock_release_own(&stream->lock);
     *out = block;
+    prove(pool);
     return WEIR_OK;
 }
 

@@ -264,7 +264,7 @@ struct weir_pool {
     unsigned granule_shift;
     bool ordered; /* the device has streams and events */
     atomic_bool plain; /* a block consists of its record alone and may have any bytes: no virtual memory, no lanes that
-                        * are private, no index by address, no checked build. Becomes false under the pool's lock. */
+                        * are private, no index by address. Becomes false under the pool's lock. */
     pid_t process;
     atomic_uint holds; /* the pool is not destroyed while this is above 0 */
     struct pool_front front;
