@@ -289,6 +289,9 @@ TEST(test_find_knows_live_blocks_only)
     put(&w, block, A); /* into the front cache */
     fails(weir_pool_find(w.pool, address, &found), WEIR_ERR_INVALID);
     assert_null(found);
+    weir_block *later = get(&w, A, 2000); /* from the rest of the region */
+    ok(weir_pool_find(w.pool, weir_block_address(later), &found));
+    assert_ptr_equal(found, later);
     close_world(&w);
 }
 
@@ -1689,6 +1692,26 @@ TEST(test_o5_idle_memory_elsewhere_is_no_reason_to_fail)
     close_world(&w);
 }
 
+/* O5: a large block in the front cache of another stream is found by the poll, each time that the stream has freed
+ * one. */
+TEST(test_o5_a_poll_sees_every_large_block_in_a_front_cache)
+{
+    struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
+    for (int round = 0; round < 3; round++) {
+        for (int stream = A; stream <= B; stream++) {
+            const uint64_t syncs = figures(&w).syncs;
+            const weir_rung rung = round == 0 && stream == A ? WEIR_RUNG_GROWN : WEIR_RUNG_POLLED;
+            weir_block *block = get_by(&w, stream, 4 * REGION, rung);
+            assert_int_equal(figures(&w).syncs, syncs);
+            for (int each = A; each <= B; each++) {
+                ok(weir_stream_synced(w.pool, w.stream[each])); /* no earlier free is a reason to poll the stream */
+            }
+            put(&w, block, stream);
+        }
+    }
+    close_world(&w);
+}
+
 /* A stream in error keeps only its own memory from being reused, not the memory of other streams. */
 TEST(test_a_broken_stream_hides_nothing_of_the_others)
 {
@@ -1751,6 +1774,43 @@ TEST(test_p1_a_block_serves_the_bin_below_it)
         assert_true(weir_block_capacity(larger) >= granules * 512 + 512);
         assert_int_equal(weir_block_address(get_by(&w, A, granules * 512 - 512, WEIR_RUNG_FRONT)), address);
     }
+    close_world(&w);
+}
+
+/* P1: the block freed last is handed out for another size of its bin, although a slot within reach holds a larger
+ * block. */
+TEST(test_p1_the_block_freed_last_is_preferred_to_a_larger_one)
+{
+    struct world w = open_world((struct wish){.capacity = 256 * REGION});
+    put(&w, get(&w, A, 128 * REGION), A);
+    (void)get(&w, A, 512);
+    weir_block *best = get(&w, A, UINT64_C(97) * 512);
+    weir_block *larger = get(&w, A, UINT64_C(100) * 512);
+    const uint64_t address = weir_block_address(best);
+    put(&w, best, A);
+    (void)get(&w, A, 512); /* the block moves to its slot, which learns how many blocks it may keep */
+    best = get(&w, A, UINT64_C(97) * 512);
+    put(&w, larger, A);
+    (void)get(&w, A, 512); /* so does the larger block */
+    put(&w, best, A);
+    assert_int_equal(weir_block_address(get(&w, A, UINT64_C(98) * 512)), address);
+    assert_int_equal(weir_block_address(get(&w, A, UINT64_C(98) * 512)), weir_block_address(larger));
+    close_world(&w);
+}
+
+/* P1: the same if the slot holds a smaller block, which the request takes from its own bin. */
+TEST(test_p1_a_slot_is_preferred_to_a_larger_block_freed_last)
+{
+    struct world w = open_world((struct wish){.capacity = 256 * REGION});
+    put(&w, get(&w, A, 128 * REGION), A);
+    (void)get(&w, A, 512);
+    weir_block *best = get(&w, A, UINT64_C(97) * 512);
+    weir_block *larger = get(&w, A, UINT64_C(100) * 512);
+    const uint64_t address = weir_block_address(best);
+    put(&w, best, A);
+    (void)get(&w, A, 512);
+    put(&w, larger, A);
+    assert_int_equal(weir_block_address(get(&w, A, UINT64_C(98) * 512)), address);
     close_world(&w);
 }
 

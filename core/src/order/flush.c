@@ -46,9 +46,12 @@ void weir__order_flush_large_locked(weir_stream *stream)
     WEIR_ASSERT(pool_is_locked(stream->owner));
     struct front_cache *front = &stream->front;
     const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
-    while (front->large_count > 0) {
-        give_block(front_take_large(front, front->large_count - 1), stream, tick);
+    for (uint32_t left = front->large_count; left > 0; left--) {
+        WEIR_ASSERT(state_of(front->large[left - 1]) == BLOCK_CACHED);
+        give_block(front->large[left - 1], stream, tick);
     }
+    front->large_bytes = 0;
+    __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }
 
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream)

@@ -20,6 +20,11 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
+static inline bool memory_keeps_whole(const weir_pool *pool, uint64_t size)
+{
+    return pool->memory->keeps_whole != NULL && pool->memory->keeps_whole(pool, size);
+}
+
 /* Takes a range of `size` bytes from the lane and makes it a block for a request of `requested` bytes on the stream.
  * `keep_whole`: idle regions that are much larger than the request stay whole, if the pool's memory agrees. Pool lock
  * held. */
@@ -36,8 +41,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
     if (UNLIKELY(status != WEIR_OK)) {
         return status == WEIR_ERR_NO_MEMORY ? TAKE_NONE : TAKE_BROKEN;
     }
-    if (UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, size)) && keep_whole && pool->memory->keeps_whole != NULL &&
-        pool->memory->keeps_whole(pool, size)) {
+    if (keep_whole && UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, size)) && memory_keeps_whole(pool, size)) {
         weir__order_untake_locked(pool, lane, &range, NULL);
         return TAKE_KEPT_WHOLE;
     }
@@ -84,6 +88,42 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
          * range with which it merges from being idle. */
         (void)weir__order_flush_locked(pool, stream);
     }
+    return block;
+}
+
+/* The same in a plain pool (struct weir_pool), for any place, by the owner of the pool's lock. Returns NULL also if the
+ * general way must serve the request. */
+static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                       uint64_t rounded)
+{
+    WEIR_ASSERT(stream_is_locked(stream) && is_plain(pool));
+    struct lock_seat *seat;
+    WEIR_ASSERT(outside_pool_lock(pool));
+    if (UNLIKELY(!stream_lock_try(&pool->lock, &seat))) {
+        return NULL;
+    }
+    if (large && stream->front.large_count > 0) {
+        weir__order_flush_large_locked(stream);
+    }
+    weir_range range;
+    weir_block *block = NULL;
+    range.idle_bytes = 0;
+    if (UNLIKELY(!is_plain(pool)) ||
+        UNLIKELY(pool->strategy->alloc(pool->state, stream->lane, WEIR_TICK_MAX, rounded, pool->strategy->granule_bytes,
+                                       &range) != WEIR_OK)) {
+        /* The general way tries again. */
+    } else if ((UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) ||
+               (WEIR_CHECKS >= 1 && !weir__block_enter_locked(pool, (weir_block *)range.token))) {
+        weir__order_untake_locked(pool, stream->lane, &range, NULL);
+    } else {
+        WEIR_ASSERT(range.size >= rounded);
+        WEIR_ASSERT(atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) == NULL);
+        block = (weir_block *)range.token;
+        pool->blocks.count++;
+        pool->counts.served[WEIR_RUNG_LANE]++;
+        make_live(stream, block, size);
+    }
+    stream_lock_release_own(&pool->lock);
     return block;
 }
 

@@ -207,6 +207,7 @@ static bool make_index(weir_pool *pool)
         give_up_index(pool, entering.index);
         return false;
     }
+    atomic_store_explicit(&pool->plain, false, memory_order_relaxed);
     atomic_store_explicit(&pool->blocks.index, entering.index, memory_order_release);
     return true;
 }

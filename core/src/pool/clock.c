@@ -55,6 +55,7 @@ void weir__lane_rest(weir_stream *stream)
     if (!is_waiting(stream)) {
         return;
     }
+    stream->front.waits = false;
     (void)atomic_fetch_and_explicit(&stream->group->waiting, ~lane_bit(stream), memory_order_seq_cst);
     weir__stream_set_front(stream, front_block_bytes(stream));
     if (atomic_load_explicit(&stream->remote_frees, memory_order_seq_cst) != NULL ||

@@ -69,11 +69,11 @@ static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *b
 /* --- small --- */
 
 /* Pops a block from slot `bin`, which is not empty. */
-static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
+static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
 {
     WEIR_ASSERT(front->slots[bin].count > 0);
     struct front_slot *slot = &front->slots[bin];
-    const unsigned left = slot->count - 1u;
+    const uint64_t left = slot->count - UINT64_C(1);
     weir_block *block = slot->blocks[left];
     slot->count = (uint16_t)left;
     WEIR_ASSERT(state_of(block) == BLOCK_CACHED);
@@ -83,16 +83,31 @@ static inline weir_block *front_pop_at(struct front_cache *front, unsigned bin)
     return block;
 }
 
-/* Pops a block for a request of the bin `own`. Returns NULL if no bin in reach and in the same word of `held` has a
- * block. One 16th of a request is two bins in the lower half of a doubling and three bins in the upper half; fewer
- * where a bin is one granule. No branch: the size of the next request is not predictable. */
-static inline weir_block *front_pop_small(struct front_cache *front, unsigned own)
+/* A request reaches this many bins above its own, or fewer. */
+#define FRONT_REACH 3u
+
+/* In place of a bin. Neither is near any bin. */
+#define FRONT_NO_BIN ((uint64_t)1 << 62) /* none, or that of a large block */
+#define FRONT_FULL ((uint64_t)2 << 62)
+
+/* Returns the lowest bin that has a block for a request of the bin `own`, among the bins in reach and in the same word
+ * of `held`; FRONT_NO_BIN if there is none. One 16th of a request is two bins in the lower half of a doubling and three
+ * bins in the upper half; fewer where a bin is one granule. No branch among them: the size of the next request is not
+ * predictable. */
+static inline uint64_t front_near(const struct front_cache *front, uint64_t own)
 {
+    /* By half of a doubling: a bit for each bin in reach. */
+    static const uint8_t reach[FRONT_BINS / 16 + 1] = {1, 3, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15,
+                                                       7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7};
     WEIR_ASSERT(own < FRONT_BINS);
-    const unsigned further = (own >> 4 & 1u) | (unsigned)(own >= 32) << 1;
-    const uint64_t near = (UINT64_C(2) << further) - 1;
-    const uint64_t held = front->held[own / 64] >> own % 64 & near;
-    return held != 0 ? front_pop_at(front, own + (unsigned)__builtin_ctzll(held)) : NULL;
+    const uint64_t held = front->held[own / 64] >> own % 64 & reach[own / 16];
+    return held != 0 ? own + (uint64_t)__builtin_ctzll(held) : FRONT_NO_BIN;
+}
+
+static inline weir_block *front_pop_small(struct front_cache *front, uint64_t own)
+{
+    const uint64_t bin = front_near(front, own);
+    return bin != FRONT_NO_BIN ? front_pop_at(front, bin) : NULL;
 }
 
 /* Recomputes how many blocks the slot may keep, if the reserved bytes have changed. */
@@ -108,13 +123,13 @@ static inline void front_learn(const weir_pool *pool, struct front_slot *slot, u
     slot->epoch = epoch;
 }
 
-/* Returns false if there is no room, or if the slot has not learned its room yet. */
+/* Pushes a block of `capacity` bytes onto slot `bin`. Returns false if there is no room, or if the slot has not learned
+ * its room yet. */
 static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block,
-                                    uint64_t capacity)
+                                    uint64_t capacity, unsigned bin)
 {
-    const unsigned bin = front_bin(capacity);
     struct front_slot *slot = &front->slots[bin];
-    const uint64_t bytes = front->bytes + block_capacity(block);
+    const uint64_t bytes = front->bytes + capacity;
     if (UNLIKELY(slot->epoch != atomic_load_explicit(&pool->front.epoch, memory_order_relaxed) ||
                  slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front.limit, memory_order_relaxed))) {
         return false;
@@ -166,17 +181,19 @@ static inline weir_block *front_pop_large(struct front_cache *front, uint64_t ke
     return i != FRONT_LARGE ? front_take_large(front, i) : NULL;
 }
 
-static inline bool front_push_large(struct front_cache *front, weir_block *block, uint64_t capacity)
+/* Pushes a block of `capacity` bytes. Returns false if there is no room. */
+static inline bool front_push_large(const weir_pool *pool, struct front_cache *front, weir_block *block,
+                                    uint64_t capacity)
 {
-    WEIR_ASSERT(capacity <= UINT32_MAX);
+    WEIR_ASSERT(capacity >> pool->granule_shift <= UINT32_MAX);
     if (front->large_count == FRONT_LARGE) {
         return false;
     }
     const uint32_t at = front->large_count;
     front->large[at] = block;
-    front->large_keys[at] = (uint32_t)capacity;
+    front->large_keys[at] = (uint32_t)(capacity >> pool->granule_shift);
     __atomic_store_n(&front->large_count, at + 1, __ATOMIC_RELAXED);
-    front->large_bytes += block_capacity(block);
+    front->large_bytes += capacity;
     return true;
 }
 
@@ -201,6 +218,16 @@ static inline bool front_defers(const weir_pool *pool, const struct front_cache 
            __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
 }
 
+/* Adds the stream to `waiting` before the cache holds a large block. */
+static inline void front_wait(weir_stream *stream)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    if (UNLIKELY(!stream->front.waits)) {
+        mark_waiting(stream);
+        stream->front.waits = true;
+    }
+}
+
 /* Pops a block for a request of front_granules() `granules`. Returns NULL if there is none. */
 static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t granules)
 {
@@ -209,25 +236,21 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
                                          : front_pop_small(&stream->front, front_bin(granules) + 1);
 }
 
-/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. Makes no call, and returns
- * false if there is no room or if front_push must decide that. */
-static inline bool front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block)
+/* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. The caller sets its state.
+ * Makes no call. Returns its bin, FRONT_NO_BIN if the block is large, or FRONT_FULL if there is no room or if front_push
+ * must decide that. */
+static inline uint64_t front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block, uint64_t capacity)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
-    WEIR_ASSERT((state_word(block) & BLOCK_USED) == 0);
-    const uint64_t capacity = front_capacity(pool, block);
+    WEIR_ASSERT((state_word(block) & BLOCK_USED) == 0 && capacity == block_capacity(block));
+    const uint64_t granules = capacity >> pool->granule_shift;
     struct front_cache *front = &stream->front;
-    bool pushed;
-    if (capacity <= front_small(pool)) {
-        pushed = front_push_small(pool, front, block, capacity);
-    } else {
-        mark_waiting(stream);
-        pushed = front_push_large(front, block, capacity);
+    if (LIKELY(granules <= front_small(pool))) {
+        const unsigned bin = front_bin(granules);
+        return front_push_small(pool, front, block, capacity, bin) ? bin : FRONT_FULL;
     }
-    if (pushed) {
-        block_set_state(block, BLOCK_CACHED);
-    }
-    return pushed;
+    front_wait(stream);
+    return front_push_large(pool, front, block, capacity) ? FRONT_NO_BIN : FRONT_FULL;
 }
 
 /* The same, but returns false only if there is no room. */
@@ -237,7 +260,11 @@ static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *
     if (capacity <= front_small(pool)) {
         front_learn(pool, &stream->front.slots[front_bin(capacity)], capacity);
     }
-    return front_push_quick(pool, stream, block);
+    if (front_push_quick(pool, stream, block, block_capacity(block)) == FRONT_FULL) {
+        return false;
+    }
+    block_set_state(block, BLOCK_CACHED);
+    return true;
 }
 
 #endif

@@ -20,8 +20,12 @@
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
+/* noclone: gcc would drop unused arguments, and move the others to other registers. */
+#if defined(__clang__)
 #define OUT_OF_LINE __attribute__((noinline))
-#define INLINED inline __attribute__((always_inline))
+#else
+#define OUT_OF_LINE __attribute__((noinline, noclone))
+#endif
 
 /* --- holds --- */
 
@@ -158,7 +162,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 
 /* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
  * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
-static INLINED weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
+static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
                                         weir_block **out, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -186,10 +190,23 @@ static INLINED weir_status serve_missed(weir_stream *stream, uint64_t size, uint
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* The same for a request that the fast path takes: of any place and without a tag. */
-static OUT_OF_LINE weir_status alloc_missed(weir_stream *stream, uint64_t size, weir_block **out)
+/* The same for a request that the fast path takes: of any place, without a tag, of a pool without observers. */
+static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                            weir_block **out, uint64_t granules)
 {
-    return serve_missed(stream, size, 0, true, out, 0);
+    WEIR_ASSERT(stream_is_locked(stream) && !is_watched(pool) && granules == front_granules(pool, size));
+    WEIR_ASSERT(large == (granules >= front_small(pool)));
+    const uint64_t key = large ? granules + 1 : front_small_key(pool, size);
+    weir_block *block = NULL;
+    if (UNLIKELY(!is_plain(pool)) || UNLIKELY(!remote_frees_are_empty(stream)) ||
+        UNLIKELY((block = take_plainly(pool, stream, size, large, key << pool->granule_shift)) == NULL)) {
+        return serve_missed(stream, size, 0, true, out, 0);
+    }
+    stream->counters.misses++;
+    stream_lock_release_own(&stream->lock);
+    *out = block;
+    prove(pool);
+    return WEIR_OK;
 }
 
 /* Returns WEIR_OK if the arguments of a request are valid. */
@@ -234,11 +251,11 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* Hands out a cached block. Stream lock held on entry, released on return. */
+/* Hands out a cached block. Stream lock held on entry, taken by weir_pool_alloc's try; released on return. */
 static inline weir_status hand_out(weir_stream *stream, weir_block *block, uint64_t size, weir_block **out)
 {
     revive_block(stream, block, size);
-    stream_unlock(stream);
+    stream_lock_release_own(&stream->lock);
     *out = block;
     return WEIR_OK;
 }
@@ -249,62 +266,116 @@ static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size
     return hand_out(stream, front_take_large(&stream->front, i), size, out);
 }
 
-/* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_large(weir_stream *stream, uint64_t size, weir_block **out)
+/* Serves a request from a slot, the large list or past them; `last` is empty. Stream lock held on entry, released on
+ * return. */
+static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                               weir_block **out, uint64_t granules)
 {
-    const uint32_t i = front_find_large(&stream->front, front_granules(stream->owner, size) + 1);
-    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out) : alloc_missed(stream, size, out);
+    WEIR_ASSERT(stream->front.last_key == FRONT_EMPTY);
+    weir_block *block = front_pop(pool, stream, granules);
+    return block != NULL ? hand_out(stream, block, size, out)
+                         : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* Continues a request for which the block in `last` had to make room. The block counts as freed and is in no slot yet.
- * Stream lock held on entry, released on return. */
-static OUT_OF_LINE weir_status alloc_after_push(weir_stream *stream, uint64_t size, weir_block **out)
+/* The same after the block in `last` had to make room. The block counts as freed and is in no slot yet. */
+static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                                weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(stream_is_locked(stream));
-    weir_pool *pool = stream->owner;
     if (!front_push(pool, stream, stream->front.last)) {
         weir__order_free(stream->front.last, stream);
     }
-    weir_block *block = front_pop(pool, stream, front_granules(pool, size));
-    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(stream, size, out);
+    return alloc_past_last(pool, stream, size, large, out, granules);
+}
+
+/* Counts the block in `last` as freed and moves it to a slot or the large list. Returns its bin, FRONT_NO_BIN if it is
+ * large, or FRONT_FULL if front_push must decide about room. Stream lock held. */
+static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
+{
+    struct front_cache *front = &stream->front;
+    weir_block *block = front->last;
+    WEIR_ASSERT(front->last_key != FRONT_EMPTY);
+    const uint64_t capacity = block_capacity(block);
+    count_free_of(stream, block_requested(block), capacity);
+    front_set_last(front, FRONT_EMPTY);
+    return front_push_quick(pool, stream, block, capacity);
+}
+
+/* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
+static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                           weir_block **out, uint64_t granules)
+{
+    WEIR_ASSERT(large);
+    struct front_cache *front = &stream->front;
+    if (LIKELY(front->last_key != FRONT_EMPTY) && UNLIKELY(push_last(pool, stream) == FRONT_FULL)) {
+        return alloc_after_push(pool, stream, size, large, out, granules);
+    }
+    const uint32_t i = front_find_large(front, granules + 1);
+    return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
+                            : alloc_missed(pool, stream, size, large, out, granules);
+}
+
+/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on entry,
+ * released on return. */
+static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                           weir_block **out, uint64_t granules)
+{
+    WEIR_ASSERT(!large);
+    if (LIKELY(stream->front.last_key != FRONT_EMPTY) && UNLIKELY(push_last(pool, stream) == FRONT_FULL)) {
+        return alloc_after_push(pool, stream, size, large, out, granules);
+    }
+    return alloc_past_last(pool, stream, size, large, out, granules);
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
- * on return. While the pool is observed, and on a retired stream, front_block_bytes is 0 and no block is a hit. A hit
- * makes no call, so that it saves few registers. */
-static OUT_OF_LINE weir_status alloc_from_slot(weir_stream *stream, uint64_t size, weir_block **out)
+ * on return. While the pool is observed, with a tag, and on a retired stream, last_full is 0 and no block is a hit. A
+ * hit makes no call, so that it saves few registers. The arguments of this function and of those that it ends with are
+ * in the places where weir_pool_alloc has them. */
+static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
+                                               weir_block **out, uint64_t granules)
 {
-    WEIR_ASSERT(stream_is_locked(stream));
-    weir_pool *pool = stream->owner;
+    WEIR_ASSERT(stream_is_locked(stream) && granules == front_granules(pool, size));
     struct front_cache *front = &stream->front;
-    if (UNLIKELY(size - 1 >= front_block_bytes(stream) || stream->tag != 0)) { /* also true for size 0 */
+    if (UNLIKELY(size - 1 >= front->last_full)) { /* also true for size 0 */
         stream_unlock(stream);
-        return alloc_slow(pool, stream, size, 0, out, TAG_OF_STREAM);
+        return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
     }
-    if (front->last_key != FRONT_EMPTY) {
-        front_set_last(front, FRONT_EMPTY);
-        count_free(stream, front->last);
-        if (UNLIKELY(!front_push_quick(pool, stream, front->last))) {
-            return alloc_after_push(stream, size, out);
+    if (granules >= front_small(pool)) {
+        return alloc_large(pool, stream, size, true, out, granules);
+    }
+    /* The slot is chosen before the block in `last` is pushed: the record of that block may be far away in memory, and
+     * the choice need not wait for it. */
+    const uint64_t bin = front_near(front, front_bin(granules) + 1);
+    if (bin == FRONT_NO_BIN) {
+        return alloc_small(pool, stream, size, false, out, granules);
+    }
+    if (LIKELY(front->last_key != FRONT_EMPTY)) {
+        const uint64_t pushed = push_last(pool, stream);
+        if (UNLIKELY(pushed == FRONT_FULL)) {
+            return alloc_after_push(pool, stream, size, false, out, granules);
+        }
+        if (UNLIKELY(bin - pushed <= FRONT_REACH)) { /* perhaps the block that was pushed is the one to hand out */
+            return alloc_past_last(pool, stream, size, false, out, granules);
         }
     }
-    const uint64_t granules = front_granules(pool, size);
-    if (granules >= front_small(pool)) {
-        return alloc_large(stream, size, out);
-    }
-    weir_block *block = front_pop_small(front, front_bin(granules) + 1);
-    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(stream, size, out);
+    return hand_out(stream, front_pop_at(front, bin), size, out);
 }
 
-/* Adjusts the counters if the block in `last` had another size in the same number of granules. Stream lock held. */
-static OUT_OF_LINE void resize_last(weir_stream *stream, weir_block *block, uint64_t size)
+/* Ends the hand-out of the block in `last` if the block had another size in the same number of granules. Stream lock
+ * held on entry, released on return. */
+static OUT_OF_LINE weir_status hand_out_resized(weir_pool *pool, weir_stream *stream, uint64_t size, weir_block *block,
+                                                weir_block **out)
 {
-    WEIR_ASSERT(stream_is_locked(stream));
+    WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
+    (void)pool;
     struct stream_counters *counters = &stream->counters;
     counters->requested += (int64_t)(size - block_requested(block));
     counters->peak_requested =
         counters->requested > counters->peak_requested ? counters->requested : counters->peak_requested;
     block_set_requested(block, size);
+    stream_lock_release_own(&stream->lock);
+    *out = block;
+    return WEIR_OK;
 }
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
@@ -314,8 +385,9 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
-        if (front_granules(pool, size) != front->last_key) {
-            return alloc_from_slot(stream, size, out);
+        const uint64_t granules = front_granules(pool, size);
+        if (granules != front->last_key) {
+            return alloc_from_slot(pool, stream, size, 0, out, granules);
         }
         weir_block *block = front->last;
         front_set_last(front, FRONT_EMPTY);
@@ -323,7 +395,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
         stream->counters.frees++;
         stream->counters.sizes[size_bucket(size)]++;
         if (UNLIKELY(block_requested(block) != size)) {
-            resize_last(stream, block, size);
+            return hand_out_resized(pool, stream, size, block, out);
         }
         stream_lock_release_tried(seat);
         *out = block;
@@ -453,22 +525,24 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
 }
 
 /* Frees a block without a tag that no other stream uses, while `last` is occupied or the block is too large for it. If
- * the stream only has to enter the set `waiting`, it does so and uses `last`. Stream lock held on entry, released on
- * return. */
+ * the stream only has to enter the set `waiting`, it does so and uses `last`. Stream lock held on entry, taken by
+ * weir_pool_free's try; released on return. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct front_cache *front = &stream->front;
     if (front->last_key == FRONT_EMPTY && block_requested(block) <= front->last_full) {
-        mark_waiting(stream);
+        front_wait(stream);
         front->last_most = front->last_full;
         free_to_last(pool, block, front);
-    } else if (block_requested(block) <= front_block_bytes(stream) && front_push_quick(pool, stream, block)) {
+    } else if (block_requested(block) <= front_block_bytes(stream) &&
+               front_push_quick(pool, stream, block, block_capacity(block)) != FRONT_FULL) {
+        block_set_state(block, BLOCK_CACHED);
         count_free(stream, block);
     } else {
         return free_to_slot(pool, block, stream);
     }
-    stream_unlock(stream);
+    stream_lock_release_own(&stream->lock);
     return WEIR_OK;
 }
 

@@ -63,6 +63,7 @@ struct front_cache {
     uint64_t bytes;       /* in slots */
     uint64_t large_bytes; /* in `large` */
     uint64_t held[FRONT_WORDS];
+    bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: the set must be asked */
     uint32_t large_count;
     uint32_t large_keys[FRONT_LARGE]; /* capacities in granules; the block freed last is at the end */
     weir_block *large[FRONT_LARGE];
@@ -262,6 +263,8 @@ struct weir_pool {
     uint64_t next_serial; /* of streams */
     unsigned granule_shift;
     bool ordered; /* the device has streams and events */
+    atomic_bool plain; /* a block consists of its record alone and may have any bytes: no virtual memory, no lanes that
+                        * are private, no index by address. Becomes false under the pool's lock. */
     pid_t process;
     atomic_uint holds; /* the pool is not destroyed while this is above 0 */
     struct pool_front front;
@@ -426,15 +429,20 @@ static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capa
     }
 }
 
-/* Makes a block live that was freed on the stream, and counts the alloc. Stream lock held. */
-static inline void revive_block(weir_stream *stream, weir_block *block, uint64_t size)
+/* Makes the block live and counts the alloc. Stream lock held. */
+static inline void make_live(weir_stream *stream, weir_block *block, uint64_t size)
 {
-    WEIR_ASSERT(stream_is_locked(stream));
-    WEIR_ASSERT(state_of(block) == BLOCK_CACHED || state_of(block) == BLOCK_RETURNED);
     block_set_requested(block, size);
     block_set_stream(block, stream);
     block_set_state(block, BLOCK_LIVE);
     count_alloc(stream, size, block_capacity(block));
+}
+
+/* Makes a block live that was freed on the stream, and counts the alloc. Stream lock held. */
+static inline void revive_block(weir_stream *stream, weir_block *block, uint64_t size)
+{
+    WEIR_ASSERT(state_of(block) == BLOCK_CACHED || state_of(block) == BLOCK_RETURNED);
+    make_live(stream, block, size);
 }
 
 /* Makes a taken block live and counts the alloc. Keeps BLOCK_USED. Stream lock held. */
@@ -446,13 +454,18 @@ static inline void begin_block(weir_stream *stream, weir_block *block, uint64_t 
     count_alloc(stream, size, block_capacity(block));
 }
 
-static inline void count_free(weir_stream *stream, const weir_block *block)
+static inline void count_free_of(weir_stream *stream, uint64_t size, uint64_t capacity)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct stream_counters *counters = &stream->counters;
     counters->frees++;
-    counters->requested -= (int64_t)block_requested(block);
-    counters->live -= (int64_t)block_capacity(block);
+    counters->requested -= (int64_t)size;
+    counters->live -= (int64_t)capacity;
+}
+
+static inline void count_free(weir_stream *stream, const weir_block *block)
+{
+    count_free_of(stream, block_requested(block), block_capacity(block));
 }
 
 static inline uint64_t front_block_bytes(const weir_stream *stream)
@@ -464,6 +477,11 @@ static inline uint64_t front_block_bytes(const weir_stream *stream)
 static inline bool is_watched(const weir_pool *pool)
 {
     return atomic_load_explicit(&pool->watch.any, memory_order_relaxed);
+}
+
+static inline bool is_plain(const weir_pool *pool)
+{
+    return atomic_load_explicit(&pool->plain, memory_order_relaxed);
 }
 
 /* Returns the size of the largest block that may take the fast path through a front cache now. Pool lock held. */
@@ -504,8 +522,9 @@ bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream);
 
 static inline bool remote_frees_are_empty(const weir_stream *stream)
 {
-    return atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) == NULL &&
-           atomic_load_explicit(&stream->returned, memory_order_relaxed) == NULL;
+    /* One test: usually both are NULL. */
+    return ((uintptr_t)atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) |
+            (uintptr_t)atomic_load_explicit(&stream->returned, memory_order_relaxed)) == 0;
 }
 
 /* --- clock.c --- */

@@ -173,6 +173,13 @@ static inline void stream_lock_release_tried(struct lock_seat *seat)
     atomic_store_explicit(&seat->busy, 0, memory_order_release);
 }
 
+/* The same for a caller that has not kept the seat. */
+static inline void stream_lock_release_own(struct stream_lock *lock)
+{
+    WEIR_ASSERT(lock->off || (!lock->by_hand && stream_lock_is_mine(lock)));
+    stream_lock_release_tried(atomic_load_explicit(&lock->owner, memory_order_relaxed));
+}
+
 static inline void stream_lock_release(struct stream_lock *lock)
 {
     struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);

@@ -153,6 +153,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         free(pool);
         return status;
     }
+    atomic_init(&pool->plain, !pool->memory->mixes_sizes && pool->memory->fits == NULL &&
+                                  (own.strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) == 0);
     weir__stream_lock_init(&pool->lock, (own.flags & WEIR_POOL_SINGLE_THREADED) != 0);
     (void)pthread_mutex_init(&pool->growth.mutex, NULL);
     (void)pthread_cond_init(&pool->growth.ended, NULL);
