@@ -163,7 +163,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 /* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
  * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
-                                        weir_block **out, weir_tag wanted)
+                                            weir_block **out, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
@@ -273,8 +273,7 @@ static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *str
 {
     WEIR_ASSERT(stream->front.last_key == FRONT_EMPTY);
     weir_block *block = front_pop(pool, stream, granules);
-    return block != NULL ? hand_out(stream, block, size, out)
-                         : alloc_missed(pool, stream, size, large, out, granules);
+    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, large, out, granules);
 }
 
 /* The same after the block in `last` had to make room. The block counts as freed and is in no slot yet. */
