@@ -97,7 +97,7 @@ static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
 static inline uint64_t front_near(const struct front_cache *front, uint64_t own)
 {
     /* By half of a doubling: a bit for each bin in reach. */
-    static const uint8_t reach[FRONT_BINS / 16 + 1] = {1, 3, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15,
+    static const uint8_t reach[FRONT_BINS / 16 + 1] = {1, 3,  7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15,
                                                        7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7};
     WEIR_ASSERT(own < FRONT_BINS);
     const uint64_t held = front->held[own / 64] >> own % 64 & reach[own / 16];

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
-/* noclone: gcc would drop unused arguments, and move the others to other registers. */
+/* noclone: otherwise gcc drops unused arguments and passes the rest in other registers. */
 #if defined(__clang__)
 #define OUT_OF_LINE __attribute__((noinline))
 #else
@@ -162,7 +162,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 /* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
  * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
-                                        weir_block **out, weir_tag wanted)
+                                            weir_block **out, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
@@ -272,8 +272,7 @@ static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *str
 {
     WEIR_ASSERT(stream->front.last_key == FRONT_EMPTY);
     weir_block *block = front_pop(pool, stream, granules);
-    return block != NULL ? hand_out(stream, block, size, out)
-                         : alloc_missed(pool, stream, size, large, out, granules);
+    return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, large, out, granules);
 }
 
 /* The same after the block in `last` had to make room. The block counts as freed and is in no slot yet. */

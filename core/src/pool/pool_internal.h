@@ -262,7 +262,7 @@ struct weir_pool {
     uint64_t granule_mask;
     uint64_t next_serial; /* of streams */
     unsigned granule_shift;
-    bool ordered; /* the device has streams and events */
+    bool ordered;      /* the device has streams and events */
     atomic_bool plain; /* a block consists of its record alone and may have any bytes: no virtual memory, no lanes that
                         * are private, no index by address. Becomes false under the pool's lock. */
     pid_t process;
