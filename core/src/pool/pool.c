@@ -313,8 +313,8 @@ static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream,
                             : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on entry,
- * released on return. */
+/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on
+ * entry, released on return. */
 static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
 {
