@@ -237,8 +237,8 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
 }
 
 /* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. The caller sets its state.
- * Makes no call. Returns its bin, FRONT_NO_BIN if the block is large, or FRONT_FULL if there is no room or if front_push
- * must decide that. */
+ * Makes no call. Returns its bin, FRONT_NO_BIN if the block is large, or FRONT_FULL if there is no room or if
+ * front_push must decide that. */
 static inline uint64_t front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block, uint64_t capacity)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);

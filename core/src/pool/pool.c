@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
-/* noclone: gcc would drop unused arguments, and move the others to other registers. */
+/* noclone: otherwise gcc drops unused arguments and passes the rest in other registers. */
 #if defined(__clang__)
 #define OUT_OF_LINE __attribute__((noinline))
 #else
@@ -314,8 +314,8 @@ static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream,
                             : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on entry,
- * released on return. */
+/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on
+ * entry, released on return. */
 static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
 {
