@@ -114,8 +114,8 @@ typedef struct weir__source_ops {
     weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
     /* Returns the block's size as handed out, or 0 if it is not a block of this source. */
     uint64_t (*bytes_of)(weir__source *source, const void *block);
-    /* Enlarges a block at its address. Returns the size that it has then, or 0: nothing has changed. NULL: blocks of this
-     * source do not grow in place. */
+    /* Enlarges a block at its address. Returns the size that it has then, or 0: nothing has changed. NULL: blocks of
+     * this source do not grow in place. */
     uint64_t (*grow)(weir__source *source, void *block, uint64_t size);
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
     /* Adds the source's figures to *stats. Memory that both sources of a heap share is added for the first source
