@@ -1,5 +1,5 @@
-/* heap_grow: blocks that grow by realloc, every byte written once: in a heap, in a heap whose blocks move at each
- * growth (alloc, copy, free), and with the C library's realloc. Each row is a process of its own.
+/* heap_grow: blocks that grow by realloc, every byte written once: in a heap by its realloc, in a heap by alloc,
+ * copy and free, and with the C library's realloc. Each row is a process of its own.
  *
  *     micro_heap_grow              the table in Markdown
  *

@@ -92,7 +92,7 @@ void weir__host_device_fini(weir__host_node *node);
 weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
 /* Returns the machine's memory in bytes, swap included; 0 if unknown. */
 uint64_t weir__host_machine_bytes(void);
-/* Says how idle memory moves, once some has. Returns the length, like snprintf. */
+/* Says why pages of idle memory were made anew, if some were. Returns the length, like snprintf. */
 size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size);
 /* Unmaps the reservations that were not released. Called after the device is destroyed. */
 void weir__host_pageable_fini(weir__host_node *node);

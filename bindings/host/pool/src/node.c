@@ -108,7 +108,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     return run;
 }
 
-/* Gives back what a run has grown by. */
+/* Gives back the parts by which a run has grown. */
 static void give_rest(weir_host_pool *pool, weir__host_run *run)
 {
     while (run->rest != NULL) {

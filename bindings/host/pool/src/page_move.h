@@ -1,9 +1,9 @@
 /* page_move.h: moves pages of the process to other addresses, where the kernel can (Linux 6.8, UFFDIO_MOVE).
  *
  * A page that moves keeps its bytes and is neither zeroed nor charged anew, so that a move costs a fifth of a release
- * and a new page. The kernel asks for a userfaultfd that the target is registered with; it is opened by the first move.
- * The mode of the registration, write protection of pages that are never protected, changes no fault. Kernels,
- * sandboxes and limits may refuse all of it; the caller then makes pages anew.
+ * and a new page. The kernel asks for a userfaultfd that the target is registered with; the first move opens it. The
+ * mode of the registration, write protection of pages that are never protected, changes no fault. Kernels, sandboxes
+ * and limits may refuse all of it; the caller then makes pages anew.
  */
 #ifndef WEIR_HOST_PAGE_MOVE_H
 #define WEIR_HOST_PAGE_MOVE_H

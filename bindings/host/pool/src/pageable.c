@@ -431,18 +431,11 @@ weir_status weir__host_pageable_create(weir__host_node *node, weir_device **devi
 
 size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size)
 {
-    const uint64_t moved = atomic_load(&node->moved_bytes);
     const uint64_t remade = atomic_load(&node->remade_bytes);
-    int length = 0;
-    if (remade != 0) {
-        length =
-            snprintf(text, size, "idle memory: the pages of %llu KiB were moved, those of %llu KiB made anew: %s\n",
-                     (unsigned long long)(moved >> 10), (unsigned long long)(remade >> 10),
-                     strerror(atomic_load(&node->mover.why)));
-    } else if (moved != 0) {
-        length =
-            snprintf(text, size, "idle memory: the pages of %llu KiB were moved\n", (unsigned long long)(moved >> 10));
-    }
+    const int length = remade == 0
+                           ? 0
+                           : snprintf(text, size, "idle memory: the pages of %llu KiB were made anew: %s\n",
+                                      (unsigned long long)(remade >> 10), strerror(atomic_load(&node->mover.why)));
     return length > 0 ? (size_t)length : 0;
 }
 

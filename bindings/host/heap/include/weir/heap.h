@@ -91,7 +91,6 @@ typedef struct weir_heap_config {
      * 512 KiB, and gives the rest back within the next quarter of decay_ms. Blocks in the caches of threads count as
      * needed. 0 = 1000 ms; at most 2^31 - 1; or WEIR_HEAP_DECAY_... */
     int64_t decay_ms;
-    weir_shared_limit *shared_limit; /* memory of the process only, beside limit_bytes; destroyed after the heap */
 } weir_heap_config;
 
 #define WEIR_HEAP_CONFIG_INIT WEIR_STRUCT_INIT(weir_heap_config)
@@ -126,8 +125,8 @@ WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t a
 
 /* Returns a block of at least `size` bytes with the contents of `block`, up to the smaller of the two sizes. The result
  * is `block` itself if it is large enough and `size` is at least half of it, or if it can grow at its address: memory
- * of the process, 16 KiB or more, with free addresses behind it. A moved block has the heap's alignment,
- * even if `block` had a larger one. A long-lived block stays long-lived. `block` NULL: an alloc. size 0: a free, and
+ * of the process, 16 KiB or more, with free addresses behind it. A moved block has the heap's alignment, even if
+ * `block` had a larger one. A long-lived block stays long-lived. `block` NULL: an alloc. size 0: a free, and
  * NULL. Other NULL: out of memory, or not a block of this heap; `block` is unchanged. A shrink for which no smaller
  * block is found returns `block`. */
 WEIR_API void *weir_heap_realloc(weir_heap *heap, void *block, size_t size);
@@ -176,7 +175,7 @@ typedef struct weir_heap_stats {
     uint64_t decays;         /* times that decay gave memory back */
     uint64_t decay_failures; /* times that the system refused to take memory back; the memory stays in use */
     uint64_t moved_bytes;    /* idle memory of the process that moved to other addresses with its pages (Linux 6.8) */
-    uint64_t remade_bytes;   /* idle memory whose pages were released and made anew elsewhere: they could not move */
+    uint64_t remade_bytes;   /* idle memory with pages that could not move: released and made anew elsewhere */
 } weir_heap_stats;
 
 #define WEIR_HEAP_STATS_INIT WEIR_STRUCT_INIT(weir_heap_stats)
