@@ -1,6 +1,6 @@
 /* kernel.c: the vendor's compiled kernels. The simulated device cannot run them. A program that has set a hook
- * (weir_ascendcl_set_kernel_hook) describes each launch itself; without a hook the functions that load kernels return that
- * they are not simulated.
+ * (weir_ascendcl_set_kernel_hook) describes each launch itself; without a hook the functions that load kernels return
+ * that they are not simulated.
  *
  * A binary is a name for its functions: the file is not read. The arguments of a launch are collected as the device
  * would get them, each at a multiple of 8 bytes.

@@ -11,18 +11,18 @@
 
 enum { OPTIONS = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1, CONTEXT_OPTIONS = OPTIONS - 1 };
 
-typedef struct option {
+struct option {
     bool is_set;
     int64_t value;
-} option;
+};
 
-static option process_options[OPTIONS];
+static struct option process_options[OPTIONS];
 
 /* The options of a context live as long as its slot; a new context in the slot has another generation. */
 static struct context_options {
     const acl__context *context;
     uint32_t generation;
-    option options[CONTEXT_OPTIONS];
+    struct option options[CONTEXT_OPTIONS];
 } context_options[ACL__DEVICES * 4];
 
 static aclError check_option(aclSysParamOpt opt, int count, const char *name)
@@ -32,7 +32,7 @@ static aclError check_option(aclSysParamOpt opt, int count, const char *name)
                : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: there is no option %d", name, (int)opt);
 }
 
-static aclError option_get(const option *from, int64_t *value, const char *name)
+static aclError option_get(const struct option *from, int64_t *value, const char *name)
 {
     ACL_FAIL_IF(!from->is_set, ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "%s: the option was not set", name);
     *value = from->value;
@@ -41,7 +41,7 @@ static aclError option_get(const option *from, int64_t *value, const char *name)
 
 /* Finds the options of the calling thread's context. An unused entry, or that of a context that is gone, becomes its
  * entry. */
-static aclError options_of_context(option **options)
+static aclError options_of_context(struct option **options)
 {
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
@@ -66,7 +66,7 @@ ACL_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
     ACL_ENTER_LOCKED(aclrtSetSysParamOpt);
     ACL_TRY(check_option(opt, OPTIONS, __func__));
-    process_options[opt] = (option){true, value};
+    process_options[opt] = (struct option){true, value};
     return ACL_SUCCESS;
 }
 
@@ -82,9 +82,9 @@ ACL_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
     ACL_ENTER_LOCKED(aclrtCtxSetSysParamOpt);
     ACL_TRY(check_option(opt, CONTEXT_OPTIONS, __func__));
-    option *options = NULL;
+    struct option *options = NULL;
     ACL_TRY(options_of_context(&options));
-    options[opt] = (option){true, value};
+    options[opt] = (struct option){true, value};
     return ACL_SUCCESS;
 }
 
@@ -93,7 +93,7 @@ ACL_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
     ACL_ENTER_LOCKED(aclrtCtxGetSysParamOpt);
     ACL_NEED(value);
     ACL_TRY(check_option(opt, CONTEXT_OPTIONS, __func__));
-    option *options = NULL;
+    struct option *options = NULL;
     ACL_TRY(options_of_context(&options));
     return option_get(&options[opt], value, __func__);
 }
