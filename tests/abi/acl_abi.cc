@@ -8,14 +8,19 @@
  */
 #include "acl/acl.h"
 #include "acl/acl_base.h"
+#include "acl/acl_dump.h"
 #include "acl/acl_mdl.h"
 #include "acl/acl_op.h"
 #include "acl/acl_op_compiler.h"
+#include "acl/acl_prof.h"
 #include "acl/acl_rt.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_rt_memory_soma.h"
+#include "acl/acl_tdt.h"
+#include "acl/acl_tdt_queue.h"
 #include "acl/error_codes/ge_error_codes.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "acl/ops/acl_cblas.h"
 
 #include "functions.h"
 
@@ -133,6 +138,16 @@ static void print_acl_base_rt()
     TYPE(aclrtAllocator);
     TYPE(aclrtAllocatorBlock);
     TYPE(aclrtAllocatorAddr);
+    ENUM(aclLogLevel);
+    VALUES(ACL_DEBUG, ACL_INFO, ACL_WARNING, ACL_ERROR);
+    ENUM(aclSysParamOpt);
+    VALUES(ACL_OPT_DETERMINISTIC, ACL_OPT_ENABLE_DEBUG_KERNEL, ACL_OPT_STRONG_CONSISTENCY,
+           ACL_OPT_ENABLE_KERNEL_EARLY_START);
+    ENUM(aclCannAttr);
+    VALUES(ACL_CANN_ATTR_UNDEFINED, ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16, ACL_CANN_ATTR_JIT_COMPILE);
+    ENUM(aclDeviceInfo);
+    VALUES(ACL_DEVICE_INFO_UNDEFINED, ACL_DEVICE_INFO_AI_CORE_NUM, ACL_DEVICE_INFO_VECTOR_CORE_NUM,
+           ACL_DEVICE_INFO_L2_SIZE);
 }
 
 static void print_rt_error_codes()
@@ -426,6 +441,35 @@ static void print_acl_rt()
     TYPE(aclrtCallback);
     TYPE(aclrtHostFunc);
     TYPE(aclrtExceptionInfoCallback);
+    VALUES(ACL_DEV_FEATURE_SUPPORT, ACL_DEV_FEATURE_NOT_SUPPORT, ACL_EVENT_RECORD_DEFAULT, ACL_EVENT_RECORD_EXTERNAL,
+           ACL_EVENT_WAIT_DEFAULT, ACL_EVENT_WAIT_EXTERNAL);
+    ENUM(aclrtFloatOverflowMode);
+    VALUES(ACL_RT_OVERFLOW_MODE_SATURATION, ACL_RT_OVERFLOW_MODE_INFNAN, ACL_RT_OVERFLOW_MODE_UNDEF);
+    LAYOUT(aclrtMemUsageInfo);
+    FIELD(aclrtMemUsageInfo, name);
+    FIELD(aclrtMemUsageInfo, curMemSize);
+    FIELD(aclrtMemUsageInfo, memPeakSize);
+    FIELD(aclrtMemUsageInfo, reserved);
+    ENUM(aclmdlRICaptureStatus);
+    VALUES(ACL_MODEL_RI_CAPTURE_STATUS_NONE, ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE,
+           ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED);
+    ENUM(aclrtCmoType);
+    VALUES(ACL_RT_CMO_TYPE_PREFETCH, ACL_RT_CMO_TYPE_WRITEBACK, ACL_RT_CMO_TYPE_INVALID, ACL_RT_CMO_TYPE_FLUSH);
+    ENUM(aclrtStreamAttr);
+    VALUES(ACL_STREAM_ATTR_FAILURE_MODE, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, ACL_STREAM_ATTR_USER_CUSTOM_TAG,
+           ACL_STREAM_ATTR_CACHE_OP_INFO, ACL_STREAM_ATTR_PRIORITY);
+    LAYOUT(aclrtStreamAttrValue);
+    FIELD(aclrtStreamAttrValue, failureMode);
+    FIELD(aclrtStreamAttrValue, overflowSwitch);
+    FIELD(aclrtStreamAttrValue, userCustomTag);
+    FIELD(aclrtStreamAttrValue, cacheOpInfoSwitch);
+    FIELD(aclrtStreamAttrValue, streamPriority);
+    FIELD(aclrtStreamAttrValue, reserve);
+    ENUM(aclrtDevFeatureType);
+    VALUES(ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV);
+    LAYOUT(aclrtPlaceHolderInfo);
+    FIELD(aclrtPlaceHolderInfo, addrOffset);
+    FIELD(aclrtPlaceHolderInfo, dataOffset);
 }
 
 static void print_acl_rt_memory_soma()
@@ -455,6 +499,14 @@ static void print_acl_op_compiler()
 {
     ENUM(aclopCompileType);
     VALUES(ACL_COMPILE_SYS, ACL_COMPILE_UNREGISTERED);
+    ENUM(aclCompileOpt);
+    VALUES(ACL_PRECISION_MODE, ACL_AICORE_NUM, ACL_AUTO_TUNE_MODE, ACL_OP_SELECT_IMPL_MODE, ACL_OPTYPELIST_FOR_IMPLMODE,
+           ACL_OP_DEBUG_LEVEL, ACL_DEBUG_DIR, ACL_OP_COMPILER_CACHE_MODE, ACL_OP_COMPILER_CACHE_DIR,
+           ACL_OP_PERFORMANCE_MODE, ACL_OP_JIT_COMPILE, ACL_OP_DETERMINISTIC, ACL_CUSTOMIZE_DTYPES,
+           ACL_OP_PRECISION_MODE, ACL_ALLOW_HF32, ACL_PRECISION_MODE_V2, ACL_OP_DEBUG_OPTION);
+    ENUM(aclOpCompileFlag);
+    VALUES(ACL_OP_COMPILE_DEFAULT, ACL_OP_COMPILE_FUZZ);
+    TYPE(aclGraphDumpOption);
 }
 
 static void print_acl_mdl()
@@ -466,6 +518,187 @@ static void print_acl_mdl()
     FIELD(aclmdlIODims, dims);
     TYPE(aclmdlDataset);
     TYPE(aclmdlDesc);
+}
+
+static void print_acl_rt_not_simulated()
+{
+    VALUES(ACL_PKG_VERSION_MAX_SIZE, ACL_PKG_VERSION_PARTS_MAX_SIZE, ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT,
+           ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_RT_NOTIFY_IMPORT_FLAG_DEFAULT,
+           ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS, ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY,
+           ACL_MDLRI_DEBUG_JSON_PRINT_VERBOSE, ACL_IPC_EVENT_HANDLE_SIZE, ACL_RT_MEM_LINK_IDX_0, ACL_RT_MEM_LINK_IDX_1,
+           ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS,
+           ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_ONE_PORT_PATH, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH,
+           ACL_RT_CMO_MAX_BARRIER_NUM, ACL_RT_DEVS_TOPOLOGY_HCCS, ACL_RT_DEVS_TOPOLOGY_PIX, ACL_RT_DEVS_TOPOLOGY_PIB,
+           ACL_RT_DEVS_TOPOLOGY_PHB, ACL_RT_DEVS_TOPOLOGY_SYS, ACL_RT_DEVS_TOPOLOGY_SIO, ACL_RT_DEVS_TOPOLOGY_HCCS_SW,
+           ACL_RT_MEM_TYPE_DEV, ACL_RT_MEM_TYPE_DVPP, ACL_RT_MEM_TYPE_RSVD);
+    ENUM(aclrtMemManagedAdviseType);
+    VALUES(ACL_MEM_ADVISE_SET_READ_MOSTLY, ACL_MEM_ADVISE_UNSET_READ_MOSTLY, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION,
+           ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION, ACL_MEM_ADVISE_SET_ACCESSED_BY, ACL_MEM_ADVISE_UNSET_ACCESSED_BY);
+    ENUM(aclrtMemManagedLocationType);
+    VALUES(ACL_MEM_LOCATIONTYPE_INVALID, ACL_MEM_LOCATIONTYPE_DEVICE, ACL_MEM_LOCATIONTYPE_HOST,
+           ACL_MEM_LOCATIONTYPE_HOST_NUMA, ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT);
+    LAYOUT(aclrtMemManagedLocation);
+    FIELD(aclrtMemManagedLocation, type);
+    FIELD(aclrtMemManagedLocation, id);
+    LAYOUT(aclrtServerPid);
+    FIELD(aclrtServerPid, sdid);
+    FIELD(aclrtServerPid, pid);
+    FIELD(aclrtServerPid, num);
+    ENUM(aclrtIpcMemAttrType);
+    VALUES(ACL_RT_IPC_MEM_ATTR_ACCESS_LINK);
+    ENUM(aclrtMemManagedRangeAttribute);
+    VALUES(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+           ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE,
+           ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION,
+           ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID);
+    ENUM(aclrtReduceKind);
+    VALUES(ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX, ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN,
+           ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL);
+    ENUM(aclrtCondition);
+    VALUES(ACL_RT_EQUAL, ACL_RT_NOT_EQUAL, ACL_RT_GREATER, ACL_RT_GREATER_OR_EQUAL, ACL_RT_LESS, ACL_RT_LESS_OR_EQUAL);
+    ENUM(aclrtCompareDataType);
+    VALUES(ACL_RT_SWITCH_INT32, ACL_RT_SWITCH_INT64);
+    LAYOUT(aclrtBarrierCmoInfo);
+    FIELD(aclrtBarrierCmoInfo, cmoType);
+    FIELD(aclrtBarrierCmoInfo, barrierId);
+    LAYOUT(aclrtBarrierTaskInfo);
+    FIELD(aclrtBarrierTaskInfo, barrierNum);
+    FIELD(aclrtBarrierTaskInfo, cmoInfo);
+    LAYOUT(aclrtRandomParaInfo);
+    FIELD(aclrtRandomParaInfo, isAddr);
+    FIELD(aclrtRandomParaInfo, valueOrAddr);
+    FIELD(aclrtRandomParaInfo, size);
+    FIELD(aclrtRandomParaInfo, rsv);
+    LAYOUT(aclrtDropoutBitmaskInfo);
+    FIELD(aclrtDropoutBitmaskInfo, dropoutRation);
+    LAYOUT(aclrtUniformDisInfo);
+    FIELD(aclrtUniformDisInfo, min);
+    FIELD(aclrtUniformDisInfo, max);
+    LAYOUT(aclrtNormalDisInfo);
+    FIELD(aclrtNormalDisInfo, mean);
+    FIELD(aclrtNormalDisInfo, stddev);
+    ENUM(aclrtRandomNumFuncType);
+    VALUES(ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK, ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS,
+           ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS, ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS);
+    LAYOUT(aclrtRandomNumFuncParaInfo);
+    FIELD(aclrtRandomNumFuncParaInfo, funcType);
+    FIELD(aclrtRandomNumFuncParaInfo, paramInfo);
+    LAYOUT(aclrtRandomNumTaskInfo);
+    FIELD(aclrtRandomNumTaskInfo, dataType);
+    FIELD(aclrtRandomNumTaskInfo, randomNumFuncParaInfo);
+    FIELD(aclrtRandomNumTaskInfo, randomParaAddr);
+    FIELD(aclrtRandomNumTaskInfo, randomResultAddr);
+    FIELD(aclrtRandomNumTaskInfo, randomCounterAddr);
+    FIELD(aclrtRandomNumTaskInfo, randomSeed);
+    FIELD(aclrtRandomNumTaskInfo, randomNum);
+    FIELD(aclrtRandomNumTaskInfo, rsv);
+    ENUM(aclrtDeviceTaskAbortStage);
+    VALUES(ACL_RT_DEVICE_TASK_ABORT_PRE, ACL_RT_DEVICE_TASK_ABORT_POST);
+    ENUM(aclrtDeviceState);
+    VALUES(ACL_RT_DEVICE_STATE_SET_PRE, ACL_RT_DEVICE_STATE_SET_POST, ACL_RT_DEVICE_STATE_RESET_PRE,
+           ACL_RT_DEVICE_STATE_RESET_POST);
+    LAYOUT(aclrtUuid);
+    FIELD(aclrtUuid, bytes);
+    ENUM(aclrtFuncAttribute);
+    VALUES(ACL_FUNC_ATTR_KERNEL_TYPE, ACL_FUNC_ATTR_KERNEL_RATIO, ACL_FUNC_ATTR_KERNEL_SCHED_MODE);
+    ENUM(aclCANNPackageName);
+    VALUES(ACL_PKG_NAME_CANN, ACL_PKG_NAME_RUNTIME, ACL_PKG_NAME_COMPILER, ACL_PKG_NAME_HCCL, ACL_PKG_NAME_TOOLKIT,
+           ACL_PKG_NAME_OPP, ACL_PKG_NAME_OPP_KERNEL, ACL_PKG_NAME_DRIVER);
+    LAYOUT(aclCANNPackageVersion);
+    FIELD(aclCANNPackageVersion, version);
+    FIELD(aclCANNPackageVersion, majorVersion);
+    FIELD(aclCANNPackageVersion, minorVersion);
+    FIELD(aclCANNPackageVersion, releaseVersion);
+    FIELD(aclCANNPackageVersion, patchVersion);
+    FIELD(aclCANNPackageVersion, reserved);
+    ENUM(aclrtHacType);
+    VALUES(ACL_RT_HAC_TYPE_STARS, ACL_RT_HAC_TYPE_AICPU, ACL_RT_HAC_TYPE_AIC, ACL_RT_HAC_TYPE_AIV,
+           ACL_RT_HAC_TYPE_PCIEDMA, ACL_RT_HAC_TYPE_RDMA, ACL_RT_HAC_TYPE_SDMA, ACL_RT_HAC_TYPE_DVPP,
+           ACL_RT_HAC_TYPE_UDMA, ACL_RT_HAC_TYPE_CCU);
+    ENUM(aclrtHostMemMapCapability);
+    VALUES(ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED, ACL_RT_HOST_MEM_MAP_SUPPORTED);
+    ENUM(aclrtMemLinkType);
+    VALUES(ACL_RT_MEM_ACCESS_LINK_SIO, ACL_RT_MEM_ACCESS_LINK_HCCS, ACL_RT_MEM_ACCESS_UB_ONE_PORT_PATH,
+           ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH);
+    LAYOUT(aclrtIpcEventHandle);
+    FIELD(aclrtIpcEventHandle, reserved);
+    ENUM(aclmdlRICondHandleFlag);
+    VALUES(ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT);
+    ENUM(aclmdlRICondTaskType);
+    VALUES(ACL_MODEL_RI_COND_TYPE_IF, ACL_MODEL_RI_COND_TYPE_WHILE, ACL_MODEL_RI_COND_TYPE_SWITCH);
+    LAYOUT(aclmdlRICondTaskParams);
+    FIELD(aclmdlRICondTaskParams, handle);
+    FIELD(aclmdlRICondTaskParams, type);
+    FIELD(aclmdlRICondTaskParams, size);
+    FIELD(aclmdlRICondTaskParams, modelRIArray);
+    ENUM(aclrtDeviceLimit);
+    VALUES(ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE,
+           ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE,
+           ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE);
+    ENUM(aclRegisterCallbackType);
+    VALUES(ACL_REG_TYPE_ACL_MODEL, ACL_REG_TYPE_ACL_OP_EXECUTOR, ACL_REG_TYPE_ACL_OP_CBLAS,
+           ACL_REG_TYPE_ACL_OP_COMPILER, ACL_REG_TYPE_ACL_TDT_CHANNEL, ACL_REG_TYPE_ACL_TDT_QUEUE,
+           ACL_REG_TYPE_ACL_DVPP, ACL_REG_TYPE_ACL_RETR, ACL_REG_TYPE_OTHER);
+    TYPE(aclmdlRICondHandle);
+    TYPE(aclrtDeviceStateCallback);
+    TYPE(aclrtDeviceTaskAbortCallback);
+    TYPE(aclInitCallbackFunc);
+    TYPE(aclFinalizeCallbackFunc);
+}
+
+static void print_acl_tdt()
+{
+    ENUM(acltdtTensorType);
+    VALUES(ACL_TENSOR_DATA_UNDEFINED, ACL_TENSOR_DATA_TENSOR, ACL_TENSOR_DATA_END_OF_SEQUENCE, ACL_TENSOR_DATA_ABNORMAL,
+           ACL_TENSOR_DATA_SLICE_TENSOR, ACL_TENSOR_DATA_END_TENSOR);
+    TYPE(acltdtDataItem);
+    TYPE(acltdtDataset);
+    TYPE(acltdtChannelHandle);
+}
+
+static void print_acl_tdt_queue()
+{
+    VALUES(ACL_TDT_QUEUE_PERMISSION_MANAGE, ACL_TDT_QUEUE_PERMISSION_DEQUEUE, ACL_TDT_QUEUE_PERMISSION_ENQUEUE,
+           ACL_TDT_QUEUE_ROUTE_UNBIND, ACL_TDT_QUEUE_ROUTE_BIND, ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL);
+    ENUM(acltdtQueueAttrType);
+    VALUES(ACL_TDT_QUEUE_NAME_PTR, ACL_TDT_QUEUE_DEPTH_UINT32);
+    ENUM(acltdtQueueRouteParamType);
+    VALUES(ACL_TDT_QUEUE_ROUTE_SRC_UINT32, ACL_TDT_QUEUE_ROUTE_DST_UINT32, ACL_TDT_QUEUE_ROUTE_STATUS_INT32);
+    ENUM(acltdtQueueRouteQueryInfoParamType);
+    VALUES(ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32,
+           ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32);
+    TYPE(acltdtQueueAttr);
+    TYPE(acltdtQueueRouteList);
+    TYPE(acltdtQueueRouteQueryInfo);
+    TYPE(acltdtQueueRoute);
+}
+
+static void print_acl_prof()
+{
+    VALUES(ACL_PROF_ACL_API, ACL_PROF_TASK_TIME, ACL_PROF_AICORE_METRICS, ACL_PROF_AICPU, ACL_PROF_L2CACHE,
+           ACL_PROF_HCCL_TRACE, ACL_PROF_TRAINING_TRACE, ACL_PROF_MSPROFTX, ACL_PROF_RUNTIME_API, ACL_PROF_GE_API_L0,
+           ACL_PROF_TASK_TIME_L0, ACL_PROF_TASK_MEMORY, ACL_PROF_GE_API_L1, ACL_PROF_TASK_TIME_L2, ACL_PROF_OP_ATTR,
+           ACL_PROF_TASK_TIME_L3, ACL_PROF_API_STATS, ACL_PROF_AICORE_SHAPE, ACL_PROF_MAX_OP_NAME_LEN,
+           ACL_PROF_MAX_OP_TYPE_LEN);
+    ENUM(aclprofAicoreMetrics);
+    VALUES(ACL_AICORE_ARITHMETIC_UTILIZATION, ACL_AICORE_PIPE_UTILIZATION, ACL_AICORE_MEMORY_BANDWIDTH,
+           ACL_AICORE_L0B_AND_WIDTH, ACL_AICORE_RESOURCE_CONFLICT_RATIO, ACL_AICORE_MEMORY_UB, ACL_AICORE_L2_CACHE,
+           ACL_AICORE_PIPE_EXECUTE_UTILIZATION, ACL_AICORE_MEMORY_ACCESS, ACL_AICORE_NONE);
+    ENUM(aclprofConfigType);
+    VALUES(ACL_PROF_ARGS_MIN, ACL_PROF_STORAGE_LIMIT, ACL_PROF_SYS_HARDWARE_MEM_FREQ, ACL_PROF_LLC_MODE,
+           ACL_PROF_SYS_IO_FREQ, ACL_PROF_SYS_INTERCONNECTION_FREQ, ACL_PROF_DVPP_FREQ, ACL_PROF_HOST_SYS,
+           ACL_PROF_HOST_SYS_USAGE, ACL_PROF_HOST_SYS_USAGE_FREQ, ACL_PROF_LOW_POWER_FREQ, ACL_PROF_SYS_MEM_SERVICEFLOW,
+           ACL_PROF_SYS_CPU_FREQ, ACL_PROF_OPTYPE, ACL_PROF_NTS_METRICS, ACL_PROF_PATH, ACL_PROF_ARGS_MAX);
+    TYPE(aclprofConfig);
+    TYPE(aclprofAicoreEvents);
+}
+
+static void print_acl_cblas()
+{
+    ENUM(aclTransType);
+    VALUES(ACL_TRANS_N, ACL_TRANS_T, ACL_TRANS_NZ, ACL_TRANS_NZ_T);
+    ENUM(aclComputeType);
+    VALUES(ACL_COMPUTE_HIGH_PRECISION, ACL_COMPUTE_LOW_PRECISION);
 }
 
 int main()
@@ -480,5 +713,10 @@ int main()
     print_acl_op();
     print_acl_op_compiler();
     print_acl_mdl();
+    print_acl_rt_not_simulated();
+    print_acl_tdt();
+    print_acl_tdt_queue();
+    print_acl_prof();
+    print_acl_cblas();
     ACL_FUNCTION_LIST(FUNCTION)
 }

@@ -311,6 +311,51 @@ TEST(test_running_out)
     host.free(block, 20 * MIB, 0, streams[0]);
 }
 
+/* Fills the device from pools and returns the memory that is left. */
+static size_t fill_device(const char *settings, size_t *total)
+{
+    enum { MOST = 4096 };
+    static void *blocks[MOST];
+    size_t left = 0;
+    int count = 0;
+    ok(host.configure(settings));
+    while (count < MOST && (blocks[count] = host.alloc(6 * MIB, 0, streams[0])) != NULL) {
+        count++;
+    }
+    assert_true(count > 0 && count < MOST);
+    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, total));
+    void *workspace = NULL;
+    if (left > 8 * MIB) { /* an operator's workspace, which comes from the device itself */
+        acl_ok(aclrtMalloc(&workspace, left - 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+        acl_ok(aclrtFree(workspace));
+    }
+    while (count > 0) {
+        host.free(blocks[--count], 6 * MIB, 0, streams[0]);
+    }
+    return left;
+}
+
+TEST(test_reserve_by_default)
+{
+    size_t total = 0;
+    const size_t left = fill_device("report:0", &total);
+    assert_true(left >= total / 16 && left < total / 16 + 64 * MIB);
+}
+
+TEST(test_reserve_of_a_size)
+{
+    size_t total = 0;
+    const size_t left = fill_device("reserve:40MiB,report:0", &total);
+    assert_true(left >= 40 * MIB && left < 104 * MIB);
+}
+
+/* A limit divides the device: no reserve is kept beside it. */
+TEST(test_no_reserve)
+{
+    size_t total = 0;
+    assert_true(fill_device("reserve:0,report:0", &total) < 32 * MIB);
+}
+
 TEST(test_trim)
 {
     void *block = host.alloc(24 * MIB, 0, streams[0]);

@@ -1,6 +1,7 @@
 /* share_test.c: peers, exported handles and keys. There is only one process, so the test checks the rules alone. */
 #include "../rig/acl.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,6 +57,10 @@ TEST(a_handle_is_exported_once_and_not_imported_here)
     acl_expect(refused, aclrtMemImportFromShareableHandleV2(&fabric, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, &got));
     acl_expect(invalid, aclrtMemImportFromShareableHandleV2(&fabric, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 1, &got));
     acl_expect(invalid, aclrtMemImportFromShareableHandleV2(NULL, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, &got));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMemImportFromShareableHandle(1234567, 0, &got));
+    memset(&fabric, 0xff, sizeof(fabric));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               aclrtMemImportFromShareableHandleV2(&fabric, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0, &got));
     assert_null(got);
     acl_ok(aclrtFreePhysical(handle));
     acl_ok(aclrtFreePhysical(second));
@@ -89,6 +94,11 @@ TEST(a_key_opens_memory_of_this_process)
     acl_expect(invalid, aclrtIpcMemSetImportPid(key, NULL, 1));
     acl_expect(refused, aclrtIpcMemImportByKey(&q, key, 2));
     acl_expect(refused, aclrtIpcMemImportByKey(&q, other, 0));
+    acl_expect(refused, aclrtIpcMemImportByKey(&q, strncpy(other, key, strlen(key) - 1), 0)); /* its own, but no key */
+    (void)snprintf(other, sizeof(other), "weir-ascendcl-%d0-1", (int)getpid());               /* another process's */
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemImportByKey(&q, other, 0));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemSetImportPid(other, &pid, 1));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemClose(other));
     acl_expect(invalid, aclrtIpcMemImportByKey(NULL, key, 0));
     acl_ok(aclrtIpcMemImportByKey(&q, key, 1));
     char sent = 42, got = 0;

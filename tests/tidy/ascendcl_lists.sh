@@ -24,10 +24,10 @@ compare() {
 }
 counted=
 
-# The headers on one line each, without comments, directives and texts of deprecation.
+# The headers on one line each, without comments, directives, texts of deprecation and the members of unions inside structs.
 for header in $headers; do
     sed -E 's/ACL_DEPRECATED_MESSAGE\($/&\\/' "$header" | grep -vE '^#' | tr '\n' ' ' |
-        sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g; s/ACL_DEPRECATED_MESSAGE\([\\ ]*"[^"]*"\)//g; s/  +/ /g'
+        sed -E 's,/\*([^*]|\*+[^*/])*\*+/, ,g; s/ACL_DEPRECATED_MESSAGE\([\\ ]*"[^"]*"\)//g; s/  +/ /g; s/([^f]) union \{[^}]*\} (\w+);/\1 void \2;/g'
     echo
 done >"$scratch/plain"
 

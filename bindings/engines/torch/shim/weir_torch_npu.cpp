@@ -29,6 +29,7 @@ namespace
 
 using Stats = c10_npu::NPUCachingAllocator::DeviceStats;
 using Filter = std::function<bool(aclrtStream)>;
+using PoolId = std::pair<unsigned long long, unsigned long long>; // MempoolId_t, which old releases do not have
 
 // --- the task queue ---
 
@@ -122,7 +123,7 @@ WEIR_SHIM Stats weir_torch_npu_device_stats(c10::DeviceIndex device)
 }
 
 // set_begin_allocate_to_pool
-WEIR_SHIM void weir_torch_npu_pool_begin(int device, c10_npu::MempoolId_t id, std::function<bool(aclrtStream)> filter)
+WEIR_SHIM void weir_torch_npu_pool_begin(int device, PoolId id, std::function<bool(aclrtStream)> filter)
 {
     Filter *own = new (std::nothrow) Filter(std::move(filter));
     if (own != nullptr &&

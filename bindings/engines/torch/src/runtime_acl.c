@@ -35,6 +35,17 @@ bool weir__torch_runtime_pages(const char *text, int *pages)
     return false;
 }
 
+/* ACL tells it for the device of the current context only, which is the device that torch_npu allocates on. */
+bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes)
+{
+    int32_t current = -1;
+    size_t free = 0, total = 0;
+    const bool is_known = aclrtGetDevice(&current) == ACL_SUCCESS && current == device &&
+                          aclrtGetMemInfo(ACL_HBM_MEM, &free, &total) == ACL_SUCCESS;
+    *bytes = free;
+    return is_known;
+}
+
 uint64_t weir__torch_runtime_epoch(void)
 {
     return weir_acl_epoch();

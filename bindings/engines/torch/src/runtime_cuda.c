@@ -42,6 +42,14 @@ bool weir__torch_runtime_lost(const weir_device *device)
     return false;
 }
 
+/* torch's workspaces come from its allocator: a pool needs no reserve. */
+bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes)
+{
+    (void)device;
+    *bytes = 0;
+    return false;
+}
+
 uint64_t weir__torch_runtime_block_bytes(uint64_t size)
 {
     return size;

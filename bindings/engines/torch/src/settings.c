@@ -110,6 +110,9 @@ static bool read_one(const char *key, const char *value, struct torch_settings *
     if (strcmp(key, "soft_limit") == 0) {
         return read_bytes(value, &settings->soft_limit_bytes);
     }
+    if (strcmp(key, "reserve") == 0) {
+        return read_bytes(value, &settings->reserve_bytes);
+    }
     if (strcmp(key, "growth") == 0) {
         return read_growth(value, settings);
     }
@@ -159,7 +162,7 @@ static bool read_all(char *text, struct torch_settings *settings, char *why, siz
 
 bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size)
 {
-    struct torch_settings own = {.strategy = weir_caching_strategy(), .report = true};
+    struct torch_settings own = {.strategy = weir_caching_strategy(), .reserve_bytes = UINT64_MAX, .report = true};
     char *copy = strdup(text != NULL ? text : "");
     if (copy == NULL) {
         (void)snprintf(why, size, "no host memory");

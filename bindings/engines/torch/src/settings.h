@@ -8,6 +8,7 @@ struct torch_settings {
     const weir_strategy_ops *strategy;
     uint64_t limit_bytes;
     uint64_t soft_limit_bytes;
+    uint64_t reserve_bytes; /* UINT64_MAX = a sixteenth of the device */
     weir_growth growth;
     bool virtual_memory;
     int pages; /* of the runtime; 0 = its default */

@@ -42,11 +42,26 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return weir_device_get_info(self->inner, info);
 }
 
+/* True if the device has memory for others left when the pools have taken `size` more bytes. Others are work that gets
+ * its memory from the device itself, as the workspaces of torch_npu's operators. A limit is the user's own division of
+ * the device. */
+static bool leaves_enough(const struct torch_device *at, uint64_t size)
+{
+    (void)pthread_mutex_lock(&lock);
+    const uint64_t keep = at->limit == 0 ? at->keep_free : 0;
+    (void)pthread_mutex_unlock(&lock);
+    uint64_t free = 0;
+    return keep == 0 || !weir__torch_runtime_free_bytes(at->id, &free) || (free >= size && free - size >= keep);
+}
+
 /* Counts `size` bytes as reserved, before the device is asked: two threads cannot both take the last bytes below the
  * limit. Returns false if the limit does not allow it. */
 static bool reserve(struct torch_source *self, uint64_t size)
 {
     struct torch_device *at = self->at;
+    if (!leaves_enough(at, size)) {
+        return false;
+    }
     (void)pthread_mutex_lock(&lock);
     const bool fits = self->lost || at->limit == 0 || (size <= at->limit && at->reserved <= at->limit - size);
     if (fits) {
@@ -415,6 +430,13 @@ void weir__torch_source_limit(struct torch_device *at, uint64_t limit)
 {
     (void)pthread_mutex_lock(&lock);
     at->limit = limit;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void weir__torch_source_keep_free(struct torch_device *at, uint64_t bytes)
+{
+    (void)pthread_mutex_lock(&lock);
+    at->keep_free = bytes;
     (void)pthread_mutex_unlock(&lock);
 }
 

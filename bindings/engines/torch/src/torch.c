@@ -237,7 +237,9 @@ static struct torch_pool *make_own_locked(struct torch_device *at)
         free(made);
         return NULL;
     }
+    const uint64_t sixteenth = atomic_load(&at->capacity_bytes) / 16;
     weir__torch_source_limit(at, settings.limit_bytes);
+    weir__torch_source_keep_free(at, settings.reserve_bytes == UINT64_MAX ? sixteenth : settings.reserve_bytes);
     if (weir__torch_record_device_locked(at) != WEIR_OK) {
         weir__torch_fail_locked("the recording", strerror(errno));
     }

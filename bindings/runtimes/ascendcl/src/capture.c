@@ -106,6 +106,35 @@ ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
     return ACL_SUCCESS;
 }
 
+ACL_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status, aclmdlRI *modelRI)
+{
+    ACL_ENTER_LOCKED(aclmdlRICaptureGetInfo);
+    ACL_REFUSE_IF(status == NULL && modelRI == NULL, ACL_ERROR_INVALID_PARAM, "status and modelRI are NULL");
+    acl__stream *stream = NULL;
+    ACL_TRY(acl__stream_of(handle, &stream));
+    if (status != NULL) {
+        *status = stream->capture != NULL ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    }
+    if (modelRI != NULL) {
+        *modelRI = stream->capture; /* NULL if the stream is not being captured */
+    }
+    return ACL_SUCCESS;
+}
+
+/* Exchanges the calling thread's mode. No call is unsafe during a capture here, so a mode has no effect. */
+ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
+{
+    static _Thread_local aclmdlRICaptureMode current = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+    ACL_ENTER(aclmdlRICaptureThreadExchangeMode);
+    ACL_NEED(mode);
+    ACL_REFUSE_IF((uint32_t)*mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED, ACL_ERROR_RT_PARAM_INVALID,
+                  "there is no mode %d", (int)*mode);
+    const aclmdlRICaptureMode before = current;
+    current = *mode;
+    *mode = before;
+    return ACL_SUCCESS;
+}
+
 /* --- instances --- */
 
 /* Returns the link to an instance, or NULL if the handle is none. */

@@ -55,13 +55,12 @@ static aclError refuse(const weir_ascendcl_kernel *kernel, aclError code, const 
     return acl__fail(code, "weir_ascendcl_launch: %s", why);
 }
 
-ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel)
+aclError acl__launch_described(aclrtStream stream, const weir_ascendcl_kernel *kernel)
 {
-    ACL_TRY(acl__start());
     weir_ascendcl_kernel adopted;
-    ACL_REFUSE_IF(kernel == NULL ||
-                      weir_struct_adopt(&adopted, sizeof(adopted), kernel, "weir_ascendcl_launch: kernel") != WEIR_OK,
-                  ACL_ERROR_INVALID_PARAM, "no kernel, or one of a newer header");
+    ACL_FAIL_IF(kernel == NULL ||
+                    weir_struct_adopt(&adopted, sizeof(adopted), kernel, "weir_ascendcl_launch: kernel") != WEIR_OK,
+                ACL_ERROR_INVALID_PARAM, "weir_ascendcl_launch: no kernel, or one of a newer header");
     if (adopted.range_count > 0 && adopted.ranges == NULL) {
         return refuse(&adopted, ACL_ERROR_INVALID_PARAM, "ranges is NULL");
     }
@@ -79,6 +78,12 @@ ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl
     acl__unlock();
     free(many);
     return error;
+}
+
+ACL_EXPORT aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel)
+{
+    ACL_TRY(acl__start());
+    return acl__launch_described(stream, kernel);
 }
 
 /* --- virtual time --- */

@@ -306,21 +306,35 @@ ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
     return acl__copy_now(dst, src, count, __func__);
 }
 
+static aclError copy_async(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                           aclrtStream stream_handle, const char *name)
+{
+    if (count == 0) {
+        return ACL_SUCCESS;
+    }
+    ACL_TRY(check_copy(dst, destMax, src, count, kind, name));
+    acl__stream *stream = NULL;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+        return copy_kept(dst, src, count, stream, name);
+    }
+    ACL_TRY(check_direction(dst, src, count, kind, name));
+    return acl__copy_async(dst, src, count, stream, name);
+}
+
 ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                                      aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtMemcpyAsync);
-    if (count == 0) {
-        return ACL_SUCCESS;
-    }
-    ACL_TRY(check_copy(dst, destMax, src, count, kind, __func__));
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
-    if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
-        return copy_kept(dst, src, count, stream, __func__);
-    }
-    ACL_TRY(check_direction(dst, src, count, kind, __func__));
-    return acl__copy_async(dst, src, count, stream, __func__);
+    return copy_async(dst, destMax, src, count, kind, stream_handle, __func__);
+}
+
+/* The vendor's function waits where the host's memory is pageable. So does aclrtMemcpyAsync here. */
+ACL_EXPORT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count,
+                                                  aclrtMemcpyKind kind, aclrtStream stream_handle)
+{
+    ACL_ENTER_LOCKED(aclrtMemcpyAsyncWithCondition);
+    return copy_async(dst, destMax, src, count, kind, stream_handle, __func__);
 }
 
 ACL_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)

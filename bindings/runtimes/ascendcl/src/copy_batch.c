@@ -238,6 +238,32 @@ static aclError begin_batch(const struct batch *b, bool *nothing)
     return *nothing ? ACL_SUCCESS : check_batch(b);
 }
 
+static aclError batch_now(const struct batch *b)
+{
+    bool nothing = false;
+    ACL_TRY(begin_batch(b, &nothing));
+    if (nothing) {
+        return ACL_SUCCESS;
+    }
+    ACL_FAIL_IF(b->count > MOST_PIECES, ACL_ERROR_RT_PARAM_INVALID, "%s: %zu pieces are more than %d", b->name,
+                b->count, (int)MOST_PIECES);
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
+    return copy_pieces(b, NULL);
+}
+
+static aclError batch_async(const struct batch *b, aclrtStream stream_handle)
+{
+    bool nothing = false;
+    ACL_TRY(begin_batch(b, &nothing));
+    if (nothing) {
+        return ACL_SUCCESS;
+    }
+    acl__stream *stream = NULL;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    return copy_pieces(b, stream);
+}
+
 ACL_EXPORT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                                      aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs,
                                      size_t *failIndex)
@@ -245,16 +271,7 @@ ACL_EXPORT aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs,
     ACL_ENTER_LOCKED(aclrtMemcpyBatch);
     const struct batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
                             attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatch"};
-    bool nothing = false;
-    ACL_TRY(begin_batch(&b, &nothing));
-    if (nothing) {
-        return ACL_SUCCESS;
-    }
-    ACL_FAIL_IF(numBatches > MOST_PIECES, ACL_ERROR_RT_PARAM_INVALID, "%s: %zu pieces are more than %d", b.name,
-                numBatches, (int)MOST_PIECES);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
-    return copy_pieces(&b, NULL);
+    return batch_now(&b);
 }
 
 ACL_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
@@ -264,30 +281,44 @@ ACL_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **
     ACL_ENTER_LOCKED(aclrtMemcpyBatchAsync);
     const struct batch b = {dsts,  destMaxs,     srcs,     sizes,     numBatches,
                             attrs, attrsIndexes, numAttrs, failIndex, "aclrtMemcpyBatchAsync"};
-    bool nothing = false;
-    ACL_TRY(begin_batch(&b, &nothing));
-    if (nothing) {
-        return ACL_SUCCESS;
-    }
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
-    return copy_pieces(&b, stream);
+    return batch_async(&b, stream_handle);
+}
+
+/* The second version of both tells no index. */
+ACL_EXPORT aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+                                       aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs)
+{
+    ACL_ENTER_LOCKED(aclrtMemcpyBatchV2);
+    size_t failed = 0;
+    const struct batch b = {dsts,  destMaxs,     srcs,     sizes,   numBatches,
+                            attrs, attrsIndexes, numAttrs, &failed, "aclrtMemcpyBatchV2"};
+    return batch_now(&b);
+}
+
+ACL_EXPORT aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
+                                            size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
+                                            size_t numAttrs, aclrtStream stream_handle)
+{
+    ACL_ENTER_LOCKED(aclrtMemcpyBatchAsyncV2);
+    size_t failed = 0;
+    const struct batch b = {dsts,  destMaxs,     srcs,     sizes,   numBatches,
+                            attrs, attrsIndexes, numAttrs, &failed, "aclrtMemcpyBatchAsyncV2"};
+    return batch_async(&b, stream_handle);
 }
 
 /* --- sets of words --- */
 
-static aclError check_words(const void *to, size_t bytes)
+static aclError check_words(const void *to, size_t bytes, const char *name)
 {
     if (is_device(to)) {
         return weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)to, bytes) != NULL
                    ? ACL_SUCCESS
-                   : acl__fail(ACL_ERROR_RT_PARAM_INVALID,
-                               "aclrtMemsetD32: %zu bytes from %p are not all device memory", bytes, to);
+                   : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes from %p are not all device memory", name,
+                               bytes, to);
     }
     return acl__is_pinned(to, bytes)
                ? ACL_SUCCESS
-               : acl__fail(ACL_ERROR_INVALID_PARAM,
-                           "aclrtMemsetD32: %p is neither device memory nor pinned host memory", to);
+               : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %p is neither device memory nor pinned host memory", name, to);
 }
 
 /* Copies N words of one value, a chunk at a time. */
@@ -303,7 +334,7 @@ ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
                   memSize);
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
-    ACL_TRY(check_words(ptr, N * sizeof(uint32_t)));
+    ACL_TRY(check_words(ptr, N * sizeof(uint32_t), __func__));
     enum { CHUNK = 16384 };
     const size_t chunk = N < CHUNK ? N : CHUNK;
     uint32_t *values = malloc(chunk * sizeof(*values));
@@ -318,4 +349,49 @@ ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
     }
     free(values);
     return error;
+}
+
+struct words {
+    uint32_t *to;
+    uint32_t value;
+    size_t count;
+};
+
+static aclError fill_words(void *ctx)
+{
+    const struct words *w = ctx;
+    for (size_t i = 0; i < w->count; i++) {
+        w->to[i] = w->value;
+    }
+    return ACL_SUCCESS;
+}
+
+/* As a kernel of its own, at the speed of the device's memory. */
+ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream_handle)
+{
+    enum { BYTES_IN_NS = 1200, LAUNCH_NS = 5000 };
+    ACL_ENTER_LOCKED(aclrtMemsetD32Async);
+    if (N == 0) {
+        return ACL_SUCCESS;
+    }
+    ACL_REFUSE_IF(ptr == NULL || (uintptr_t)ptr % sizeof(uint32_t) != 0, ACL_ERROR_INVALID_PARAM,
+                  "%p is NULL or not aligned to 4 bytes", ptr);
+    ACL_REFUSE_IF(N > memSize / sizeof(uint32_t), ACL_ERROR_INVALID_PARAM, "%zu words do not fit %zu bytes", N,
+                  memSize);
+    acl__stream *stream = NULL;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    const size_t bytes = N * sizeof(uint32_t);
+    ACL_TRY(check_words(ptr, bytes, __func__));
+    struct words *w = malloc(sizeof(*w));
+    ACL_REFUSE_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
+    *w = (struct words){ptr, value, N};
+    const weir_sim_access access = {.address = (uintptr_t)ptr, .size = bytes, .write = true};
+    const acl__kernel kernel = {.tag = __func__,
+                                .duration_ns = LAUNCH_NS + bytes / BYTES_IN_NS,
+                                .accesses = &access,
+                                .access_count = is_device(ptr) ? 1 : 0,
+                                .compute = fill_words,
+                                .end = free,
+                                .ctx = w};
+    return acl__launch(stream, &kernel);
 }

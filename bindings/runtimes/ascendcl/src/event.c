@@ -269,9 +269,8 @@ ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handle)
+static aclError record_event(aclrtEvent handle, aclrtStream stream_handle)
 {
-    ACL_ENTER_LOCKED(aclrtRecordEvent);
     acl__event *event = NULL;
     acl__stream *stream = NULL;
     ACL_TRY(event_of(handle, &event));
@@ -286,6 +285,21 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     event->stream_id = stream->id;
     acl__mem_pool_recorded(event, stream);
     return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handle)
+{
+    ACL_ENTER_LOCKED(aclrtRecordEvent);
+    return record_event(handle, stream_handle);
+}
+
+/* The two flags differ in captured work only, of which recordings of events are left out. */
+ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
+{
+    ACL_ENTER_LOCKED(aclrtRecordEventWithFlag);
+    ACL_REFUSE_IF(flag != ACL_EVENT_RECORD_DEFAULT && flag != ACL_EVENT_RECORD_EXTERNAL, ACL_ERROR_INVALID_PARAM,
+                  "there is no flag %u", flag);
+    return record_event(handle, stream_handle);
 }
 
 /* --- waits and resets of streams, as tasks --- */
@@ -357,9 +371,8 @@ static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__e
     return acl__queue(stream, &task->task);
 }
 
-ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle)
+static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle)
 {
-    ACL_ENTER_LOCKED(aclrtStreamWaitEvent);
     acl__event *event = NULL;
     acl__stream *stream = NULL;
     ACL_TRY(event_of(handle, &event));
@@ -382,6 +395,31 @@ ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent h
     default:
         return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event has not been recorded");
     }
+}
+
+ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle)
+{
+    ACL_ENTER_LOCKED(aclrtStreamWaitEvent);
+    return wait_event(stream_handle, handle);
+}
+
+/* A stream of the simulated device waits without a time-out. */
+ACL_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream_handle, aclrtEvent handle, int32_t timeout)
+{
+    ACL_ENTER_LOCKED(aclrtStreamWaitEventWithTimeout);
+    ACL_REFUSE_IF(timeout < 0, ACL_ERROR_RT_PARAM_INVALID, "timeout is negative");
+    ACL_REFUSE_IF(timeout > 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a time-out is not simulated");
+    return wait_event(stream_handle, handle);
+}
+
+ACL_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream_handle, aclrtEvent handle, uint32_t timeout,
+                                                 uint32_t flag)
+{
+    ACL_ENTER_LOCKED(aclrtStreamWaitEventWithFlag);
+    ACL_REFUSE_IF(flag != ACL_EVENT_WAIT_DEFAULT && flag != ACL_EVENT_WAIT_EXTERNAL, ACL_ERROR_INVALID_PARAM,
+                  "there is no flag %u", flag);
+    ACL_REFUSE_IF(timeout > 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a time-out is not simulated");
+    return wait_event(stream_handle, handle);
 }
 
 static aclError not_for_ex(const acl__event *event, const char *name)

@@ -201,6 +201,57 @@
     X(aclrtKernelArgsAppend, 3)                                                                                        \
     X(aclrtKernelArgsFinalize, 3)                                                                                      \
     X(aclrtLaunchKernelWithConfig, 3)                                                                                  \
+    /* settings, flags and figures */                                                                                  \
+    X(aclAppLog, 3)                                                                                                    \
+    X(aclGetCannAttribute, 3)                                                                                          \
+    X(aclGetCannAttributeList, 3)                                                                                      \
+    X(aclGetDeviceCapability, 3)                                                                                       \
+    X(aclmdlRICaptureGetInfo, 3)                                                                                       \
+    X(aclmdlRICaptureThreadExchangeMode, 3)                                                                            \
+    X(aclrtBinaryGetFunctionByEntry, 3)                                                                                \
+    X(aclrtBinaryLoadFromData, 3)                                                                                      \
+    X(aclrtCmoAsync, 3)                                                                                                \
+    X(aclrtCtxGetSysParamOpt, 3)                                                                                       \
+    X(aclrtCtxSetSysParamOpt, 3)                                                                                       \
+    X(aclrtDevicePeerAccessStatus, 3)                                                                                  \
+    X(aclrtDeviceTaskAbort, 3)                                                                                         \
+    X(aclrtGetDeviceCapability, 3)                                                                                     \
+    X(aclrtGetDeviceSatMode, 3)                                                                                        \
+    X(aclrtGetFunctionName, 3)                                                                                         \
+    X(aclrtGetMemUceInfo, 3)                                                                                           \
+    X(aclrtGetMemUsageInfo, 3)                                                                                         \
+    X(aclrtGetOpExecuteTimeout, 3)                                                                                     \
+    X(aclrtGetOpTimeOutInterval, 3)                                                                                    \
+    X(aclrtGetPrimaryCtxState, 3)                                                                                      \
+    X(aclrtGetStreamAttribute, 3)                                                                                      \
+    X(aclrtGetStreamAvailableNum, 3)                                                                                   \
+    X(aclrtGetStreamOverflowSwitch, 3)                                                                                 \
+    X(aclrtGetSysParamOpt, 3)                                                                                          \
+    X(aclrtGetVersion, 3)                                                                                              \
+    X(aclrtKernelArgsAppendPlaceHolder, 3)                                                                             \
+    X(aclrtKernelArgsGetPlaceHolderBuffer, 3)                                                                          \
+    X(aclrtKernelArgsParaUpdate, 3)                                                                                    \
+    X(aclrtLaunchKernel, 3)                                                                                            \
+    X(aclrtLaunchKernelV2, 3)                                                                                          \
+    X(aclrtLaunchKernelWithHostArgs, 3)                                                                                \
+    X(aclrtMemFlush, 3)                                                                                                \
+    X(aclrtMemGetAccess, 3)                                                                                            \
+    X(aclrtMemInvalidate, 3)                                                                                           \
+    X(aclrtMemcpyAsyncWithCondition, 3)                                                                                \
+    X(aclrtMemcpyBatchAsyncV2, 3)                                                                                      \
+    X(aclrtMemcpyBatchV2, 3)                                                                                           \
+    X(aclrtMemsetD32Async, 3)                                                                                          \
+    X(aclrtRecordEventWithFlag, 3)                                                                                     \
+    X(aclrtSetDeviceSatMode, 3)                                                                                        \
+    X(aclrtSetOpExecuteTimeOut, 3)                                                                                     \
+    X(aclrtSetOpExecuteTimeOutV2, 3)                                                                                   \
+    X(aclrtSetOpExecuteTimeOutWithMs, 3)                                                                               \
+    X(aclrtSetOpWaitTimeout, 3)                                                                                        \
+    X(aclrtSetStreamAttribute, 3)                                                                                      \
+    X(aclrtSetStreamOverflowSwitch, 3)                                                                                 \
+    X(aclrtSetSysParamOpt, 3)                                                                                          \
+    X(aclrtStreamWaitEventWithFlag, 3)                                                                                 \
+    X(aclrtStreamWaitEventWithTimeout, 3)                                                                              \
     /* managed memory */                                                                                               \
     X(aclrtMemAllocManaged, 3)
 
@@ -240,6 +291,18 @@
     X(aclopSetAttrListString, 0)                                                                                       \
     X(aclopExecuteV2, 0)                                                                                               \
     X(aclopCompileAndExecuteV2, 0)                                                                                     \
+    /* operators: further functions */                                                                                 \
+    X(aclGetCompileopt, 0)                                                                                             \
+    X(aclGetCompileoptSize, 0)                                                                                         \
+    X(aclSetCompileopt, 0)                                                                                             \
+    X(aclSetTensorConst, 0)                                                                                            \
+    X(aclSetTensorFormat, 0)                                                                                           \
+    X(aclSetTensorPlaceMent, 0)                                                                                        \
+    X(aclSetTensorShape, 0)                                                                                            \
+    X(aclopCompileAndExecute, 0)                                                                                       \
+    X(aclopSetAttrListDataType, 0)                                                                                     \
+    X(aclopSetAttrListListInt, 0)                                                                                      \
+    X(aclopSetCompileFlag, 0)                                                                                          \
     /* models */                                                                                                       \
     X(aclmdlQuerySize, 0)                                                                                              \
     X(aclmdlLoadFromFile, 0)                                                                                           \
@@ -270,6 +333,212 @@
     X(aclmdlSetDatasetTensorDesc, 0)                                                                                   \
     X(aclmdlGetDatasetTensorDesc, 0)
 
-#define ACL_FUNCTION_LIST(X) ACL_RUNTIME_FUNCTIONS(X) ACL_CONSUMER_FUNCTIONS(X)
+#define ACL_NOT_SIMULATED_FUNCTIONS(X)                                                                                 \
+    X(aclDestroyGraphDumpOpt, (const aclGraphDumpOption *graphDumpOpt))                                                \
+    X(aclFinalizeCallbackRegister, (aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData))     \
+    X(aclFinalizeCallbackUnRegister, (aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc))                   \
+    X(aclGenGraphAndDumpForOp,                                                                                         \
+      (const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], const aclDataBuffer *const inputs[], \
+       int numOutputs, const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[], const aclopAttr *attr, \
+       aclopEngineType engineType, const char *graphDumpPath, const aclGraphDumpOption *graphDumpOpt))                 \
+    X(aclInitCallbackRegister, (aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData))             \
+    X(aclInitCallbackUnRegister, (aclRegisterCallbackType type, aclInitCallbackFunc cbFunc))                           \
+    X(aclSetTensorShapeRange,                                                                                          \
+      (aclTensorDesc * desc, size_t dimsCount, int64_t dimsRange[][ACL_TENSOR_SHAPE_RANGE_NUM]))                       \
+    X(aclmdlFinalizeDump, (void))                                                                                      \
+    X(aclmdlGetCurOutputDims, (const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims))                         \
+    X(aclmdlInitDump, (void))                                                                                          \
+    X(aclmdlQuerySizeFromMem, (const void *model, size_t modelSize, size_t *workSize, size_t *weightSize))             \
+    X(aclmdlRIAddCondTask, (aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags))                        \
+    X(aclmdlRIBindStream, (aclmdlRI modelRI, aclrtStream stream, uint32_t flag))                                       \
+    X(aclmdlRIBuildBegin, (aclmdlRI * modelRI, uint32_t flag))                                                         \
+    X(aclmdlRIBuildEnd, (aclmdlRI modelRI, void *reserve))                                                             \
+    X(aclmdlRICaptureTaskGrpBegin, (aclrtStream stream))                                                               \
+    X(aclmdlRICaptureTaskGrpEnd, (aclrtStream stream, aclrtTaskGrp * handle))                                          \
+    X(aclmdlRICaptureTaskUpdateBegin, (aclrtStream stream, aclrtTaskGrp handle))                                       \
+    X(aclmdlRICaptureTaskUpdateEnd, (aclrtStream stream))                                                              \
+    X(aclmdlRICaptureToModelRIBegin, (aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode))                 \
+    X(aclmdlRICondHandleCreate,                                                                                        \
+      (aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle * handle))       \
+    X(aclmdlRICondHandleGetCondPtr, (aclmdlRICondHandle handle, uint64_t * *ptr))                                      \
+    X(aclmdlRIDebugJsonPrint, (aclmdlRI modelRI, const char *path, uint32_t flags))                                    \
+    X(aclmdlRIDebugPrint, (aclmdlRI modelRI))                                                                          \
+    X(aclmdlRIDestroyRegisterCallback, (aclmdlRI modelRI, aclrtCallback func, void *userData))                         \
+    X(aclmdlRIDestroyUnregisterCallback, (aclmdlRI modelRI, aclrtCallback func))                                       \
+    X(aclmdlRIEndTask, (aclmdlRI modelRI, aclrtStream stream))                                                         \
+    X(aclmdlRIExecute, (aclmdlRI modelRI, int32_t timeout))                                                            \
+    X(aclmdlRIGetId, (aclmdlRI modelRI, uint32_t * modelRIId))                                                         \
+    X(aclmdlRIUnbindStream, (aclmdlRI modelRI, aclrtStream stream))                                                    \
+    X(aclmdlSetDump, (const char *dumpCfgPath))                                                                        \
+    X(aclmdlSetDynamicBatchSize, (uint32_t modelId, aclmdlDataset * dataset, size_t index, uint64_t batchSize))        \
+    X(aclopCompile, (const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], int numOutputs,        \
+                     const aclTensorDesc *const outputDesc[], const aclopAttr *attr, aclopEngineType engineType,       \
+                     aclopCompileType compileFlag, const char *opPath))                                                \
+    X(aclopStartDumpArgs, (uint32_t dumpType, const char *path))                                                       \
+    X(aclopStopDumpArgs, (uint32_t dumpType))                                                                          \
+    X(aclrtActiveStream, (aclrtStream activeStream, aclrtStream stream))                                               \
+    X(aclrtBinaryLoad, (const aclrtBinary binary, aclrtBinHandle *binHandle))                                          \
+    X(aclrtCheckArchCompatibility, (const char *socVersion, int32_t *canCompatible))                                   \
+    X(aclrtCheckMemType, (void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve))  \
+    X(aclrtCmoAsyncWithBarrier,                                                                                        \
+      (void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream))                          \
+    X(aclrtCmoAsyncWithDesc, (void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve))           \
+    X(aclrtCmoGetDescSize, (size_t * size))                                                                            \
+    X(aclrtCmoSetDesc, (void *cmoDesc, void *src, size_t size))                                                        \
+    X(aclrtCmoWaitBarrier, (aclrtBarrierTaskInfo * taskInfo, aclrtStream stream, uint32_t flag))                       \
+    X(aclrtCreateLabel, (aclrtLabel * label))                                                                          \
+    X(aclrtCreateLabelList, (aclrtLabel * labels, size_t num, aclrtLabelList * labelList))                             \
+    X(aclrtDestroyBinary, (aclrtBinary binary))                                                                        \
+    X(aclrtDestroyLabel, (aclrtLabel label))                                                                           \
+    X(aclrtDestroyLabelList, (aclrtLabelList labelList))                                                               \
+    X(aclrtDeviceGetLimit, (aclrtDeviceLimit limit, size_t * value))                                                   \
+    X(aclrtDeviceGetUuid, (int32_t deviceId, aclrtUuid * uuid))                                                        \
+    X(aclrtDeviceSetLimit, (aclrtDeviceLimit limit, size_t value))                                                     \
+    X(aclrtExceptionInfoCallbackRegister, (aclrtExceptionInfoCallback callback))                                       \
+    X(aclrtExceptionInfoCallbackUnregister, (aclrtExceptionInfoCallback callback))                                     \
+    X(aclrtGetDevicesTopo, (uint32_t deviceId, uint32_t otherDeviceId, uint64_t * value))                              \
+    X(aclrtGetEventAvailNum, (uint32_t * eventCount))                                                                  \
+    X(aclrtGetEventId, (aclrtEvent event, uint32_t * eventId))                                                         \
+    X(aclrtGetFunctionAttribute, (aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t * attrValue))       \
+    X(aclrtGetGroupCount, (uint32_t * count))                                                                          \
+    X(aclrtGetMemcpyDescSize, (aclrtMemcpyKind kind, size_t * descSize))                                               \
+    X(aclrtGetNotifyId, (aclrtNotify notify, uint32_t * notifyId))                                                     \
+    X(aclrtGetOverflowStatus, (void *outputAddr, size_t outputSize, aclrtStream stream))                               \
+    X(aclrtGetStreamResLimit, (aclrtStream stream, aclrtDevResLimitType type, uint32_t * value))                       \
+    X(aclrtGetSymbolAddress, (const void *symbol, void **devPtr))                                                      \
+    X(aclrtGetSymbolSize, (const void *symbol, size_t *size))                                                          \
+    X(aclrtHostMemMapCapabilities,                                                                                     \
+      (uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability * capabilities))                             \
+    X(aclrtIpcGetEventHandle, (aclrtEvent event, aclrtIpcEventHandle * handle))                                        \
+    X(aclrtIpcMemImportPidInterServer, (const char *key, aclrtServerPid *serverPids, size_t num))                      \
+    X(aclrtIpcMemSetAttr, (const char *key, aclrtIpcMemAttrType type, uint64_t attr))                                  \
+    X(aclrtIpcOpenEventHandle, (aclrtIpcEventHandle handle, aclrtEvent * event))                                       \
+    X(aclrtKernelArgsGetHandleMemSize, (aclrtFuncHandle funcHandle, size_t * memSize))                                 \
+    X(aclrtKernelArgsGetMemSize, (aclrtFuncHandle funcHandle, size_t userArgsSize, size_t * actualArgsSize))           \
+    X(aclrtKernelArgsInitByUserMem,                                                                                    \
+      (aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize))              \
+    X(aclrtMallocForTaskScheduler, (void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg))  \
+    X(aclrtMemGetAllocationPropertiesFromHandle, (aclrtDrvMemHandle handle, aclrtPhysicalMemProp * prop))              \
+    X(aclrtMemManagedAdvise,                                                                                           \
+      (const void *const ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location))      \
+    X(aclrtMemManagedGetAttr,                                                                                          \
+      (aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize))            \
+    X(aclrtMemManagedGetAttrs, (aclrtMemManagedRangeAttribute * attributes, size_t numAttributes, const void *ptr,     \
+                                size_t size, void **data, size_t *dataSizes))                                          \
+    X(aclrtMemManagedPrefetchAsync,                                                                                    \
+      (const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream))            \
+    X(aclrtMemManagedPrefetchBatchAsync,                                                                               \
+      (const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, \
+       size_t numPrefetchLocs, uint64_t flags, aclrtStream stream))                                                    \
+    X(aclrtMemMapNoAccess, (void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags))       \
+    X(aclrtMemMapSelectedLink, (void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx))                      \
+    X(aclrtMemMapSetLink, (aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink))                                     \
+    X(aclrtMemP2PMap, (void *devPtr, size_t size, int32_t dstDevId, uint64_t flags))                                   \
+    X(aclrtMemSetPidToShareableHandleV2,                                                                               \
+      (void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum))                        \
+    X(aclrtMemUceRepair, (int32_t deviceId, aclrtMemUceInfo * memUceInfoArray, size_t arraySize))                      \
+    X(aclrtMemcpyAsyncWithDesc, (void *desc, aclrtMemcpyKind kind, aclrtStream stream))                                \
+    X(aclrtMemcpyAsyncWithOffset, (void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count,   \
+                                   size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream))                    \
+    X(aclrtMemcpyFromSymbol,                                                                                           \
+      (void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind))               \
+    X(aclrtMemcpyFromSymbolAsync, (void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset,          \
+                                   aclrtMemcpyKind kind, aclrtStream stream))                                          \
+    X(aclrtMemcpyToSymbol, (const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind))   \
+    X(aclrtMemcpyToSymbolAsync,                                                                                        \
+      (const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream))    \
+    X(aclrtNotifyGetExportKey, (aclrtNotify notify, char *key, size_t len, uint64_t flags))                            \
+    X(aclrtNotifyImportByKey, (aclrtNotify * notify, const char *key, uint64_t flags))                                 \
+    X(aclrtNotifySetImportPid, (aclrtNotify notify, int32_t * pid, size_t num))                                        \
+    X(aclrtPersistentTaskClean, (aclrtStream stream))                                                                  \
+    X(aclrtRandomNumAsync, (const aclrtRandomNumTaskInfo *taskInfo, const aclrtStream stream, void *reserve))          \
+    X(aclrtReduceAsync, (void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type,           \
+                         aclrtStream stream, void *reserve))                                                           \
+    X(aclrtRegDeviceStateCallback, (const char *regName, aclrtDeviceStateCallback callback, void *args))               \
+    X(aclrtRegisterCpuFunc,                                                                                            \
+      (const aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle))        \
+    X(aclrtRepairError, (int32_t deviceId, const aclrtErrorInfo *errorInfo))                                           \
+    X(aclrtReserveMemAddressNoUCMemory,                                                                                \
+      (void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags))                                 \
+    X(aclrtResetOverflowStatus, (aclrtStream stream))                                                                  \
+    X(aclrtResetStreamResLimit, (aclrtStream stream))                                                                  \
+    X(aclrtSetDeviceTaskAbortCallback, (const char *regName, aclrtDeviceTaskAbortCallback callback, void *args))       \
+    X(aclrtSetGroup, (int32_t groupId))                                                                                \
+    X(aclrtSetLabel, (aclrtLabel label, aclrtStream stream))                                                           \
+    X(aclrtSetMemcpyDesc,                                                                                              \
+      (void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config))                    \
+    X(aclrtSetStreamResLimit, (aclrtStream stream, aclrtDevResLimitType type, uint32_t value))                         \
+    X(aclrtSwitchLabelByIndex, (void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream))           \
+    X(aclrtSwitchStream, (void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType,       \
+                          aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream))                        \
+    X(aclrtUnuseStreamResInCurrentThread, (aclrtStream stream))                                                        \
+    X(aclrtUseStreamResInCurrentThread, (aclrtStream stream))                                                          \
+    X(aclsysGetCANNVersion, (aclCANNPackageName name, aclCANNPackageVersion * version))                                \
+    X(aclsysGetVersionNum, (char *pkgName, int32_t *versionNum))                                                       \
+    X(aclsysGetVersionStr, (char *pkgName, char *versionStr))                                                          \
+    X(acltdtAddDataItem, (acltdtDataset * dataset, acltdtDataItem * dataItem))                                         \
+    X(acltdtAddQueueRoute, (acltdtQueueRouteList * routeList, const acltdtQueueRoute *route))                          \
+    X(acltdtBindQueueRoutes, (acltdtQueueRouteList * qRouteList))                                                      \
+    X(acltdtCleanChannel, (acltdtChannelHandle * handle))                                                              \
+    X(acltdtCreateQueue, (const acltdtQueueAttr *attr, uint32_t *qid))                                                 \
+    X(acltdtDestroyChannel, (acltdtChannelHandle * handle))                                                            \
+    X(acltdtDestroyDataItem, (acltdtDataItem * dataItem))                                                              \
+    X(acltdtDestroyDataset, (acltdtDataset * dataset))                                                                 \
+    X(acltdtDestroyQueue, (uint32_t qid))                                                                              \
+    X(acltdtDestroyQueueAttr, (const acltdtQueueAttr *attr))                                                           \
+    X(acltdtDestroyQueueRoute, (const acltdtQueueRoute *route))                                                        \
+    X(acltdtDestroyQueueRouteList, (const acltdtQueueRouteList *routeList))                                            \
+    X(acltdtDestroyQueueRouteQueryInfo, (const acltdtQueueRouteQueryInfo *info))                                       \
+    X(acltdtGetDimsFromItem, (const acltdtDataItem *dataItem, int64_t *dims, size_t dimNum))                           \
+    X(acltdtGetQueueAttr,                                                                                              \
+      (const acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len, size_t *paramRetSize, void *param))          \
+    X(acltdtGetQueueRoute, (const acltdtQueueRouteList *routeList, size_t index, acltdtQueueRoute *route))             \
+    X(acltdtGetQueueRouteParam,                                                                                        \
+      (const acltdtQueueRoute *route, acltdtQueueRouteParamType type, size_t len, size_t *paramRetSize, void *param))  \
+    X(acltdtGetSliceInfoFromItem, (const acltdtDataItem *dataItem, size_t *sliceNum, size_t *sliceId))                 \
+    X(acltdtQueryChannelSize, (const acltdtChannelHandle *handle, size_t *size))                                       \
+    X(acltdtQueryQueueRoutes, (const acltdtQueueRouteQueryInfo *queryInfo, acltdtQueueRouteList *qRouteList))          \
+    X(acltdtReceiveTensor, (const acltdtChannelHandle *handle, acltdtDataset *dataset, int32_t timeout))               \
+    X(acltdtSendTensor, (const acltdtChannelHandle *handle, const acltdtDataset *dataset, int32_t timeout))            \
+    X(acltdtSetQueueAttr, (acltdtQueueAttr * attr, acltdtQueueAttrType type, size_t len, const void *param))           \
+    X(acltdtSetQueueRouteQueryInfo,                                                                                    \
+      (acltdtQueueRouteQueryInfo * param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void *value))     \
+    X(acltdtStopChannel, (acltdtChannelHandle * handle))                                                               \
+    X(acltdtUnbindQueueRoutes, (acltdtQueueRouteList * qRouteList))                                                    \
+    X(aclprofInit, (const char *profilerResultPath, size_t length))                                                    \
+    X(aclprofFinalize, (void))                                                                                         \
+    X(aclprofStart, (const aclprofConfig *profilerConfig))                                                             \
+    X(aclprofStop, (const aclprofConfig *profilerConfig))                                                              \
+    X(aclprofDestroyConfig, (const aclprofConfig *profilerConfig))                                                     \
+    X(aclprofSetConfig, (aclprofConfigType configType, const char *config, size_t configLength))                       \
+    X(aclprofMarkEx, (const char *msg, size_t msgLen, aclrtStream stream))
+
+#define ACL_NOT_SIMULATED_VALUES(X)                                                                                    \
+    X(aclCreateGraphDumpOpt, (aclGraphDumpOption *, (void)))                                                           \
+    X(aclrtCreateBinary, (aclrtBinary, (const void *data, size_t dataLen)))                                            \
+    X(acltdtCreateChannelWithCapacity,                                                                                 \
+      (acltdtChannelHandle *, (uint32_t deviceId, const char *name, size_t capacity)))                                 \
+    X(acltdtCreateDataItem, (acltdtDataItem *, (acltdtTensorType tdtType, const int64_t *dims, size_t dimNum,          \
+                                                aclDataType dataType, void *data, size_t size)))                       \
+    X(acltdtCreateDataset, (acltdtDataset *, (void)))                                                                  \
+    X(acltdtCreateQueueAttr, (acltdtQueueAttr *, (void)))                                                              \
+    X(acltdtCreateQueueRoute, (acltdtQueueRoute *, (uint32_t srcId, uint32_t dstId)))                                  \
+    X(acltdtCreateQueueRouteList, (acltdtQueueRouteList *, (void)))                                                    \
+    X(acltdtCreateQueueRouteQueryInfo, (acltdtQueueRouteQueryInfo *, (void)))                                          \
+    X(acltdtGetDataAddrFromItem, (void *, (const acltdtDataItem *dataItem)))                                           \
+    X(acltdtGetDataItem, (acltdtDataItem *, (const acltdtDataset *dataset, size_t index)))                             \
+    X(acltdtGetDataSizeFromItem, (size_t, (const acltdtDataItem *dataItem)))                                           \
+    X(acltdtGetDataTypeFromItem, (aclDataType, (const acltdtDataItem *dataItem)))                                      \
+    X(acltdtGetDatasetName, (const char *, (const acltdtDataset *dataset)))                                            \
+    X(acltdtGetDatasetSize, (size_t, (const acltdtDataset *dataset)))                                                  \
+    X(acltdtGetDimNumFromItem, (size_t, (const acltdtDataItem *dataItem)))                                             \
+    X(acltdtGetQueueRouteNum, (size_t, (const acltdtQueueRouteList *routeList)))                                       \
+    X(acltdtGetTensorTypeFromItem, (acltdtTensorType, (const acltdtDataItem *dataItem)))                               \
+    X(aclprofCreateConfig,                                                                                             \
+      (aclprofConfig *, (uint32_t * deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics,             \
+                         const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig)))
+
+#define ACL_FUNCTION_LIST(X)                                                                                           \
+    ACL_RUNTIME_FUNCTIONS(X) ACL_CONSUMER_FUNCTIONS(X) ACL_NOT_SIMULATED_FUNCTIONS(X) ACL_NOT_SIMULATED_VALUES(X)
 
 #endif

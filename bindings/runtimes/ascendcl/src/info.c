@@ -106,6 +106,79 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     }
 }
 
+ACL_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
+{
+    ACL_ENTER(aclGetDeviceCapability);
+    ACL_NEED(value);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_INVALID_PARAM, __func__));
+    switch ((int)deviceInfo) {
+    case ACL_DEVICE_INFO_AI_CORE_NUM:
+        *value = CUBE_CORES;
+        return ACL_SUCCESS;
+    case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
+        *value = VECTOR_CORES;
+        return ACL_SUCCESS;
+    case ACL_DEVICE_INFO_L2_SIZE:
+        *value = L2_BYTES;
+        return ACL_SUCCESS;
+    default:
+        return acl__fail(ACL_ERROR_INVALID_PARAM, "aclGetDeviceCapability: there is no fact %d", (int)deviceInfo);
+    }
+}
+
+/* The device has none of the features that the function can ask for. */
+ACL_EXPORT aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value)
+{
+    ACL_ENTER(aclrtGetDeviceCapability);
+    ACL_NEED(value);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    ACL_REFUSE_IF(devFeatureType != ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV &&
+                      devFeatureType != ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV,
+                  ACL_ERROR_RT_PARAM_INVALID, "there is no feature %d", (int)devFeatureType);
+    *value = ACL_DEV_FEATURE_NOT_SUPPORT;
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
+{
+    ACL_ENTER_LOCKED(aclrtGetPrimaryCtxState);
+    ACL_NEED(active);
+    ACL_REFUSE_IF(flags != NULL, ACL_ERROR_INVALID_PARAM, "flags must be NULL");
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    *active = acl__rt.devices[deviceId].references > 0;
+    return ACL_SUCCESS;
+}
+
+/* One entry: all memory of the device that the program and the runtime hold. */
+ACL_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
+                                         size_t *outputNum)
+{
+    ACL_ENTER_LOCKED(aclrtGetMemUsageInfo);
+    ACL_NEED(memUsageInfo);
+    ACL_NEED(outputNum);
+    ACL_REFUSE_IF(inputNum == 0, ACL_ERROR_RT_PARAM_INVALID, "inputNum is 0");
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    const acl__device *device = &acl__rt.devices[deviceId];
+    *memUsageInfo = (aclrtMemUsageInfo){.name = "APP",
+                                        .curMemSize = device->held_huge_bytes + device->held_normal_bytes,
+                                        .memPeakSize = device->peak_bytes};
+    *outputNum = 1;
+    return ACL_SUCCESS;
+}
+
+/* The simulated memory has no uncorrectable errors. */
+ACL_EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize,
+                                       size_t *retSize)
+{
+    ACL_ENTER(aclrtGetMemUceInfo);
+    (void)arraySize;
+    ACL_NEED(memUceInfoArray);
+    ACL_NEED(retSize);
+    ACL_TRY(check_device(deviceId, ACL_ERROR_RT_INVALID_DEVICEID, __func__));
+    *retSize = 0;
+    return ACL_SUCCESS;
+}
+
 /* Defines the public function that turns one of a device's three numbers into another. They are the same: no device is
  * hidden from the process or renumbered. */
 #define SAME_ID(name)                                                                                                  \

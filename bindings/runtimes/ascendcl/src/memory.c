@@ -351,3 +351,41 @@ void acl__announce_free(const void *pointer, acl__stream *stream, const char *ta
 {
     weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
 }
+
+/* --- caches: the simulated device has none that a program could see --- */
+
+static aclError check_cached(const void *pointer, size_t size, const char *name)
+{
+    const acl__range *range = pointer != NULL ? acl__range_at(&acl__rt.device_memory, pointer) : NULL;
+    const uint64_t start = (uintptr_t)pointer;
+    ACL_FAIL_IF(size == 0, ACL_ERROR_INVALID_PARAM, "%s: size is 0", name);
+    ACL_FAIL_IF(range == NULL || range->range.end - start < size, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: %zu bytes from %p are not all device memory", name, size, pointer);
+    return ACL_SUCCESS;
+}
+
+ACL_EXPORT aclError aclrtMemFlush(void *devPtr, size_t size)
+{
+    ACL_ENTER_LOCKED(aclrtMemFlush);
+    ACL_NEED(devPtr);
+    return check_cached(devPtr, size, __func__);
+}
+
+ACL_EXPORT aclError aclrtMemInvalidate(void *devPtr, size_t size)
+{
+    ACL_ENTER_LOCKED(aclrtMemInvalidate);
+    ACL_NEED(devPtr);
+    return check_cached(devPtr, size, __func__);
+}
+
+/* The device can only fetch into its cache; the other operations are those of later devices. */
+ACL_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream_handle)
+{
+    ACL_ENTER_LOCKED(aclrtCmoAsync);
+    ACL_NEED(src);
+    ACL_REFUSE_IF(cmoType != ACL_RT_CMO_TYPE_PREFETCH, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "the device has no operation %d", (int)cmoType);
+    acl__stream *stream = NULL;
+    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    return check_cached(src, size, __func__);
+}

@@ -11,6 +11,7 @@
 #include <acl/acl_op_compiler.h>
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,44 @@ ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName
     return set_texts(__func__, attr, attrName, numValues, (const char *const *)values);
 }
 
+ACL_EXPORT aclError aclopSetAttrListDataType(aclopAttr *attr, const char *attrName, int numValues,
+                                             const aclDataType values[])
+{
+    ACL_ENTER(aclopSetAttrListDataType);
+    struct attribute *a = NULL;
+    ACL_TRY(begin(__func__, attr, attrName, NUMBERS, numValues, values, &a));
+    for (int i = 0; i < numValues; i++) {
+        a->values.numbers[i] = values[i];
+    }
+    put(attr, a);
+    return ACL_SUCCESS;
+}
+
+/* No operator here reads a list of lists: the numbers are kept one list after the other. */
+ACL_EXPORT aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues,
+                                            const int64_t *const values[])
+{
+    ACL_ENTER(aclopSetAttrListListInt);
+    ACL_REFUSE_IF(numLists < 0 || (numLists > 0 && (numValues == NULL || values == NULL)), ACL_ERROR_INVALID_PARAM,
+                  "there are %d lists, or their array is NULL", numLists);
+    int count = 0;
+    for (int i = 0; i < numLists; i++) {
+        ACL_REFUSE_IF(numValues[i] < 0 || numValues[i] > INT_MAX - count || (numValues[i] > 0 && values[i] == NULL),
+                      ACL_ERROR_INVALID_PARAM, "list %d has %d values, or is NULL", i, numValues[i]);
+        count += numValues[i];
+    }
+    struct attribute *a = NULL;
+    ACL_TRY(begin(__func__, attr, attrName, NUMBERS, count, values, &a));
+    int64_t *to = a->values.numbers;
+    for (int i = 0; i < numLists; i++) {
+        for (int k = 0; k < numValues[i]; k++) {
+            *to++ = values[i][k];
+        }
+    }
+    put(attr, a);
+    return ACL_SUCCESS;
+}
+
 /* Returns the first number of an attribute, or `fallback` if there is no attribute of that name. */
 static int64_t number_of(const aclopAttr *attr, const char *name, int64_t fallback)
 {
@@ -429,9 +468,10 @@ static aclError execute(const struct call *c, aclrtStream stream)
     return error != ACL_SUCCESS ? error : first != ACL_SUCCESS ? first : second;
 }
 
-static aclError run(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
-                    aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
-                    const aclopAttr *attr, aclrtStream stream)
+/* Runs an operator and stores its output's shape. */
+static aclError run(const char *function, acl__tensor *out, const char *opType, int numInputs,
+                    aclTensorDesc *inputDesc[], aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[],
+                    aclDataBuffer *outputs[], const aclopAttr *attr, aclrtStream stream)
 {
     struct call c = {.name = opType};
     ACL_FAIL_IF(opType == NULL, ACL_ERROR_INVALID_PARAM, "%s: opType is NULL", function);
@@ -445,8 +485,19 @@ static aclError run(const char *function, const char *opType, int numInputs, acl
     if (c.op.elements > 0) { /* without elements there is nothing to compute */
         ACL_TRY(execute(&c, stream));
     }
-    outputDesc[0]->rank = c.op.out.rank;
-    memcpy(outputDesc[0]->dims, c.op.out.dims, c.op.out.rank * sizeof(c.op.out.dims[0]));
+    *out = c.op.out;
+    return ACL_SUCCESS;
+}
+
+/* The functions of the second version write the output's shape to its description. */
+static aclError run_v2(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
+                       aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
+                       const aclopAttr *attr, aclrtStream stream)
+{
+    acl__tensor out;
+    ACL_TRY(run(function, &out, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream));
+    outputDesc[0]->rank = out.rank;
+    memcpy(outputDesc[0]->dims, out.dims, out.rank * sizeof(out.dims[0]));
     return ACL_SUCCESS;
 }
 
@@ -455,7 +506,7 @@ ACL_EXPORT aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorD
                                    aclDataBuffer *outputs[], aclopAttr *attr, aclrtStream stream)
 {
     ACL_ENTER(aclopExecuteV2);
-    return run(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+    return run_v2(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
 /* Nothing is compiled: every operator takes every shape. */
@@ -468,5 +519,22 @@ ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, 
     (void)engineType;
     (void)compileFlag;
     (void)opPath;
-    return run(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+    return run_v2(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
+}
+
+/* The arrays are of constant descriptions and buffers here; run() changes none of them. */
+ACL_EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
+                                           const aclDataBuffer *const inputs[], int numOutputs,
+                                           const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
+                                           const aclopAttr *attr, aclopEngineType engineType,
+                                           aclopCompileType compileFlag, const char *opPath, aclrtStream stream)
+{
+    ACL_ENTER(aclopCompileAndExecute);
+    (void)engineType;
+    (void)compileFlag;
+    (void)opPath;
+    acl__tensor out;
+    return run(__func__, &out, opType, numInputs, (aclTensorDesc **)(uintptr_t)inputDesc,
+               (aclDataBuffer **)(uintptr_t)inputs, numOutputs, (aclTensorDesc **)(uintptr_t)outputDesc,
+               (aclDataBuffer **)(uintptr_t)outputs, attr, stream);
 }

@@ -238,6 +238,8 @@ struct acl__stream {
     bool live;
     bool ending; /* its destruction has begun */
     bool stop_on_failure;
+    uint32_t overflow_switch; /* settings.c: stored for the program */
+    uint32_t user_tag;
     bool stopped;          /* accepts no more tasks */
     aclError error;        /* error of a task; the next wait returns it */
     uint32_t aborts;       /* number of aborts */
@@ -372,6 +374,12 @@ void acl__engine_stop(void);
 void acl__engine_forget(void);
 /* Tells the auditor that the host has seen the end of the stream's work. */
 void acl__host_saw(acl__stream *stream);
+
+/* --- control.c --- */
+
+/* Queues a kernel as weir_ascendcl_launch does. The lock is not held. */
+struct weir_ascendcl_kernel;
+aclError acl__launch_described(aclrtStream stream, const struct weir_ascendcl_kernel *kernel);
 
 /* --- event.c --- */
 

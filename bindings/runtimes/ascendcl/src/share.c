@@ -60,6 +60,17 @@ ACL_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
     return set_peer(peerDeviceId, false, __func__);
 }
 
+/* Stores 1 if the second device's memory is open to the first, else 0. */
+ACL_EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
+{
+    ACL_ENTER_LOCKED(aclrtDevicePeerAccessStatus);
+    ACL_NEED(status);
+    ACL_TRY(check_device(__func__, deviceId));
+    ACL_TRY(check_device(__func__, peerDeviceId));
+    *status = peers[deviceId][peerDeviceId];
+    return ACL_SUCCESS;
+}
+
 static acl__worker worker;
 
 acl__worker acl__work_by(acl__worker now)
@@ -89,6 +100,8 @@ bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
 /* --- keys --- */
 
 enum { KEY_BYTES = 65 };
+#define KEY_START "weir-ascendcl-"
+#define KEY_FORMAT KEY_START "%d-"
 
 struct shared {
     struct shared *next;
@@ -112,8 +125,15 @@ static struct shared **shared_link(const char *key)
     return link;
 }
 
-static aclError no_key(const char *name)
+/* A key of another process is a valid argument for a feature that is not simulated: keys have the exporter's number. */
+static aclError no_key(const char *key, const char *name)
 {
+    char own[KEY_BYTES];
+    const int length = snprintf(own, sizeof(own), KEY_FORMAT, (int)getpid());
+    const bool is_foreign =
+        strncmp(key, KEY_START, sizeof(KEY_START) - 1) == 0 && strncmp(key, own, (size_t)length) != 0;
+    ACL_FAIL_IF(is_foreign, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: the key is of another process, and only one process is simulated", name);
     return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the key names nothing that this process shares", name);
 }
 
@@ -141,7 +161,7 @@ ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key
     s->address = address;
     s->size = size;
     s->open_to_all = open_to_all;
-    (void)snprintf(s->key, sizeof(s->key), "weir-ascendcl-%d-%llu", (int)getpid(), (unsigned long long)++last_key);
+    (void)snprintf(s->key, sizeof(s->key), KEY_FORMAT "%llu", (int)getpid(), (unsigned long long)++last_key);
     s->next = first_shared;
     first_shared = s;
     memcpy(key, s->key, sizeof(s->key));
@@ -158,7 +178,7 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
     for (size_t i = 0; s != NULL && i < num; i++) {
         s->open_to_us = s->open_to_us || pid[i] == (int32_t)getpid();
     }
-    return s != NULL ? ACL_SUCCESS : no_key(__func__);
+    return s != NULL ? ACL_SUCCESS : no_key(key, __func__);
 }
 
 /* Gives the current context's device, the importer, access to the memory's device. */
@@ -181,7 +201,7 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
     const bool enable_access = flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS;
     struct shared *s = *shared_link(key);
     if (s == NULL || !is_there(s->address, s->size)) {
-        return no_key(__func__);
+        return no_key(key, __func__);
     }
     ACL_REFUSE_IF(!s->open_to_all && !s->open_to_us, ACL_ERROR_RT_NO_PERMISSION,
                   "the exporter did not name this process");
@@ -206,7 +226,7 @@ ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
         *link = s->next;
         free(s);
     }
-    return s != NULL ? ACL_SUCCESS : no_key(__func__);
+    return s != NULL ? ACL_SUCCESS : no_key(key, __func__);
 }
 
 ACL_EXPORT aclError aclrtDeviceGetBareTgid(int32_t *pid)

@@ -482,3 +482,29 @@ ACL_EXPORT aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
     *flags = stream->flags;
     return ACL_SUCCESS;
 }
+
+ACL_EXPORT aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
+{
+    ACL_ENTER_LOCKED(aclrtGetStreamAvailableNum);
+    ACL_NEED(streamCount);
+    acl__context *context = NULL;
+    ACL_TRY(acl__context_need(&context));
+    *streamCount = acl__rt.config.stream_limit - stream_count;
+    return ACL_SUCCESS;
+}
+
+/* Drops the work of all streams of a device; the next wait for each of them returns the abort. */
+ACL_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
+{
+    ACL_ENTER_LOCKED(aclrtDeviceTaskAbort);
+    (void)timeout; /* the abort takes no time */
+    ACL_REFUSE_IF(deviceId < 0 || (uint32_t)deviceId >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
+                  "there is no device %d", deviceId);
+    for (acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
+        if (stream->context->device == deviceId) {
+            acl__stream_drop(stream);
+            stream->error = ACL_ERROR_RT_DEVICE_TASK_ABORT;
+        }
+    }
+    return ACL_SUCCESS;
+}

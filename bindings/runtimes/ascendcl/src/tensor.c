@@ -232,6 +232,26 @@ ACL_EXPORT aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t inde
     return ACL_SUCCESS;
 }
 
+/* Properties of a tensor that the operators here do not use: how its bytes are stored, where they lie, their value when
+ * it is constant. The arguments are checked. */
+#define UNUSED_PROPERTY(name, parameters, condition, why)                                                              \
+    ACL_EXPORT aclError name parameters                                                                                \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        ACL_NEED(desc);                                                                                                \
+        ACL_REFUSE_IF(!(condition), ACL_ERROR_INVALID_PARAM, "%s", why);                                               \
+        return ACL_SUCCESS;                                                                                            \
+    }
+UNUSED_PROPERTY(aclSetTensorFormat, (aclTensorDesc * desc, aclFormat format), (int)format >= ACL_FORMAT_UNDEFINED,
+                "there is no such format")
+UNUSED_PROPERTY(aclSetTensorShape, (aclTensorDesc * desc, int numDims, const int64_t *dims),
+                numDims >= 0 && numDims <= ACL__TENSOR_RANK && (numDims == 0 || dims != NULL),
+                "too many dimensions, or dims is NULL")
+UNUSED_PROPERTY(aclSetTensorPlaceMent, (aclTensorDesc * desc, aclMemType memType),
+                (uint32_t)memType <= ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT, "there is no such type of memory")
+UNUSED_PROPERTY(aclSetTensorConst, (aclTensorDesc * desc, void *dataBuffer, size_t length),
+                dataBuffer != NULL && length > 0, "dataBuffer is NULL, or length is 0")
+
 /* --- data sets --- */
 
 ACL_EXPORT aclmdlDataset *aclmdlCreateDataset(void)

@@ -487,6 +487,22 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
     return ACL_SUCCESS;
 }
 
+/* A mapping is open to its own device. */
+ACL_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
+{
+    ACL_ENTER_LOCKED(aclrtMemGetAccess);
+    ACL_NEED(virPtr);
+    ACL_NEED(location);
+    ACL_NEED(flag);
+    const acl__range *range = mapping_at(virPtr);
+    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
+    ACL_REFUSE_IF(location->type != ACL_MEM_LOCATION_TYPE_DEVICE || !is_device_id(location->id),
+                  ACL_ERROR_RT_PARAM_INVALID, "location %u of type %d is no device", location->id, (int)location->type);
+    const bool is_open = range->device == (int32_t)location->id || (range->open_to & 1u << location->id) != 0;
+    *flag = is_open ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE : ACL_RT_MEM_ACCESS_FLAGS_NONE;
+    return ACL_SUCCESS;
+}
+
 aclrtMemLocation acl__virtual_location(const acl__range *range)
 {
     return ((const struct physical *)range->owner)->location;
@@ -559,10 +575,11 @@ ACL_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, in
 
 static aclError refuse_import(uint64_t shareable, const char *name)
 {
-    const bool own = exported_as(shareable) != NULL;
-    return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %llu %s", name, (unsigned long long)shareable,
-                     own ? "was exported by this process, which cannot import it"
-                         : "is nothing that another process of this simulator exported");
+    ACL_FAIL_IF(exported_as(shareable) != NULL, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: %llu was exported by this process, which cannot import it", name, (unsigned long long)shareable);
+    return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                     "%s: %llu can only be of another process, and only one process is simulated", name,
+                     (unsigned long long)shareable);
 }
 
 ACL_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,

@@ -16,6 +16,9 @@
  *     strategy        caching (default), size_class, routing (size_class up to 1 MiB, caching above), arena
  *     limit           most that a device's pools may reserve; a number with B, KiB, MiB, GiB, TiB or no unit (bytes);
  *                     0 = no limit
+ *     reserve         Ascend only: memory of a device that its pools leave free while they have no limit, for work that
+ *                     asks the device itself, as the workspaces of torch_npu's operators do; default a sixteenth of the
+ *                     device, 0 = none
  *     soft_limit      above it the pool waits and returns idle memory before it takes more
  *     growth          balanced (default), grow_first, wait_first
  *     virtual_memory  1: map and move memory in granules

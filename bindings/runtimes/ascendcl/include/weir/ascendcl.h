@@ -50,6 +50,32 @@ typedef struct weir_ascendcl_kernel {
  * any call on a stream. */
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel);
 
+/* A launch of a kernel that the program loaded (aclrtBinaryLoadFromFile and its relatives). */
+typedef struct weir_ascendcl_loaded_kernel {
+    size_t struct_size;
+    const char *name; /* as in aclrtBinaryGetFunction; "" for a function found by its entry */
+    uint64_t entry;   /* as in aclrtBinaryGetFunctionByEntry; 0 for a function found by its name */
+    uint32_t blocks;
+    aclrtStream stream;
+    const void *arguments; /* as the device gets them, each at a multiple of 8 bytes; valid during the call */
+    size_t arguments_size;
+    weir_ascendcl_range *ranges; /* room for the hook to write ranges to */
+    size_t range_room;
+} weir_ascendcl_loaded_kernel;
+
+/* Describes a loaded kernel: its duration, the memory it reads and writes, its computation. `kernel` comes as
+ * WEIR_ASCENDCL_KERNEL_INIT, tagged with the kernel's name, and its ranges are loaded->ranges. The hook sets the
+ * duration, the count of ranges and any other member. Ranges of its own have to live until the launch has returned. A
+ * result other than ACL_SUCCESS becomes that of the launch. The hook is called once for each launch, in the thread that
+ * launches, and may call ACL. */
+typedef aclError (*weir_ascendcl_kernel_hook)(void *ctx, const weir_ascendcl_loaded_kernel *loaded,
+                                              weir_ascendcl_kernel *kernel);
+
+/* Sets the hook of the process; NULL removes it. With a hook, kernels can be loaded (no file is read) and launched, and
+ * the auditor judges them by the hook's ranges. Without one, the functions that load and launch kernels return 207000.
+ * Set it before the program loads kernels, and keep it until the last launch. */
+ACL_FUNC_VISIBILITY void weir_ascendcl_set_kernel_hook(weir_ascendcl_kernel_hook hook, void *ctx);
+
 /* --- virtual time --- */
 
 /* Returns the virtual time in nanoseconds since the runtime started. */

@@ -39,7 +39,9 @@ using MempoolId_t = std::pair<CaptureId_t, CaptureId_t>;
 namespace c10_npu
 {
 
+#ifndef STUB_OLD_TORCH // releases before 7.0 have no pools of graphs
 using c10::MempoolId_t;
+#endif
 
 // Passed by a hidden pointer, because it has a destructor of its own.
 class NPUStream

@@ -1,0 +1,2 @@
+/* empty.c: the source of the libraries without functions of their own. */
+typedef int empty;

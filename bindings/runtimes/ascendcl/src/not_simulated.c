@@ -1,0 +1,33 @@
+/* not_simulated.c: the public functions that are declared and linked, and answer "not supported".
+ *
+ * functions.h has the parameters of each, and the headers its declaration: the compiler compares the two. Functions
+ * that return a value answer 0, which the vendor's return on failure.
+ */
+#include "runtime.h"
+
+#include <acl/acl_dump.h>
+#include <acl/acl_op_compiler.h>
+#include <acl/acl_prof.h>
+#include <acl/acl_tdt.h>
+#include <acl/acl_tdt_queue.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define DEFINE(name, parameters)                                                                                       \
+    ACL_EXPORT aclError name parameters                                                                                \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        return acl__not_simulated(ACL_FN_##name);                                                                      \
+    }
+#define TYPE_OF(type, parameters) type
+#define PARAMETERS_OF(type, parameters) parameters
+#define DEFINE_VALUE(name, signature)                                                                                  \
+    ACL_EXPORT TYPE_OF signature name PARAMETERS_OF signature                                                          \
+    {                                                                                                                  \
+        ACL_ENTER_OR(name, 0);                                                                                         \
+        (void)acl__not_simulated(ACL_FN_##name);                                                                       \
+        return 0;                                                                                                      \
+    }
+
+ACL_NOT_SIMULATED_FUNCTIONS(DEFINE)
+ACL_NOT_SIMULATED_VALUES(DEFINE_VALUE)
