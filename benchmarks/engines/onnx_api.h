@@ -42,6 +42,7 @@ enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 =
     X(CreateSessionOptions, 10, OrtStatus *, (OrtSessionOptions **))                                                   \
     X(DisableMemPattern, 17, OrtStatus *, (OrtSessionOptions *))                                                       \
     X(SetIntraOpNumThreads, 24, OrtStatus *, (OrtSessionOptions *, int))                                               \
+    X(RegisterCustomOpsLibrary, 29, OrtStatus *, (OrtSessionOptions *, const char *path, void **library))              \
     X(CreateTensorAsOrtValue, 48, OrtStatus *,                                                                         \
       (OrtAllocator *, const int64_t *dims, size_t rank, int type, OrtValue **))                                       \
     X(CreateTensorWithDataAsOrtValue, 49, OrtStatus *,                                                                 \

@@ -278,6 +278,10 @@ TEST(test_bad_configs)
     refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
             "weir_onnxruntime_create: config.runtime is NULL");
     config = ready();
+    config.flags = 1u << 7;
+    refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
+            "weir_onnxruntime_create: config.flags has unknown bits: 0x80");
+    config = ready();
     config.struct_size = 4;
     refused(weir_onnxruntime_create(&config, &binding), WEIR_ERR_INVALID,
             "weir_onnxruntime_create: config has no struct_size");
@@ -395,6 +399,44 @@ TEST(test_blocks)
 }
 
 /* If memory runs out, Alloc and Reserve throw an exception with the heap's sentence and change nothing. */
+static int trims;
+
+int __wrap_malloc_trim(size_t pad);
+int __wrap_malloc_trim(size_t pad)
+{
+    assert_int_equal(pad, 0);
+    trims++;
+    return 1;
+}
+
+/* malloc is trimmed when the weights have grown by an eighth and 1 MiB, and at the first tensor after them. */
+TEST(test_malloc_is_trimmed)
+{
+    static const struct {
+        size_t weight; /* 0 = a tensor */
+        int trims;     /* so far */
+    } steps[] = {{0, 0},       {512 << 10, 0}, {512 << 10, 1}, {1 << 20, 1}, {127 << 10, 1}, {1 << 10, 2},
+                 {4 << 20, 3}, {0, 4},         {0, 4},         {64, 4},      {0, 5},         {0, 5}};
+    for (int trimming = 0; trimming < 2; trimming++) {
+        weir_onnxruntime_config config = ready();
+        weir_onnxruntime *binding = NULL;
+        config.flags = trimming ? 0u : WEIR_ONNXRUNTIME_NO_MALLOC_TRIM;
+        assert_int_equal(weir_onnxruntime_create(&config, &binding), WEIR_OK);
+        struct OrtAllocator *allocator = weir_onnxruntime_allocator(binding);
+        trims = 0;
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+            void *block =
+                steps[i].weight == 0 ? allocator->Alloc(allocator, 64) : allocator->Reserve(allocator, steps[i].weight);
+            assert_non_null(block);
+            allocator->Free(allocator, block);
+#ifdef __GLIBC__
+            assert_int_equal(trims, trimming ? steps[i].trims : 0);
+#endif
+        }
+        assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
+    }
+}
+
 TEST(test_throw)
 {
     weir_onnxruntime *binding = make();

@@ -87,6 +87,7 @@ for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$li
     libweir-dev/usr/share/weir/contract/device_contract.c \
     libweir-dev/usr/share/doc/libweir-dev/changelog.gz "libweir-acl$soname/usr/$libdir/weir/libascendcl.so" \
     "libweir-torch$soname/usr/$libdir/libweir_torch.so" weir-tools/usr/bin/weir \
+    "libweir-onnxruntime$soname/usr/$libdir/weir/libweir_onnxruntime_plugin.so" \
     "weir-tools/usr/$libdir/weir/libweir_record.so" weir-tools/usr/share/man/man1/weir.1.gz \
     weir-tools/usr/share/bash-completion/completions/weir weir-tools/usr/share/weir/replay.schema.json \
     weir-tools/usr/share/weir/traces/llama_ctx_dyn.wtr.xz; do

@@ -4,19 +4,24 @@
  * heap.
  * Guarantees: the engine never gets NULL for a nonempty request (runtime.h, throw.cc). A binding that is attached or
  * has live blocks is not destroyed: `live` counts the blocks given out and not yet freed.
- * Cost beyond the heap's: one atomic addition for an alloc and one for a free.
+ * Cost beyond the heap's: one atomic addition for an alloc and one for a free. While weights are allocated, malloc is
+ * trimmed.
  *
  * Compiled with -fexceptions: an exception thrown in Alloc passes through the frames of this file.
  */
 #include "runtime.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_ALIGN 64 /* kernels load whole vectors */
+#define BLOCK_ALIGN 64      /* kernels load whole vectors */
+#define TRIM_STEP (1 << 20) /* malloc is trimmed at least so many bytes of weights apart */
 
 struct weir_onnxruntime {
     struct OrtAllocator allocator; /* first: the engine's pointer is also the binding's */
@@ -26,6 +31,10 @@ struct weir_onnxruntime {
     struct OrtMemoryInfo *own_info; /* NULL if the caller gave memory_info */
     atomic_int_fast64_t live;       /* number of live blocks */
     atomic_uint_fast64_t reserves;
+    bool trims_malloc;
+    atomic_uint_fast64_t weight_bytes; /* ever reserved */
+    atomic_uint_fast64_t next_trim;    /* malloc is trimmed when weight_bytes reaches this */
+    atomic_bool weight_is_last;        /* the last request was a weight */
     /* Protected by the lock. */
     struct OrtEnv *env;     /* NULL = not attached */
     weir_onnxruntime *next; /* next attached binding */
@@ -59,9 +68,40 @@ static void *hand_out(weir_onnxruntime *binding, void *block, size_t size)
     return block;
 }
 
+/* Gives malloc's free memory back to the system. Other libraries of C do so themselves, or have no such call. */
+static void trim_malloc(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
+/* Counts a weight. While weights are allocated the engine frees the model that it has read, so malloc is trimmed each
+ * time that the weights have grown by an eighth. */
+static void note_weight(weir_onnxruntime *binding, size_t size)
+{
+    const uint64_t bytes = atomic_fetch_add_explicit(&binding->weight_bytes, size, memory_order_relaxed) + size;
+    uint_fast64_t next = atomic_load_explicit(&binding->next_trim, memory_order_relaxed);
+    const uint64_t later = bytes + bytes / 8 + TRIM_STEP;
+    if (bytes >= next && atomic_compare_exchange_strong(&binding->next_trim, &next, later)) {
+        trim_malloc();
+    }
+    atomic_store_explicit(&binding->weight_is_last, true, memory_order_relaxed);
+}
+
+/* The first tensor after the weights: the session is complete, and the engine has freed the rest of the model. */
+static void note_tensor(weir_onnxruntime *binding)
+{
+    if (atomic_load_explicit(&binding->weight_is_last, memory_order_relaxed) &&
+        atomic_exchange_explicit(&binding->weight_is_last, false, memory_order_relaxed)) {
+        trim_malloc();
+    }
+}
+
 static void *engine_alloc(struct OrtAllocator *self, size_t size)
 {
     weir_onnxruntime *binding = (weir_onnxruntime *)self;
+    note_tensor(binding);
     return hand_out(binding, weir_heap_alloc(binding->heap, size), size);
 }
 
@@ -69,6 +109,9 @@ static void *engine_reserve(struct OrtAllocator *self, size_t size)
 {
     weir_onnxruntime *binding = (weir_onnxruntime *)self;
     (void)atomic_fetch_add_explicit(&binding->reserves, 1, memory_order_relaxed);
+    if (binding->trims_malloc) {
+        note_weight(binding, size);
+    }
     return hand_out(binding, weir_heap_alloc_long_lived(binding->heap, size, BLOCK_ALIGN), size);
 }
 
@@ -226,6 +269,11 @@ weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_
     if (status != WEIR_OK) {
         return status;
     }
+    const uint32_t known = WEIR_ONNXRUNTIME_NO_MALLOC_TRIM;
+    if ((own.flags & ~known) != 0) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config.flags has unknown bits: %#x",
+                           own.flags & ~known);
+    }
     if (own.heap == NULL || own.runtime == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_onnxruntime_create: config.%s is NULL",
                            own.heap == NULL ? "heap" : "runtime");
@@ -239,8 +287,12 @@ weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_
     if (binding == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    *binding = (weir_onnxruntime){
-        .allocator = make_allocator(api.version), .heap = own.heap, .api = api, .info = own.memory_info};
+    *binding = (weir_onnxruntime){.allocator = make_allocator(api.version),
+                                  .heap = own.heap,
+                                  .api = api,
+                                  .next_trim = TRIM_STEP,
+                                  .trims_malloc = (own.flags & WEIR_ONNXRUNTIME_NO_MALLOC_TRIM) == 0,
+                                  .info = own.memory_info};
     if (binding->info == NULL) {
         status = heard(binding, api.CreateCpuMemoryInfo(DEVICE_ALLOCATOR, MEMORY_TYPE_DEFAULT, &binding->own_info));
         if (status != WEIR_OK) {

@@ -48,21 +48,29 @@ struct OrtSessionOptions;
 
 typedef struct weir_onnxruntime weir_onnxruntime;
 
+enum {
+    /* For config.flags: the binding never calls glibc's malloc_trim. By default it does so while weights are allocated,
+     * each time that they have grown by an eighth and 1 MiB, and at the first tensor after a weight: the engine reads a
+     * model into memory of malloc, which would stay resident beside the heap. A steady state trims nothing. */
+    WEIR_ONNXRUNTIME_NO_MALLOC_TRIM = 1u << 0,
+};
+
 typedef struct weir_onnxruntime_config {
     size_t struct_size;
     weir_heap *heap;                  /* required, borrowed, must outlive the binding */
     const struct OrtApiBase *runtime; /* required: the result of OrtGetApiBase() */
     /* Describes the heap's memory; borrowed, must outlive the binding. NULL = the CPU's memory. */
     const struct OrtMemoryInfo *memory_info;
+    uint32_t flags; /* WEIR_ONNXRUNTIME_NO_MALLOC_TRIM */
 } weir_onnxruntime_config;
 
 #define WEIR_ONNXRUNTIME_CONFIG_INIT WEIR_STRUCT_INIT(weir_onnxruntime_config)
 
 /* Makes an allocator that uses the heap. No session uses it yet.
  *
- * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or an
- * unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the
- * CPU's memory. */
+ * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime, or an unknown flag. WEIR_ERR_UNSUPPORTED: a runtime
+ * before 1.12, or an unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not
+ * describe the CPU's memory. */
 WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **binding);
 
 /* Destroys the binding, not the heap. NULL is allowed. No session or environment may use the binding any more: release
@@ -85,8 +93,8 @@ WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct O
 WEIR_API weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 enum {
-    /* Kernels use weights in the model's layout: all weights come from the heap, and none is held twice. Slower where a
-     * kernel would have packed them. */
+    /* For weir_onnxruntime_session_options. Kernels use weights in the model's layout: all weights come from the heap,
+     * and none is held twice. Slower where a kernel would have packed them. */
     WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 0,
 };
 
