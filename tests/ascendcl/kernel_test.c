@@ -1,4 +1,4 @@
-/* kernel_test.c: kernels that a program loads, described by a hook: the auditor judges them by what the hook says. */
+/* kernel_test.c: kernels that a program loads, described by a hook: the auditor judges them by the hook's answer. */
 #include "../rig/acl.h"
 
 #include <weir/ascendcl.h>

@@ -1,11 +1,11 @@
 /* tests/stress/preload/heap_preload.c: a library that replaces malloc in any program by a weir heap, for LD_PRELOAD.
  *
  * weir's own tables come from the C library's malloc: a call that is made inside weir goes there (`inside`). A block is
- * known by its address, so the C library frees what it allocated. A child of fork may not use its parent's heap: it
+ * known by its address, so the C library frees its own blocks. A child of fork may not use its parent's heap: it
  * makes one of its own, leaves the parent's blocks where they are, and copies a block that it resizes.
  *
  * At its end each process that used its heap adds a line to the file that WEIR_PRELOAD_REPORT names:
- *     PROGRAM BLOCKS BAD_FREES CHECK        CHECK: "clean", or what weir_heap_check found
+ *     PROGRAM BLOCKS BAD_FREES CHECK        CHECK: "clean", or the sentence of weir_heap_check
  */
 #include <weir/heap.h>
 

@@ -102,7 +102,7 @@ struct torch_device {
     _Atomic int64_t past_blocks; /* blocks that pools which no longer exist have handed out */
 
     /* Under the lock of source.c. */
-    uint64_t keep_free; /* without a limit: memory of the device that the pools leave to others; 0 = none */
+    uint64_t keep_free; /* without a limit: memory of the device that the pools leave to other code; 0 = none */
     uint64_t reserved;
     uint64_t peak_reserved;
     uint64_t taken; /* total bytes taken from the device */
@@ -155,7 +155,7 @@ weir_status weir__torch_source_sweep(struct torch_source *source);
 /* Marks the source as lost: its memory went with the device and is no longer counted. */
 void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
-/* Sets the memory of the device that its pools leave to others while they have no limit. */
+/* Sets the memory of the device that its pools leave to other code while they have no limit. */
 void weir__torch_source_keep_free(struct torch_device *at, uint64_t bytes);
 /* Fills in the counters that this file keeps: reserved bytes and the numbers of device allocs and frees. */
 void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
