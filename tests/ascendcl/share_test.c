@@ -95,7 +95,7 @@ TEST(a_key_opens_memory_of_this_process)
     acl_expect(refused, aclrtIpcMemImportByKey(&q, key, 2));
     acl_expect(refused, aclrtIpcMemImportByKey(&q, other, 0));
     acl_expect(refused, aclrtIpcMemImportByKey(&q, memcpy(other, key, strlen(key) - 1), 0)); /* its own, but no key */
-    (void)snprintf(other, sizeof(other), "weir-ascendcl-%d0-1", (int)getpid());               /* another process's */
+    (void)snprintf(other, sizeof(other), "weir-ascendcl-%d0-1", (int)getpid());              /* another process's */
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemImportByKey(&q, other, 0));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemSetImportPid(other, &pid, 1));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemClose(other));
