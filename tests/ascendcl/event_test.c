@@ -1,6 +1,8 @@
 /* event_test.c: events: states before a record, the record that a wait binds to, the codes and the times. */
 #include "../rig/acl.h"
 
+#include <weir/ascendcl.h>
+
 #include <time.h>
 
 /* aclrtQueryEvent is under test. */
@@ -149,8 +151,8 @@ TEST(a_destroyed_flag_stops_a_stream_for_ever)
     acl_ok(aclrtDestroyStreamForce(c));
 }
 
-/* A reset leaves the host's view: the event is complete and has its time. A wait after it stops the stream until the
- * event is recorded again. */
+/* A reset leaves the host's view: the event is complete and has its time. A wait after it stops the stream: for ever if
+ * the event is of aclrtCreateEvent, as a new recording of it has another flag. */
 TEST(a_reset_event_is_complete_for_the_host_and_stops_streams)
 {
     aclrtEvent plain, flag;
@@ -174,10 +176,56 @@ TEST(a_reset_event_is_complete_for_the_host_and_stops_streams)
         acl_ok(aclrtEventGetTimestamp(both[i], &us));
         acl_ok(aclrtEventElapsedTime(&ms, both[i], both[i]));
         assert_true(ms == 0);
-        acl_ok(aclrtStreamWaitEvent(b, both[i]));
-        acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(b, 20));
+        aclrtStream stopped;
+        acl_ok(aclrtCreateStream(&stopped));
+        acl_ok(aclrtStreamWaitEvent(stopped, both[i]));
+        acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stopped, 20));
         acl_ok(aclrtRecordEvent(both[i], a));
+        acl_ok(aclrtSynchronizeStream(a));
+        if (both[i] == flag) {
+            acl_ok(aclrtSynchronizeStream(stopped));
+        } else {
+            acl_expect(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtSynchronizeStreamWithTimeout(stopped, 20));
+        }
+        acl_ok(aclrtStreamWaitEvent(b, both[i])); /* a new wait is for the new recording */
         acl_ok(aclrtSynchronizeStream(b));
+        acl_ok(aclrtDestroyStreamForce(stopped));
+        acl_ok(aclrtDestroyEvent(both[i]));
+    }
+}
+
+static void queue_for(aclrtStream stream, unsigned ms)
+{
+    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
+    kernel.duration_ns = ms * UINT64_C(1000000);
+    acl_ok(weir_ascendcl_launch(stream, &kernel));
+}
+
+/* A wait that is queued before the reset, and that its stream comes to after the reset, stops that stream on a device. The
+ * report names it. A reset in the order of the wait is none of these. */
+TEST(a_reset_that_overtakes_a_wait_is_told)
+{
+    const uint64_t before = weir_ascendcl_warning_count("reset before a stream");
+    aclrtEvent plain, flag;
+    acl_ok(aclrtCreateEvent(&plain));
+    acl_ok(aclrtCreateEventWithFlag(&flag, ACL_EVENT_SYNC));
+    const aclrtEvent both[] = {plain, flag};
+    for (size_t i = 0; i < 2; i++) {
+        queue_for(a, 1);
+        acl_ok(aclrtRecordEvent(both[i], a));
+        queue_for(b, 3);
+        acl_ok(aclrtStreamWaitEvent(b, both[i]));
+        acl_ok(aclrtResetEvent(both[i], b));
+        acl_ok(aclrtSynchronizeDevice());
+        assert_int_equal(weir_ascendcl_warning_count("reset before a stream"), before + i);
+
+        queue_for(a, 1);
+        acl_ok(aclrtRecordEvent(both[i], a));
+        queue_for(b, 3);
+        acl_ok(aclrtStreamWaitEvent(b, both[i]));
+        acl_ok(aclrtResetEvent(both[i], a));
+        assert_int_equal(weir_ascendcl_warning_count("reset before a stream"), before + i + 1);
+        acl_ok(aclrtSynchronizeDevice());
         acl_ok(aclrtDestroyEvent(both[i]));
     }
 }

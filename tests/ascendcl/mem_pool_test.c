@@ -173,8 +173,8 @@ TEST(attributes_have_widths_and_rules)
     value = 1;
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
     acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
-    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolSetAttr(pool, (aclrtMemPoolAttr)9, &value));
-    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)0, &value));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolSetAttr(pool, (aclrtMemPoolAttr)9, &value));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolGetAttr(pool, (aclrtMemPoolAttr)0, &value));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolSetAttr(NULL, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMemPoolGetAttr(NULL, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, NULL));

@@ -207,7 +207,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         read_switch("AUDIT", &config->audit) && read_switch("STRICT", &config->strict) &&
         read_switch("POOL_REUSE", &config->reuse_pools) && read_switch("IDLE_TIME", &config->idle_time) &&
         read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) && read_switch("SPAN_CACHE", &config->span_cache) &&
-        read_switch("REFRESH_WEIGHTS", &config->refresh_weights) &&
+        read_switch("REFRESH_WEIGHTS", &config->refresh_weights) && read_switch("OLD_DRIVER", &config->old_driver) &&
         read_size("MODEL_PAGE", &config->model_page_bytes) && read_size("HOST_CAPACITY", &config->host_bytes) &&
         read_size("PIN_LIMIT", &config->pin_limit_bytes) && read_size("PIN_PAGE", &config->pin_page_bytes) &&
         read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&

@@ -9,11 +9,13 @@
  * aclrtCreateEventWithFlag is a bare flag of the hardware: the stream stops until the event is recorded.
  *
  * A reset clears the flag of the hardware and keeps the host's view: the event stays complete, with its time. A stream
- * that comes to a wait for it after the reset stops until the event is recorded again, for ever if that never happens
- * or if the event is destroyed.
+ * that comes to a wait for it after the reset stops. An event of aclrtCreateEventWithFlag has one flag, so the stream
+ * goes on when the event is recorded again. An event of aclrtCreateEvent gets another flag with each recording, so the
+ * stream stops for ever. It also does if the event is destroyed.
  *
  * The answers follow the vendor's source, hicann/runtime 681ef7610, src/runtime/core/src/event/event.cc.
  */
+#include "report.h"
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -58,6 +60,8 @@ static acl__record *record_new(void)
     record->references = 1;
     record->submitted = false;
     record->dropped = false;
+    record->is_reset = false;
+    record->waits_begin_ns = 0;
     record->time_ns = 0;
     return record;
 }
@@ -223,6 +227,8 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
 {
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: event is NULL", name);
     ACL_FAIL_IF(!are_flags(kind, flags), ACL_ERROR_RT_PARAM_INVALID, "%s: 0x%x are no flags of an event", name, flags);
+    ACL_FAIL_IF(flags == ACL_EVENT_DEVICE_USE_ONLY && acl__rt.config.old_driver, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: an old driver has no events for the device's own use", name);
     ACL_HOLD_LOCK();
     acl__context *context = NULL;
     ACL_TRY(acl__context_need(&context));
@@ -314,14 +320,19 @@ struct event_task {
 static aclError wait_submit(acl__stream *stream, acl__task *task)
 {
     const struct event_task *w = (struct event_task *)(void *)task;
+    const uint64_t begin_ns = arrival(stream);
     acl__record *record = w->record;
-    if (record == NULL && !(w->event->is_reset && arrival(stream) >= w->event->reset_ns)) {
+    if (record == NULL && !(w->event->is_reset && begin_ns >= w->event->reset_ns)) {
         record = w->event->latest;
     }
-    if (record == NULL) {
+    if (record == NULL || (record->is_reset && begin_ns >= record->reset_ns)) {
         return ACL__HELD;
     }
+    const bool is_needed = w->event->kind == FLAG || !is_complete(record);
     const aclError error = acl__record_join(stream, record);
+    if (error == ACL_SUCCESS && is_needed && begin_ns > record->waits_begin_ns) {
+        record->waits_begin_ns = begin_ns;
+    }
     const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
     if (error == ACL_SUCCESS && tail > w->event->waits_until_ns) {
         w->event->waits_until_ns = tail;
@@ -344,10 +355,20 @@ static void wait_end(acl__task *task)
 }
 
 /* The host forgets a reset of an event of aclrtCreateEvent when the event is recorded again, even if the stream comes
- * to the reset later. */
+ * to the reset later. A wait that was queued before and is reached after the reset would stop its stream on a device;
+ * here it is over already, so the report tells it. */
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
     const struct event_task *t = (struct event_task *)(void *)task;
+    if (t->record != NULL) {
+        if (t->record->waits_begin_ns > arrival(stream)) {
+            acl__report_warning(
+                "an event was reset before a stream had come to its wait for it: on a device that stream "
+                "may wait for ever");
+        }
+        t->record->is_reset = t->event->kind == PLAIN;
+        t->record->reset_ns = arrival(stream);
+    }
     if (t->event->kind == FLAG || t->event->latest == t->record) {
         t->event->is_reset = true;
         t->event->reset_ns = arrival(stream);
@@ -382,7 +403,8 @@ static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle)
                 "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
     if (event->latest != NULL) {
         ACL_TRY(event->is_reset ? acl__engine_need() : ACL_SUCCESS);
-        ACL_TRY(queue_task(stream, &wait_ops, event, event->is_reset ? NULL : event->latest));
+        const bool is_of_flag = event->kind == FLAG && event->is_reset;
+        ACL_TRY(queue_task(stream, &wait_ops, event, is_of_flag ? NULL : event->latest));
         acl__mem_pool_waited(stream, event);
         return ACL_SUCCESS;
     }

@@ -903,7 +903,7 @@ ACL_EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
         *chosen = on != 0;
         return ACL_SUCCESS;
     }
-    ACL_REFUSE_IF(number_of(p, attr) == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "there is no attribute %d", (int)attr);
+    ACL_REFUSE_IF(number_of(p, attr) == NULL, ACL_ERROR_RT_PARAM_INVALID, "there is no attribute %d", (int)attr);
     uint64_t number = 0;
     memcpy(&number, value, sizeof(number));
     return set_number(p, attr, number);
@@ -918,7 +918,7 @@ ACL_EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr a
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_PARAM_INVALID, &p));
     const uint32_t *chosen = switch_of(p, attr);
     const uint64_t *number = number_of(p, attr);
-    ACL_REFUSE_IF(chosen == NULL && number == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "there is no attribute %d", (int)attr);
+    ACL_REFUSE_IF(chosen == NULL && number == NULL, ACL_ERROR_RT_PARAM_INVALID, "there is no attribute %d", (int)attr);
     if (chosen != NULL) {
         memcpy(value, chosen, sizeof(*chosen));
     } else {

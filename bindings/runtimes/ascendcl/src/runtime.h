@@ -147,6 +147,7 @@ typedef struct acl__config {
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
     bool idle_time;            /* time also passes while no call is made */
     bool span_cache;           /* models keep the memory that they took from a registered allocator */
+    bool old_driver;           /* driver and firmware announce no features that came later */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* models round their requests up to it */
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
@@ -390,7 +391,10 @@ struct acl__record {
     uint32_t references;
     bool submitted;   /* the simulator has recorded it */
     bool dropped;     /* its stream was dropped before it was submitted */
+    bool is_reset;    /* of an event of aclrtCreateEvent: a stream that comes to it from reset_ns on stops for ever */
     uint64_t time_ns; /* virtual time at which it is complete, once submitted */
+    uint64_t reset_ns;
+    uint64_t waits_begin_ns; /* virtual time at which the last of the streams comes to its wait */
 };
 
 /* Queues a recording at the stream's end, for other streams to wait for. NULL: out of memory (error noted). The caller

@@ -318,6 +318,7 @@ ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
     ACL_ENTER_LOCKED(aclrtStreamAbort);
     acl__stream *stream = NULL;
     ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_REFUSE_IF(acl__rt.config.old_driver, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an old driver cannot abort a stream");
     acl__stream_drop(stream);
     stream->error = ACL_ERROR_RT_STREAM_ABORT;
     stream->aborts++;

@@ -1,4 +1,9 @@
-/* acl/acl_rt_memory_soma.h: pools of device memory with stream-ordered allocation and free. */
+/* acl/acl_rt_memory_soma.h: pools of device memory with stream-ordered allocation and free.
+ *
+ * The simulated runtime follows the vendor's documents of CANN 8: the host chooses memory that work has finished with.
+ * In the vendor's source of 2026 (hicann/runtime 681ef7610, src/runtime/api/impl/api_impl_soma.cc) the host chooses the
+ * addresses, a kernel of the device maps memory there in stream order, and the driver keeps the attributes.
+ */
 #ifndef WEIR_ACL_ACL_RT_MEMORY_SOMA_H
 #define WEIR_ACL_ACL_RT_MEMORY_SOMA_H
 

@@ -1,0 +1,42 @@
+/* driver.h: what the files of the driver share. */
+#ifndef WEIR_VENDOR_DRIVER_H
+#define WEIR_VENDOR_DRIVER_H
+
+#include "hal.h"
+
+#include <pthread.h>
+
+enum { DRIVER_DEVICES = 2, DRIVER_PAGE = 4096, DRIVER_HUGE_PAGE = 2 << 20 };
+
+/* One lock for the whole driver, and a condition for changes of its queues. */
+extern pthread_mutex_t driver_mutex;
+extern pthread_cond_t driver_changed;
+
+static inline void driver_unlock_at_end(pthread_mutex_t **mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+
+/* Holds the lock until the block ends. */
+#define DRIVER_HOLD_LOCK()                                                                                             \
+    __attribute__((cleanup(driver_unlock_at_end))) pthread_mutex_t *lock_held = &driver_mutex;                         \
+    (void)pthread_mutex_lock(lock_held)
+
+/* Memory of each device in bytes: WEIR_DRIVER_CAPACITY, a number of bytes; 32 GiB otherwise. */
+uint64_t driver_capacity(void);
+/* Adds to the memory that a device has in use and returns true, or returns false if the device has not that much. */
+bool driver_take(uint32_t device, uint64_t size);
+void driver_give_back(uint32_t device, uint64_t size);
+
+/* Maps fresh addresses that begin at a huge page. Returns NULL without room. */
+void *driver_addresses(size_t size, int protection);
+
+/* Takes all memory of a device back. Needs the lock. */
+void driver_memory_end(uint32_t device);
+/* Describes memory that is mapped through handles. Returns false for any other address. Needs the lock. */
+bool driver_mapping_of(uintptr_t address, hal_attribute *attribute);
+
+/* Forgets that an event was recorded. */
+void driver_event_clear(uint32_t device, uint32_t event);
+
+#endif

@@ -1,0 +1,495 @@
+/* queue.c: queues of tasks, the scheduler that executes them, and queues of reports.
+ *
+ * Each device has one thread, its scheduler, which looks at the first task of every queue in turn. A task is executed
+ * if nothing keeps it: a wait stays at the head of its queue until its event or notify is there. Tasks of kinds that
+ * this file does not name, kernels above all, end at once and do nothing.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_condattr_setclock */
+#endif
+
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { QUEUES = 4096, DEPTH = 1024, EVENTS = 65536, NOTIFIES = 8192, STREAMS = 4096, TICK_NS = 20 };
+
+typedef struct task {
+    uint8_t bytes[HAL_TASK_BYTES];
+} task;
+
+/* Tasks between `head` and `tail`, positions in a ring of `depth` slots. */
+typedef struct task_queue {
+    task *slots;
+    uint32_t depth, head, tail;
+    bool is_live, is_enabled;
+} task_queue;
+
+/* Reports in a ring that grows. */
+typedef struct report_queue {
+    hal_report *reports;
+    size_t first, count, room;
+    bool is_live;
+} report_queue;
+
+typedef struct scheduler {
+    pthread_t thread;
+    bool runs;
+    task_queue tasks[QUEUES];
+    report_queue reports[QUEUES];
+    uint32_t reports_of[STREAMS]; /* a stream's queue of reports */
+    bool events[EVENTS];
+    bool notifies[NOTIFIES];
+} scheduler;
+
+static scheduler schedulers[DRIVER_DEVICES];
+pthread_cond_t driver_changed = PTHREAD_COND_INITIALIZER;
+
+/* --- reading a task --- */
+
+static uint16_t half_at(const task *t, size_t at)
+{
+    uint16_t value = 0;
+    memcpy(&value, t->bytes + at, sizeof(value));
+    return value;
+}
+
+static uint32_t word_at(const task *t, size_t at)
+{
+    uint32_t value = 0;
+    memcpy(&value, t->bytes + at, sizeof(value));
+    return value;
+}
+
+static uint64_t long_at(const task *t, size_t at)
+{
+    uint64_t value = 0;
+    memcpy(&value, t->bytes + at, sizeof(value));
+    return value;
+}
+
+static void *pointer_at(const task *t, size_t at)
+{
+    return (void *)(uintptr_t)long_at(t, at); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static unsigned kind_of(const task *t)
+{
+    return t->bytes[0] & 63;
+}
+
+/* --- executing a task --- */
+
+/* The runtime resets an event by a write of a value (its sub type), and names the event in a reserved word. Other
+ * writes go to registers and flags that this driver does not have. */
+static void write_value(scheduler *on, const task *t)
+{
+    enum { EVENT = 24 };
+    on->events[word_at(t, EVENT) % EVENTS] = false;
+}
+
+static void copy(const task *t)
+{
+    enum { POINTER_MODE = 15, LENGTH = 28, FROM = 32, TO = 40 };
+    const uint32_t size = word_at(t, LENGTH);
+    const bool is_of_pointers = (t->bytes[POINTER_MODE] & 1) != 0; /* addresses of addresses in device memory */
+    if (size > 0 && !is_of_pointers) {
+        memmove(pointer_at(t, TO), pointer_at(t, FROM), size);
+    }
+}
+
+static void copy_over_pcie(const task *t)
+{
+    enum { FROM = 32, TO = 40, LENGTH = 48 };
+    const uint64_t size = long_at(t, LENGTH);
+    if (size > 0) {
+        memmove(pointer_at(t, TO), pointer_at(t, FROM), size);
+    }
+}
+
+/* Returns false if the task has to wait. */
+static bool execute(scheduler *on, const task *t)
+{
+    enum { ID = 8 };
+    bool *event = &on->events[half_at(t, ID)];
+    bool *notify = &on->notifies[half_at(t, ID) % NOTIFIES];
+    switch (kind_of(t)) {
+    case HAL_TASK_EVENT_RECORD:
+        *event = true;
+        return true;
+    case HAL_TASK_EVENT_WAIT:
+        return *event;
+    case HAL_TASK_NOTIFY_RECORD:
+        *notify = true;
+        return true;
+    case HAL_TASK_NOTIFY_WAIT: {
+        const bool there = *notify;
+        *notify = false;
+        return there;
+    }
+    case HAL_TASK_WRITE_VALUE:
+        write_value(on, t);
+        return true;
+    case HAL_TASK_COPY:
+        copy(t);
+        return true;
+    case HAL_TASK_PCIE_COPY:
+        copy_over_pcie(t);
+        return true;
+    default:
+        return true;
+    }
+}
+
+void driver_event_clear(uint32_t device, uint32_t event)
+{
+    schedulers[device].events[event % EVENTS] = false;
+}
+
+/* --- reports --- */
+
+static bool push(report_queue *queue, const hal_report *report)
+{
+    if (queue->count == queue->room) {
+        const size_t room = queue->room > 0 ? 2 * queue->room : 64;
+        hal_report *moved = malloc(room * sizeof(*moved));
+        if (moved == NULL) {
+            return false;
+        }
+        for (size_t i = 0; i < queue->count; i++) {
+            moved[i] = queue->reports[(queue->first + i) % queue->room];
+        }
+        free(queue->reports);
+        *queue = (report_queue){.reports = moved, .count = queue->count, .room = room, .is_live = queue->is_live};
+    }
+    queue->reports[(queue->first + queue->count++) % queue->room] = *report;
+    return true;
+}
+
+static hal_report pop(report_queue *queue)
+{
+    const hal_report report = queue->reports[queue->first];
+    queue->first = (queue->first + 1) % queue->room;
+    queue->count--;
+    return report;
+}
+
+static uint64_t ticks(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) / TICK_NS;
+}
+
+/* A bit of the task's header asks for a report. */
+static void report_end(scheduler *on, uint32_t number, const task *t)
+{
+    enum { STREAM = 4, TASK = 6, WANTS_REPORT = 1 << 6 };
+    if ((t->bytes[1] & WANTS_REPORT) == 0) {
+        return;
+    }
+    const hal_report report = {
+        .stream = half_at(t, STREAM),
+        .task = half_at(t, TASK),
+        .task_kind = (uint8_t)kind_of(t),
+        .tasks = (uint16_t)number,
+        .head = (uint16_t)on->tasks[number].head,
+        .time = ticks(),
+    };
+    if (!push(&on->reports[on->reports_of[report.stream % STREAMS]], &report)) {
+        abort(); /* the program would wait for this report for ever */
+    }
+}
+
+/* --- the scheduler --- */
+
+/* Executes the first task of a queue. Returns false if there is none, or if it has to wait. */
+static bool step(scheduler *on, uint32_t number)
+{
+    task_queue *queue = &on->tasks[number];
+    if (!queue->is_live || !queue->is_enabled || queue->head == queue->tail) {
+        return false;
+    }
+    const task first = queue->slots[queue->head];
+    if (!execute(on, &first)) {
+        return false;
+    }
+    queue->head = (queue->head + 1) % queue->depth;
+    report_end(on, number, &first);
+    return true;
+}
+
+static void *schedule(void *arg)
+{
+    scheduler *on = arg;
+    (void)pthread_mutex_lock(&driver_mutex);
+    for (;;) {
+        bool any = false;
+        for (uint32_t number = 0; number < QUEUES; number++) {
+            any |= step(on, number);
+        }
+        (void)(any ? pthread_cond_broadcast(&driver_changed) : pthread_cond_wait(&driver_changed, &driver_mutex));
+    }
+    return NULL;
+}
+
+static hal_error start(scheduler *on)
+{
+    if (!on->runs) {
+        if (pthread_create(&on->thread, NULL, schedule, on) != 0) {
+            return HAL_NO_RESOURCES;
+        }
+        (void)pthread_detach(on->thread);
+        on->runs = true;
+    }
+    return HAL_OK;
+}
+
+/* --- queues --- */
+
+/* A queue of reports for the stream in the first word of `info`. */
+static hal_error take_reports(scheduler *on, const hal_queue_in *in, hal_queue_out *out)
+{
+    const bool given = (in->flag & HAL_QUEUE_REPORTS_GIVEN) != 0;
+    uint32_t number = given ? in->reports : 1;
+    while (!given && number < QUEUES && on->reports[number].is_live) {
+        number++;
+    }
+    if (number >= QUEUES) {
+        return HAL_NO_RESOURCES;
+    }
+    on->reports[number].first = on->reports[number].count = 0;
+    on->reports[number].is_live = true;
+    on->reports_of[in->info[0] % STREAMS] = number;
+    out->reports = number;
+    out->tasks = HAL_NO_QUEUE;
+    return HAL_OK;
+}
+
+static hal_error take_tasks(scheduler *on, const hal_queue_in *in, hal_queue_out *out)
+{
+    static uint8_t shared_page[DRIVER_PAGE];
+    const bool given = (in->flag & (HAL_QUEUE_TASKS_GIVEN | HAL_QUEUE_REUSES_TASKS)) != 0;
+    uint32_t number = given ? in->tasks : 1;
+    while (!given && number < QUEUES && on->tasks[number].is_live) {
+        number++;
+    }
+    const uint32_t depth = in->task_depth > 0 ? in->task_depth : DEPTH;
+    task *slots = number < QUEUES ? calloc(depth, sizeof(*slots)) : NULL;
+    if (slots == NULL) {
+        return HAL_NO_RESOURCES;
+    }
+    free(on->tasks[number].slots);
+    on->tasks[number] = (task_queue){.slots = slots, .depth = depth, .is_live = true, .is_enabled = true};
+    out->tasks = number;
+    out->reports = (in->flag & HAL_QUEUE_REUSES_REPORTS) != 0 ? in->reports : number;
+    out->address = (uintptr_t)shared_page;
+    return HAL_OK;
+}
+
+hal_error halSqCqAllocate(uint32_t device, hal_queue_in *in, hal_queue_out *out)
+{
+    if (device >= DRIVER_DEVICES) {
+        return HAL_INVALID_VALUE;
+    }
+    DRIVER_HOLD_LOCK();
+    memset(out, 0, sizeof(*out));
+    const hal_error error = start(&schedulers[device]);
+    if (error != HAL_OK) {
+        return error;
+    }
+    return in->kind == HAL_QUEUE_LOGIC ? take_reports(&schedulers[device], in, out)
+                                       : take_tasks(&schedulers[device], in, out);
+}
+
+static task_queue *queue_of(uint32_t device, uint32_t number)
+{
+    return device < DRIVER_DEVICES && number < QUEUES ? &schedulers[device].tasks[number] : NULL;
+}
+
+hal_error halSqCqFree(uint32_t device, hal_queue_end *end)
+{
+    DRIVER_HOLD_LOCK();
+    task_queue *queue = queue_of(device, end->tasks);
+    if (end->kind == HAL_QUEUE_LOGIC) {
+        if (device < DRIVER_DEVICES && end->reports < QUEUES) {
+            schedulers[device].reports[end->reports].is_live = false;
+        }
+    } else if (queue != NULL) {
+        free(queue->slots);
+        *queue = (task_queue){.is_live = false};
+    }
+    return HAL_OK;
+}
+
+hal_error halSqCqQuery(uint32_t device, hal_queue_prop *prop)
+{
+    static uint8_t registers[1 << 16];
+    DRIVER_HOLD_LOCK();
+    const task_queue *queue = queue_of(device, prop->tasks);
+    if (queue == NULL) {
+        return HAL_INVALID_VALUE;
+    }
+    const uint64_t address = (uintptr_t)registers;
+    switch (prop->prop) {
+    case HAL_PROP_STATUS:
+        prop->value[0] = queue->is_enabled;
+        break;
+    case HAL_PROP_HEAD:
+        prop->value[0] = queue->head;
+        break;
+    case HAL_PROP_TAIL:
+        prop->value[0] = queue->tail;
+        break;
+    case HAL_PROP_DEPTH:
+        prop->value[0] = queue->depth;
+        break;
+    case HAL_PROP_REGISTERS:
+    case HAL_PROP_BASE:
+        prop->value[0] = (uint32_t)address;
+        prop->value[1] = (uint32_t)(address >> 32);
+        break;
+    default:
+        prop->value[0] = 0;
+        break;
+    }
+    return HAL_OK;
+}
+
+hal_error halSqCqConfig(uint32_t device, hal_queue_prop *prop)
+{
+    DRIVER_HOLD_LOCK();
+    task_queue *queue = queue_of(device, prop->tasks);
+    if (queue == NULL || !queue->is_live) {
+        return HAL_OK; /* "every queue", which asks for nothing here */
+    }
+    if (prop->prop == HAL_PROP_STATUS) {
+        queue->is_enabled = prop->value[0] != 0;
+    } else if (prop->prop == HAL_PROP_ENABLE) {
+        queue->is_enabled = true;
+    } else if (prop->prop == HAL_PROP_HEAD) { /* drops the tasks before it */
+        if (prop->value[0] >= queue->depth) {
+            return HAL_INVALID_VALUE;
+        }
+        queue->head = prop->value[0];
+    }
+    (void)pthread_cond_broadcast(&driver_changed);
+    return HAL_OK;
+}
+
+hal_error halSqTaskSend(uint32_t device, hal_send *send)
+{
+    DRIVER_HOLD_LOCK();
+    task_queue *queue = queue_of(device, send->tasks);
+    if (queue == NULL || !queue->is_live) {
+        return HAL_INVALID_VALUE;
+    }
+    const uint32_t held = (queue->tail + queue->depth - queue->head) % queue->depth;
+    if (send->count >= queue->depth - held) { /* one slot stays free: a full ring would look empty */
+        return HAL_NO_RESOURCES;
+    }
+    send->position = queue->tail;
+    for (uint32_t i = 0; i < send->count; i++) {
+        memcpy(queue->slots[queue->tail].bytes, send->first + (size_t)i * HAL_TASK_BYTES, HAL_TASK_BYTES);
+        queue->tail = (queue->tail + 1) % queue->depth;
+    }
+    (void)pthread_cond_broadcast(&driver_changed);
+    return HAL_OK;
+}
+
+hal_error halCqReportRecv(uint32_t device, hal_receive *receive)
+{
+    if (device >= DRIVER_DEVICES || receive->reports >= QUEUES) {
+        return HAL_INVALID_VALUE;
+    }
+    enum { PATIENCE_MS = 1000 }; /* where the caller sets no limit: it asks again */
+    const long ms = receive->timeout_ms >= 0 ? receive->timeout_ms : PATIENCE_MS;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000 + (until.tv_nsec + ms % 1000 * 1000000) / 1000000000;
+    until.tv_nsec = (until.tv_nsec + ms % 1000 * 1000000) % 1000000000;
+    DRIVER_HOLD_LOCK();
+    report_queue *queue = &schedulers[device].reports[receive->reports];
+    receive->count = 0;
+    while (queue->count == 0) {
+        if (pthread_cond_timedwait(&driver_changed, &driver_mutex, &until) != 0 && queue->count == 0) {
+            return HAL_WAIT_TIMEOUT;
+        }
+    }
+    while (queue->count > 0 && receive->count < receive->room) {
+        const hal_report report = pop(queue);
+        memcpy(receive->first + sizeof(report) * receive->count++, &report, sizeof(report));
+    }
+    return HAL_OK;
+}
+
+/* --- messages to the scheduler's firmware: taken and dropped --- */
+
+hal_error halSqMemGet(uint32_t device, hal_slots_in *in, hal_slots_out *out)
+{
+    static task slots[DEPTH];
+    (void)device;
+    if (in->count > DEPTH) {
+        return HAL_NO_RESOURCES;
+    }
+    out->count = in->count;
+    out->first = slots;
+    out->position = 0;
+    return HAL_OK;
+}
+
+hal_error halSqMsgSend(uint32_t device, void *message)
+{
+    (void)device;
+    (void)message;
+    return HAL_OK;
+}
+
+/* --- what the firmware would tell: nothing --- */
+
+static void rest(long ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+hal_error halCqReportIrqWait(uint32_t device, void *in, hal_ready *out)
+{
+    (void)device;
+    (void)in;
+    if (out != NULL) {
+        out->size = 0;
+    }
+    rest(20);
+    return HAL_WAIT_TIMEOUT;
+}
+
+hal_error halCqReportGet(uint32_t device, void *in, hal_reports *out)
+{
+    (void)device;
+    (void)in;
+    out->count = 0;
+    out->first = NULL;
+    return HAL_OK;
+}
+
+hal_error halEschedWaitEvent(uint32_t device, uint32_t group, uint32_t thread, int timeout_ms, void *event)
+{
+    (void)device;
+    (void)group;
+    (void)thread;
+    (void)event;
+    rest(timeout_ms >= 0 && timeout_ms < 100 ? timeout_ms : 100);
+    return HAL_WAIT_TIMEOUT;
+}
+
+hal_error halReadFaultEvent(int32_t device, int timeout_ms, void *filter, void *event)
+{
+    (void)device;
+    (void)timeout_ms;
+    (void)filter;
+    (void)event;
+    rest(100);
+    return HAL_NOT_SUPPORTED;
+}
