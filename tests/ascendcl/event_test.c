@@ -201,8 +201,8 @@ static void queue_for(aclrtStream stream, unsigned ms)
     acl_ok(weir_ascendcl_launch(stream, &kernel));
 }
 
-/* A wait that is queued before the reset, and that its stream comes to after the reset, stops that stream on a device. The
- * report names it. A reset in the order of the wait is none of these. */
+/* A wait that is queued before the reset, and that its stream comes to after the reset, stops that stream on a device.
+ * The report names it. A reset in the order of the wait is none of these. */
 TEST(a_reset_that_overtakes_a_wait_is_told)
 {
     const uint64_t before = weir_ascendcl_warning_count("reset before a stream");

@@ -203,13 +203,13 @@ TEST(numbers_run_out_and_come_back)
 enum { DEPTH = 8, WANTS_REPORT = 1 << 6 };
 
 /* A queue of tasks for a stream, and its queue of reports. */
-typedef struct lane {
+typedef struct test_lane {
     uint32_t stream, tasks, reports;
-} lane;
+} test_lane;
 
-static lane lane_open(uint32_t stream)
+static test_lane lane_open(uint32_t stream)
 {
-    lane made = {.stream = stream};
+    test_lane made = {.stream = stream};
     hal_queue_out out;
     hal_queue_in in = {.kind = HAL_QUEUE_NORMAL, .task_depth = DEPTH};
     assert_int_equal(halSqCqAllocate(0, &in, &out), HAL_OK);
@@ -220,7 +220,7 @@ static lane lane_open(uint32_t stream)
     return made;
 }
 
-static void lane_close(lane closed)
+static void lane_close(test_lane closed)
 {
     hal_queue_end end = {.kind = HAL_QUEUE_NORMAL, .tasks = closed.tasks};
     assert_int_equal(halSqCqFree(0, &end), HAL_OK);
@@ -235,7 +235,7 @@ typedef union any_task {
     uint64_t longs[HAL_TASK_BYTES / 8];
 } any_task;
 
-static any_task task_of(lane to, uint8_t kind, uint16_t number, uint16_t id)
+static any_task task_of(test_lane to, uint8_t kind, uint16_t number, uint16_t id)
 {
     any_task made = {.bytes = {kind, WANTS_REPORT}};
     made.halves[2] = (uint16_t)to.stream;
@@ -244,20 +244,20 @@ static any_task task_of(lane to, uint8_t kind, uint16_t number, uint16_t id)
     return made;
 }
 
-static hal_error lane_send(lane to, any_task *first, uint32_t count)
+static hal_error lane_send(test_lane to, any_task *first, uint32_t count)
 {
     hal_send send = {.tasks = to.tasks, .first = first->bytes, .count = count};
     return halSqTaskSend(0, &send);
 }
 
-static void lane_do(lane to, uint8_t kind, uint16_t number, uint16_t id)
+static void lane_do(test_lane to, uint8_t kind, uint16_t number, uint16_t id)
 {
     any_task one = task_of(to, kind, number, id);
     assert_int_equal(lane_send(to, &one, 1), HAL_OK);
 }
 
 /* The number of the next task that ends on a lane. */
-static uint16_t lane_next(lane from)
+static uint16_t lane_next(test_lane from)
 {
     hal_report report = {.task = 0};
     hal_receive receive = {
@@ -269,7 +269,7 @@ static uint16_t lane_next(lane from)
     return report.task;
 }
 
-static void lane_is_silent(lane from)
+static void lane_is_silent(test_lane from)
 {
     hal_report report;
     hal_receive receive = {.reports = from.reports, .timeout_ms = 20, .first = (uint8_t *)(void *)&report, .room = 1};
@@ -278,7 +278,7 @@ static void lane_is_silent(lane from)
 
 TEST(a_wait_stays_until_the_event_is_recorded)
 {
-    lane a = lane_open(1), b = lane_open(2);
+    test_lane a = lane_open(1), b = lane_open(2);
     lane_do(a, HAL_TASK_EVENT_WAIT, 10, 5);
     lane_do(a, HAL_TASK_PLACEHOLDER, 11, 0);
     lane_is_silent(a);
@@ -308,7 +308,7 @@ TEST(a_wait_stays_until_the_event_is_recorded)
 
 TEST(a_notify_is_one_bit_that_a_wait_takes)
 {
-    lane a = lane_open(1), b = lane_open(2);
+    test_lane a = lane_open(1), b = lane_open(2);
     lane_do(b, HAL_TASK_NOTIFY_RECORD, 20, 3);
     lane_do(b, HAL_TASK_NOTIFY_RECORD, 21, 3);
     assert_int_equal(lane_next(b), 20);
@@ -325,7 +325,7 @@ TEST(copies_are_done_in_the_order_of_their_queue)
 {
     static const char from[] = "first";
     char middle[8] = "", to[8] = "";
-    lane a = lane_open(1);
+    test_lane a = lane_open(1);
     any_task two[2] = {task_of(a, HAL_TASK_COPY, 1, 0), task_of(a, HAL_TASK_PCIE_COPY, 2, 0)};
     two[0].bytes[1] = 0; /* no report */
     two[0].words[7] = sizeof(from);
@@ -342,7 +342,7 @@ TEST(copies_are_done_in_the_order_of_their_queue)
 
 TEST(a_queue_is_a_ring_with_a_head_that_moves)
 {
-    lane a = lane_open(1);
+    test_lane a = lane_open(1);
     hal_queue_prop prop = {.tasks = a.tasks, .prop = HAL_PROP_STATUS};
     any_task tasks[DEPTH];
     for (uint16_t i = 0; i < DEPTH; i++) {
@@ -373,7 +373,7 @@ TEST(a_queue_is_a_ring_with_a_head_that_moves)
 
 TEST(many_reports_wait_for_their_reader)
 {
-    lane a = lane_open(1);
+    test_lane a = lane_open(1);
     enum { MANY = 500 };
     for (uint16_t i = 0; i < MANY;) {
         any_task one = task_of(a, HAL_TASK_PLACEHOLDER, i, 0);

@@ -12,16 +12,16 @@
 pthread_mutex_t driver_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Allocations and registered ranges, in lists: the programs that run here hold few of them. */
-typedef struct range {
-    struct range *next;
+typedef struct driver_range {
+    struct driver_range *next;
     uintptr_t first;
     size_t size;
     uint32_t type, device, page_size;
     bool is_counted; /* in used_bytes */
-} range;
+} driver_range;
 
-static range *allocations;
-static range *registrations;
+static driver_range *allocations;
+static driver_range *registrations;
 static uint64_t used_bytes[DRIVER_DEVICES];
 
 uint64_t driver_capacity(void)
@@ -64,7 +64,7 @@ void *driver_addresses(size_t size, int protection)
 }
 
 /* Returns the link to the range that holds this address; the last link, which is NULL, if there is none. */
-static range **holder(range **list, uintptr_t address)
+static driver_range **holder(driver_range **list, uintptr_t address)
 {
     while (*list != NULL && !(address >= (*list)->first && address - (*list)->first < (*list)->size)) {
         list = &(*list)->next;
@@ -72,9 +72,9 @@ static range **holder(range **list, uintptr_t address)
     return list;
 }
 
-static range *add(range **list, range value)
+static driver_range *add(driver_range **list, driver_range value)
 {
-    range *added = malloc(sizeof(*added));
+    driver_range *added = malloc(sizeof(*added));
     if (added != NULL) {
         value.next = *list;
         *added = value;
@@ -83,9 +83,9 @@ static range *add(range **list, range value)
     return added;
 }
 
-static void drop(range **link)
+static void drop(driver_range **link)
 {
-    range *dropped = *link;
+    driver_range *dropped = *link;
     *link = dropped->next;
     free(dropped);
 }
@@ -124,12 +124,12 @@ hal_error halMemAlloc(void **address, unsigned long long size, unsigned long lon
         return HAL_OUT_OF_MEMORY;
     }
     void *first = driver_addresses(bytes, PROT_READ | PROT_WRITE);
-    if (first == NULL || add(&allocations, (range){.first = (uintptr_t)first,
-                                                   .size = bytes,
-                                                   .type = host ? HAL_TYPE_HOST : HAL_TYPE_DEVICE,
-                                                   .device = device,
-                                                   .page_size = page,
-                                                   .is_counted = counts}) == NULL) {
+    if (first == NULL || add(&allocations, (driver_range){.first = (uintptr_t)first,
+                                                          .size = bytes,
+                                                          .type = host ? HAL_TYPE_HOST : HAL_TYPE_DEVICE,
+                                                          .device = device,
+                                                          .page_size = page,
+                                                          .is_counted = counts}) == NULL) {
         if (first != NULL) {
             (void)munmap(first, bytes);
         }
@@ -143,7 +143,7 @@ hal_error halMemAlloc(void **address, unsigned long long size, unsigned long lon
 hal_error halMemFree(void *address)
 {
     DRIVER_HOLD_LOCK();
-    range **link = holder(&allocations, (uintptr_t)address);
+    driver_range **link = holder(&allocations, (uintptr_t)address);
     if (*link == NULL || (*link)->first != (uintptr_t)address) {
         return HAL_INVALID_VALUE;
     }
@@ -155,7 +155,7 @@ hal_error halMemFree(void *address)
 
 void driver_memory_end(uint32_t device)
 {
-    for (range **link = &allocations; *link != NULL;) {
+    for (driver_range **link = &allocations; *link != NULL;) {
         if ((*link)->type != HAL_TYPE_DEVICE || (*link)->device != device) {
             link = &(*link)->next;
             continue;
@@ -172,7 +172,7 @@ hal_error drvMemGetAttribute(uintptr_t address, hal_attribute *attribute)
     attribute->type = HAL_TYPE_UNKNOWN;
     attribute->device = 0;
     attribute->page_size = DRIVER_PAGE;
-    const range *found = *holder(&allocations, address);
+    const driver_range *found = *holder(&allocations, address);
     if (found == NULL && driver_mapping_of(address, attribute)) {
         return HAL_OK;
     }
@@ -190,7 +190,7 @@ hal_error drvMemGetAttribute(uintptr_t address, hal_attribute *attribute)
 hal_error drvMemGetAddressRange(uintptr_t address, uintptr_t *base, size_t *size)
 {
     DRIVER_HOLD_LOCK();
-    const range *found = *holder(&allocations, address);
+    const driver_range *found = *holder(&allocations, address);
     if (found == NULL) {
         return HAL_INVALID_VALUE;
     }
@@ -287,16 +287,16 @@ hal_error halHostRegister(void *address, unsigned long long size, uint32_t flag,
         return HAL_INVALID_VALUE;
     }
     DRIVER_HOLD_LOCK();
-    for (const range *r = registrations; r != NULL; r = r->next) {
+    for (const driver_range *r = registrations; r != NULL; r = r->next) {
         if (first < r->first + r->size && r->first < first + size) {
             return HAL_BUSY; /* the runtime makes 507910 of it */
         }
     }
-    if (add(&registrations, (range){.first = first,
-                                    .size = size,
-                                    .type = HAL_TYPE_REGISTERED,
-                                    .device = device % DRIVER_DEVICES,
-                                    .page_size = DRIVER_PAGE}) == NULL) {
+    if (add(&registrations, (driver_range){.first = first,
+                                           .size = size,
+                                           .type = HAL_TYPE_REGISTERED,
+                                           .device = device % DRIVER_DEVICES,
+                                           .page_size = DRIVER_PAGE}) == NULL) {
         return HAL_OUT_OF_MEMORY;
     }
     if (mapped != NULL) {
@@ -309,7 +309,7 @@ hal_error halHostUnregister(void *address, uint32_t device)
 {
     (void)device;
     DRIVER_HOLD_LOCK();
-    range **link = holder(&registrations, (uintptr_t)address);
+    driver_range **link = holder(&registrations, (uintptr_t)address);
     if (*link == NULL || (*link)->first != (uintptr_t)address) {
         return HAL_INVALID_VALUE;
     }

@@ -16,13 +16,13 @@
 
 enum { QUEUES = 4096, DEPTH = 1024, EVENTS = 65536, NOTIFIES = 8192, STREAMS = 4096, TICK_NS = 20 };
 
-typedef struct task {
+typedef struct driver_task {
     uint8_t bytes[HAL_TASK_BYTES];
-} task;
+} driver_task;
 
 /* Tasks between `head` and `tail`, positions in a ring of `depth` slots. */
 typedef struct task_queue {
-    task *slots;
+    driver_task *slots;
     uint32_t depth, head, tail;
     bool is_live, is_enabled;
 } task_queue;
@@ -34,7 +34,7 @@ typedef struct report_queue {
     bool is_live;
 } report_queue;
 
-typedef struct scheduler {
+typedef struct driver_scheduler {
     pthread_t thread;
     bool runs;
     task_queue tasks[QUEUES];
@@ -42,40 +42,40 @@ typedef struct scheduler {
     uint32_t reports_of[STREAMS]; /* a stream's queue of reports */
     bool events[EVENTS];
     bool notifies[NOTIFIES];
-} scheduler;
+} driver_scheduler;
 
-static scheduler schedulers[DRIVER_DEVICES];
+static driver_scheduler schedulers[DRIVER_DEVICES];
 pthread_cond_t driver_changed = PTHREAD_COND_INITIALIZER;
 
 /* --- reading a task --- */
 
-static uint16_t half_at(const task *t, size_t at)
+static uint16_t half_at(const driver_task *t, size_t at)
 {
     uint16_t value = 0;
     memcpy(&value, t->bytes + at, sizeof(value));
     return value;
 }
 
-static uint32_t word_at(const task *t, size_t at)
+static uint32_t word_at(const driver_task *t, size_t at)
 {
     uint32_t value = 0;
     memcpy(&value, t->bytes + at, sizeof(value));
     return value;
 }
 
-static uint64_t long_at(const task *t, size_t at)
+static uint64_t long_at(const driver_task *t, size_t at)
 {
     uint64_t value = 0;
     memcpy(&value, t->bytes + at, sizeof(value));
     return value;
 }
 
-static void *pointer_at(const task *t, size_t at)
+static void *pointer_at(const driver_task *t, size_t at)
 {
     return (void *)(uintptr_t)long_at(t, at); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-static unsigned kind_of(const task *t)
+static unsigned kind_of(const driver_task *t)
 {
     return t->bytes[0] & 63;
 }
@@ -84,13 +84,13 @@ static unsigned kind_of(const task *t)
 
 /* The runtime resets an event by a write of a value (its sub type), and names the event in a reserved word. Other
  * writes go to registers and flags that this driver does not have. */
-static void write_value(scheduler *on, const task *t)
+static void write_value(driver_scheduler *on, const driver_task *t)
 {
     enum { EVENT = 24 };
     on->events[word_at(t, EVENT) % EVENTS] = false;
 }
 
-static void copy(const task *t)
+static void copy(const driver_task *t)
 {
     enum { POINTER_MODE = 15, LENGTH = 28, FROM = 32, TO = 40 };
     const uint32_t size = word_at(t, LENGTH);
@@ -100,7 +100,7 @@ static void copy(const task *t)
     }
 }
 
-static void copy_over_pcie(const task *t)
+static void copy_over_pcie(const driver_task *t)
 {
     enum { FROM = 32, TO = 40, LENGTH = 48 };
     const uint64_t size = long_at(t, LENGTH);
@@ -110,7 +110,7 @@ static void copy_over_pcie(const task *t)
 }
 
 /* Returns false if the task has to wait. */
-static bool execute(scheduler *on, const task *t)
+static bool execute(driver_scheduler *on, const driver_task *t)
 {
     enum { ID = 8 };
     bool *event = &on->events[half_at(t, ID)];
@@ -184,7 +184,7 @@ static uint64_t ticks(void)
 }
 
 /* A bit of the task's header asks for a report. */
-static void report_end(scheduler *on, uint32_t number, const task *t)
+static void report_end(driver_scheduler *on, uint32_t number, const driver_task *t)
 {
     enum { STREAM = 4, TASK = 6, WANTS_REPORT = 1 << 6 };
     if ((t->bytes[1] & WANTS_REPORT) == 0) {
@@ -206,13 +206,13 @@ static void report_end(scheduler *on, uint32_t number, const task *t)
 /* --- the scheduler --- */
 
 /* Executes the first task of a queue. Returns false if there is none, or if it has to wait. */
-static bool step(scheduler *on, uint32_t number)
+static bool step(driver_scheduler *on, uint32_t number)
 {
     task_queue *queue = &on->tasks[number];
     if (!queue->is_live || !queue->is_enabled || queue->head == queue->tail) {
         return false;
     }
-    const task first = queue->slots[queue->head];
+    const driver_task first = queue->slots[queue->head];
     if (!execute(on, &first)) {
         return false;
     }
@@ -223,7 +223,7 @@ static bool step(scheduler *on, uint32_t number)
 
 static void *schedule(void *arg)
 {
-    scheduler *on = arg;
+    driver_scheduler *on = arg;
     (void)pthread_mutex_lock(&driver_mutex);
     for (;;) {
         bool any = false;
@@ -235,7 +235,7 @@ static void *schedule(void *arg)
     return NULL;
 }
 
-static hal_error start(scheduler *on)
+static hal_error start(driver_scheduler *on)
 {
     if (!on->runs) {
         if (pthread_create(&on->thread, NULL, schedule, on) != 0) {
@@ -250,7 +250,7 @@ static hal_error start(scheduler *on)
 /* --- queues --- */
 
 /* A queue of reports for the stream in the first word of `info`. */
-static hal_error take_reports(scheduler *on, const hal_queue_in *in, hal_queue_out *out)
+static hal_error take_reports(driver_scheduler *on, const hal_queue_in *in, hal_queue_out *out)
 {
     const bool given = (in->flag & HAL_QUEUE_REPORTS_GIVEN) != 0;
     uint32_t number = given ? in->reports : 1;
@@ -268,7 +268,7 @@ static hal_error take_reports(scheduler *on, const hal_queue_in *in, hal_queue_o
     return HAL_OK;
 }
 
-static hal_error take_tasks(scheduler *on, const hal_queue_in *in, hal_queue_out *out)
+static hal_error take_tasks(driver_scheduler *on, const hal_queue_in *in, hal_queue_out *out)
 {
     static uint8_t shared_page[DRIVER_PAGE];
     const bool given = (in->flag & (HAL_QUEUE_TASKS_GIVEN | HAL_QUEUE_REUSES_TASKS)) != 0;
@@ -277,7 +277,7 @@ static hal_error take_tasks(scheduler *on, const hal_queue_in *in, hal_queue_out
         number++;
     }
     const uint32_t depth = in->task_depth > 0 ? in->task_depth : DEPTH;
-    task *slots = number < QUEUES ? calloc(depth, sizeof(*slots)) : NULL;
+    driver_task *slots = number < QUEUES ? calloc(depth, sizeof(*slots)) : NULL;
     if (slots == NULL) {
         return HAL_NO_RESOURCES;
     }
@@ -429,7 +429,7 @@ hal_error halCqReportRecv(uint32_t device, hal_receive *receive)
 
 hal_error halSqMemGet(uint32_t device, hal_slots_in *in, hal_slots_out *out)
 {
-    static task slots[DEPTH];
+    static driver_task slots[DEPTH];
     (void)device;
     if (in->count > DEPTH) {
         return HAL_NO_RESOURCES;

@@ -10,25 +10,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-typedef struct physical {
+typedef struct driver_physical {
     size_t size;
     uint32_t device;
     bool on_host;
     unsigned references;
     int file;
-} physical;
+} driver_physical;
 
-typedef struct area {
-    struct area *next;
+typedef struct driver_area {
+    struct driver_area *next;
     uintptr_t first;
     size_t size;
-    physical *memory; /* NULL: a reservation */
-} area;
+    driver_physical *memory; /* NULL: a reservation */
+} driver_area;
 
-static area *reservations;
-static area *mappings;
+static driver_area *reservations;
+static driver_area *mappings;
 
-static area **area_at(area **list, uintptr_t first)
+static driver_area **area_at(driver_area **list, uintptr_t first)
 {
     while (*list != NULL && (*list)->first != first) {
         list = &(*list)->next;
@@ -36,24 +36,24 @@ static area **area_at(area **list, uintptr_t first)
     return list;
 }
 
-static bool overlaps(const area *one, uintptr_t first, size_t size)
+static bool overlaps(const driver_area *one, uintptr_t first, size_t size)
 {
     return first < one->first + one->size && one->first < first + size;
 }
 
-static bool add(area **list, uintptr_t first, size_t size, physical *memory)
+static bool add(driver_area **list, uintptr_t first, size_t size, driver_physical *memory)
 {
-    area *added = malloc(sizeof(*added));
+    driver_area *added = malloc(sizeof(*added));
     if (added != NULL) {
-        *added = (area){.next = *list, .first = first, .size = size, .memory = memory};
+        *added = (driver_area){.next = *list, .first = first, .size = size, .memory = memory};
         *list = added;
     }
     return added != NULL;
 }
 
-static void drop(area **link)
+static void drop(driver_area **link)
 {
-    area *dropped = *link;
+    driver_area *dropped = *link;
     *link = dropped->next;
     free(dropped);
 }
@@ -83,11 +83,11 @@ hal_error halMemAddressReserve(void **address, size_t size, size_t alignment, vo
 hal_error halMemAddressFree(void *address)
 {
     DRIVER_HOLD_LOCK();
-    area **link = area_at(&reservations, (uintptr_t)address);
+    driver_area **link = area_at(&reservations, (uintptr_t)address);
     if (*link == NULL) {
         return HAL_INVALID_VALUE;
     }
-    for (const area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
+    for (const driver_area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
         if (overlaps(mapping, (*link)->first, (*link)->size)) {
             return HAL_BUSY;
         }
@@ -99,7 +99,7 @@ hal_error halMemAddressFree(void *address)
 
 /* --- memory --- */
 
-static void let_go(physical *memory)
+static void let_go(driver_physical *memory)
 {
     if (--memory->references == 0) {
         driver_give_back(memory->device, memory->on_host ? 0 : memory->size);
@@ -120,7 +120,7 @@ hal_error halMemCreate(void **handle, size_t size, const hal_mem_prop *prop, uin
     if (!on_host && !driver_take(device, size)) {
         return HAL_OUT_OF_MEMORY;
     }
-    physical *memory = malloc(sizeof(*memory));
+    driver_physical *memory = malloc(sizeof(*memory));
     const int file = memory != NULL ? memfd_create("weir-driver", MFD_CLOEXEC) : -1;
     if (file < 0 || ftruncate(file, (off_t)size) != 0) {
         if (file >= 0) {
@@ -130,14 +130,14 @@ hal_error halMemCreate(void **handle, size_t size, const hal_mem_prop *prop, uin
         driver_give_back(device, on_host ? 0 : size);
         return HAL_OUT_OF_MEMORY;
     }
-    *memory = (physical){.size = size, .device = device, .on_host = on_host, .references = 1, .file = file};
+    *memory = (driver_physical){.size = size, .device = device, .on_host = on_host, .references = 1, .file = file};
     *handle = memory;
     return HAL_OK;
 }
 
 hal_error halMemRelease(void *handle)
 {
-    physical *memory = handle;
+    driver_physical *memory = handle;
     DRIVER_HOLD_LOCK();
     let_go(memory);
     return HAL_OK;
@@ -146,7 +146,7 @@ hal_error halMemRelease(void *handle)
 hal_error halMemRetainAllocationHandle(void **handle, void *address)
 {
     DRIVER_HOLD_LOCK();
-    area *mapping = *area_at(&mappings, (uintptr_t)address);
+    driver_area *mapping = *area_at(&mappings, (uintptr_t)address);
     if (mapping == NULL) {
         return HAL_INVALID_VALUE;
     }
@@ -159,7 +159,7 @@ hal_error halMemRetainAllocationHandle(void **handle, void *address)
 
 static bool is_reserved(uintptr_t first, size_t size)
 {
-    for (const area *place = reservations; place != NULL; place = place->next) {
+    for (const driver_area *place = reservations; place != NULL; place = place->next) {
         if (first >= place->first && first - place->first <= place->size &&
             size <= place->size - (first - place->first)) {
             return true;
@@ -171,12 +171,12 @@ static bool is_reserved(uintptr_t first, size_t size)
 hal_error halMemMap(void *address, size_t size, size_t offset, void *handle, uint64_t flag)
 {
     (void)flag;
-    physical *memory = handle;
+    driver_physical *memory = handle;
     DRIVER_HOLD_LOCK();
     if (offset != 0 || size != memory->size || !is_reserved((uintptr_t)address, size)) {
         return HAL_INVALID_VALUE;
     }
-    for (const area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
+    for (const driver_area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
         if (overlaps(mapping, (uintptr_t)address, size)) {
             return HAL_INVALID_VALUE;
         }
@@ -195,7 +195,7 @@ hal_error halMemMap(void *address, size_t size, size_t offset, void *handle, uin
 hal_error halMemUnmap(void *address)
 {
     DRIVER_HOLD_LOCK();
-    area **link = area_at(&mappings, (uintptr_t)address);
+    driver_area **link = area_at(&mappings, (uintptr_t)address);
     if (*link == NULL) {
         return HAL_INVALID_VALUE;
     }
@@ -207,7 +207,7 @@ hal_error halMemUnmap(void *address)
 
 bool driver_mapping_of(uintptr_t address, hal_attribute *attribute)
 {
-    for (const area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
+    for (const driver_area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
         if (address >= mapping->first && address - mapping->first < mapping->size) {
             attribute->type = mapping->memory->on_host ? HAL_TYPE_HOST : HAL_TYPE_DEVICE;
             attribute->device = mapping->memory->device;
