@@ -474,8 +474,7 @@ static inline weir__host_node *node_for(weir_host_pool *pool, int32_t number)
 
 /* --- giving back --- */
 
-/* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. */
-static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
+static weir_status trim_nodes(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
 {
     WEIR_ASSERT(pool->node_count != 0);
     weir_status first = WEIR_OK;
@@ -498,6 +497,19 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
         }
     }
     return first;
+}
+
+/* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. Waits for decay of
+ * another thread, whose memory is still held until it has gone back. */
+static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
+{
+    if (!weir__host_is_pageable(&pool->config)) {
+        return trim_nodes(pool, keep_bytes, flags);
+    }
+    (void)pthread_mutex_lock(&pool->decay.lock);
+    const weir_status status = trim_nodes(pool, keep_bytes, flags);
+    (void)pthread_mutex_unlock(&pool->decay.lock);
+    return status;
 }
 
 /* --- counting: each thread in its own cache --- */
