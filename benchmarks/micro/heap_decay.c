@@ -93,7 +93,7 @@ static void row(const char *name, struct allocator *a, int calls, double before)
 
 static void heap_row(const char *name, int64_t decay_ms, uint32_t flags, int calls)
 {
-    struct allocator a = {NULL};
+    struct allocator a = {.heap = NULL};
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     const double before = resident_mib();
     config.decay_ms = decay_ms;
@@ -108,7 +108,7 @@ static void heap_row(const char *name, int64_t decay_ms, uint32_t flags, int cal
 
 static void malloc_row(const char *name)
 {
-    struct allocator a = {NULL};
+    struct allocator a = {.heap = NULL};
     const char *why = NULL;
     const double before = resident_mib();
     if (mallocs_find(name, &a.other, &why)) {

@@ -7,6 +7,7 @@
 #include "caught.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,7 +400,7 @@ TEST(test_blocks)
 }
 
 /* If memory runs out, Alloc and Reserve throw an exception with the heap's sentence and change nothing. */
-static int trims;
+static atomic_int trims;
 
 int __wrap_malloc_trim(size_t pad);
 int __wrap_malloc_trim(size_t pad)
