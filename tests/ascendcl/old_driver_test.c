@@ -1,4 +1,4 @@
-/* old_driver_test.c: what an old driver does not announce is answered with 207000, and all else works. */
+/* old_driver_test.c: features that an old driver does not announce are answered with 207000; the others work. */
 #include "../rig/acl.h"
 
 TEST(events_for_the_device_alone_are_absent)

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #endif
 
-#define FUNC_VISIBILITY /* exports what the header declares */
+#define FUNC_VISIBILITY /* exports the functions of the header */
 #include <weir/ascendcl.h>
 
 #include <time.h>

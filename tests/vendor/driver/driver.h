@@ -1,4 +1,4 @@
-/* driver.h: what the files of the driver share. */
+/* driver.h: declarations that the files of the driver share. */
 #ifndef WEIR_VENDOR_DRIVER_H
 #define WEIR_VENDOR_DRIVER_H
 

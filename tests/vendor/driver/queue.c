@@ -447,7 +447,7 @@ hal_error halSqMsgSend(uint32_t device, void *message)
     return HAL_OK;
 }
 
-/* --- what the firmware would tell: nothing --- */
+/* --- messages of the firmware: there are none --- */
 
 static void rest(long ms)
 {

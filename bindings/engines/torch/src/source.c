@@ -42,9 +42,9 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return weir_device_get_info(self->inner, info);
 }
 
-/* True if the device has memory for others left when the pools have taken `size` more bytes. Others are work that gets
- * its memory from the device itself, as the workspaces of torch_npu's operators. A limit is the user's own division of
- * the device. */
+/* True if enough device memory stays free after the pools have taken `size` more bytes. The free part serves code that
+ * allocates from the device itself, such as the workspaces of torch_npu's operators. A limit is the user's own division
+ * of the device. */
 static bool leaves_enough(const struct torch_device *at, uint64_t size)
 {
     (void)pthread_mutex_lock(&lock);

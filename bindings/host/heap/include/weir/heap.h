@@ -144,9 +144,9 @@ WEIR_API size_t weir_heap_usable_size(weir_heap *heap, const void *block);
 
 /* --- upkeep --- */
 
-/* Gives back idle memory of all sources until at most `keep_bytes` are held. Pools that the heap was given are trimmed
- * too, each to `keep_bytes`. *released, when not NULL, receives the bytes given back. WEIR_ERR_DEVICE: a source kept
- * some. */
+/* Gives back idle memory of all sources until at most `keep_bytes` are held; waits for decay of another thread. Pools
+ * that the heap was given are trimmed too, each to `keep_bytes`. *released, when not NULL, receives the bytes given
+ * back. WEIR_ERR_DEVICE: a source kept some. */
 WEIR_API weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released);
 
 /* Replaces limit_bytes; 0 = none. If more than the new limit is held, idle memory goes back at once. Live blocks stay,
