@@ -1,12 +1,17 @@
-/* tests/engines/adapters_host.cc: the adapters for ncnn and UMF behind doubles of their engines' interfaces: blocks, an
- * engine's threads, out of memory, blocks that are not the heap's. */
+/* tests/engines/adapters_host.cc: the adapters for ncnn, OpenVINO, TVM and UMF behind doubles of their engines'
+ * interfaces: blocks, an engine's threads, out of memory, blocks that are not the heap's. */
 #include "../rig/check.hh"
 #include "weir_ncnn.hpp"
+#include "weir_openvino.hpp"
+#include "weir_tvm.hpp"
 #include "weir_umf.h"
 
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <new>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -111,13 +116,104 @@ void umf_provider()
     is_empty(heap);
 }
 
+void openvino_tensors()
+{
+    weir_heap *heap = heap_with(8 << 20, 0);
+    weir_heap *second = heap_with(8 << 20, 0);
+    const weir::openvino_allocator allocator(heap);
+    const weir::openvino_allocator copy = allocator;
+    CHECK(allocator.is_equal(copy) && !allocator.is_equal(weir::openvino_allocator(second)));
+    void *block = allocator.allocate(1 << 20, 256);
+    CHECK(reinterpret_cast<std::uintptr_t>(block) % 256 == 0);
+    std::memset(block, 3, 1 << 20);
+    copy.deallocate(block, 1 << 20, 256);
+    CHECK(allocator.allocate(0, 16) == nullptr); /* a tensor without elements */
+    bool threw = false;
+    try {
+        static_cast<void>(allocator.allocate(16 << 20, 64));
+    } catch (const std::bad_alloc &) {
+        threw = true;
+    }
+    CHECK(threw);
+    is_empty(heap);
+    is_empty(second);
+}
+
+/* TVM's own device of the CPU, before the adapter takes its place. */
+class own_cpu final : public tvm::runtime::DeviceAPI
+{
+  public:
+    void SetDevice(tvm::Device) override {}
+    void GetAttr(tvm::Device, tvm::runtime::DeviceAttrKind, tvm::ffi::Any *value) override { value->pointer = this; }
+    void *AllocDataSpace(tvm::Device, std::size_t, std::size_t, DLDataType) override { return nullptr; }
+    void FreeDataSpace(tvm::Device, void *) override {}
+    void StreamSync(tvm::Device, TVMStreamHandle) override {}
+
+  protected:
+    void CopyDataFromTo(const void *, std::size_t, void *, std::size_t, std::size_t, tvm::Device, tvm::Device,
+                        DLDataType, TVMStreamHandle) override
+    {
+        CHECK(false);
+    }
+};
+
+void tvm_tensors()
+{
+    using tvm::runtime::DeviceAPI;
+    static own_cpu own;
+    const tvm::Device cpu = {kDLCPU, 0};
+    weir_heap *heap = heap_with(8 << 20, 0);
+    tvm::ffi::Function::SetGlobal("device_api.cpu",
+                                  tvm::ffi::Function::FromTyped([] { return static_cast<void *>(&own); }), false);
+    weir::tvm_device_api::install(heap);
+    DeviceAPI *api = DeviceAPI::Get(cpu);
+    CHECK(api != &own && api->SupportsDevicePointerArithmeticsOnHost());
+    tvm::ffi::Any attribute = {nullptr};
+    api->GetAttr(cpu, tvm::runtime::kTotalGlobalMemory, &attribute);
+    CHECK(attribute.pointer == &own);
+    const std::int64_t shape[] = {100, 1000};
+    DLTensor from = {api->AllocDataSpace(cpu, 2, shape, {2, 32, 1}), cpu, 400000};
+    DLTensor to = {api->AllocDataSpace(cpu, 2, shape, {2, 32, 1}), cpu, 400000};
+    CHECK(weir_heap_usable_size(heap, from.data) >= from.bytes);
+    std::memset(from.data, 9, from.bytes);
+    api->CopyDataFromTo(&from, &to, nullptr);
+    CHECK(std::memcmp(from.data, to.data, from.bytes) == 0);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; i++) {
+        threads.emplace_back([api, cpu] {
+            for (std::size_t size = 0; size < 1 << 20; size += size / 3 + 1) {
+                void *block = api->AllocWorkspace(cpu, size);
+                CHECK(block != nullptr && reinterpret_cast<std::uintptr_t>(block) % 64 == 0);
+                api->FreeWorkspace(cpu, block);
+            }
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    std::string reason;
+    try {
+        static_cast<void>(api->AllocDataSpace(cpu, 16 << 20, 64, {2, 32, 1}));
+    } catch (const std::runtime_error &error) {
+        reason = error.what();
+    }
+    CHECK(reason.find("MemoryError: heap: no memory for 16777216 bytes") == 0);
+    api->FreeDataSpace(cpu, from.data);
+    api->FreeDataSpace(cpu, to.data);
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    CHECK(weir_heap_get_stats(heap, &stats) == WEIR_OK && stats.live_blocks == 0 && stats.bad_frees == 0);
+    CHECK(weir_heap_destroy(heap) == WEIR_OK);
+}
+
 } // namespace
 
 int main()
 {
     ncnn_blobs();
+    openvino_tensors();
+    tvm_tensors();
     umf_pool();
     umf_provider();
-    std::puts("adapters: ncnn, UMF");
+    std::puts("adapters: ncnn, OpenVINO, TVM, UMF");
     return 0;
 }
