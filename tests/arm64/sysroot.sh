@@ -5,7 +5,8 @@
 #   sysroot.sh DIR      exits with 77 and a reason if a package cannot be fetched
 set -euo pipefail
 dir=$1
-packages=(libcmocka0 libcmocka-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libjansson4 libjansson-dev libsqlite3-0 libsqlite3-dev)
+packages=(libcmocka0 libcmocka-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libjansson4 libjansson-dev libsqlite3-0 libsqlite3-dev
+    busybox-static)
 skip() { echo "skipped: $*"; exit 77; }
 [ ! -e "$dir/complete" ] || exit 0
 command -v apt-get >/dev/null || skip "no apt-get to fetch libraries for ARM64"

@@ -38,16 +38,5 @@ for node in 1 3; do
 done
 huge=$(seq -s, 0 $last | sed 's/,/:8,/g; s/$/:8/')
 
-start=$SECONDS
-timeout 380 qemu-system-x86_64 "${machine[@]}" -kernel "$kernel" -initrd "$folder/$nodes-nodes.img" \
-    -append "console=ttyS0 quiet panic=-1 hugepages=$huge WEIR_NUMA_NODES=$nodes" >"$log" 2>&1 </dev/null || true
-status=0
-for program in "$@"; do
-    name=$(basename "$program")
-    if ! grep -q "^WEIR-RC $name=0" "$log"; then
-        echo "$name failed in the machine with $nodes nodes" >&2
-        status=1
-    fi
-done
-[ $status = 0 ] || { tail -n 200 "$log" >&2; exit 1; }
-echo "$# programs on $nodes nodes in $((SECONDS - start)) s"
+"$here/boot.sh" "$log" 380 "$@" -- qemu-system-x86_64 "${machine[@]}" -kernel "$kernel" \
+    -initrd "$folder/$nodes-nodes.img" -append "console=ttyS0 quiet panic=-1 hugepages=$huge WEIR_NUMA_NODES=$nodes"

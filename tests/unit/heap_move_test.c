@@ -21,7 +21,7 @@
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
-#define PAGE UINT64_C(4096)
+#define PAGE ((unsigned)getpagesize())
 
 /* --- system calls that fail --- */
 
@@ -75,7 +75,7 @@ long __wrap_syscall(long number, ...)
 static int move_half(int file, struct order *order)
 {
     struct order half = *order;
-    half.size = order->size / 2 & ~(PAGE - 1);
+    half.size = order->size / 2 & ~((uint64_t)PAGE - 1);
     if (half.size != 0 && __real_ioctl(file, MOVE, &half) == 0) {
         order->moved = (int64_t)half.size;
         return refuse(EAGAIN);
@@ -422,7 +422,7 @@ static int own_file(void)
     struct uffdio_api api = {.api = UFFD_API};
     struct uffdio_register range = {.range.len = PAGE, .mode = UFFDIO_REGISTER_MODE_MISSING};
     struct uffdio_copy copy = {.len = PAGE};
-    static unsigned char bytes[4096] = {1, 2, 3};
+    static unsigned char bytes[64 << 10] = {1, 2, 3};
     const int file = (int)__real_syscall(SYS_userfaultfd, O_CLOEXEC | 1, 0, 0, 0, 0, 0);
     if (file < 0 || __real_ioctl(file, UFFDIO_API, &api) != 0) {
         return 0;

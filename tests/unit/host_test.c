@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -46,7 +47,7 @@ static weir_status rt_alloc(void *ctx, uint64_t size, void **memory)
     }
     char *got = NULL;
     if (rt.arena != NULL) {
-        got = rt.arena + 4096 + rt.arena_used;
+        got = rt.arena + getpagesize() + rt.arena_used;
         rt.arena_used += size;
     } else {
         got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
