@@ -100,12 +100,12 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep)
     WEIR_ASSERT(pool_is_locked(pool));
     struct pool_vm *vm = pool->vm;
     const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
+    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
     uint64_t victims = 0;
-    weir_status status = weir__vm_find_victims(pool, NULL, &victims);
+    weir_status status = wanted > 0 ? weir__vm_find_victims(pool, NULL, wanted, &victims) : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }
-    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
     victims = victims < wanted ? victims : wanted;
     status = weir__vm_prepare(vm, 0, victims) ? weir__vm_claim_idle(pool, victims) : WEIR_ERR_NO_MEMORY;
     vm->move.destroys = vm->moving + (surplus < vm->spare_granules ? surplus : vm->spare_granules);

@@ -225,7 +225,7 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
     const struct vm_view *view = search->view;
     struct vm_piece piece = {.address = address, .hole = hole};
     uint64_t next = end;
-    if (!hole && view->find_handle(view->handles, address, end, &piece.low, &piece.high)) {
+    if (!hole && view->find_handle != NULL && view->find_handle(view->handles, address, end, &piece.low, &piece.high)) {
         next = piece.low > address ? piece.low : piece.high < end ? piece.high : end;
         piece.high = piece.low > address ? 0 : piece.high;
         piece.low = piece.low > address ? 0 : piece.low;
@@ -356,6 +356,7 @@ struct idle_search {
     uint64_t end;
     uint64_t next;     /* end of the last range */
     uint64_t granules; /* found so far */
+    uint64_t enough;   /* the walk ends at that many */
     weir_lane lane;
     bool hole_below; /* of the present run */
     bool after_hole; /* the last range was a hole */
@@ -378,9 +379,9 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     scratch->runs[scratch->run_count] = (struct vm_run){
         .address = from,
         .granules = granules,
-        .rank = !large             ? 1
-                : granules <= need ? 0
-                                   : 2,
+        .rank = !large                                              ? 1
+                : granules <= need || granules > search->view->most ? 0
+                                                                    : 2,
         .lane = search->lane,
         .large = large,
         .hole_below = hole_below,
@@ -394,7 +395,7 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     const struct vm_view *view = search->view;
     uint64_t low = 0;
     uint64_t high = 0;
-    while (from < to && view->find_handle(view->handles, from, to, &low, &high)) {
+    while (view->find_handle != NULL && from < to && view->find_handle(view->handles, from, to, &low, &high)) {
         note_run(search, from, low, hole_below, false);
         if (low >= from && high <= to) {
             note_run(search, low, high, hole_below && low == from, true);
@@ -445,7 +446,7 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
         search->lane = range->lane == search->lane ? range->lane : WEIR_LANE_OPEN;
     }
     search->after_hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
-    return !search->failed;
+    return !search->failed && search->granules < search->enough;
 }
 
 /* Order: large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
@@ -500,10 +501,11 @@ const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch)
 }
 
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
-                               uint64_t *granules)
+                               uint64_t wanted, uint64_t *granules)
 {
-    WEIR_ASSERT(is_power_of_two(view->granule));
+    WEIR_ASSERT(wanted != 0 && is_power_of_two(view->granule));
     struct idle_search search = {.scratch = scratch, .view = view, .window = window};
+    search.enough = view->find_handle == NULL ? wanted : UINT64_MAX;
     scratch->run_count = 0;
     if (view->walk_free != NULL) {
         view->walk_free(view->state, view->granule, see_idle_range, &search);
