@@ -12,7 +12,8 @@
  *
  * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request;
  * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
- * least a granule. A strategy without walk_holes and walk_free is walked as a whole.
+ * least a granule, up to the one that suffices if no handle has several granules. A strategy without walk_holes and
+ * walk_free is walked as a whole.
  */
 #include "vm_window.h"
 
@@ -449,7 +450,8 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
     return !search->failed && search->granules < search->enough;
 }
 
-/* Order: large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
+/* Order: large handles that a hole of the window can take as they are, or that no window may take any more, the largest
+ * first; then the smallest runs. */
 static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
     if (a->rank != b->rank) {
