@@ -1187,11 +1187,15 @@ void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visito
 void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     const struct ranges *ranges = state;
-    const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
+    size_t left = ranges->sets_held[RANGE_SMALL] + ranges->sets_held[RANGE_LARGE];
     bool more = true;
-    for (size_t set = RANGE_KINDS; set < sets && more; set++) {
-        const uint64_t from = least_of_range(ranges, (enum range_kind)(set % RANGE_KINDS), least);
-        more = show_set(ranges, ranges->bins[set], false, from, visit, ctx);
+    for (size_t set = RANGE_KINDS; left > 0 && more; set++) {
+        const struct range_bins *bins = ranges->bins[set];
+        if (bins != NULL && bins->count != 0) {
+            const uint64_t from = least_of_range(ranges, (enum range_kind)(set % RANGE_KINDS), least);
+            more = show_set(ranges, bins, false, from, visit, ctx);
+            left--;
+        }
     }
 }
 

@@ -1162,7 +1162,7 @@ TEST(test_a_synchronous_device)
     run_on(&w, block, A);
     use(&w, block, B);
     put(&w, block, A);
-    (void)get_by(&w, C, REGION, WEIR_RUNG_OPEN);
+    (void)get_by(&w, C, REGION, WEIR_RUNG_LANE);
     ok(weir_stream_retire(w.pool, w.stream[A]));
     const weir_pool_stats stats = figures(&w);
     assert_int_equal(stats.events_recorded + stats.waits + stats.syncs, 0);

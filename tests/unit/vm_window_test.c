@@ -110,6 +110,7 @@ static struct vm_view view_of(const struct list *list, const weir_tick *limits)
         .lanes = lanes,
         .granule = GRANULE,
         .least = 2,
+        .most = UINT64_MAX,
         .find_handle = find_handle,
         .handles = handles,
     };
@@ -267,7 +268,7 @@ static uint64_t idle_of(struct vm_scratch *scratch, const struct list *list, con
 {
     uint64_t granules = 77;
     const struct vm_view view = view_of(list, limits);
-    assert_int_equal(weir__vm_find_idle(scratch, &view, window, &granules), WEIR_OK);
+    assert_int_equal(weir__vm_find_idle(scratch, &view, window, UINT64_MAX, &granules), WEIR_OK);
     take_all(scratch);
     return granules;
 }
@@ -325,6 +326,43 @@ TEST(test_large_handles_are_idle_as_a_whole)
     }
     weir__vm_scratch_fini(&scratch);
     memset(handles, 0, sizeof(handles));
+}
+
+/* A handle that is larger than a new one may be serves no window as a whole. It goes first, so that no more remain. */
+TEST(test_handles_larger_than_new_ones_go_first)
+{
+    struct vm_scratch scratch = {0};
+    uint64_t granules = 0;
+    const struct list list = LIST({'F', 16}, {'T', 8}, {'F', 8}, {'T', 8}, {'F', 32});
+    one_handle(0, 16);
+    one_handle(40, 72);
+    const struct vm_window window = {.address = BASE + 128, .first = BASE + 128, .end = BASE + 128 + 16, .need = 2};
+    struct vm_view view = view_of(&list, all_limits);
+    view.most = 2;
+    assert_int_equal(weir__vm_find_idle(&scratch, &view, &window, 1, &granules), WEIR_OK);
+    assert_int_equal(granules, 2 + 1 + 4); /* the walk went on: it may meet such a handle anywhere */
+    take_all(&scratch);
+    const uint64_t addresses[] = {40, 0, 24};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(scratch.runs[i].address, BASE + addresses[i]);
+    }
+    weir__vm_scratch_fini(&scratch);
+    memset(handles, 0, sizeof(handles));
+}
+
+TEST(test_a_walk_ends_when_enough_is_idle)
+{
+    struct vm_scratch scratch = {0};
+    uint64_t granules = 0;
+    const struct list list = LIST({'F', 8}, {'T', 8}, {'F', 16}, {'T', 8}, {'F', 32}, {'T', 8});
+    struct vm_view view = view_of(&list, all_limits);
+    view.find_handle = NULL;
+    assert_int_equal(weir__vm_find_idle(&scratch, &view, NULL, 2, &granules), WEIR_OK);
+    assert_int_equal(granules, 1 + 2);
+    assert_int_equal(scratch.run_count, 2);
+    assert_int_equal(weir__vm_find_idle(&scratch, &view, NULL, 8, &granules), WEIR_OK);
+    assert_int_equal(granules, 1 + 2 + 4);
+    weir__vm_scratch_fini(&scratch);
 }
 
 /* --- with a strategy that shows free memory by size --- */
@@ -504,7 +542,7 @@ TEST(test_free_memory_by_size_is_enough)
         uint64_t granules = 0;
         const uint64_t expected = idle_of(&all, &list, first_limits, NULL);
         view.walk_free = walk_free;
-        assert_int_equal(weir__vm_find_idle(&some, &view, NULL, &granules), WEIR_OK);
+        assert_int_equal(weir__vm_find_idle(&some, &view, NULL, UINT64_MAX, &granules), WEIR_OK);
         assert_int_equal(granules, expected);
         assert_int_equal(some.run_count, all.run_count);
         if (all.run_count > 0) { /* qsort takes no NULL */

@@ -255,7 +255,7 @@ typedef struct weir_strategy_ops {
     /* Visits runs of neighbouring ranges that are free or unmapped, with or without an unmapped one, as walk_holes
      * visits them: all runs in which free neighbours that are not unmapped have at least `least` bytes together.
      * `least` is not 0. Runs in which they have less may be visited or not. Runs around small free ranges should come
-     * first: the pool may stop at the first run that serves the request. If the slot is NULL, the pool uses walk. */
+     * first: the pool stops when it has seen enough. If the slot is NULL, the pool uses walk. */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 

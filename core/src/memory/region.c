@@ -171,18 +171,18 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     void *handle = NULL;
-    if (pool->strategy->region_add(pool->state, address, size, request->size, request->stream->lane, 0, &handle) !=
+    if (pool->strategy->region_add(pool->state, address, size, request->size, request->stream->home, 0, &handle) !=
         WEIR_OK) {
         handle = NULL;
         pool->regions_aside++;
         request->broken = WEIR_ERR_NO_MEMORY;
     }
-    weir__lane_note_early_locked(pool, request->stream->lane, 0);
+    weir__lane_note_early_locked(pool, request->stream->home, 0);
     *region = (struct pool_region){
         .address = address,
         .size = size,
         .hint = request->size,
-        .lane = request->stream->lane,
+        .lane = request->stream->home,
         .handle = handle,
         .next = pool->regions,
     };
@@ -475,7 +475,7 @@ static bool take_region(struct request *request, uint64_t least)
     pool->counts.device_failures += status != WEIR_OK;
     pool->counts.region_allocs += status == WEIR_OK;
     const bool entered = status == WEIR_OK && enter_region(request, region, address, size);
-    const bool served = entered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    const bool served = entered && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX);
     weir__region_end_growing_locked(pool);
     if (pool->regions_aside != 0) {
         weir_status ignored;

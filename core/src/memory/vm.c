@@ -21,8 +21,8 @@
  * and cannot be destroyed is a *spare*: it counts as reserved, is used first by the next growth, and is destroyed by
  * trim or destroy. Memory is unmapped only after the host has seen it idle.
  *
- * Cost: a walk around the strategy's holes, one or two walks over all its ranges if memory moves, and two device calls
- * per handle. One thread at a time.
+ * Cost: a walk around the strategy's holes; if memory moves, one or two walks over its free ranges of a granule and
+ * more, the smallest first, until enough are idle; and two device calls per handle. One thread at a time.
  */
 #include "vm_internal.h"
 
@@ -100,12 +100,12 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep)
     WEIR_ASSERT(pool_is_locked(pool));
     struct pool_vm *vm = pool->vm;
     const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
+    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
     uint64_t victims = 0;
-    weir_status status = weir__vm_find_victims(pool, NULL, &victims);
+    weir_status status = wanted > 0 ? weir__vm_find_victims(pool, NULL, wanted, &victims) : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }
-    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
     victims = victims < wanted ? victims : wanted;
     status = weir__vm_prepare(vm, 0, victims) ? weir__vm_claim_idle(pool, victims) : WEIR_ERR_NO_MEMORY;
     vm->move.destroys = vm->moving + (surplus < vm->spare_granules ? surplus : vm->spare_granules);
@@ -157,7 +157,7 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     struct pool_vm *vm = pool->vm;
     weir_status status = weir__vm_prepare(vm, plan->window.need, plan->victims) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     status = status == WEIR_OK && plan->victims > 0 ? weir__vm_claim_idle(pool, plan->victims) : status;
-    status = status == WEIR_OK ? weir__vm_claim_holes(pool, &plan->window, request->stream->lane) : status;
+    status = status == WEIR_OK ? weir__vm_claim_holes(pool, &plan->window, request->stream->home) : status;
     if (status != WEIR_OK) {
         weir__vm_settle(pool);
         request->broken = status != WEIR_ERR_BUSY ? status : request->broken;
@@ -202,8 +202,8 @@ static bool take_window(struct request *request, const struct vm_window *window)
     }
     request->block = block_new(pool, request->stream, request->size, &range);
     if (request->block == NULL) {
-        pool->strategy->free(pool->state, range.token, request->stream->lane, request->stream->last_free);
-        weir__lane_note_early_locked(pool, request->stream->lane, request->stream->last_free);
+        pool->strategy->free(pool->state, range.token, request->stream->home, request->stream->last_free);
+        weir__lane_note_early_locked(pool, request->stream->home, request->stream->last_free);
         request->broken = WEIR_ERR_NO_MEMORY;
     }
     return request->block != NULL;
@@ -217,7 +217,7 @@ static bool others_hold_any(const struct request *request)
     for (size_t lane = 0; lane < pool->lanes; lane++) {
         weir_lane_stats stats = WEIR_LANE_STATS_INIT;
         pool->strategy->lane_stats(pool->state, (weir_lane)lane, &stats);
-        if (stats.ranges != 0 && lane != request->stream->lane) {
+        if (stats.ranges != 0 && lane != request->stream->home) {
             return true;
         }
     }
@@ -244,7 +244,7 @@ static bool serve(struct request *request, weir_rung rung)
     weir_pool *pool = request->pool;
     const bool looks_again = !request->parted || request->last_resort; /* if false, the ladder has just looked at every
                                                                         * range */
-    const bool served = weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX) ||
+    const bool served = weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
     pool->counts.served[rung] += served;
     return served;
@@ -325,7 +325,7 @@ static bool map_and_serve(struct request *request, uint64_t live)
         }
         rung = plan.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
         if (carry_out(request)) {
-            if ((request->at == 0 && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX)) ||
+            if ((request->at == 0 && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX)) ||
                 (request->broken == WEIR_OK && take_window(request, &plan.window))) {
                 pool->counts.served[rung]++;
                 return true;

@@ -193,8 +193,8 @@ struct vm_plan {
 uint64_t weir__vm_least_of_handle(const weir_pool *pool);
 /* Finds the best window of the kind. Sets request->broken without host memory. */
 weir_status weir__vm_find_best(struct request *request, enum window_kind kind, struct vm_window *window);
-/* Finds the granules that are idle as far as the host has seen; see weir__vm_find_idle. */
-weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t *granules);
+/* Finds granules that are idle as far as the host has seen; see weir__vm_find_idle. */
+weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t wanted, uint64_t *granules);
 /* Plans the best window; if idle granules are too few for it, the frugal window if that creates less. Returns false if
  * the limit or the device forbids the plan. */
 bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *plan);

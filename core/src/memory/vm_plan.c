@@ -38,7 +38,8 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
         .lanes = pool->lanes,
         .granule = pool->vm->granule,
         .least = weir__vm_least_of_handle(pool),
-        .find_handle = weir__vm_find_handle,
+        .most = pool->vm->likes,
+        .find_handle = pool->vm->large > 0 ? weir__vm_find_handle : NULL,
         .handles = pool->vm,
     };
 }
@@ -60,10 +61,10 @@ weir_status weir__vm_find_best(struct request *request, enum window_kind kind, s
     return found;
 }
 
-weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t *granules)
+weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t wanted, uint64_t *granules)
 {
     const struct vm_view view = view_of(pool, weir__order_limits_locked(pool, NULL));
-    return weir__vm_find_idle(&pool->vm->scratch, &view, window, granules);
+    return weir__vm_find_idle(&pool->vm->scratch, &view, window, wanted, granules);
 }
 
 /* Returns the number of granules that may be added before `bytes` are reserved. 0 bytes: no bound. */
@@ -121,7 +122,7 @@ static bool weigh(struct request *request, const struct vm_room *room, struct vm
     plan->victims = 0;
     if (plan->creates < need) {
         uint64_t idle = 0;
-        if (weir__vm_find_victims(request->pool, &plan->window, &idle) != WEIR_OK) {
+        if (weir__vm_find_victims(request->pool, &plan->window, need - plan->creates, &idle) != WEIR_OK) {
             request->broken = WEIR_ERR_NO_MEMORY;
             return false;
         }

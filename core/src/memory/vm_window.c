@@ -12,7 +12,8 @@
  *
  * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request;
  * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
- * least a granule. A strategy without walk_holes and walk_free is walked as a whole.
+ * least a granule, up to the one that suffices if no handle has several granules. A strategy without walk_holes and
+ * walk_free is walked as a whole.
  */
 #include "vm_window.h"
 
@@ -225,7 +226,7 @@ static uint64_t add_piece(struct window_search *search, uint64_t address, uint64
     const struct vm_view *view = search->view;
     struct vm_piece piece = {.address = address, .hole = hole};
     uint64_t next = end;
-    if (!hole && view->find_handle(view->handles, address, end, &piece.low, &piece.high)) {
+    if (!hole && view->find_handle != NULL && view->find_handle(view->handles, address, end, &piece.low, &piece.high)) {
         next = piece.low > address ? piece.low : piece.high < end ? piece.high : end;
         piece.high = piece.low > address ? 0 : piece.high;
         piece.low = piece.low > address ? 0 : piece.low;
@@ -356,6 +357,7 @@ struct idle_search {
     uint64_t end;
     uint64_t next;     /* end of the last range */
     uint64_t granules; /* found so far */
+    uint64_t enough;   /* the walk ends at that many */
     weir_lane lane;
     bool hole_below; /* of the present run */
     bool after_hole; /* the last range was a hole */
@@ -378,9 +380,9 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     scratch->runs[scratch->run_count] = (struct vm_run){
         .address = from,
         .granules = granules,
-        .rank = !large             ? 1
-                : granules <= need ? 0
-                                   : 2,
+        .rank = !large                                              ? 1
+                : granules <= need || granules > search->view->most ? 0
+                                                                    : 2,
         .lane = search->lane,
         .large = large,
         .hole_below = hole_below,
@@ -394,7 +396,7 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     const struct vm_view *view = search->view;
     uint64_t low = 0;
     uint64_t high = 0;
-    while (from < to && view->find_handle(view->handles, from, to, &low, &high)) {
+    while (view->find_handle != NULL && from < to && view->find_handle(view->handles, from, to, &low, &high)) {
         note_run(search, from, low, hole_below, false);
         if (low >= from && high <= to) {
             note_run(search, low, high, hole_below && low == from, true);
@@ -445,10 +447,11 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
         search->lane = range->lane == search->lane ? range->lane : WEIR_LANE_OPEN;
     }
     search->after_hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
-    return !search->failed;
+    return !search->failed && search->granules < search->enough;
 }
 
-/* Order: large handles that a hole of the window can take as they are, the largest first; then the smallest runs. */
+/* Order: large handles that a hole of the window can take as they are, or that no window may take any more, the largest
+ * first; then the smallest runs. */
 static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
     if (a->rank != b->rank) {
@@ -500,10 +503,11 @@ const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch)
 }
 
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
-                               uint64_t *granules)
+                               uint64_t wanted, uint64_t *granules)
 {
-    WEIR_ASSERT(is_power_of_two(view->granule));
+    WEIR_ASSERT(wanted != 0 && is_power_of_two(view->granule));
     struct idle_search search = {.scratch = scratch, .view = view, .window = window};
+    search.enough = view->find_handle == NULL ? wanted : UINT64_MAX;
     scratch->run_count = 0;
     if (view->walk_free != NULL) {
         view->walk_free(view->state, view->granule, see_idle_range, &search);

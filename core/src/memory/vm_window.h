@@ -33,8 +33,9 @@ struct vm_view {
     size_t lanes;
     uint64_t granule; /* bytes, a power of two; holes and regions are multiples of it */
     uint64_t least;   /* the fewest granules for which one handle is made */
+    uint64_t most;    /* the most granules for which one handle is made now */
     /* Returns the granules [*start, *end) of the first handle of several granules that has memory in [from, to). False:
-     * the granules there have handles of their own, or no memory. */
+     * the granules there have handles of their own, or no memory. NULL: no handle has several granules. */
     bool (*find_handle)(const void *handles, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
     const void *handles;
 };
@@ -97,10 +98,11 @@ struct vm_wish {
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);
 
-/* Finds all granules that are wholly usable memory and lie outside the window (NULL: all), as scratch->runs. Returns
- * WEIR_ERR_NO_MEMORY without host memory. */
+/* Finds granules that are wholly usable memory and lie outside the window (NULL: anywhere), as scratch->runs: all of
+ * them, or `wanted` and more. The walk ends at `wanted` if no handle has several granules: walk_free begins with the
+ * smallest ranges, which are the cheapest then. Returns WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
-                               uint64_t *granules);
+                               uint64_t wanted, uint64_t *granules);
 /* Takes the cheapest run out of scratch->runs, which has one. The result is valid until the next search. */
 const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch);
 

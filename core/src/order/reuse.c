@@ -60,11 +60,11 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
 }
 
 /* Returns the lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted, so
- * memory at or below them has entered its lane later. On a device without streams every lane may hold some. */
+ * memory at or below them has entered its lane later. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
-    uint64_t lanes = pool->ordered ? pool->groups[group]->early : UINT64_MAX;
+    uint64_t lanes = pool->groups[group]->early;
     for (size_t lane = group * 64; lane < stream->clock_lanes && lane < (group + 1) * 64; lane++) {
         lanes |= (uint64_t)(stream->clock[lane] > pool->done[lane]) << lane % 64;
     }
@@ -85,7 +85,7 @@ static bool take_ordered_locked(struct request *request)
             }
             const weir_tick known = clock_at(stream, lane);
             const weir_tick limit = known > pool->done[lane] ? known : pool->done[lane];
-            if (weir__order_take_locked(request, lane, pool->ordered ? limit : WEIR_TICK_MAX)) {
+            if (weir__order_take_locked(request, lane, limit)) {
                 return true;
             }
         }
@@ -112,8 +112,8 @@ static bool take_from_others(struct request *request, weir_rung *found)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    if (private_lanes(pool)) {
-        return false;
+    if (private_lanes(pool) || !pool->ordered) {
+        return false; /* no lane but the stream's home has memory for it */
     }
     *found = WEIR_RUNG_OPEN;
     promote_others_locked(pool, request->stream);
@@ -129,14 +129,14 @@ bool weir__order_gather_locked(struct request *request)
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
-    weir_tick tick = atomic_load_explicit(&request->stream->tick, memory_order_relaxed);
+    weir_tick tick = pool->ordered ? atomic_load_explicit(&request->stream->tick, memory_order_relaxed) : 0;
     WEIR_ASSERT(pool->strategy->gather != NULL);
-    bool gathered = pool->strategy->gather(pool->state, request->stream->lane, tick, limits, pool->lanes, request->size,
+    bool gathered = pool->strategy->gather(pool->state, request->stream->home, tick, limits, pool->lanes, request->size,
                                            request->align, request->last_resort);
     if (gathered) {
         weir__order_freed_locked(request->stream, tick);
     }
-    return gathered && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX);
+    return gathered && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX);
 }
 
 bool weir__order_join_locked(struct request *request)
@@ -151,7 +151,7 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     *found = WEIR_RUNG_LANE;
-    if ((where & LOOK_OWN) != 0 && weir__order_take_locked(request, request->stream->lane, WEIR_TICK_MAX)) {
+    if ((where & LOOK_OWN) != 0 && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX)) {
         return true;
     }
     if ((where & LOOK_OTHERS) != 0 && take_from_others(request, found)) {

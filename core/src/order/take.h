@@ -77,7 +77,7 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         weir__order_flush_large_locked(stream);
     }
     weir_block *block = NULL;
-    if (LIKELY(take_from_lane(pool, stream, size, stream->lane, WEIR_TICK_MAX, rounded, align, true, &block) ==
+    if (LIKELY(take_from_lane(pool, stream, size, stream->home, WEIR_TICK_MAX, rounded, align, true, &block) ==
                TAKE_SERVED)) {
         begin_block(stream, block, size);
         pool->counts.served[WEIR_RUNG_LANE]++;
@@ -109,12 +109,12 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
     weir_block *block = NULL;
     range.idle_bytes = 0;
     if (UNLIKELY(!is_plain(pool)) ||
-        UNLIKELY(pool->strategy->alloc(pool->state, stream->lane, WEIR_TICK_MAX, rounded, pool->strategy->granule_bytes,
+        UNLIKELY(pool->strategy->alloc(pool->state, stream->home, WEIR_TICK_MAX, rounded, pool->strategy->granule_bytes,
                                        &range) != WEIR_OK)) {
         /* The general way tries again. */
     } else if ((UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) ||
                (WEIR_CHECKS >= 1 && !weir__block_enter_locked(pool, (weir_block *)range.token))) {
-        weir__order_untake_locked(pool, stream->lane, &range, NULL);
+        weir__order_untake_locked(pool, stream->home, &range, NULL);
     } else {
         WEIR_ASSERT(range.size >= rounded);
         WEIR_ASSERT(atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) == NULL);

@@ -119,6 +119,8 @@ struct weir_stream {
     _Atomic uint64_t front_block_bytes; /* largest block that takes the fast path; 0 while the pool has an observer */
     struct lane_group *group;
     weir_lane lane; /* the stream's number, from 1 */
+    weir_lane home; /* where the stream looks first and new memory goes: `lane`, or on a device without streams the open
+                     * lane */
     weir_tag tag;   /* tag of blocks from weir_pool_alloc; under the lock */
 
     /* From the lock's second cache line on, fields written under the lock: */

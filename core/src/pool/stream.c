@@ -101,6 +101,8 @@ static weir_stream *new_place(weir_pool *pool)
     atomic_init(&stream->tick, 1);
     stream->owner = pool;
     stream->lane = lane;
+    const bool has_own_memory = pool->ordered || (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+    stream->home = has_own_memory ? lane : WEIR_LANE_OPEN;
     stream->group = group;
     pool->streams[lane] = stream;
     pool->lanes++;
