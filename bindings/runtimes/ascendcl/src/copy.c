@@ -301,8 +301,7 @@ ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
         return ACL_SUCCESS;
     }
     ACL_TRY(check_copy(dst, destMax, src, count, kind, __func__));
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     return acl__copy_now(dst, src, count, __func__);
 }
 
@@ -313,8 +312,7 @@ static aclError copy_async(void *dst, size_t destMax, const void *src, size_t co
         return ACL_SUCCESS;
     }
     ACL_TRY(check_copy(dst, destMax, src, count, kind, name));
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
         return copy_kept(dst, src, count, stream, name);
     }
@@ -344,8 +342,7 @@ ACL_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, si
         return ACL_SUCCESS;
     }
     ACL_TRY(check_set(devPtr, maxCount, count, __func__));
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     return acl__set_now(devPtr, (uint8_t)value, count, __func__);
 }
 
@@ -357,7 +354,6 @@ ACL_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t valu
         return ACL_SUCCESS;
     }
     ACL_TRY(check_set(devPtr, maxCount, count, __func__));
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     return acl__set_async(devPtr, (uint8_t)value, count, stream, __func__);
 }

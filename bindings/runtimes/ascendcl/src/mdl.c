@@ -113,8 +113,7 @@ static bool derive(acl__model *model)
 /* Gives a model its weights and its id, and adds it to the list. */
 static aclError add(acl__model *model)
 {
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     model->device = context->device;
     if (model->weight_bytes > 0) {
         ACL_TRY(acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights));

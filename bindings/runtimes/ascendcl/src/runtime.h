@@ -95,6 +95,15 @@ typedef enum acl__function {
 /* Refuses a NULL argument of a public function. */
 #define ACL_NEED(argument) ACL_REFUSE_IF((argument) == NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #argument)
 
+/* Declare `context` as the calling thread's context, and `stream` as the stream of a handle; a NULL handle names the
+ * context's default stream. Without one they return the error. */
+#define ACL_NEED_CONTEXT(context)                                                                                      \
+    acl__context *context = NULL;                                                                                      \
+    ACL_TRY(acl__context_need(&(context)))
+#define ACL_NEED_STREAM(stream, handle)                                                                                \
+    acl__stream *stream = NULL;                                                                                        \
+    ACL_TRY(acl__stream_of(handle, &(stream)))
+
 /* Does the work of ACL_ENTER. The lock is not held. */
 aclError acl__enter(acl__function function);
 /* Starts the runtime unless it runs already. */
