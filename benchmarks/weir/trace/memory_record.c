@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define NS_OF_US 1000
-#define COMPONENT_TEXT 64
 
 /* The component that is kept: the first of these that the file has, else the first one in the file. */
 static const char *const preferred[] = {"PTA", "MindSpore", "PTA+GE", "GE"};
