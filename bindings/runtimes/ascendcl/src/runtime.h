@@ -104,6 +104,14 @@ typedef enum acl__function {
     acl__stream *stream = NULL;                                                                                        \
     ACL_TRY(acl__stream_of(handle, &(stream)))
 
+/* Defines a public function that returns a fact if the condition holds, else `otherwise`. */
+#define ACL_FACT(type, name, parameters, condition, fact, otherwise)                                                   \
+    ACL_EXPORT type name parameters                                                                                    \
+    {                                                                                                                  \
+        ACL_ENTER_OR(name, otherwise);                                                                                 \
+        return (condition) ? (fact) : (otherwise);                                                                     \
+    }
+
 /* Does the work of ACL_ENTER. The lock is not held. */
 aclError acl__enter(acl__function function);
 /* Starts the runtime unless it runs already. */
