@@ -140,11 +140,6 @@ static void quiet(enum ggml_log_level level, const char *text, void *ctx)
 
 int main(int argc, char **argv)
 {
-    struct meter_options options = METER_OPTIONS_INIT;
-    if (meter_options_parse(argc, argv, &options) != argc) {
-        (void)fprintf(stderr, "usage: engine_ggml [options]\n%s", meter_options_help());
-        return 2;
-    }
     struct server server;
     const struct meter_engine engine = {
         .name = "ggml, decoder of 4 layers, prompts of 17 to 512 tokens",
@@ -156,5 +151,5 @@ int main(int argc, char **argv)
         .close = engine_close,
     };
     ggml_log_set(quiet, NULL);
-    return meter_run(&engine, &options);
+    return meter_main("engine_ggml", &engine, argc, argv);
 }

@@ -722,15 +722,17 @@ int meter_options_take(char **arguments, struct meter_options *options)
     return 0;
 }
 
-int meter_options_parse(int argc, char **argv, struct meter_options *options)
+int meter_main(const char *program, const struct meter_engine *engine, int argc, char **argv)
 {
+    struct meter_options options = METER_OPTIONS_INIT;
+    int taken = 0;
     int i = 1;
-    while (i < argc) {
-        const int taken = meter_options_take(argv + i, options);
-        if (taken <= 0) {
-            return taken < 0 ? -1 : i;
-        }
+    while (i < argc && (taken = meter_options_take(argv + i, &options)) > 0) {
         i += taken;
     }
-    return i;
+    if (i < argc) {
+        (void)fprintf(stderr, "usage: %s [options]\n%s", program, meter_options_help());
+        return 2;
+    }
+    return meter_run(engine, &options);
 }

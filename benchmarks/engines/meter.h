@@ -60,15 +60,16 @@ struct meter_options {
  * arguments that it took: 2, or 0 if the first is not such an option, or -1 after an error message. `arguments` ends
  * with NULL. */
 int meter_options_take(char **arguments, struct meter_options *options);
-/* Parses the options of a program without further options. Returns the index of the first argument that is not one of
- * them, or -1 after an error message. */
-int meter_options_parse(int argc, char **argv, struct meter_options *options);
 /* Returns the lines of --help for these options. */
 const char *meter_options_help(void);
 
 /* Runs both sides, prints the table and returns an exit status: 0, or 1 if outputs differ, blocks were left or a side
  * failed. */
 int meter_run(const struct meter_engine *engine, const struct meter_options *options);
+
+/* Parses the options of a program without further options, and runs the engine. Returns the exit status: that of
+ * meter_run, or 2 after a message. */
+int meter_main(const char *program, const struct meter_engine *engine, int argc, char **argv);
 
 /* Continues a digest (0 at first) over `size` more bytes. */
 uint64_t meter_digest(uint64_t digest, const void *bytes, size_t size);

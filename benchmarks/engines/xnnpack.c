@@ -158,15 +158,6 @@ static bool engine_close(void *ctx)
 
 int main(int argc, char **argv)
 {
-    struct meter_options options = METER_OPTIONS_INIT;
-    int taken = 0, i = 1;
-    while (i < argc && (taken = meter_options_take(argv + i, &options)) > 0) {
-        i += taken;
-    }
-    if (i < argc) {
-        (void)fprintf(stderr, "usage: engine_xnnpack [options]\n%s", meter_options_help());
-        return 2;
-    }
     struct session session;
     const struct meter_engine engine = {
         .name = "XNNPACK, MobileNetV2, batch 1 to 8, 128 to 288 pixels",
@@ -177,5 +168,5 @@ int main(int argc, char **argv)
         .heap = engine_heap,
         .close = engine_close,
     };
-    return meter_run(&engine, &options);
+    return meter_main("engine_xnnpack", &engine, argc, argv);
 }

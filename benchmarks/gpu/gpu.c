@@ -116,11 +116,6 @@ const char *gpu_text(void)
     return text;
 }
 
-bool gpu_is_double(void)
-{
-    return is_double;
-}
-
 /* --- kernels --- */
 
 static void launch(CUfunction kernel, uint64_t words, CUstream stream, void **parameters)

@@ -27,8 +27,6 @@ void gpu_enter_thread(void);
 void gpu_leave_thread(void);
 /* Returns the device's name and the driver's version, for a heading. */
 const char *gpu_text(void);
-/* Returns true if the driver is the double of the tests: figures then mean nothing. */
-bool gpu_is_double(void);
 
 /* Ends the program with status 1 and a line that names the call, if the driver's result is not CU_SUCCESS. */
 void gpu_check(CUresult code, const char *call);

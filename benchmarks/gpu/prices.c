@@ -5,11 +5,11 @@
  * of them is timed as a whole.
  */
 #include "gpu.h"
+#include "shared/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <weir/sim.h>
 
 enum { repeats = 101, queued = 32 };
@@ -19,13 +19,6 @@ enum { repeats = 101, queued = 32 };
 #define LARGE (64 * MIB)
 
 static weir_device *device;
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static void must(weir_status status)
 {
@@ -64,9 +57,9 @@ static void divide(uint64_t small, uint64_t large, uint64_t *fixed, uint64_t *pe
 
 #define TIMED(array, call)                                                                                             \
     do {                                                                                                               \
-        const uint64_t began_ = now();                                                                                 \
+        const uint64_t began_ = wall_ns();                                                                             \
         must(call);                                                                                                    \
-        (array)[i] = now() - began_;                                                                                   \
+        (array)[i] = wall_ns() - began_;                                                                               \
     } while (0)
 
 static void measure_regions(uint64_t size, uint64_t *alloc, uint64_t *freed)
@@ -177,12 +170,12 @@ static uint64_t time_of(enum transfer kind, const struct buffers *buffers, size_
 {
     queue(kind, buffers, size, stream);
     GPU(cuStreamSynchronize, stream);
-    const uint64_t began = now();
+    const uint64_t began = wall_ns();
     for (int i = 0; i < queued; i++) {
         queue(kind, buffers, size, stream);
     }
     GPU(cuStreamSynchronize, stream);
-    return (now() - began) / queued;
+    return (wall_ns() - began) / queued;
 }
 
 static uint64_t per_mib(enum transfer kind, const struct buffers *buffers, CUstream stream)
@@ -201,9 +194,9 @@ static void measure_work(CUstream stream, weir_sim_costs *costs)
     GPU(cuMemHostAlloc, &buffers.host, LARGE, CU_HOST_PORTABLE);
     memset(buffers.host, 1, LARGE);
     for (size_t i = 0; i < repeats; i++) {
-        const uint64_t began = now();
+        const uint64_t began = wall_ns();
         gpu_write(stream, buffers.to, 1, 1);
-        times[i] = now() - began;
+        times[i] = wall_ns() - began;
     }
     costs->launch_ns = price(median(times));
     GPU(cuStreamSynchronize, stream);

@@ -8,11 +8,11 @@
  * the two must be equal. With several, memory moves between streams when work has ended, which depends on real time.
  */
 #include "gpu.h"
+#include "shared/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
@@ -72,13 +72,6 @@ struct row {
     bool out_of_memory;
     size_t stopped_at;
 };
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static void must(weir_status status)
 {
@@ -170,9 +163,9 @@ static void alloc_block(struct run *run, uint32_t index, uint32_t stream, uint64
 {
     struct block *block = &run->blocks[index];
     *block = (struct block){.size = size != 0 ? size : 1, .home = stream};
-    const uint64_t began = now();
+    const uint64_t began = wall_ns();
     run->out_of_memory = !take(run, block, align);
-    run->inner_ns += now() - began;
+    run->inner_ns += wall_ns() - began;
     block->size = run->out_of_memory ? 0 : block->size;
     if (run->samples) {
         const uint64_t left = free_bytes();
@@ -184,9 +177,9 @@ static void free_block(struct run *run, uint32_t index, uint32_t stream)
 {
     struct block *block = &run->blocks[index];
     if (block->size != 0) {
-        const uint64_t began = now();
+        const uint64_t began = wall_ns();
         give(run, block, stream != WEIR_TRACE_NONE ? stream : block->home);
-        run->inner_ns += now() - began;
+        run->inner_ns += wall_ns() - began;
         block->size = 0;
     }
 }
@@ -377,7 +370,7 @@ static void play(const struct trace *trace, enum kind kind, weir_device *inner, 
     const uint64_t before = free_bytes();
     run.least_free = before;
     begin(&run, inner);
-    const uint64_t began = now();
+    const uint64_t began = wall_ns();
     for (size_t i = 0; i < trace->event_count && !run.out_of_memory; i++) {
         run.stopped_at = i;
         play_event(&run, &trace->events[i]);
@@ -386,7 +379,7 @@ static void play(const struct trace *trace, enum kind kind, weir_device *inner, 
     if (samples) {
         row->taken = before - run.least_free;
     } else {
-        row->whole_ns = now() - began;
+        row->whole_ns = wall_ns() - began;
         row->inner_ns = run.inner_ns;
         row->out_of_memory = run.out_of_memory;
         row->stopped_at = run.stopped_at;

@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "micro/host_pools.h"
+#include "shared/clock.h"
 
 enum { MOST_BLOCKS = 1 << 20, PAD = 32 };
 
@@ -226,18 +226,11 @@ static uint64_t play(struct holder *holder, const struct mixture *mixture)
     return most;
 }
 
-static double now_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
 static void print(const struct mixture *mixture, const char *name, const char *pad, struct holder *holder)
 {
-    const double began = now_ns();
+    const uint64_t began = wall_ns();
     const uint64_t live = play(holder, mixture);
-    const double each = (now_ns() - began) / (double)allocations;
+    const double each = (double)(wall_ns() - began) / (double)allocations;
     (void)printf("%-26s %-14s %-4s %8.3f", mixture->name, name, pad, (double)holder->held(holder) / (double)live);
     if (holder->pool != NULL) {
         const weir_host_stats stats = stats_of(holder);

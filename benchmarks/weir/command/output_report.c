@@ -4,11 +4,14 @@
  * application/json, so "<" is written as \u003c and no text of a trace can end the element. Blocks, regions and series
  * stand in columns (column.h). Numbers that follow from others are left out, and a number is written as a difference
  * from one that is probably equal: ten million events with five strategies take some 30 MB. The columns stream to the
- * file one after the other; beyond what the replay holds, the page takes 60 bytes for each block of one trace.
+ * file one after the other; beyond what the replay holds, the page takes 20 bytes for each block of one trace, and up
+ * to 80 for each size of a block.
  */
 #include "column.h"
 #include "json.h"
 #include "output.h"
+
+#include "shared/number_map.h"
 
 #include <weir/base.h>
 
@@ -68,92 +71,79 @@ static json_t *times_json(const struct trace *trace)
 /* The blocks of a trace, a row for each: first the blocks from before the window, then the others in the order of
  * their events. A class of sizes has all blocks of one requested size; the first row has class 0, and each new size has
  * the next number. */
+struct block_row {
+    size_t event; /* index of the event that allocates the block */
+    uint32_t stream;
+    uint32_t sort; /* class */
+};
+
+struct size_class {
+    uint64_t size;     /* bytes */
+    uint64_t capacity; /* of the latest row, while the places of a result are written */
+    uint64_t address;  /* of the latest row */
+};
+
 struct block_rows {
-    size_t *event;    /* row -> index of the event that allocates the block */
-    uint32_t *stream; /* row -> stream */
-    uint32_t *sort;   /* row -> class */
-    uint32_t *row;    /* block index -> row */
+    struct block_row *rows;
     size_t count;
-    size_t prior;      /* rows of blocks from before the window */
-    uint64_t *size;    /* class -> bytes */
-    uint32_t *slots;   /* a hash table of classes: number + 1; 0 = free */
-    size_t slot_count; /* a power of two, at least twice the number of rows */
+    size_t prior;  /* rows of blocks from before the window */
+    uint32_t *row; /* block index -> row */
+    struct size_class *classes;
     size_t class_count;
-    uint64_t *capacity; /* class -> capacity of the latest row, while the places of a result are written */
-    uint64_t *address;  /* class -> address of the latest row */
+    weir__number_map class_by_size; /* number + 1 */
 };
 
 static void free_rows(struct block_rows *rows)
 {
-    free(rows->event);
-    free(rows->stream);
-    free(rows->sort);
+    free(rows->rows);
     free(rows->row);
-    free(rows->size);
-    free(rows->slots);
-    free(rows->capacity);
-    free(rows->address);
+    free(rows->classes);
+    weir__number_map_fini(&rows->class_by_size);
 }
 
-/* Returns the class of a size, a new one if it is the first of its size. */
-static uint32_t class_of(struct block_rows *rows, uint64_t size)
+/* Finds the class of a size, a new one if it is the first of its size. Returns false without host memory. */
+static bool class_of(struct block_rows *rows, uint64_t size, uint32_t *sort)
 {
-    const size_t mask = rows->slot_count - 1;
-    size_t slot = (size_t)((size * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & mask;
-    while (rows->slots[slot] != 0 && rows->size[rows->slots[slot] - 1] != size) {
-        slot = (slot + 1) & mask;
+    uint64_t found = weir__number_map_get(&rows->class_by_size, size);
+    if (found == 0) {
+        rows->classes[rows->class_count].size = size;
+        found = ++rows->class_count;
+        if (!weir__number_map_put(&rows->class_by_size, size, found)) {
+            return false;
+        }
     }
-    if (rows->slots[slot] == 0) {
-        rows->size[rows->class_count++] = size;
-        rows->slots[slot] = (uint32_t)rows->class_count;
-    }
-    return rows->slots[slot] - 1;
+    *sort = (uint32_t)(found - 1);
+    return true;
 }
 
-static void add_row(struct block_rows *rows, const struct trace *trace, size_t i)
+static bool add_row(struct block_rows *rows, const struct trace *trace, size_t i)
 {
     const struct trace_event *event = &trace->events[i];
     const bool moved = event->event.kind == WEIR_TRACE_REALLOC;
-    const size_t row = rows->count++;
-    rows->row[event->index] = (uint32_t)row;
-    rows->event[row] = i;
-    rows->stream[row] = moved ? rows->stream[rows->row[event->old_index]] : event->event.stream;
-    rows->sort[row] = class_of(rows, event->event.size);
+    struct block_row *row = &rows->rows[rows->count];
+    rows->row[event->index] = (uint32_t)rows->count++;
+    row->event = i;
+    row->stream = moved ? rows->rows[rows->row[event->old_index]].stream : event->event.stream;
+    return class_of(rows, event->event.size, &row->sort);
 }
 
 /* Returns false without host memory. The caller frees the rows in either case. */
 static bool find_rows(struct block_rows *rows, const struct trace *trace)
 {
     const size_t most = (size_t)trace->block_count + 1;
-    rows->slot_count = 2;
-    while (rows->slot_count < 2 * most) {
-        rows->slot_count *= 2;
-    }
-    rows->event = calloc(most, sizeof(*rows->event));
-    rows->stream = calloc(most, sizeof(*rows->stream));
-    rows->sort = calloc(most, sizeof(*rows->sort));
+    rows->rows = calloc(most, sizeof(*rows->rows));
     rows->row = calloc(most, sizeof(*rows->row));
-    rows->size = calloc(most, sizeof(*rows->size));
-    rows->slots = calloc(rows->slot_count, sizeof(*rows->slots));
-    rows->capacity = calloc(most, sizeof(*rows->capacity));
-    rows->address = calloc(most, sizeof(*rows->address));
-    if (rows->event == NULL || rows->stream == NULL || rows->sort == NULL || rows->row == NULL || rows->size == NULL ||
-        rows->slots == NULL || rows->capacity == NULL || rows->address == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < trace->event_count; i++) {
-        if (trace->events[i].event.kind == WEIR_TRACE_PRIOR) {
-            add_row(rows, trace, i);
-        }
+    rows->classes = calloc(most, sizeof(*rows->classes));
+    bool done = rows->rows != NULL && rows->row != NULL && rows->classes != NULL;
+    for (size_t i = 0; done && i < trace->event_count; i++) {
+        done = trace->events[i].event.kind != WEIR_TRACE_PRIOR || add_row(rows, trace, i);
     }
     rows->prior = rows->count;
-    for (size_t i = 0; i < trace->event_count; i++) {
+    for (size_t i = 0; done && i < trace->event_count; i++) {
         const weir_trace_kind kind = trace->events[i].event.kind;
-        if (kind == WEIR_TRACE_ALLOC || kind == WEIR_TRACE_REALLOC) {
-            add_row(rows, trace, i);
-        }
+        done = (kind != WEIR_TRACE_ALLOC && kind != WEIR_TRACE_REALLOC) || add_row(rows, trace, i);
     }
-    return true;
+    return done;
 }
 
 /* Columns of the page. Each begins in the page with the ID "TRACE.NAME" or "TRACE.RESULT.NAME"; the comment of a writer
@@ -255,25 +245,25 @@ static void write_rows(struct columns *columns, const struct trace *trace, const
     begin_trace_column(columns, "sizes");
     column_put(&columns->now, rows->class_count);
     for (size_t i = 0; i < rows->class_count; i++) {
-        column_put(&columns->now, rows->size[i]);
+        column_put(&columns->now, rows->classes[i].size);
     }
     end_column(columns);
     begin_trace_column(columns, "sort");
     uint32_t known = 0;
     for (size_t row = 0; row < rows->count; row++) {
-        const bool first = rows->sort[row] == known;
+        const bool first = rows->rows[row].sort == known;
         known += first;
-        column_put(&columns->now, first ? 0 : (uint64_t)rows->sort[row] + 1);
+        column_put(&columns->now, first ? 0 : (uint64_t)rows->rows[row].sort + 1);
     }
     end_column(columns);
     begin_trace_column(columns, "stream");
     for (size_t row = 0; row < rows->count; row++) {
-        column_put(&columns->now, rows->stream[row]);
+        column_put(&columns->now, rows->rows[row].stream);
     }
     end_column(columns);
     begin_trace_column(columns, "tag");
     for (size_t row = 0; row < rows->count; row++) {
-        const uint32_t tag = trace->events[rows->event[row]].event.tag;
+        const uint32_t tag = trace->events[rows->rows[row].event].event.tag;
         column_put(&columns->now, tag == WEIR_TRACE_NONE ? 0 : (uint64_t)tag + 1);
     }
     end_column(columns);
@@ -379,15 +369,15 @@ static void write_capacities(struct columns *columns, const struct trace *trace,
         greatest = result->places[i].capacity > greatest ? result->places[i].capacity : greatest;
     }
     for (size_t i = 0; i < rows->class_count; i++) {
-        greatest = rows->size[i] > greatest ? rows->size[i] : greatest;
+        greatest = rows->classes[i].size > greatest ? rows->classes[i].size : greatest;
+        rows->classes[i].capacity = rows->classes[i].size;
     }
-    memcpy(rows->capacity, rows->size, rows->class_count * sizeof(*rows->size));
     begin_result_column(columns, "capacity");
     column_put(&columns->now, greatest);
     size_t same = 0;
     for (size_t row = 0; row < rows->count; row++) {
-        const uint64_t capacity = result->places[trace->events[rows->event[row]].index].capacity;
-        uint64_t *last = &rows->capacity[rows->sort[row]];
+        const uint64_t capacity = result->places[trace->events[rows->rows[row].event].index].capacity;
+        uint64_t *last = &rows->classes[rows->rows[row].sort].capacity;
         if (capacity == *last) {
             same++;
             continue;
@@ -410,11 +400,13 @@ static void write_places(struct columns *columns, const struct trace *trace, con
     begin_result_column(columns, "address");
     const uint64_t unit = unit_of(result, trace);
     column_put(&columns->now, unit);
-    memset(rows->address, 0, rows->class_count * sizeof(*rows->address));
+    for (size_t i = 0; i < rows->class_count; i++) {
+        rows->classes[i].address = 0;
+    }
     uint64_t before = 0;
     for (size_t row = 0; row < rows->count; row++) {
-        const uint64_t address = shown_address(&result->places[trace->events[rows->event[row]].index]) / unit;
-        uint64_t *last = &rows->address[rows->sort[row]];
+        const uint64_t address = shown_address(&result->places[trace->events[rows->rows[row].event].index]) / unit;
+        uint64_t *last = &rows->classes[rows->rows[row].sort].address;
         if (address == 0) {
             column_put(&columns->now, 0);
             continue;

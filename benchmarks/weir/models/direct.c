@@ -4,7 +4,8 @@
  * granularity) and alloc hands out the whole region. A freed region stays free until the pool returns it.
  * Guarantee: a region is only ever handed out for requests of the size that it was taken for, to the lane that it is
  * free in; it is never split, merged or lent to another lane.
- * Cost: O(log n) for n free regions of one lane; n is small because regions are returned at once.
+ * Cost: O(log n) for n free regions of one lane, and a step for each free region that is less than the device's
+ * granularity larger than the request; n is small because regions are returned at once.
  * Waste: less than the device's granularity in each block, none between blocks.
  * Counters: the pool's region_allocs and region_frees, and the time that they took.
  *
@@ -14,42 +15,11 @@
  */
 #include "direct.h"
 
-#include "size_tree.h"
-
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define GRANULE UINT64_C(512)
-
-/* Invariant: a free region is in both trees of its lane; by_hint.size is the size of the request that it was taken for,
- * by_size.size the size of the region, and both addresses are its address. A taken region is in neither tree. */
-struct region {
-    weir_record record; /* first: a token is its address; in use while the region is taken */
-    weir__tree_node by_hint;
-    weir__tree_node by_size;
-    struct region *previous; /* in the order in which regions were added */
-    struct region *next;
-    weir_lane lane; /* lane of a free region */
-    weir_tick tick; /* tick of a free region */
-    bool taken;
-};
-
-struct lane {
-    struct size_tree by_hint; /* serves requests */
-    struct size_tree by_size; /* finds the largest region */
-};
+#include "segments.h"
 
 struct model {
-    struct lane *lanes;
-    size_t lane_count;
-    struct region *first;
-    struct region *last;
-    struct region *gone; /* linked by next: records live until fini */
-    uint64_t regions;
-    uint64_t region_bytes;
-    uint64_t taken_ranges;
-    uint64_t taken_bytes;
+    struct segments segments; /* first: most functions of the table take the state as struct segments */
+    uint64_t most_slack;      /* the largest difference between a region's size and its request's */
 };
 
 static size_t state_size(const void *config)
@@ -64,327 +34,55 @@ static weir_status init(void *state, const void *config)
     return config == NULL ? WEIR_OK : WEIR_ERR_INVALID;
 }
 
-static void free_list(struct region *region)
-{
-    while (region != NULL) {
-        struct region *next = region->next;
-        free(region);
-        region = next;
-    }
-}
-
-static void fini(void *state)
-{
-    struct model *model = state;
-    free_list(model->first);
-    free_list(model->gone);
-    free(model->lanes);
-    memset(model, 0, sizeof(*model));
-}
-
-static weir_status lane_add(void *state, weir_lane lane)
-{
-    struct model *model = state;
-    if (lane < model->lane_count) {
-        return WEIR_OK;
-    }
-    size_t count = (size_t)lane + 1;
-    struct lane *lanes = realloc(model->lanes, count * sizeof(*lanes));
-    if (lanes == NULL) {
-        return WEIR_ERR_NO_MEMORY;
-    }
-    memset(lanes + model->lane_count, 0, (count - model->lane_count) * sizeof(*lanes));
-    model->lanes = lanes;
-    model->lane_count = count;
-    return WEIR_OK;
-}
-
-/* --- regions --- */
-
 static uint64_t region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved, uint64_t granularity)
 {
     (void)state;
     (void)align;
     (void)reserved;
-    uint64_t step = granularity > GRANULE ? granularity : GRANULE;
+    uint64_t step = granularity > SEGMENT_GRANULE ? granularity : SEGMENT_GRANULE;
     uint64_t most = UINT64_MAX & ~(step - 1);
     return size > most ? most : (size + step - 1) & ~(step - 1);
-}
-
-static void file(struct model *model, struct region *region, weir_lane lane, weir_tick tick)
-{
-    region->taken = false;
-    region->lane = lane;
-    region->tick = lane == WEIR_LANE_OPEN ? 0 : tick;
-    size_tree_insert(&model->lanes[lane].by_hint, &region->by_hint);
-    size_tree_insert(&model->lanes[lane].by_size, &region->by_size);
-}
-
-static void unfile(struct model *model, struct region *region)
-{
-    size_tree_remove(&model->lanes[region->lane].by_hint, &region->by_hint);
-    size_tree_remove(&model->lanes[region->lane].by_size, &region->by_size);
-}
-
-static void link_region(struct model *model, struct region *region)
-{
-    region->previous = model->last;
-    if (model->last != NULL) {
-        model->last->next = region;
-    } else {
-        model->first = region;
-    }
-    model->last = region;
-    model->regions++;
-    model->region_bytes += region->by_size.size;
-}
-
-static void unlink_region(struct model *model, struct region *region)
-{
-    if (region->previous != NULL) {
-        region->previous->next = region->next;
-    } else {
-        model->first = region->next;
-    }
-    if (region->next != NULL) {
-        region->next->previous = region->previous;
-    } else {
-        model->last = region->previous;
-    }
-    model->regions--;
-    model->region_bytes -= region->by_size.size;
-}
-
-static struct region *new_region(struct model *model)
-{
-    struct region *region = model->gone != NULL ? model->gone : malloc(sizeof(*region));
-    if (region != NULL) {
-        model->gone = region == model->gone ? region->next : model->gone;
-        memset(region, 0, sizeof(*region));
-    }
-    return region;
 }
 
 static weir_status region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
                               weir_tick tick, void **out)
 {
     struct model *model = state;
-    struct region *region = lane_add(model, lane) == WEIR_OK ? new_region(model) : NULL;
-    if (region == NULL) {
-        return WEIR_ERR_NO_MEMORY;
+    const struct segment segment = {.address = address, .size = size, .hint = size_hint, .lane = lane};
+    const weir_status status = segments_add(&model->segments, &segment, tick, out);
+    if (status == WEIR_OK && size > size_hint && size - size_hint > model->most_slack) {
+        model->most_slack = size - size_hint;
     }
-    region->by_hint.size = size_hint;
-    region->by_hint.address = address;
-    region->by_size.size = size;
-    region->by_size.address = address;
-    link_region(model, region);
-    file(model, region, lane, tick);
-    *out = region;
-    return WEIR_OK;
+    return status;
 }
 
-static weir_status region_remove(void *state, void *named, const weir_tick *limits, size_t lanes)
+static bool serves(const struct segment_block *block, weir_tick limit, uint64_t size, uint64_t align)
 {
-    struct model *model = state;
-    struct region *region = named;
-    if (region->taken || region->lane >= lanes || region->tick > limits[region->lane]) {
-        return WEIR_ERR_BUSY;
-    }
-    unfile(model, region);
-    unlink_region(model, region);
-    region->next = model->gone;
-    model->gone = region;
-    return WEIR_OK;
+    return block->segment->hint == size && block->tick <= limit && (block->node.address & (align - 1)) == 0;
 }
 
-/* --- blocks --- */
-
-static bool serves(const struct region *region, weir_tick limit, uint64_t size, uint64_t align)
-{
-    return region->tick <= limit && region->by_size.size >= size && (region->by_size.address & (align - 1)) == 0;
-}
-
+/* A region of the request's size is in [size, size + most_slack]. */
 static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
 {
     struct model *model = state;
-    if (lane >= model->lane_count) {
+    struct segment_block *block = segments_find(&model->segments, lane, 0, size);
+    while (block != NULL && !serves(block, limit, size, align)) {
+        block = block->node.size - size <= model->most_slack ? segments_next(block) : NULL;
+    }
+    if (block == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    const struct size_tree *tree = &model->lanes[lane].by_hint;
-    weir__tree_node *node = weir__tree_at_least(&tree->nodes, size, 0);
-    while (node != NULL && node->size == size) {
-        struct region *region = WEIR_MODEL_OWNER(node, struct region, by_hint);
-        if (serves(region, limit, size, align)) {
-            unfile(model, region);
-            region->taken = true;
-            region->record.address = region->by_size.address;
-            region->record.size = region->by_size.size;
-            __atomic_store_n(&region->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
-            model->taken_ranges++;
-            model->taken_bytes += region->by_size.size;
-            *range = (weir_range){
-                .address = region->by_size.address,
-                .size = region->by_size.size,
-                .token = region,
-            };
-            return WEIR_OK;
-        }
-        node = weir__tree_step(node, 1);
-    }
-    return WEIR_ERR_NO_MEMORY;
+    segments_unfile(&model->segments, block);
+    segments_hand_out(&model->segments, block, range);
+    return WEIR_OK;
 }
 
+/* A region belongs to the lane into which its block is freed. */
 static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
 {
-    struct model *model = state;
-    struct region *region = token;
-    assert(region->taken);
-    model->taken_ranges--;
-    model->taken_bytes -= region->by_size.size;
-    file(model, region, lane, tick);
-}
-
-/* Moves nothing: memory stays with its lane until its region is removed. */
-static uint64_t promote(void *state, weir_lane lane, weir_tick limit)
-{
-    (void)state;
-    (void)lane;
-    (void)limit;
-    return 0;
-}
-
-/* --- visits and proofs --- */
-
-static void walk(const void *state, weir_range_visitor visit, void *ctx)
-{
-    const struct model *model = state;
-    for (struct region *region = model->first; region != NULL; region = region->next) {
-        weir_range_info info = {
-            .region_address = region->by_size.address,
-            .region_size = region->by_size.size,
-            .address = region->by_size.address,
-            .size = region->by_size.size,
-            .taken = region->taken,
-            .lane = region->taken ? 0 : region->lane,
-            .tick = region->taken ? 0 : region->tick,
-            .token = region->taken ? region : NULL,
-        };
-        if (!visit(ctx, &info)) {
-            return;
-        }
-    }
-}
-
-static uint64_t largest_in(const struct lane *lane)
-{
-    const weir__tree_node *node = weir__tree_end(&lane->by_size.nodes, 1);
-    return node != NULL ? node->size : 0;
-}
-
-static void lane_stats(const void *state, weir_lane number, weir_lane_stats *out)
-{
-    const struct model *model = state;
-    const struct lane *lane = number < model->lane_count ? &model->lanes[number] : NULL;
-    out->ranges = lane != NULL ? lane->by_size.count : 0;
-    out->bytes = lane != NULL ? lane->by_size.bytes : 0;
-    out->largest_bytes = lane != NULL ? largest_in(lane) : 0;
-}
-
-static void stats(const void *state, weir_strategy_stats *out)
-{
-    const struct model *model = state;
-    out->regions = model->regions;
-    out->region_bytes = model->region_bytes;
-    out->taken_ranges = model->taken_ranges;
-    out->taken_bytes = model->taken_bytes;
-    out->free_ranges = model->regions - model->taken_ranges;
-    out->free_bytes = model->region_bytes - model->taken_bytes;
-    out->largest_free_bytes = 0;
-    for (size_t i = 0; i < model->lane_count; i++) {
-        uint64_t largest = largest_in(&model->lanes[i]);
-        if (largest > out->largest_free_bytes) {
-            out->largest_free_bytes = largest;
-        }
-    }
-}
-
-/* Sums over the list of regions. */
-struct tally {
-    uint64_t regions;
-    uint64_t region_bytes;
-    uint64_t taken_ranges;
-    uint64_t taken_bytes;
-};
-
-static const char *check_regions(const struct model *model, struct tally *tally)
-{
-    const struct region *previous = NULL;
-    for (const struct region *region = model->first; region != NULL; region = region->next) {
-        if (region->previous != previous || region->by_hint.address != region->by_size.address) {
-            return "direct: a region's links or addresses disagree";
-        }
-        tally->regions++;
-        tally->region_bytes += region->by_size.size;
-        tally->taken_ranges += region->taken ? 1 : 0;
-        tally->taken_bytes += region->taken ? region->by_size.size : 0;
-        previous = region;
-    }
-    return previous == model->last ? NULL : "direct: the list of regions does not end at its last";
-}
-
-static bool belongs_by_hint(const void *ctx, weir__tree_node *node)
-{
-    const struct region *region = WEIR_MODEL_OWNER(node, struct region, by_hint);
-    return !region->taken && region->lane == *(const weir_lane *)ctx;
-}
-
-static bool belongs_by_size(const void *ctx, weir__tree_node *node)
-{
-    const struct region *region = WEIR_MODEL_OWNER(node, struct region, by_size);
-    return !region->taken && region->lane == *(const weir_lane *)ctx;
-}
-
-static const char *check_lane(const struct lane *lane, weir_lane number)
-{
-    const char *why = size_tree_check(&lane->by_hint, belongs_by_hint, &number);
-    if (why == NULL) {
-        why = size_tree_check(&lane->by_size, belongs_by_size, &number);
-    }
-    if (why != NULL) {
-        return why;
-    }
-    return lane->by_hint.count == lane->by_size.count ? NULL : "direct: the two orders of a lane differ";
-}
-
-static const char *find_flaw(const struct model *model)
-{
-    struct tally tally = {0};
-    const char *why = check_regions(model, &tally);
-    if (why != NULL) {
-        return why;
-    }
-    if (tally.regions != model->regions || tally.region_bytes != model->region_bytes ||
-        tally.taken_ranges != model->taken_ranges || tally.taken_bytes != model->taken_bytes) {
-        return "direct: the counters differ from the regions";
-    }
-    uint64_t filed = 0;
-    for (size_t i = 0; i < model->lane_count; i++) {
-        why = check_lane(&model->lanes[i], (weir_lane)i);
-        if (why != NULL) {
-            return why;
-        }
-        filed += model->lanes[i].by_size.count;
-    }
-    return filed == tally.regions - tally.taken_ranges ? NULL : "direct: a free region is in no lane";
-}
-
-static weir_status check(const void *state, const char **why)
-{
-    const char *flaw = find_flaw(state);
-    if (flaw != NULL && why != NULL) {
-        *why = flaw;
-    }
-    return flaw == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
+    struct segment_block *block = token;
+    block->segment->lane = lane;
+    segments_free(state, block, lane == WEIR_LANE_OPEN ? 0 : tick);
 }
 
 const weir_strategy_ops *model_direct_strategy(void)
@@ -393,21 +91,21 @@ const weir_strategy_ops *model_direct_strategy(void)
         .struct_size = sizeof(weir_strategy_ops),
         .name = "direct",
         .flags = WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_NO_FRONT_CACHE | WEIR_STRATEGY_RETURNS_REGIONS,
-        .granule_bytes = GRANULE,
+        .granule_bytes = SEGMENT_GRANULE,
         .state_size = state_size,
         .init = init,
-        .fini = fini,
-        .lane_add = lane_add,
+        .fini = segments_fini,
+        .lane_add = segments_lane_add,
         .region_size = region_size,
         .region_add = region_add,
-        .region_remove = region_remove,
+        .region_remove = segments_region_remove,
         .alloc = alloc,
         .free = free_range,
-        .promote = promote,
-        .walk = walk,
-        .check = check,
-        .stats = stats,
-        .lane_stats = lane_stats,
+        .promote = segments_promote,
+        .walk = segments_walk,
+        .check = segments_check,
+        .stats = segments_stats,
+        .lane_stats = segments_lane_stats,
     };
     return &ops;
 }

@@ -159,24 +159,14 @@ static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stre
 /* --- segments --- */
 
 /* Returns the number of segments that start at or below the address. */
-static size_t count_up_to(const struct segment_list *list, uint64_t address)
+static size_t up_to(const struct segment_list *list, uint64_t address)
 {
-    size_t low = 0;
-    size_t high = list->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list->at[middle].address <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return trace_up_to(list->at, list->count, sizeof(*list->at), address);
 }
 
 static struct segment *segment_around(const struct segment_list *list, uint64_t address)
 {
-    size_t after = count_up_to(list, address);
+    size_t after = up_to(list, address);
     if (after == 0) {
         return NULL;
     }
@@ -211,7 +201,7 @@ static void erase_segment(struct segment_list *list, size_t index)
  * segment. */
 static bool overlaps(const struct segment_list *list, const struct segment *segment)
 {
-    size_t after = count_up_to(list, segment->address);
+    size_t after = up_to(list, segment->address);
     return segment_around(list, segment->address) != NULL ||
            (after < list->count && list->at[after].address - segment->address < segment->size);
 }
@@ -243,7 +233,7 @@ static weir_status add_segment(struct check *check, struct heap *heap, struct se
     if (status != WEIR_OK) {
         return status;
     }
-    size_t index = count_up_to(&heap->segments, segment->address);
+    size_t index = up_to(&heap->segments, segment->address);
     return insert_segment(&heap->segments, index, segment) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
@@ -303,7 +293,7 @@ static weir_status collect_start_segments(const struct check *check, struct segm
         if (event->kind == WEIR_TRACE_SEGMENT && event->mode == '+') {
             struct segment segment = read_segment(check, i);
             struct segment_list *list = &starts[device_of(check->trace, segment.stream)];
-            if (!insert_segment(list, count_up_to(list, segment.address), &segment)) {
+            if (!insert_segment(list, up_to(list, segment.address), &segment)) {
                 return WEIR_ERR_NO_MEMORY;
             }
         }

@@ -256,21 +256,6 @@ static void drop_block(struct walk *walk, uint32_t index)
 
 /* --- the walk --- */
 
-/* Returns the number of leading events up to the last `p`: the memory and the blocks at the start. */
-static size_t count_start_events(const struct trace *trace)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const weir_trace_event *event = &trace->events[i].event;
-        if (event->kind == WEIR_TRACE_PRIOR) {
-            count = i + 1;
-        } else if (!takes_memory(event) && event->kind != WEIR_TRACE_MARK) {
-            break;
-        }
-    }
-    return count;
-}
-
 /* Notes the peak. An allocation right behind it is the request for which the memory was taken, and belongs to it. */
 static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind kind)
 {
@@ -287,7 +272,7 @@ static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind ki
 static bool play_start(struct walk *walk)
 {
     const struct trace *trace = walk->trace;
-    walk->start_events = count_start_events(trace);
+    walk->start_events = trace_start_events(trace);
     walk->now = -1;
     for (size_t i = 0; i < walk->start_events; i++) {
         const weir_trace_event *event = &trace->events[i].event;

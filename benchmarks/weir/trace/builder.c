@@ -265,6 +265,11 @@ bool builder_note_format(struct trace_builder *builder, const char *format, ...)
     return builder_note(builder, text, strlen(text));
 }
 
+bool builder_note_count(struct trace_builder *builder, uint64_t count, const char *text)
+{
+    return count == 0 || builder_note_format(builder, "%" PRIu64 " %s", count, text);
+}
+
 bool builder_source(struct trace_builder *builder, const char *text, size_t length)
 {
     char *copy = builder_text(builder, text, length);
@@ -459,4 +464,18 @@ bool trace_only_counts(const struct trace *trace)
         }
     }
     return trace->event_count > 0;
+}
+
+size_t trace_start_events(const struct trace *trace)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const weir_trace_kind kind = trace->events[i].event.kind;
+        if (kind == WEIR_TRACE_PRIOR) {
+            count = i + 1;
+        } else if (kind != WEIR_TRACE_SEGMENT && kind != WEIR_TRACE_MAPPING && kind != WEIR_TRACE_MARK) {
+            break;
+        }
+    }
+    return count;
 }

@@ -84,11 +84,6 @@ bool calls_tag(struct trace_builder *builder, struct name_list *tags, const char
 
 /* --- the list --- */
 
-weir_trace_event call_event(weir_trace_kind kind)
-{
-    return (weir_trace_event){.kind = kind, .stream = WEIR_TRACE_NONE, .tag = WEIR_TRACE_NONE, .pool = WEIR_TRACE_NONE};
-}
-
 bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_trace_event *event)
 {
     struct trace_builder *builder = list->builder;
@@ -199,7 +194,7 @@ static uint32_t block_index(const struct call_list *list, uint32_t block)
 
 static bool write_prior(struct call_list *list, const struct call *call)
 {
-    weir_trace_event event = call_event(WEIR_TRACE_PRIOR);
+    weir_trace_event event = blank_event(WEIR_TRACE_PRIOR);
     const uint32_t index = block_index(list, call->block);
     event.device = call->event.device;
     event.stream = call->event.stream;
@@ -212,7 +207,7 @@ static bool write_prior(struct call_list *list, const struct call *call)
 
 static bool write_free(struct call_list *list, uint32_t block, uint64_t time, const weir_trace_event *call)
 {
-    weir_trace_event event = call_event(WEIR_TRACE_FREE);
+    weir_trace_event event = blank_event(WEIR_TRACE_FREE);
     event.time_ns = time;
     event.stream = call->stream;
     event.thread = call->thread;
@@ -255,17 +250,11 @@ static bool note_pairing(struct call_list *list)
     for (size_t i = 0; i < list->count; i++) {
         brought += list->calls[i].outcome == OUTCOME_BRINGS_PRIOR;
     }
-    return (brought == 0 ||
-            builder_note_format(list->builder,
-                                "%" PRIu64 " frees are of blocks from before the record; these are live at its start",
-                                brought)) &&
-           (list->unknown == 0 ||
-            builder_note_format(list->builder, "%" PRIu64 " frees of blocks that are not live are left out",
-                                list->unknown)) &&
-           (list->repeated == 0 ||
-            builder_note_format(list->builder,
-                                "%" PRIu64 " blocks begin at the address of a live block; the missing free is added",
-                                list->repeated));
+    return builder_note_count(list->builder, brought,
+                              "frees are of blocks from before the record; these are live at its start") &&
+           builder_note_count(list->builder, list->unknown, "frees of blocks that are not live are left out") &&
+           builder_note_count(list->builder, list->repeated,
+                              "blocks begin at the address of a live block; the missing free is added");
 }
 
 bool calls_write(struct call_list *list, uint64_t begin)

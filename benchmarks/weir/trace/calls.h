@@ -47,9 +47,6 @@ struct call_list {
     uint64_t repeated; /* allocs under the key of a live block */
 };
 
-/* Returns an event of this kind; all further members say "none". */
-weir_trace_event call_event(weir_trace_kind kind);
-
 bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_trace_event *event);
 
 /* Sorts by time; calls of one time stay in their order, but with `frees_first` frees come before allocs. */

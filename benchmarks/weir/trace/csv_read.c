@@ -117,6 +117,16 @@ bool csv_parse(const struct trace_source *source, const struct trace_limits *lim
     return done;
 }
 
+bool csv_each(struct csv_import *import, bool (*add)(void *ctx), void *ctx)
+{
+    bool more = true;
+    bool done = true;
+    while (done && more) {
+        done = csv_next(&import->csv, &more) && (!more || add(ctx));
+    }
+    return done;
+}
+
 bool csv_device(struct csv_import *import, size_t column, uint32_t *device)
 {
     struct csv_field field = csv_get(&import->csv, column);

@@ -25,6 +25,9 @@ csv_reader operator_memory_read;
 csv_reader plan_read;
 csv_reader rmm_log_read;
 
+/* Calls `add` for every record. */
+bool csv_each(struct csv_import *import, bool (*add)(void *ctx), void *ctx);
+
 /* Read a device number, "0" or "NPU:0"; an empty field is device 0. */
 bool csv_device(struct csv_import *import, size_t column, uint32_t *device);
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define NS_OF_US 1000
-#define COMPONENT_TEXT 64
 
 /* The component that is kept: the first of these that the file has, else the first one in the file. */
 static const char *const preferred[] = {"PTA", "MindSpore", "PTA+GE", "GE"};
@@ -49,11 +48,12 @@ static bool read_total(struct record *record, size_t column, uint64_t unit, uint
 }
 
 /* Adds the counters of a row. The key has the device and the component. */
-static bool add_row(struct record *record)
+static bool add_row(void *ctx)
 {
+    struct record *record = ctx;
     struct csv_import *import = record->import;
     const struct csv_field component = csv_get(&import->csv, record->component);
-    weir_trace_event event = call_event(WEIR_TRACE_COUNTERS);
+    weir_trace_event event = blank_event(WEIR_TRACE_COUNTERS);
     uint32_t device;
     uint32_t number;
     uint64_t time;
@@ -127,12 +127,8 @@ static bool write_record(struct record *record)
 bool memory_record_read(struct csv_import *import)
 {
     struct record record = {.import = import};
-    bool more = true;
-    bool done = true;
     find_columns(&record);
-    while (done && more) {
-        done = csv_next(&import->csv, &more) && (!more || add_row(&record));
-    }
+    bool done = csv_each(import, add_row, &record);
     done = done && write_record(&record);
     name_list_free(&record.components);
     return done;

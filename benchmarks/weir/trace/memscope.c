@@ -158,7 +158,7 @@ static bool read_tag(struct memscope *dump, struct csv_field attributes, uint32_
 /* Adds the totals of the pool if they changed since the last ones. */
 static bool add_counters(struct memscope *dump, enum level level, uint64_t time, struct csv_field attributes)
 {
-    weir_trace_event event = call_event(WEIR_TRACE_COUNTERS);
+    weir_trace_event event = blank_event(WEIR_TRACE_COUNTERS);
     if ((level != LEVEL_PTA && level != LEVEL_MINDSPORE) || !attribute_number(attributes, "total", &event.size) ||
         !attribute_number(attributes, "used", &event.extra) || (dump->has_total && event.size == dump->total)) {
         return true;
@@ -174,7 +174,7 @@ static bool add_memory(struct memscope *dump, bool alloc, uint64_t time)
     struct csv *csv = &import->csv;
     const struct csv_field attributes = csv_get(csv, dump->attributes);
     const struct csv_field device = csv_get(csv, dump->device);
-    weir_trace_event event = call_event(alloc ? WEIR_TRACE_ALLOC : WEIR_TRACE_FREE);
+    weir_trace_event event = blank_event(alloc ? WEIR_TRACE_ALLOC : WEIR_TRACE_FREE);
     const enum level level = level_of(csv_get(csv, dump->type), &event.pool);
     uint64_t key = 0;
     if (level == LEVEL_NONE || csv_is(device, "host") || (alloc && csv_empty(device))) {
@@ -225,7 +225,7 @@ static bool add_mark(struct memscope *dump, uint64_t time)
     struct csv *csv = &dump->import->csv;
     const struct csv_field type = csv_get(csv, dump->type);
     struct csv_field name = csv_get(csv, dump->name);
-    weir_trace_event event = call_event(WEIR_TRACE_MARK);
+    weir_trace_event event = blank_event(WEIR_TRACE_MARK);
     event.mode = mark_of(csv_get(csv, dump->event), type);
     name = csv_empty(name) ? type : name;
     if (event.mode == 0 || name.length == 0) {
@@ -236,8 +236,9 @@ static bool add_mark(struct memscope *dump, uint64_t time)
     return event.name != NULL ? calls_add(&dump->import->calls, time, 0, &event) : csv_no_memory(csv);
 }
 
-static bool add_row(struct memscope *dump)
+static bool add_row(void *ctx)
 {
+    struct memscope *dump = ctx;
     struct csv *csv = &dump->import->csv;
     const struct csv_field event = csv_get(csv, dump->event);
     uint64_t time;
@@ -278,12 +279,9 @@ static bool note_dump(const struct memscope *dump)
                 dump->hal)) &&
            (dump->processes.count <= 1 ||
             builder_note_format(builder, "the events are of %u processes", dump->processes.count)) &&
-           (dump->host == 0 ||
-            builder_note_format(builder, "%" PRIu64 " events of host memory or of unknown kinds of memory are left out",
-                                dump->host)) &&
-           (dump->other == 0 ||
-            builder_note_format(builder, "%" PRIu64 " events of other kinds (kernels, accesses) are left out",
-                                dump->other));
+           builder_note_count(builder, dump->host,
+                              "events of host memory or of unknown kinds of memory are left out") &&
+           builder_note_count(builder, dump->other, "events of other kinds (kernels, accesses) are left out");
 }
 
 /* Corrects times in microseconds under a column that says nanoseconds. */
@@ -305,12 +303,8 @@ bool memscope_read(struct csv_import *import)
 {
     struct memscope dump = {.import = import};
     uint64_t begin;
-    bool more = true;
-    bool done = true;
     find_columns(&dump);
-    while (done && more) {
-        done = csv_next(&import->csv, &more) && (!more || add_row(&dump));
-    }
+    bool done = csv_each(import, add_row, &dump);
     if (done) {
         keep_calls(&dump);
         calls_sort(&import->calls, false);

@@ -79,7 +79,7 @@ static bool read_row(struct rows *rows, struct row *row)
 {
     struct csv_import *import = rows->import;
     const struct csv_field name = csv_get(&import->csv, rows->name);
-    *row = (struct row){.event = call_event(WEIR_TRACE_ALLOC)};
+    *row = (struct row){.event = blank_event(WEIR_TRACE_ALLOC)};
     if (!csv_scaled(&import->csv, rows->size, "a number of KB", BYTES_OF_KB, &row->negative, &row->event.size) ||
         !read_time(rows, rows->alloc, &row->has_alloc, &row->alloc) || !read_release(rows, row) ||
         !csv_device(import, rows->device, &row->event.device) ||
@@ -116,7 +116,7 @@ static bool note_total(struct rows *rows, const struct row *row)
     return true;
 }
 
-static bool add_row(struct rows *rows, const struct row *row)
+static bool add_block(struct rows *rows, const struct row *row)
 {
     struct call_list *calls = &rows->import->calls;
     weir_trace_event end = row->event;
@@ -141,6 +141,12 @@ static bool add_row(struct rows *rows, const struct row *row)
     return !row->has_release || calls_add(calls, row->release, key, &end);
 }
 
+static bool add_row(void *ctx)
+{
+    struct row row;
+    return read_row(ctx, &row) && note_total(ctx, &row) && add_block(ctx, &row);
+}
+
 static bool note_rows(const struct rows *rows)
 {
     static const char always[] =
@@ -148,36 +154,19 @@ static bool note_rows(const struct rows *rows)
         "addresses, threads or segments, and names no streams that used a block";
     struct trace_builder *builder = &rows->import->builder;
     return builder_note(builder, always, strlen(always)) &&
-           (rows->first_live == 0 ||
-            builder_note_format(builder, "%" PRIu64 " bytes were live before the record and have no rows",
-                                rows->first_live)) &&
-           (rows->engine == 0 ||
-            builder_note_format(builder,
-                                "%" PRIu64 " rows (cann::) are of the graph engine: no stream, and pool 0 of their own",
-                                rows->engine)) &&
-           (rows->backwards == 0 ||
-            builder_note_format(builder, "%" PRIu64 " rows end before they begin; these blocks stay live",
-                                rows->backwards)) &&
-           (rows->empty == 0 ||
-            builder_note_format(builder, "%" PRIu64 " rows without bytes are left out", rows->empty));
+           builder_note_count(builder, rows->first_live, "bytes were live before the record and have no rows") &&
+           builder_note_count(builder, rows->engine,
+                              "rows (cann::) are of the graph engine: no stream, and pool 0 of their own") &&
+           builder_note_count(builder, rows->backwards, "rows end before they begin; these blocks stay live") &&
+           builder_note_count(builder, rows->empty, "rows without bytes are left out");
 }
 
 bool operator_memory_read(struct csv_import *import)
 {
     struct rows rows = {.import = import, .first_time = UINT64_MAX};
-    struct row row;
-    bool more;
     find_columns(&rows);
-    for (;;) {
-        if (!csv_next(&import->csv, &more)) {
-            return false;
-        }
-        if (!more) {
-            break;
-        }
-        if (!read_row(&rows, &row) || !note_total(&rows, &row) || !add_row(&rows, &row)) {
-            return false;
-        }
+    if (!csv_each(import, add_row, &rows)) {
+        return false;
     }
     calls_sort(&import->calls, false);
     return note_rows(&rows) && calls_write(&import->calls, calls_begin(&import->calls));

@@ -638,21 +638,6 @@ static uint64_t value_of(const struct trace *trace, const struct trace_bound *bo
     return bound->kind == TRACE_BOUND_TIME ? trace->events[index].event.time_ns : trace_event_number(trace, index);
 }
 
-/* Returns the number of leading events up to the last `p`: the starting state of the file. */
-static size_t count_start_events(const struct trace *trace)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const weir_trace_kind kind = trace->events[i].event.kind;
-        if (kind == WEIR_TRACE_PRIOR) {
-            count = i + 1;
-        } else if (kind != WEIR_TRACE_SEGMENT && kind != WEIR_TRACE_MAPPING && kind != WEIR_TRACE_MARK) {
-            break;
-        }
-    }
-    return count;
-}
-
 /* Finds the events of the window. The starting state of the file is one moment, so a window that begins or ends in it
  * has all of it. Returns false with the error if there is no event. */
 static bool find_window(struct selection *selection, const struct trace_filter *filter, struct trace_error *error)
@@ -687,7 +672,7 @@ static bool find_window(struct selection *selection, const struct trace_filter *
                          bound_text(text[0], sizeof(text[0]), &filter->from),
                          bound_text(text[1], sizeof(text[1]), &filter->to));
     }
-    const size_t start = count_start_events(trace);
+    const size_t start = trace_start_events(trace);
     selection->first = selection->first < start ? 0 : selection->first;
     selection->end = selection->end < start ? start : selection->end;
     return true;

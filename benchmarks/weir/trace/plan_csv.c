@@ -63,11 +63,12 @@ static bool read_alignment(struct plan *plan, uint64_t *alignment)
     return true;
 }
 
-static bool add_buffer(struct plan *plan)
+static bool add_buffer(void *ctx)
 {
+    struct plan *plan = ctx;
     struct csv_import *import = plan->import;
     const struct csv_field id = csv_get(&import->csv, plan->id);
-    weir_trace_event event = call_event(WEIR_TRACE_ALLOC);
+    weir_trace_event event = blank_event(WEIR_TRACE_ALLOC);
     uint64_t lower;
     uint64_t upper;
     event.stream = 0;
@@ -101,26 +102,18 @@ static bool note_plan(const struct plan *plan)
     struct trace_builder *builder = &plan->import->builder;
     return builder_note(builder, always, strlen(always)) &&
            (plan->offset == CSV_NO_COLUMN || builder_note_format(builder, "the offsets of a solution are left out")) &&
-           (plan->with_gaps == 0 ||
-            builder_note_format(builder, "%" PRIu64 " buffers have gaps, in which they count as live here",
-                                plan->with_gaps)) &&
-           (plan->empty == 0 ||
-            builder_note_format(builder, "%" PRIu64 " buffers with an empty lifetime are left out", plan->empty)) &&
-           (plan->aligned_oddly == 0 ||
-            builder_note_format(builder, "%" PRIu64 " alignments are not powers of two and are left out",
-                                plan->aligned_oddly));
+           builder_note_count(builder, plan->with_gaps, "buffers have gaps, in which they count as live here") &&
+           builder_note_count(builder, plan->empty, "buffers with an empty lifetime are left out") &&
+           builder_note_count(builder, plan->aligned_oddly, "alignments are not powers of two and are left out");
 }
 
 bool plan_read(struct csv_import *import)
 {
     struct plan plan = {.import = import};
-    bool more = true;
     import->builder.trace->clock = TRACE_CLOCK_LOGICAL;
     find_columns(&plan);
-    while (more) {
-        if (!csv_next(&import->csv, &more) || (more && !add_buffer(&plan))) {
-            return false;
-        }
+    if (!csv_each(import, add_buffer, &plan)) {
+        return false;
     }
     calls_sort(&import->calls, true);
     const uint64_t first = calls_begin(&import->calls);

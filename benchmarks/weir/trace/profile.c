@@ -318,7 +318,7 @@ bool profile_note(struct profile *profile, const char *format, ...)
 
 bool profile_note_count(struct profile *profile, uint64_t count, const char *text)
 {
-    return count == 0 || profile_note(profile, "%" PRIu64 " %s", count, text);
+    return builder_note_count(&profile->builder, count, text);
 }
 
 /* --- order --- */
@@ -579,13 +579,9 @@ static void forget_live(struct profile *profile)
 
 static weir_trace_event make_event(const struct profile *profile, weir_trace_kind kind, const struct profile_item *item)
 {
-    return (weir_trace_event){
-        .kind = kind,
-        .stream = WEIR_TRACE_NONE,
-        .tag = WEIR_TRACE_NONE,
-        .pool = WEIR_TRACE_NONE,
-        .time_ns = (uint64_t)item->time_ns - (uint64_t)profile->items[0].time_ns,
-    };
+    weir_trace_event event = blank_event(kind);
+    event.time_ns = (uint64_t)item->time_ns - (uint64_t)profile->items[0].time_ns;
+    return event;
 }
 
 static bool tag_of(struct profile *profile, uint32_t name, uint32_t *tag)

@@ -86,8 +86,9 @@ static bool read_action(struct rmm_log *log, weir_trace_kind *kind)
     return true;
 }
 
-static bool add_line(struct rmm_log *log)
+static bool add_line(void *ctx)
 {
+    struct rmm_log *log = ctx;
     struct csv_import *import = log->import;
     struct csv *csv = &import->csv;
     weir_trace_kind kind = WEIR_TRACE_ALLOC;
@@ -95,7 +96,7 @@ static bool add_line(struct rmm_log *log)
     if (!read_time(log) || !read_action(log, &kind)) {
         return false;
     }
-    weir_trace_event event = call_event(kind);
+    weir_trace_event event = blank_event(kind);
     if (!csv_hexadecimal(csv, log->pointer, "an address", &pointer) ||
         !csv_decimal(csv, log->size, "a number of bytes", &event.size)) {
         return false;
@@ -121,24 +122,18 @@ static bool note_log(const struct rmm_log *log)
         "use a block, nor what RMM took from the driver";
     struct trace_builder *builder = &log->import->builder;
     return builder_note(builder, always, strlen(always)) &&
-           (log->failures == 0 ||
-            builder_note_format(builder,
-                                "%" PRIu64 " allocations failed; the log does not tell how much memory was free, and 0 "
-                                "stands for it",
-                                log->failures)) &&
-           (log->nothing == 0 ||
-            builder_note_format(builder, "%" PRIu64 " calls with a null pointer are left out", log->nothing));
+           builder_note_count(builder, log->failures,
+                              "allocations failed; the log does not tell how much memory was free, and 0 "
+                              "stands for it") &&
+           builder_note_count(builder, log->nothing, "calls with a null pointer are left out");
 }
 
 bool rmm_log_read(struct csv_import *import)
 {
     struct rmm_log log = {.import = import};
-    bool more = true;
     find_columns(&log);
-    while (more) {
-        if (!csv_next(&import->csv, &more) || (more && !add_line(&log))) {
-            return false;
-        }
+    if (!csv_each(import, add_line, &log)) {
+        return false;
     }
     return note_log(&log) && calls_write(&import->calls, calls_begin(&import->calls));
 }

@@ -51,8 +51,9 @@ static bool read_place(struct reader *reader, struct sqlite_scan *scan, struct p
            profile_space(reader->profile, 0, item->device, &item->space);
 }
 
-static bool read_block(struct reader *reader, struct sqlite_scan *scan)
+static bool read_block(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     int64_t size;
     int64_t begin;
     int64_t release;
@@ -90,24 +91,13 @@ static bool read_block(struct reader *reader, struct sqlite_scan *scan)
     return !ends || profile_add(reader->profile, item);
 }
 
-static bool read_blocks(struct reader *reader)
-{
-    struct sqlite_scan scan;
-    bool more = true;
-    bool done = sqlite_scan_begin(&scan, reader->file, "OP_MEMORY", memory_columns, 3);
-    while (done && (done = sqlite_scan_next(&scan, &more)) && more) {
-        done = read_block(reader, &scan);
-    }
-    sqlite_scan_end(&scan);
-    return done;
-}
-
 enum { TOTAL_COMPONENT, TOTAL_TIME, TOTAL_ALLOCATED, TOTAL_RESERVED };
 
 static const char *const total_columns[] = {"component", "timestamp", "totalAllocated", "totalReserved", NULL};
 
-static bool read_total(struct reader *reader, struct sqlite_scan *scan)
+static bool read_total(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     int64_t values[4];
     bool known[4];
     for (unsigned i = 0; i < 4; i++) {
@@ -138,21 +128,6 @@ static bool read_total(struct reader *reader, struct sqlite_scan *scan)
     return !changed || profile_add(reader->profile, item);
 }
 
-static bool read_totals(struct reader *reader)
-{
-    struct sqlite_scan scan;
-    bool more = true;
-    if (!sqlite_file_has(reader->file, "MEMORY_RECORD")) {
-        return true;
-    }
-    bool done = sqlite_scan_begin(&scan, reader->file, "MEMORY_RECORD", total_columns, 4);
-    while (done && (done = sqlite_scan_next(&scan, &more)) && more) {
-        done = read_total(reader, &scan);
-    }
-    sqlite_scan_end(&scan);
-    return done;
-}
-
 static bool add_notes(struct reader *reader)
 {
     struct profile *profile = reader->profile;
@@ -180,7 +155,8 @@ bool ascend_db_parse(struct sqlite_file *file, const struct trace_source *source
     bool done = profile_start(&reader.profile, source->path, &options, limits, error) &&
                 profile_thread(reader.profile, 0, &reader.thread) &&
                 sqlite_read_names(file, "STRING_IDS", reader.profile, &reader.names, "PTA", &reader.allocator) &&
-                read_blocks(&reader) && read_totals(&reader) && add_notes(&reader);
+                sqlite_read_table(file, "OP_MEMORY", memory_columns, 3, read_block, &reader) &&
+                sqlite_read_table(file, "MEMORY_RECORD", total_columns, 4, read_total, &reader) && add_notes(&reader);
     if (done) {
         done = profile_finish(reader.profile, out);
     } else {

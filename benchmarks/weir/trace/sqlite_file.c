@@ -201,15 +201,12 @@ static bool find_columns(struct sqlite_scan *scan, unsigned required)
     return true;
 }
 
-bool sqlite_scan_begin(struct sqlite_scan *scan, struct sqlite_file *file, const char *table,
+static bool scan_begin(struct sqlite_scan *scan, struct sqlite_file *file, const char *table,
                        const char *const *columns, unsigned required)
 {
     char query[100];
     sqlite3_stmt *statement = NULL;
     *scan = (struct sqlite_scan){.file = file, .table = table, .columns = columns};
-    if (!sqlite_file_has(file, table)) {
-        return trace_say(file->error, WEIR_ERR_INVALID, file->path, "the database has no table %s", table);
-    }
     if (generates_columns(file, table)) {
         return trace_say(file->error, WEIR_ERR_INVALID, file->path, "table %s has columns that are no plain data",
                          table);
@@ -220,13 +217,13 @@ bool sqlite_scan_begin(struct sqlite_scan *scan, struct sqlite_file *file, const
     return code == SQLITE_OK ? find_columns(scan, required) : refuse_code(file, table, 0, code);
 }
 
-void sqlite_scan_end(struct sqlite_scan *scan)
+static void scan_end(struct sqlite_scan *scan)
 {
     (void)sqlite3_finalize(scan->statement);
     scan->statement = NULL;
 }
 
-bool sqlite_scan_next(struct sqlite_scan *scan, bool *more)
+static bool scan_next(struct sqlite_scan *scan, bool *more)
 {
     const int code = sqlite3_step(scan->statement);
     scan->row++;
@@ -244,6 +241,22 @@ bool sqlite_scan_next(struct sqlite_scan *scan, bool *more)
     }
     scan->file->rows--;
     return true;
+}
+
+bool sqlite_read_table(struct sqlite_file *file, const char *table, const char *const *columns, unsigned required,
+                       bool (*read_row)(void *ctx, struct sqlite_scan *scan), void *ctx)
+{
+    struct sqlite_scan scan;
+    bool more = true;
+    if (!sqlite_file_has(file, table)) {
+        return true;
+    }
+    bool done = scan_begin(&scan, file, table, columns, required);
+    while (done && (done = scan_next(&scan, &more)) && more) {
+        done = read_row(ctx, &scan);
+    }
+    scan_end(&scan);
+    return done;
 }
 
 static bool read_digits(const char *text, size_t length, int64_t *value)
@@ -322,9 +335,16 @@ const char *sqlite_scan_text(struct sqlite_scan *scan, unsigned column, size_t *
 
 /* --- tables of strings --- */
 
-static bool read_name(struct sqlite_scan *scan, struct profile *profile, struct id_map *names, const char *looked_for,
-                      int64_t *special)
+struct name_reader {
+    struct profile *profile;
+    struct id_map *names;
+    const char *looked_for;
+    int64_t *special;
+};
+
+static bool read_name(void *ctx, struct sqlite_scan *scan)
 {
+    const struct name_reader *reader = ctx;
     int64_t id;
     uint32_t name;
     size_t length;
@@ -335,28 +355,20 @@ static bool read_name(struct sqlite_scan *scan, struct profile *profile, struct 
     if (text == NULL) {
         return true;
     }
-    if (looked_for != NULL && length == strlen(looked_for) && memcmp(text, looked_for, length) == 0) {
-        *special = id;
+    if (reader->looked_for != NULL && length == strlen(reader->looked_for) &&
+        memcmp(text, reader->looked_for, length) == 0) {
+        *reader->special = id;
     }
-    return profile_name(profile, text, length, &name) &&
-           (id_map_put(names, (uint64_t)id, name) || profile_no_memory(profile));
+    return profile_name(reader->profile, text, length, &name) &&
+           (id_map_put(reader->names, (uint64_t)id, name) || profile_no_memory(reader->profile));
 }
 
 bool sqlite_read_names(struct sqlite_file *file, const char *table, struct profile *profile, struct id_map *names,
                        const char *looked_for, int64_t *special)
 {
     static const char *const columns[] = {"id", "value", NULL};
-    struct sqlite_scan scan;
-    bool more = true;
-    if (!sqlite_file_has(file, table)) {
-        return true;
-    }
-    bool done = sqlite_scan_begin(&scan, file, table, columns, 2);
-    while (done && (done = sqlite_scan_next(&scan, &more)) && more) {
-        done = read_name(&scan, profile, names, looked_for, special);
-    }
-    sqlite_scan_end(&scan);
-    return done;
+    struct name_reader reader = {profile, names, looked_for, special};
+    return sqlite_read_table(file, table, columns, 2, read_name, &reader);
 }
 
 /* --- the formats --- */

@@ -32,14 +32,10 @@ struct sqlite_scan {
     uint64_t row;
 };
 
-/* Begins a scan. The first `required` columns must exist; the rest is optional. The caller ends the scan, also after
- * an error. */
-bool sqlite_scan_begin(struct sqlite_scan *scan, struct sqlite_file *file, const char *table,
-                       const char *const *columns, unsigned required);
-void sqlite_scan_end(struct sqlite_scan *scan);
-
-/* Steps to the next row, or sets *more to false behind the last. */
-bool sqlite_scan_next(struct sqlite_scan *scan, bool *more);
+/* Reads all rows of a table by `read_row`. The first `required` columns must exist; the rest is optional. A table that
+ * is missing has no rows. */
+bool sqlite_read_table(struct sqlite_file *file, const char *table, const char *const *columns, unsigned required,
+                       bool (*read_row)(void *ctx, struct sqlite_scan *scan), void *ctx);
 
 /* Reads an integer, also from a text of decimal digits. *known is false for NULL and for a missing column. Other values
  * are errors. */

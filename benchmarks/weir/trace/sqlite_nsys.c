@@ -30,25 +30,6 @@ struct reader {
     uint64_t other_syncs;
 };
 
-typedef bool row_reader(struct reader *reader, struct sqlite_scan *scan);
-
-/* Reads all rows of a table. A table that is missing has no rows. */
-static bool read_table(struct reader *reader, const char *table, const char *const *columns, unsigned required,
-                       row_reader *read_row)
-{
-    struct sqlite_scan scan;
-    bool more = true;
-    if (!sqlite_file_has(reader->file, table)) {
-        return true;
-    }
-    bool done = sqlite_scan_begin(&scan, reader->file, table, columns, required);
-    while (done && (done = sqlite_scan_next(&scan, &more)) && more) {
-        done = read_row(reader, &scan);
-    }
-    sqlite_scan_end(&scan);
-    return done;
-}
-
 /* Returns a number of 64 bits that is unique for a number of 32 bits within a process. 0 stays 0: no correlation. */
 static bool in_process(struct reader *reader, uint64_t global, uint64_t number, uint64_t *out)
 {
@@ -95,8 +76,9 @@ enum { CALL_START, CALL_CORRELATION, CALL_NAME, CALL_THREAD };
 
 static const char *const call_columns[] = {"start", "correlationId", "nameId", "globalTid", NULL};
 
-static bool read_call(struct reader *reader, struct sqlite_scan *scan)
+static bool read_call(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     bool known;
     int64_t start;
     uint64_t global;
@@ -113,8 +95,9 @@ enum { RANGE_START, RANGE_END, RANGE_TYPE, RANGE_THREAD, RANGE_TEXT, RANGE_TEXT_
 
 static const char *const range_columns[] = {"start", "end", "eventType", "globalTid", "text", "textId", NULL};
 
-static bool read_range(struct reader *reader, struct sqlite_scan *scan)
+static bool read_range(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     bool known;
     bool ends;
     int64_t start;
@@ -191,8 +174,9 @@ static bool is_device_memory(int64_t kind)
     return kind == KIND_DEVICE || kind == KIND_ARRAY || kind == KIND_MANAGED;
 }
 
-static bool read_memory(struct reader *reader, struct sqlite_scan *scan)
+static bool read_memory(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     bool known;
     int64_t bytes;
     int64_t operation;
@@ -239,8 +223,9 @@ enum { WORK_START, WORK_END, WORK_DEVICE, WORK_STREAM, WORK_CORRELATION, WORK_PR
 static const char *const work_columns[] = {"start",         "end",       "deviceId",  "streamId",
                                            "correlationId", "globalPid", "shortName", NULL};
 
-static bool read_work(struct reader *reader, struct sqlite_scan *scan)
+static bool read_work(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     int64_t end;
     int64_t stream;
     struct profile_item item = {.kind = PROFILE_WORK, .thread = reader->no_caller};
@@ -264,8 +249,9 @@ enum { SYNC_AT, SYNC_TYPE, SYNC_DEVICE, SYNC_ON, SYNC_CORRELATION, SYNC_PROCESS,
 static const char *const sync_columns[] = {"start",         "syncType",  "deviceId", "streamId",
                                            "correlationId", "globalPid", "eventId",  NULL};
 
-static bool read_sync(struct reader *reader, struct sqlite_scan *scan)
+static bool read_sync(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     static const uint16_t kinds[] = {[SYNC_EVENT] = PROFILE_SYNC_EVENT,
                                      [SYNC_WAIT] = PROFILE_WAIT,
                                      [SYNC_STREAM] = PROFILE_SYNC_STREAM,
@@ -297,8 +283,9 @@ enum { RECORD_DEVICE, RECORD_STREAM, RECORD_CORRELATION, RECORD_EVENT, RECORD_PR
 static const char *const record_columns[] = {"deviceId", "streamId", "correlationId", "eventId", "globalPid", NULL};
 
 /* The time of a record is that of its host call; a row without one is left out. */
-static bool read_record(struct reader *reader, struct sqlite_scan *scan)
+static bool read_record(void *ctx, struct sqlite_scan *scan)
 {
+    struct reader *reader = ctx;
     bool known;
     uint64_t stream;
     struct profile_item item = {
@@ -331,15 +318,27 @@ static bool add_notes(struct reader *reader)
 
 static bool read_tables(struct reader *reader)
 {
-    return sqlite_read_names(reader->file, "StringIds", reader->profile, &reader->names, NULL, NULL) &&
-           read_table(reader, "CUPTI_ACTIVITY_KIND_RUNTIME", call_columns, 2, read_call) &&
-           read_table(reader, "NVTX_EVENTS", range_columns, 4, read_range) &&
-           read_table(reader, "CUDA_GPU_MEMORY_USAGE_EVENTS", memory_columns, 7, read_memory) &&
-           read_table(reader, "CUPTI_ACTIVITY_KIND_KERNEL", work_columns, 4, read_work) &&
-           read_table(reader, "CUPTI_ACTIVITY_KIND_MEMCPY", work_columns, 4, read_work) &&
-           read_table(reader, "CUPTI_ACTIVITY_KIND_MEMSET", work_columns, 4, read_work) &&
-           read_table(reader, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", record_columns, 4, read_record) &&
-           read_table(reader, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, 2, read_sync) && add_notes(reader);
+    static const struct {
+        const char *name;
+        const char *const *columns;
+        unsigned required;
+        bool (*read_row)(void *ctx, struct sqlite_scan *scan);
+    } tables[] = {
+        {"CUPTI_ACTIVITY_KIND_RUNTIME", call_columns, 2, read_call},
+        {"NVTX_EVENTS", range_columns, 4, read_range},
+        {"CUDA_GPU_MEMORY_USAGE_EVENTS", memory_columns, 7, read_memory},
+        {"CUPTI_ACTIVITY_KIND_KERNEL", work_columns, 4, read_work},
+        {"CUPTI_ACTIVITY_KIND_MEMCPY", work_columns, 4, read_work},
+        {"CUPTI_ACTIVITY_KIND_MEMSET", work_columns, 4, read_work},
+        {"CUPTI_ACTIVITY_KIND_CUDA_EVENT", record_columns, 4, read_record},
+        {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", sync_columns, 2, read_sync},
+    };
+    bool done = sqlite_read_names(reader->file, "StringIds", reader->profile, &reader->names, NULL, NULL);
+    for (size_t i = 0; done && i < sizeof(tables) / sizeof(tables[0]); i++) {
+        done = sqlite_read_table(reader->file, tables[i].name, tables[i].columns, tables[i].required,
+                                 tables[i].read_row, reader);
+    }
+    return done && add_notes(reader);
 }
 
 bool nsys_parse(struct sqlite_file *file, const struct trace_source *source, const struct trace_limits *limits,

@@ -288,3 +288,20 @@ void *grow_array(void *array, size_t count, size_t *capacity, size_t element)
     }
     return moved;
 }
+
+size_t trace_up_to(const void *array, size_t count, size_t element, uint64_t address)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        uint64_t start;
+        memcpy(&start, (const char *)array + middle * element, sizeof(start));
+        if (start <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}

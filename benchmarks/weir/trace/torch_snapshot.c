@@ -202,17 +202,7 @@ static void sort_ranges(struct range_list *list)
 /* Returns the position of the first range that begins behind `address`. */
 static size_t upper_bound(const struct range_list *list, uint64_t address)
 {
-    size_t low = 0;
-    size_t high = list->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list->items[middle].address <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return trace_up_to(list->items, list->count, sizeof(*list->items), address);
 }
 
 static const struct range *range_around(const struct range_list *list, uint64_t address)
@@ -844,14 +834,10 @@ static bool add_event(struct importer *importer, const weir_trace_event *event, 
 
 static weir_trace_event make_event(weir_trace_kind kind, uint32_t device, uint64_t time_ns)
 {
-    return (weir_trace_event){
-        .kind = kind,
-        .device = device,
-        .stream = WEIR_TRACE_NONE,
-        .tag = WEIR_TRACE_NONE,
-        .pool = WEIR_TRACE_NONE,
-        .time_ns = time_ns,
-    };
+    weir_trace_event event = blank_event(kind);
+    event.device = device;
+    event.time_ns = time_ns;
+    return event;
 }
 
 static bool add_segment(struct importer *importer, weir_trace_kind kind, char mode, uint32_t device, uint64_t time_ns,

@@ -170,6 +170,12 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
     return trace->numbers != NULL ? trace->numbers[index] : index;
 }
 
+/* Returns the number of elements that begin with a uint64_t address at or below `address`, in an array sorted by it. */
+size_t trace_up_to(const void *array, size_t count, size_t element, uint64_t address);
+
+/* Returns the number of leading events up to the last `p`: the memory and the blocks at the start. */
+size_t trace_start_events(const struct trace *trace);
+
 /* Returns the device of the event's stream, else the one that the event names; TRACE_NO_INDEX for an event without
  * either. */
 static inline uint32_t trace_event_device(const struct trace *trace, const weir_trace_event *event)

@@ -98,6 +98,12 @@ void *grow_array(void *array, size_t count, size_t *capacity, size_t element);
 
 /* --- the builder --- */
 
+/* Returns an event of this kind; all further members say "none". */
+static inline weir_trace_event blank_event(weir_trace_kind kind)
+{
+    return (weir_trace_event){.kind = kind, .stream = WEIR_TRACE_NONE, .tag = WEIR_TRACE_NONE, .pool = WEIR_TRACE_NONE};
+}
+
 struct trace_builder {
     struct trace *trace;
     struct trace_limits limits; /* resolved: no zeros */
@@ -133,6 +139,8 @@ bool builder_tag(struct trace_builder *builder, const char *text, size_t length,
 bool builder_stack(struct trace_builder *builder, uint32_t tag, const char *text, size_t length);
 bool builder_note(struct trace_builder *builder, const char *text, size_t length);
 bool builder_note_format(struct trace_builder *builder, const char *format, ...) TRACE_PRINTF(2, 3);
+/* Adds the number and the text behind it as a note, unless the number is 0. */
+bool builder_note_count(struct trace_builder *builder, uint64_t count, const char *text);
 bool builder_source(struct trace_builder *builder, const char *text, size_t length);
 bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length);
 

@@ -17,12 +17,6 @@ static const struct trace *inside(const weir_trace *trace)
     return (const struct trace *)(const void *)trace;
 }
 
-/* Passes a trace to the caller. */
-static void hand_out(struct trace *trace, weir_trace **out)
-{
-    *out = (weir_trace *)(void *)trace;
-}
-
 static weir_status refuse_null(const char *function, const char *argument)
 {
     return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, argument);
@@ -42,6 +36,17 @@ static weir_status fail(weir_status status, const char *function, const char *me
         message++;
     }
     return weir_refuse(status, "%s: ...%s", function, message);
+}
+
+/* Hands out the trace, or the error if there is none. */
+static weir_status hand_out(struct trace *trace, weir_trace **out, const struct trace_error *error,
+                            const char *function)
+{
+    if (trace == NULL) {
+        return fail(error->status, function, error->message);
+    }
+    *out = (weir_trace *)(void *)trace;
+    return WEIR_OK;
 }
 
 /* --- read --- */
@@ -66,11 +71,8 @@ weir_status weir_trace_read(const char *path, const weir_trace_limits *limits, w
     if (status != WEIR_OK) {
         return status;
     }
-    if (trace_read(path, &own, &read, &error) != WEIR_OK) {
-        return fail(error.status, __func__, error.message);
-    }
-    hand_out(read, trace);
-    return WEIR_OK;
+    (void)trace_read(path, &own, &read, &error);
+    return hand_out(read, trace, &error, __func__);
 }
 
 weir_status weir_trace_read_memory(const char *name, const void *bytes, size_t size, const weir_trace_limits *limits,
@@ -86,11 +88,8 @@ weir_status weir_trace_read_memory(const char *name, const void *bytes, size_t s
     if (status != WEIR_OK) {
         return status;
     }
-    if (trace_read_memory(name, size == 0 ? "" : bytes, size, &own, &read, &error) != WEIR_OK) {
-        return fail(error.status, __func__, error.message);
-    }
-    hand_out(read, trace);
-    return WEIR_OK;
+    (void)trace_read_memory(name, size == 0 ? "" : bytes, size, &own, &read, &error);
+    return hand_out(read, trace, &error, __func__);
 }
 
 weir_status weir_trace_of_device(const weir_trace *trace, uint32_t device, weir_trace **one)
@@ -100,11 +99,8 @@ weir_status weir_trace_of_device(const weir_trace *trace, uint32_t device, weir_
     if (trace == NULL || one == NULL) {
         return refuse_null(__func__, trace == NULL ? "trace" : "one");
     }
-    if (trace_of_device(inside(trace), device, &made, &error) != WEIR_OK) {
-        return fail(error.status, __func__, error.message);
-    }
-    hand_out(made, one);
-    return WEIR_OK;
+    (void)trace_of_device(inside(trace), device, &made, &error);
+    return hand_out(made, one, &error, __func__);
 }
 
 void weir_trace_free(weir_trace *trace)

@@ -113,11 +113,6 @@ bool weir__torch_read_environment_locked(void)
     return settings_read || weir__torch_read_settings_locked(secure_getenv("WEIR_TORCH"));
 }
 
-const struct torch_settings *weir__torch_settings_locked(void)
-{
-    return &settings;
-}
-
 void weir__torch_forget_locked(bool settings_too)
 {
     settings_read = settings_read && !settings_too;

@@ -137,7 +137,6 @@ size_t weir__torch_failure(char *text, size_t size);
 /* Reads WEIR_TORCH, unless settings have been read already. Returns false if they cannot be read. */
 bool weir__torch_read_environment_locked(void);
 bool weir__torch_read_settings_locked(const char *text);
-const struct torch_settings *weir__torch_settings_locked(void);
 /* Ends the pool's ties to native streams. Stops at the first stream that cannot be waited for and returns its failure;
  * a later call continues there. */
 weir_status weir__torch_detach_locked(struct torch_pool *pool);

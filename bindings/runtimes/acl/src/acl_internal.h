@@ -46,6 +46,17 @@ void *weir__acl_home_stream(const void *acl_device);
 /* Makes a context of the device current. weir__acl_unbind makes the thread's former context current again. */
 weir_status weir__acl_bind(const void *acl_device, weir__acl_bound *bound);
 void weir__acl_unbind(const weir__acl_bound *bound);
+/* The status of `call`, made in a context of the device; or that of weir__acl_bind, if it fails. */
+#define IN_CONTEXT(acl_device, call)                                                                                   \
+    __extension__({                                                                                                    \
+        weir__acl_bound bound_;                                                                                        \
+        weir_status status_ = weir__acl_bind((acl_device), &bound_);                                                   \
+        if (status_ == WEIR_OK) {                                                                                      \
+            status_ = (call);                                                                                          \
+            weir__acl_unbind(&bound_);                                                                                 \
+        }                                                                                                              \
+        status_;                                                                                                       \
+    })
 
 /* Returns the calling thread's current context, or NULL if it has none. */
 aclrtContext weir__acl_current(void);

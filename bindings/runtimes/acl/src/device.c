@@ -290,14 +290,8 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     const acl_device *self = ctx;
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(self, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
     void *start = NULL;
-    status = ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy);
-    weir__acl_unbind(&bound);
+    const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy));
     if (status == WEIR_OK && ((uintptr_t)start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
         (void)ACL_TWICE(aclrtFree, start);
         return weir__acl_result("aclrtMallocAlign32", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
@@ -333,14 +327,8 @@ static aclrtPhysicalMemProp physical_prop(const acl_device *self)
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     const acl_device *self = ctx;
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(self, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
     void *start = NULL;
-    status = ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0);
-    weir__acl_unbind(&bound);
+    const weir_status status = IN_CONTEXT(self, ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0));
     if (status == WEIR_OK && ((uintptr_t)start & (self->info.page_bytes - 1)) != 0) {
         (void)ACL_TWICE(aclrtReleaseMemAddress, start);
         return weir__acl_result("aclrtReserveMemAddress", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
@@ -360,15 +348,9 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     const acl_device *self = ctx;
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(self, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
     const aclrtPhysicalMemProp prop = physical_prop(self);
     aclrtDrvMemHandle physical = NULL;
-    status = ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0);
-    weir__acl_unbind(&bound);
+    const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0));
     if (status == WEIR_OK) {
         *handle = (uintptr_t)physical;
     }
@@ -405,14 +387,8 @@ static weir_status event_create(void *ctx, weir_event **event)
         *event = ctx; /* any non-NULL handle: on a lost device all events are complete, and ACL is never called */
         return WEIR_OK;
     }
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(ctx, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
     aclrtEvent made = NULL;
-    status = ACL(aclrtCreateEventExWithFlag, &made, ACL_EVENT_SYNC);
-    weir__acl_unbind(&bound);
+    const weir_status status = IN_CONTEXT(ctx, ACL(aclrtCreateEventExWithFlag, &made, ACL_EVENT_SYNC));
     if (status == WEIR_OK) {
         *event = made;
     }

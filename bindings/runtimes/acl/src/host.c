@@ -105,32 +105,24 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
     return status;
 }
 
+static weir_status register_pinned(void *memory, uint64_t size)
+{
+    const weir_status status =
+        ACL(aclrtHostRegisterV2, memory, size, (uint32_t)(ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
+    void *on_device = NULL;
+    return status == WEIR_ERR_UNSUPPORTED ? ACL(aclrtHostRegister, memory, size, ACL_HOST_REGISTER_MAPPED, &on_device)
+                                          : status;
+}
+
 static weir_status memory_register(void *ctx, void *memory, uint64_t size)
 {
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(ctx, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = ACL(aclrtHostRegisterV2, memory, size, (uint32_t)(ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
-    if (status == WEIR_ERR_UNSUPPORTED) {
-        void *on_device = NULL;
-        status = ACL(aclrtHostRegister, memory, size, ACL_HOST_REGISTER_MAPPED, &on_device);
-    }
-    weir__acl_unbind(&bound);
-    return status;
+    return IN_CONTEXT(ctx, register_pinned(memory, size));
 }
 
 static weir_status memory_unregister(void *ctx, void *memory, uint64_t size)
 {
     (void)size;
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = ACL(aclrtHostUnregister, memory);
-        weir__acl_unbind(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, ACL(aclrtHostUnregister, memory));
 }
 
 static const weir_host_runtime_ops ops = {

@@ -328,8 +328,7 @@ static aclError launch(acl__stream *stream, callback_family family, void (*funct
 
 static aclError subscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
 {
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     acl__subscription **slot = slot_of(stream, family);
     ACL_FAIL_IF(*slot != NULL, ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has a thread that runs its callbacks already",
                 stream->id);
@@ -367,8 +366,7 @@ static void leave(acl__stream *stream, acl__subscription **slot)
 
 static aclError unsubscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
 {
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     acl__subscription **slot = slot_of(stream, family);
     ACL_FAIL_IF(*slot == NULL || *slot == &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
                 "no thread is subscribed to stream %d", stream->id);
@@ -477,8 +475,7 @@ ACL_EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtC
     ACL_REFUSE_IF(blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK, ACL_ERROR_INVALID_PARAM,
                   "%d is no block type", (int)blockType);
     const bool blocks = blockType == ACL_CALLBACK_BLOCK;
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_REFUSE_IF(fn == NULL, ACL_ERROR_RT_PARAM_INVALID, "fn is NULL");
     ACL_REFUSE_IF(stream->report == &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
                   "stream %d has host functions of aclrtLaunchHostFunc; the two do not mix", stream->id);
@@ -491,8 +488,7 @@ ACL_EXPORT aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, vo
 {
     ACL_ENTER_LOCKED(aclrtLaunchHostFunc);
     ACL_REFUSE_IF(fn == NULL, ACL_ERROR_RT_PARAM_INVALID, "fn is NULL");
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     if (stream->host_func == NULL) { /* the runtime's thread runs it */
         ACL_REFUSE_IF(stream->report != NULL && stream->report != &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
                       "a thread of aclrtSubscribeReport is subscribed to stream %d; the two do not mix", stream->id);

@@ -70,8 +70,7 @@ ACL_EXPORT aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
     ACL_REFUSE_IF((uint32_t)mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED, ACL_ERROR_RT_PARAM_INVALID, "there is no mode %d",
                   (int)mode);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_REFUSE_IF(stream == stream->context->default_stream, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "not for the default stream");
     ACL_REFUSE_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured already",
@@ -90,8 +89,7 @@ ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
     ACL_ENTER_LOCKED(aclmdlRICaptureEnd);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
     ACL_REFUSE_IF(modelRI == NULL, ACL_ERROR_RT_PARAM_INVALID, "modelRI is NULL");
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     acl__capture *capture = stream->capture;
     ACL_REFUSE_IF(capture == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
     stream->capture = NULL;
@@ -110,8 +108,7 @@ ACL_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureSt
 {
     ACL_ENTER_LOCKED(aclmdlRICaptureGetInfo);
     ACL_REFUSE_IF(status == NULL && modelRI == NULL, ACL_ERROR_INVALID_PARAM, "status and modelRI are NULL");
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     if (status != NULL) {
         *status = stream->capture != NULL ? ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     }
@@ -184,8 +181,7 @@ ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
     acl__capture **link = link_to(modelRI);
     ACL_REFUSE_IF(link == NULL, ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live instance", modelRI);
     const acl__capture *capture = *link;
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_REFUSE_IF(stream->capture != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", stream->id);
     ACL_REFUSE_IF(capture->flaw != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s", capture->flaw);
     acl__task *task = NULL;

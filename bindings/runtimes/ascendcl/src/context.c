@@ -140,8 +140,7 @@ ACL_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
     ACL_ENTER_LOCKED(aclrtCtxGetCurrentDefaultStream);
     ACL_NEED(stream);
-    acl__context *now = NULL;
-    ACL_TRY(acl__context_need(&now));
+    ACL_NEED_CONTEXT(now);
     *stream = now->default_stream;
     return ACL_SUCCESS;
 }
@@ -228,8 +227,7 @@ ACL_EXPORT aclError aclrtGetDevice(int32_t *deviceId)
 {
     ACL_ENTER_LOCKED(aclrtGetDevice);
     ACL_NEED(deviceId);
-    acl__context *now = NULL;
-    ACL_TRY(acl__context_need(&now));
+    ACL_NEED_CONTEXT(now);
     *deviceId = now->device;
     return ACL_SUCCESS;
 }
@@ -244,9 +242,8 @@ ACL_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
 
 static aclError wait_locked(int32_t timeout)
 {
-    acl__context *now = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__context_need(&now));
+    ACL_NEED_CONTEXT(now);
     return acl__device_wait(now->device, timeout);
 }
 

@@ -116,9 +116,8 @@ ACL_EXPORT void weir_ascendcl_advance(uint64_t ns)
 static aclError announce(const void *address, size_t size, aclrtStream handle, const char *tag, bool is_alloc)
 {
     ACL_TRY(acl__start());
-    acl__stream *stream = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     if (is_alloc) {
         acl__announce_alloc(address, size, stream, tag);
     } else {

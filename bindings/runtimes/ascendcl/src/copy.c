@@ -25,16 +25,13 @@ static side side_of(const void *pointer, uint64_t size)
     return acl__is_pinned(pointer, size) ? PINNED_SIDE : PAGEABLE_SIDE;
 }
 
-/* True if the whole range has memory. Host memory is not checked, as with the vendor. */
-static bool is_there(const void *pointer, uint64_t size, side where)
+/* Refuses a range that is not all memory. Host memory is not checked, as with the vendor. */
+static aclError check_there(const void *pointer, uint64_t size, side where, const char *name)
 {
-    return where != DEVICE_SIDE || weir_sim_bytes(acl__rt.sim, address_of(pointer), size) != NULL;
-}
-
-static aclError not_there(const char *name, const void *pointer, uint64_t size)
-{
-    return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %llu bytes from %p are not all device memory", name,
-                     (unsigned long long)size, pointer);
+    ACL_FAIL_IF(where == DEVICE_SIDE && weir_sim_bytes(acl__rt.sim, address_of(pointer), size) == NULL,
+                ACL_ERROR_RT_PARAM_INVALID, "%s: %llu bytes from %p are not all device memory", name,
+                (unsigned long long)size, pointer);
+    return ACL_SUCCESS;
 }
 
 /* --- on a stream --- */
@@ -49,6 +46,16 @@ struct copy_task {
     uint8_t value;
     const char *name; /* a constant */
 };
+
+static struct copy_task copy_of(void *to, const void *from, uint64_t size, const char *name)
+{
+    return (struct copy_task){.to = to,
+                              .from = from,
+                              .size = size,
+                              .to_side = side_of(to, size),
+                              .from_side = side_of(from, size),
+                              .name = name};
+}
 
 static weir_status give_by(weir_sim_stream *stream, const struct copy_task *c)
 {
@@ -116,21 +123,12 @@ static aclError run(const struct copy_task *c)
 
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name)
 {
-    const struct copy_task c = {.to = to,
-                                .from = from,
-                                .size = size,
-                                .to_side = side_of(to, size),
-                                .from_side = side_of(from, size),
-                                .name = name};
+    const struct copy_task c = copy_of(to, from, size, name);
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
-    if (!is_there(to, size, c.to_side)) {
-        return not_there(name, to, size);
-    }
-    if (!is_there(from, size, c.from_side)) {
-        return not_there(name, from, size);
-    }
+    ACL_TRY(check_there(to, size, c.to_side, name));
+    ACL_TRY(check_there(from, size, c.from_side, name));
     if (c.to_side != DEVICE_SIDE && c.from_side != DEVICE_SIDE) {
         memmove(to, from, size);
         return ACL_SUCCESS;
@@ -146,9 +144,7 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
     }
     ACL_FAIL_IF(c.to_side == PAGEABLE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: %p is neither device memory nor pinned host memory", name, to);
-    if (!is_there(to, size, c.to_side)) {
-        return not_there(name, to, size);
-    }
+    ACL_TRY(check_there(to, size, c.to_side, name));
     if (c.to_side == PINNED_SIDE) {
         memset(to, value, size);
         return ACL_SUCCESS;
@@ -167,23 +163,14 @@ static aclError degrade(acl__stream *stream)
 
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
-    const struct copy_task c = {.to = to,
-                                .from = from,
-                                .size = size,
-                                .to_side = side_of(to, size),
-                                .from_side = side_of(from, size),
-                                .name = name};
+    const struct copy_task c = copy_of(to, from, size, name);
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
     ACL_FAIL_IF(c.to_side != DEVICE_SIDE && c.from_side != DEVICE_SIDE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "%s: not from host to host", name);
-    if (!is_there(to, size, c.to_side)) {
-        return not_there(name, to, size);
-    }
-    if (!is_there(from, size, c.from_side)) {
-        return not_there(name, from, size);
-    }
+    ACL_TRY(check_there(to, size, c.to_side, name));
+    ACL_TRY(check_there(from, size, c.from_side, name));
     if (c.to_side == PAGEABLE_SIDE || c.from_side == PAGEABLE_SIDE) {
         ACL_TRY(degrade(stream));
         return run(&c);
@@ -214,9 +201,7 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
 {
     ACL_FAIL_IF(side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: this kind copies from host to device memory", name);
-    if (!is_there(to, size, DEVICE_SIDE)) {
-        return not_there(name, to, size);
-    }
+    ACL_TRY(check_there(to, size, DEVICE_SIDE, name));
     struct kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
     ACL_FAIL_IF(k == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
                 (unsigned long long)size);
@@ -252,7 +237,8 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
         const aclError error = degrade(stream);
         return error == ACL_SUCCESS ? acl__set_now(to, value, size, name) : error;
     }
-    return is_there(to, size, c.to_side) ? queue(stream, &c) : not_there(name, to, size);
+    ACL_TRY(check_there(to, size, c.to_side, name));
+    return queue(stream, &c);
 }
 
 /* --- the public functions --- */
@@ -301,8 +287,7 @@ ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
         return ACL_SUCCESS;
     }
     ACL_TRY(check_copy(dst, destMax, src, count, kind, __func__));
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     return acl__copy_now(dst, src, count, __func__);
 }
 
@@ -313,8 +298,7 @@ static aclError copy_async(void *dst, size_t destMax, const void *src, size_t co
         return ACL_SUCCESS;
     }
     ACL_TRY(check_copy(dst, destMax, src, count, kind, name));
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
         return copy_kept(dst, src, count, stream, name);
     }
@@ -344,8 +328,7 @@ ACL_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, si
         return ACL_SUCCESS;
     }
     ACL_TRY(check_set(devPtr, maxCount, count, __func__));
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     return acl__set_now(devPtr, (uint8_t)value, count, __func__);
 }
 
@@ -357,7 +340,6 @@ ACL_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t valu
         return ACL_SUCCESS;
     }
     ACL_TRY(check_set(devPtr, maxCount, count, __func__));
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     return acl__set_async(devPtr, (uint8_t)value, count, stream, __func__);
 }

@@ -63,8 +63,7 @@ static aclError check_sides(const struct rectangle *r, const char *name)
 
 static aclError rectangle_now(const struct rectangle *r, const char *name)
 {
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_TRY(check_sides(r, name));
     ACL_FAIL_IF(is_device(r->to) && is_device(r->from), ACL_ERROR_RT_PARAM_INVALID, "%s: not from device to device",
                 name);
@@ -89,8 +88,7 @@ ACL_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, siz
 
 static aclError rectangle_async(const struct rectangle *r, aclrtStream handle, const char *name)
 {
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_TRY(check_sides(r, name));
     for (size_t row = 0; row < r->height; row++) {
         ACL_TRY(acl__copy_async(r->to + row * r->to_pitch, r->from + row * r->from_pitch, r->width, stream, name));
@@ -247,8 +245,7 @@ static aclError batch_now(const struct batch *b)
     }
     ACL_FAIL_IF(b->count > MOST_PIECES, ACL_ERROR_RT_PARAM_INVALID, "%s: %zu pieces are more than %d", b->name,
                 b->count, (int)MOST_PIECES);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     return copy_pieces(b, NULL);
 }
 
@@ -259,8 +256,7 @@ static aclError batch_async(const struct batch *b, aclrtStream stream_handle)
     if (nothing) {
         return ACL_SUCCESS;
     }
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     return copy_pieces(b, stream);
 }
 
@@ -321,6 +317,15 @@ static aclError check_words(const void *to, size_t bytes, const char *name)
                : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %p is neither device memory nor pinned host memory", name, to);
 }
 
+static aclError check_room(const void *to, size_t bytes, size_t words, const char *name)
+{
+    ACL_FAIL_IF(to == NULL || (uintptr_t)to % sizeof(uint32_t) != 0, ACL_ERROR_INVALID_PARAM,
+                "%s: %p is NULL or not aligned to 4 bytes", name, to);
+    ACL_FAIL_IF(words > bytes / sizeof(uint32_t), ACL_ERROR_INVALID_PARAM, "%s: %zu words do not fit %zu bytes", name,
+                words, bytes);
+    return ACL_SUCCESS;
+}
+
 /* Copies N words of one value, a chunk at a time. */
 ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
 {
@@ -328,12 +333,8 @@ ACL_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
     if (N == 0) {
         return ACL_SUCCESS;
     }
-    ACL_REFUSE_IF(ptr == NULL || (uintptr_t)ptr % sizeof(uint32_t) != 0, ACL_ERROR_INVALID_PARAM,
-                  "%p is NULL or not aligned to 4 bytes", ptr);
-    ACL_REFUSE_IF(N > memSize / sizeof(uint32_t), ACL_ERROR_INVALID_PARAM, "%zu words do not fit %zu bytes", N,
-                  memSize);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_TRY(check_room(ptr, memSize, N, __func__));
+    ACL_NEED_CONTEXT(context);
     ACL_TRY(check_words(ptr, N * sizeof(uint32_t), __func__));
     enum { CHUNK = 16384 };
     const size_t chunk = N < CHUNK ? N : CHUNK;
@@ -374,12 +375,8 @@ ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t valu
     if (N == 0) {
         return ACL_SUCCESS;
     }
-    ACL_REFUSE_IF(ptr == NULL || (uintptr_t)ptr % sizeof(uint32_t) != 0, ACL_ERROR_INVALID_PARAM,
-                  "%p is NULL or not aligned to 4 bytes", ptr);
-    ACL_REFUSE_IF(N > memSize / sizeof(uint32_t), ACL_ERROR_INVALID_PARAM, "%zu words do not fit %zu bytes", N,
-                  memSize);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_TRY(check_room(ptr, memSize, N, __func__));
+    ACL_NEED_STREAM(stream, stream_handle);
     const size_t bytes = N * sizeof(uint32_t);
     ACL_TRY(check_words(ptr, bytes, __func__));
     struct words *w = malloc(sizeof(*w));

@@ -197,6 +197,11 @@ static aclError event_of(aclrtEvent handle, acl__event **event)
     return ACL_SUCCESS;
 }
 
+/* Declares `event` as the live event of a handle; returns the error if it is none. */
+#define NEED_EVENT(event, handle)                                                                                      \
+    acl__event *event = NULL;                                                                                          \
+    ACL_TRY(event_of(handle, &(event)))
+
 /* Refuses an event that streams may not record, reset or wait for. */
 static aclError is_for_streams(const acl__event *event)
 {
@@ -230,8 +235,7 @@ static aclError create(aclrtEvent *handle, event_kind kind, uint32_t flags, cons
     ACL_FAIL_IF(flags == ACL_EVENT_DEVICE_USE_ONLY && acl__rt.config.old_driver, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "%s: an old driver has no events for the device's own use", name);
     ACL_HOLD_LOCK();
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(event_count >= acl__rt.config.event_limit, ACL_ERROR_RT_NO_EVENT_RESOURCE,
                 "the device has %u events and no more", acl__rt.config.event_limit);
     acl__event *event = weir__slab_get(&events);
@@ -267,8 +271,7 @@ ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
 {
     ACL_ENTER_LOCKED(aclrtDestroyEvent);
-    acl__event *event = NULL;
-    ACL_TRY(event_of(handle, &event)); /* legal before completion: a queued wait holds the record */
+    NEED_EVENT(event, handle); /* legal before completion: a queued wait holds the record */
     event->live = false;
     event_count--;
     event_release(event);
@@ -277,11 +280,9 @@ ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
 
 static aclError record_event(aclrtEvent handle, aclrtStream stream_handle)
 {
-    acl__event *event = NULL;
-    acl__stream *stream = NULL;
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(is_for_streams(event));
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     aclError error = ACL_SUCCESS;
     acl__record *record = acl__record_queue(stream, &error);
     ACL_TRY(error);
@@ -394,10 +395,8 @@ static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__e
 
 static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle)
 {
-    acl__event *event = NULL;
-    acl__stream *stream = NULL;
-    ACL_TRY(event_of(handle, &event));
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    NEED_EVENT(event, handle);
+    ACL_NEED_STREAM(stream, stream_handle);
     ACL_TRY(is_for_streams(event));
     ACL_FAIL_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
@@ -454,14 +453,12 @@ static aclError not_for_ex(const acl__event *event, const char *name)
 ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtResetEvent);
-    acl__event *event = NULL;
-    acl__stream *stream = NULL;
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(is_for_streams(event));
     ACL_TRY(not_for_ex(event, __func__));
     ACL_REFUSE_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "no stream waits for such an event");
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     return queue_task(stream, &reset_ops, event, event->latest);
 }
 
@@ -483,8 +480,7 @@ ACL_EXPORT aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 {
     ACL_ENTER_LOCKED(aclrtQueryEvent);
     ACL_NEED(status);
-    acl__event *event = NULL;
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(not_for_ex(event, __func__));
     ACL_TRY(is_for_host(event, false));
     *status = poll(event, true) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
@@ -495,8 +491,7 @@ ACL_EXPORT aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedS
 {
     ACL_ENTER_LOCKED(aclrtQueryEventStatus);
     ACL_NEED(status);
-    acl__event *event = NULL;
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(is_for_host(event, true));
     *status = poll(event, event->kind == EX) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
@@ -507,8 +502,7 @@ ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitS
 {
     ACL_ENTER_LOCKED(aclrtQueryEventWaitStatus);
     ACL_NEED(status);
-    acl__event *event = NULL;
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(not_for_ex(event, __func__));
     ACL_TRY(is_for_host(event, false));
     (void)poll(event, true);
@@ -534,9 +528,8 @@ static aclError wait_for(const acl__record *record, int64_t timeout_ms)
 
 static aclError synchronize_locked(aclrtEvent handle, int64_t timeout_ms)
 {
-    acl__event *event = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(is_for_host(event, true));
     if (event->latest == NULL) { /* without a recording there is nothing to wait for */
         return ACL_SUCCESS;
@@ -573,8 +566,7 @@ ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t t
 
 static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
 {
-    acl__event *event = NULL;
-    ACL_TRY(event_of(handle, &event));
+    NEED_EVENT(event, handle);
     ACL_TRY(is_for_host(event, false));
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's events all keep the
                                                                                * time */

@@ -244,9 +244,8 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
 
 static aclError malloc_host(void **pointer, uint64_t size, const char *name)
 {
-    acl__context *context = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     return pin(size, context->device, name, pointer);
 }
 
@@ -332,9 +331,8 @@ static bool contains(const acl__range *range, uint64_t start, uint64_t size)
  * already is refused. */
 static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
 {
-    acl__context *context = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     const uint64_t start = address_of(pointer);
     ACL_FAIL_IF(start % acl__rt.config.pin_page_bytes != 0, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: %p is no multiple of the page of %llu bytes", name, pointer,
@@ -395,8 +393,7 @@ ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
 {
     ACL_ENTER_LOCKED(aclrtHostUnregister);
     ACL_NEED(ptr);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     acl__range *range = acl__range_at(&acl__rt.registered, ptr);
     ACL_REFUSE_IF(range == NULL || range->range.start != address_of(ptr), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
                   "%p is not registered", ptr);
@@ -413,8 +410,7 @@ ACL_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint3
     ACL_NEED(pHost);
     ACL_NEED(pDevice);
     ACL_REFUSE_IF(flag != 0, ACL_ERROR_INVALID_PARAM, "the flag must be 0");
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     const acl__range *range = acl__range_at(&acl__rt.registered, pHost);
     ACL_REFUSE_IF(range == NULL || range->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
                   "%p is not registered for the device to reach", pHost);

@@ -47,6 +47,12 @@ ACL_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
     return ACL_SUCCESS;
 }
 
+static aclError answer(int64_t *value, int64_t fact)
+{
+    *value = fact;
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
     ACL_ENTER(aclrtGetDeviceInfo);
@@ -54,35 +60,26 @@ ACL_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     ACL_TRY(check_device(deviceId, ACL_ERROR_RT_PARAM_INVALID, __func__));
     switch ((int)attr) {
     case ACL_DEV_ATTR_AICPU_CORE_NUM:
-        *value = AICPU_CORES;
-        return ACL_SUCCESS;
+        return answer(value, AICPU_CORES);
     case ACL_DEV_ATTR_AICORE_CORE_NUM:
     case ACL_DEV_ATTR_CUBE_CORE_NUM:
-        *value = CUBE_CORES;
-        return ACL_SUCCESS;
+        return answer(value, CUBE_CORES);
     case ACL_DEV_ATTR_VECTOR_CORE_NUM:
-        *value = VECTOR_CORES;
-        return ACL_SUCCESS;
+        return answer(value, VECTOR_CORES);
     case ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE:
-        *value = UNIFIED_BUFFER_BYTES;
-        return ACL_SUCCESS;
+        return answer(value, UNIFIED_BUFFER_BYTES);
     case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
-        *value = (int64_t)acl__rt.config.capacity_bytes;
-        return ACL_SUCCESS;
+        return answer(value, (int64_t)acl__rt.config.capacity_bytes);
     case ACL_DEV_ATTR_L2_CACHE_SIZE:
-        *value = L2_BYTES;
-        return ACL_SUCCESS;
+        return answer(value, L2_BYTES);
     case ACL_DEV_ATTR_PHY_CHIP_ID:
-        *value = deviceId;
-        return ACL_SUCCESS;
+        return answer(value, deviceId);
     case ACL_DEV_ATTR_SMP_ID:
     case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
     case ACL_DEV_ATTR_IS_VIRTUAL:
-        *value = 0;
-        return ACL_SUCCESS;
+        return answer(value, 0);
     case ACL_DEV_ATTR_NPU_ARCH:
-        *value = NPU_ARCH;
-        return ACL_SUCCESS;
+        return answer(value, NPU_ARCH);
     case ACL_DEV_ATTR_WARP_SIZE:
     case ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE:
     case ACL_DEV_ATTR_MAX_GRID_DIM_X:
@@ -113,14 +110,11 @@ ACL_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo devi
     ACL_TRY(check_device(deviceId, ACL_ERROR_INVALID_PARAM, __func__));
     switch ((int)deviceInfo) {
     case ACL_DEVICE_INFO_AI_CORE_NUM:
-        *value = CUBE_CORES;
-        return ACL_SUCCESS;
+        return answer(value, CUBE_CORES);
     case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
-        *value = VECTOR_CORES;
-        return ACL_SUCCESS;
+        return answer(value, VECTOR_CORES);
     case ACL_DEVICE_INFO_L2_SIZE:
-        *value = L2_BYTES;
-        return ACL_SUCCESS;
+        return answer(value, L2_BYTES);
     default:
         return acl__fail(ACL_ERROR_INVALID_PARAM, "aclGetDeviceCapability: there is no fact %d", (int)deviceInfo);
     }
@@ -341,8 +335,7 @@ ACL_EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32
     ACL_ENTER_LOCKED(aclrtGetResInCurrentThread);
     ACL_NEED(value);
     ACL_TRY(check_limit(type, __func__));
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     *value = limit_of(context->device, type);
     return ACL_SUCCESS;
 }

@@ -113,8 +113,7 @@ static bool derive(acl__model *model)
 /* Gives a model its weights and its id, and adds it to the list. */
 static aclError add(acl__model *model)
 {
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     model->device = context->device;
     if (model->weight_bytes > 0) {
         ACL_TRY(acl__malloc(model->device, model->weight_bytes, ACL_MEM_MALLOC_HUGE_FIRST, &model->weights));
@@ -371,31 +370,12 @@ static const struct end *end_at(const aclmdlDesc *desc, bool output, size_t inde
     return &desc->ends[output ? desc->input_count + index : index];
 }
 
-ACL_EXPORT size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc)
-{
-    ACL_ENTER_OR(aclmdlGetNumInputs, 0);
-    return modelDesc != NULL ? modelDesc->input_count : 0;
-}
-
-ACL_EXPORT size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc)
-{
-    ACL_ENTER_OR(aclmdlGetNumOutputs, 0);
-    return modelDesc != NULL ? modelDesc->output_count : 0;
-}
-
-ACL_EXPORT size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetInputSizeByIndex, 0);
-    const struct end *found = end_at(modelDesc, false, index);
-    return found != NULL ? found->bytes : 0;
-}
-
-ACL_EXPORT size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetOutputSizeByIndex, 0);
-    const struct end *found = end_at(modelDesc, true, index);
-    return found != NULL ? found->bytes : 0;
-}
+ACL_FACT(size_t, aclmdlGetNumInputs, (aclmdlDesc * modelDesc), modelDesc != NULL, modelDesc->input_count, 0)
+ACL_FACT(size_t, aclmdlGetNumOutputs, (aclmdlDesc * modelDesc), modelDesc != NULL, modelDesc->output_count, 0)
+ACL_FACT(size_t, aclmdlGetInputSizeByIndex, (aclmdlDesc * modelDesc, size_t index),
+         end_at(modelDesc, false, index) != NULL, end_at(modelDesc, false, index)->bytes, 0)
+ACL_FACT(size_t, aclmdlGetOutputSizeByIndex, (aclmdlDesc * modelDesc, size_t index),
+         end_at(modelDesc, true, index) != NULL, end_at(modelDesc, true, index)->bytes, 0)
 
 static aclError get_dims(const aclmdlDesc *desc, bool output, size_t index, aclmdlIODims *dims, const char *function)
 {
@@ -418,19 +398,10 @@ ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t inde
     return get_dims(modelDesc, true, index, dims, __func__);
 }
 
-ACL_EXPORT const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetInputNameByIndex, "");
-    const struct end *found = end_at(modelDesc, false, index);
-    return found != NULL ? found->name : "";
-}
-
-ACL_EXPORT const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetOutputNameByIndex, "");
-    const struct end *found = end_at(modelDesc, true, index);
-    return found != NULL ? found->name : "";
-}
+ACL_FACT(const char *, aclmdlGetInputNameByIndex, (const aclmdlDesc *modelDesc, size_t index),
+         end_at(modelDesc, false, index) != NULL, end_at(modelDesc, false, index)->name, "")
+ACL_FACT(const char *, aclmdlGetOutputNameByIndex, (const aclmdlDesc *modelDesc, size_t index),
+         end_at(modelDesc, true, index) != NULL, end_at(modelDesc, true, index)->name, "")
 
 ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index)
 {

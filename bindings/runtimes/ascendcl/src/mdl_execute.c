@@ -535,8 +535,7 @@ ACL_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, 
 {
     ACL_ENTER(aclmdlExecute);
     ACL_TRY(execute_id(modelId, input, output, NULL, ACL__MODEL_ONLY, __func__));
-    acl__stream *stream = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__stream_of(NULL, &stream));
+    ACL_NEED_STREAM(stream, NULL);
     return acl__stream_wait(stream, -1);
 }

@@ -525,9 +525,8 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
     if (size == 0) {
         return ACL_SUCCESS;
     }
-    acl__stream *stream = NULL;
     struct pool *p = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
     ACL_REFUSE_IF(p->device != stream->context->device, ACL_ERROR_RT_PARAM_INVALID,
                   "the pool is of device %d, the stream of device %d", p->device, stream->context->device);
@@ -595,8 +594,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtMemPoolFreeAsync);
     ACL_NEED(ptr);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     struct pool *p = NULL;
     struct segment *s = busy_at(ptr, &p);
     if (p == NULL) {
@@ -733,8 +731,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
                   ACL_ERROR_INVALID_PARAM, "only pinned memory, on a device, with the reserved bytes zero");
     ACL_REFUSE_IF(poolProps->location.id >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
                   "there is no device %u", poolProps->location.id);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     const uint64_t total = acl__rt.config.capacity_bytes;
     const uint64_t most = poolProps->maxSize != 0 ? in_pages(poolProps->maxSize) : total / PAGE * PAGE;
     ACL_REFUSE_IF(most == 0 || most > total, ACL_ERROR_RT_PARAM_INVALID, "a size of %zu is more than the device's %llu",

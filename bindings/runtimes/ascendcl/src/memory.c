@@ -165,10 +165,9 @@ static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMa
     const size_t more = PADDING + (is_huge1g(policy) ? 0 : padding);
     ACL_FAIL_IF(size > SIZE_MAX - more, ACL_ERROR_INVALID_PARAM, "%s: the size overflows when padded", name);
     const uint64_t padded = (size + more - 1) / PADDING * PADDING;
-    acl__context *context = NULL;
     void *address = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(device >= 0 && device != context->device, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: device %d is not the current one", name, device);
     ACL_TRY(acl__malloc(context->device, padded, policy, &address));
@@ -329,8 +328,7 @@ ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
     ACL_NEED(free);
     ACL_NEED(total);
     ACL_REFUSE_IF(part == NO_SUCH, ACL_ERROR_RT_INVALID_MEMORY_TYPE, "there is no attribute %d", (int)attr);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     const acl__device *device = &acl__rt.devices[context->device];
     const uint64_t other_kind = part == HUGE_PAGES     ? device->held_normal_bytes
                                 : part == NORMAL_PAGES ? device->held_huge_bytes
@@ -385,7 +383,6 @@ ACL_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, 
     ACL_NEED(src);
     ACL_REFUSE_IF(cmoType != ACL_RT_CMO_TYPE_PREFETCH, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "the device has no operation %d", (int)cmoType);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     return check_cached(src, size, __func__);
 }

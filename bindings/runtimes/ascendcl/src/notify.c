@@ -159,9 +159,8 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
     ACL_ENTER_LOCKED(aclrtValueWrite);
     ACL_NEED(devAddr);
     ACL_REFUSE_IF(flag != 0, ACL_ERROR_RT_PARAM_INVALID, "flag is %u and has to be 0", flag);
-    acl__stream *on = NULL;
     ACL_TRY(check_word(devAddr, __func__));
-    ACL_TRY(acl__stream_of(stream, &on));
+    ACL_NEED_STREAM(on, stream);
     const uint64_t address = (uint64_t)(uintptr_t)devAddr;
     struct value_write *w = calloc(1, sizeof(*w));
     struct mark *m = mark_new();
@@ -254,9 +253,8 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
     ACL_ENTER_LOCKED(aclrtValueWait);
     ACL_NEED(devAddr);
     ACL_REFUSE_IF(flag > ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_RT_PARAM_INVALID, "there is no way %u to compare", flag);
-    acl__stream *stream = NULL;
     ACL_TRY(check_word(devAddr, __func__));
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     struct value_wait *w = calloc(1, sizeof(*w));
     ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
     w->task.ops = &value_wait_ops;
@@ -324,8 +322,7 @@ static aclError notify_of(aclrtNotify handle, struct notify **n)
 
 static aclError notify_create_locked(struct notify **out)
 {
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(notify_counts[context->device] >= NOTIFIES, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
                 "device %d has %d notifies and no more", context->device, (int)NOTIFIES);
     struct notify *n = weir__slab_get(&notifies);
@@ -354,8 +351,7 @@ ACL_EXPORT aclError aclrtDestroyNotify(aclrtNotify handle)
     ACL_ENTER_LOCKED(aclrtDestroyNotify);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     struct notify *n = NULL;
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_TRY(notify_of(handle, &n));
     notify_end(n);
     return ACL_SUCCESS;
@@ -388,9 +384,8 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_han
     ACL_ENTER_LOCKED(aclrtRecordNotify);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     struct notify *n = NULL;
-    acl__stream *stream = NULL;
     ACL_TRY(notify_of(handle, &n));
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     struct notify_record *r = calloc(1, sizeof(*r));
     struct mark *m = mark_new();
     if (r == NULL || m == NULL) {
@@ -466,9 +461,8 @@ ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stre
     ACL_ENTER_LOCKED(aclrtWaitAndResetNotify);
     ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
     struct notify *n = NULL;
-    acl__stream *stream = NULL;
     ACL_TRY(notify_of(handle, &n));
-    ACL_TRY(acl__stream_of(stream_handle, &stream));
+    ACL_NEED_STREAM(stream, stream_handle);
     if (timeout > 0) {
         ACL_TRY(acl__engine_need()); /* the runtime's thread checks the clock when no call comes */
     }

@@ -196,17 +196,21 @@ ACL_EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, 
     return set_numbers(__func__, attr, attrName, 1, &number);
 }
 
-ACL_EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
-{
-    ACL_ENTER(aclopSetAttrListBool);
-    struct attribute *a = NULL;
-    ACL_TRY(begin(__func__, attr, attrName, NUMBERS, numValues, values, &a));
-    for (int i = 0; i < numValues; i++) {
-        a->values.numbers[i] = values[i] != 0;
+/* Defines the public function that sets an attribute to a list of `type`, which is kept as integers. */
+#define SET_LIST(name, type, number)                                                                                   \
+    ACL_EXPORT aclError name(aclopAttr *attr, const char *attrName, int numValues, const type *values)                 \
+    {                                                                                                                  \
+        ACL_ENTER(name);                                                                                               \
+        struct attribute *a = NULL;                                                                                    \
+        ACL_TRY(begin(__func__, attr, attrName, NUMBERS, numValues, values, &a));                                      \
+        for (int i = 0; i < numValues; i++) {                                                                          \
+            a->values.numbers[i] = (number);                                                                           \
+        }                                                                                                              \
+        put(attr, a);                                                                                                  \
+        return ACL_SUCCESS;                                                                                            \
     }
-    put(attr, a);
-    return ACL_SUCCESS;
-}
+SET_LIST(aclopSetAttrListBool, uint8_t, values[i] != 0)
+SET_LIST(aclopSetAttrListDataType, aclDataType, values[i])
 
 ACL_EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values)
 {
@@ -224,19 +228,6 @@ ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName
 {
     ACL_ENTER(aclopSetAttrListString);
     return set_texts(__func__, attr, attrName, numValues, (const char *const *)values);
-}
-
-ACL_EXPORT aclError aclopSetAttrListDataType(aclopAttr *attr, const char *attrName, int numValues,
-                                             const aclDataType values[])
-{
-    ACL_ENTER(aclopSetAttrListDataType);
-    struct attribute *a = NULL;
-    ACL_TRY(begin(__func__, attr, attrName, NUMBERS, numValues, values, &a));
-    for (int i = 0; i < numValues; i++) {
-        a->values.numbers[i] = values[i];
-    }
-    put(attr, a);
-    return ACL_SUCCESS;
 }
 
 /* No operator here reads a list of lists: the numbers are kept one list after the other. */

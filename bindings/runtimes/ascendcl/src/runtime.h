@@ -95,6 +95,23 @@ typedef enum acl__function {
 /* Refuses a NULL argument of a public function. */
 #define ACL_NEED(argument) ACL_REFUSE_IF((argument) == NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #argument)
 
+/* Declare `context` as the calling thread's context, and `stream` as the stream of a handle; a NULL handle names the
+ * context's default stream. Without one they return the error. */
+#define ACL_NEED_CONTEXT(context)                                                                                      \
+    acl__context *context = NULL;                                                                                      \
+    ACL_TRY(acl__context_need(&(context)))
+#define ACL_NEED_STREAM(stream, handle)                                                                                \
+    acl__stream *stream = NULL;                                                                                        \
+    ACL_TRY(acl__stream_of(handle, &(stream)))
+
+/* Defines a public function that returns a fact if the condition holds, else `otherwise`. */
+#define ACL_FACT(type, name, parameters, condition, fact, otherwise)                                                   \
+    ACL_EXPORT type name parameters                                                                                    \
+    {                                                                                                                  \
+        ACL_ENTER_OR(name, otherwise);                                                                                 \
+        return (condition) ? (fact) : (otherwise);                                                                     \
+    }
+
 /* Does the work of ACL_ENTER. The lock is not held. */
 aclError acl__enter(acl__function function);
 /* Starts the runtime unless it runs already. */

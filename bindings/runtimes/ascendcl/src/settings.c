@@ -43,8 +43,7 @@ static aclError option_get(const struct option *from, int64_t *value, const char
  * entry. */
 static aclError options_of_context(struct option **options)
 {
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     struct context_options *free_entry = NULL;
     for (size_t i = 0; i < sizeof(context_options) / sizeof(context_options[0]); i++) {
         struct context_options *c = &context_options[i];
@@ -173,8 +172,7 @@ ACL_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
     ACL_ENTER_LOCKED(aclrtSetDeviceSatMode);
     ACL_REFUSE_IF((uint32_t)mode > ACL_RT_OVERFLOW_MODE_UNDEF, ACL_ERROR_RT_PARAM_INVALID, "there is no mode %d",
                   (int)mode);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     overflow_modes[context->device] = mode;
     return ACL_SUCCESS;
 }
@@ -183,8 +181,7 @@ ACL_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
     ACL_ENTER_LOCKED(aclrtGetDeviceSatMode);
     ACL_NEED(mode);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     *mode = overflow_modes[context->device];
     return ACL_SUCCESS;
 }
@@ -193,8 +190,7 @@ ACL_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t fl
 {
     ACL_ENTER_LOCKED(aclrtSetStreamOverflowSwitch);
     ACL_REFUSE_IF(flag > 1, ACL_ERROR_RT_PARAM_INVALID, "flag must be 0 or 1");
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     stream->overflow_switch = flag;
     return ACL_SUCCESS;
 }
@@ -203,8 +199,7 @@ ACL_EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t *f
 {
     ACL_ENTER_LOCKED(aclrtGetStreamOverflowSwitch);
     ACL_NEED(flag);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     *flag = stream->overflow_switch;
     return ACL_SUCCESS;
 }
@@ -216,8 +211,7 @@ ACL_EXPORT aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr 
 {
     ACL_ENTER_LOCKED(aclrtSetStreamAttribute);
     ACL_NEED(value);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     switch ((int)stmAttrType) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
         stream->stop_on_failure = (value->failureMode & ACL_STOP_ON_FAILURE) != 0;
@@ -240,8 +234,7 @@ ACL_EXPORT aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr 
 {
     ACL_ENTER_LOCKED(aclrtGetStreamAttribute);
     ACL_NEED(value);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     switch ((int)stmAttrType) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
         value->failureMode = stream->stop_on_failure ? ACL_STOP_ON_FAILURE : ACL_CONTINUE_ON_FAILURE;

@@ -36,9 +36,8 @@ ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t dev
 /* Sets the switch of the current device for a peer. */
 static aclError set_peer(int32_t peer, bool enabled, const char *name)
 {
-    acl__context *context = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(context->device == peer, ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, peer);
     ACL_TRY(check_device(name, peer));
     ACL_FAIL_IF(acl__rt.config.strict && peers[context->device][peer] == enabled, ACL_ERROR_RT_PARAM_INVALID,

@@ -166,9 +166,8 @@ static bool is_stream(const void *handle)
 
 aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
 {
-    acl__context *context = NULL;
     ACL_FAIL_IF(handle != NULL && !is_stream(handle), ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     *stream = handle != NULL ? handle : context->default_stream;
     return ACL_SUCCESS;
 }
@@ -227,9 +226,8 @@ ACL_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t pr
 static aclError destroy(aclrtStream handle, bool force, const char *name)
 {
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
-    acl__stream *stream = NULL;
     ACL_HOLD_LOCK();
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_FAIL_IF(stream->context->default_stream == stream, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: a context's default stream ends with it", name);
     ACL_FAIL_IF(stream->ending, ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %d is being destroyed already", name,
@@ -305,8 +303,7 @@ ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 {
     ACL_ENTER_LOCKED(aclrtSetStreamFailureMode);
     const bool stop = (mode & ACL_STOP_ON_FAILURE) != 0; /* the vendor checks no other bit */
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_REFUSE_IF(stream->stop_on_failure && !stop, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "a stream that stops on failure stays so");
     stream->stop_on_failure = stop;
@@ -316,8 +313,7 @@ ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
 ACL_EXPORT aclError aclrtStreamAbort(aclrtStream handle)
 {
     ACL_ENTER_LOCKED(aclrtStreamAbort);
-    acl__stream *stream = NULL;
-    ACL_TRY(acl__stream_of(handle, &stream));
+    ACL_NEED_STREAM(stream, handle);
     ACL_REFUSE_IF(acl__rt.config.old_driver, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an old driver cannot abort a stream");
     acl__stream_drop(stream);
     stream->error = ACL_ERROR_RT_STREAM_ABORT;
@@ -488,8 +484,7 @@ ACL_EXPORT aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
     ACL_ENTER_LOCKED(aclrtGetStreamAvailableNum);
     ACL_NEED(streamCount);
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     *streamCount = acl__rt.config.stream_limit - stream_count;
     return ACL_SUCCESS;
 }

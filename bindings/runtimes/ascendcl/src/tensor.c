@@ -90,23 +90,10 @@ ACL_EXPORT aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, s
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
-{
-    ACL_ENTER_OR(aclGetDataBufferAddr, NULL);
-    return dataBuffer != NULL ? dataBuffer->data : NULL;
-}
-
-ACL_EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
-{
-    ACL_ENTER_OR(aclGetDataBufferSizeV2, 0);
-    return dataBuffer != NULL ? dataBuffer->size : 0;
-}
-
-ACL_EXPORT uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
-{
-    ACL_ENTER_OR(aclGetDataBufferSize, 0);
-    return dataBuffer != NULL ? (uint32_t)dataBuffer->size : 0;
-}
+ACL_FACT(void *, aclGetDataBufferAddr, (const aclDataBuffer *dataBuffer), dataBuffer != NULL, dataBuffer->data, NULL)
+ACL_FACT(size_t, aclGetDataBufferSizeV2, (const aclDataBuffer *dataBuffer), dataBuffer != NULL, dataBuffer->size, 0)
+ACL_FACT(uint32_t, aclGetDataBufferSize, (const aclDataBuffer *dataBuffer), dataBuffer != NULL,
+         (uint32_t)dataBuffer->size, 0)
 
 /* --- tensor descriptions --- */
 
@@ -165,17 +152,9 @@ ACL_EXPORT void aclSetTensorDescName(aclTensorDesc *desc, const char *name)
     desc->name = copy;
 }
 
-ACL_EXPORT aclDataType aclGetTensorDescType(const aclTensorDesc *desc)
-{
-    ACL_ENTER_OR(aclGetTensorDescType, ACL_DT_UNDEFINED);
-    return desc != NULL ? desc->type : ACL_DT_UNDEFINED;
-}
-
-ACL_EXPORT aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc)
-{
-    ACL_ENTER_OR(aclGetTensorDescFormat, ACL_FORMAT_UNDEFINED);
-    return desc != NULL ? desc->format : ACL_FORMAT_UNDEFINED;
-}
+ACL_FACT(aclDataType, aclGetTensorDescType, (const aclTensorDesc *desc), desc != NULL, desc->type, ACL_DT_UNDEFINED)
+ACL_FACT(aclFormat, aclGetTensorDescFormat, (const aclTensorDesc *desc), desc != NULL, desc->format,
+         ACL_FORMAT_UNDEFINED)
 
 /* Counts the elements of a description; a scalar has one. Returns 0 if a dimension is not known or the count overflows
  * a size_t. */
@@ -190,11 +169,7 @@ static size_t count_elements(const aclTensorDesc *desc)
     return count;
 }
 
-ACL_EXPORT size_t aclGetTensorDescElementCount(const aclTensorDesc *desc)
-{
-    ACL_ENTER_OR(aclGetTensorDescElementCount, 0);
-    return desc != NULL ? count_elements(desc) : 0;
-}
+ACL_FACT(size_t, aclGetTensorDescElementCount, (const aclTensorDesc *desc), desc != NULL, count_elements(desc), 0)
 
 ACL_EXPORT size_t aclGetTensorDescSize(const aclTensorDesc *desc)
 {
@@ -216,11 +191,8 @@ ACL_EXPORT size_t aclGetTensorDescNumDims(const aclTensorDesc *desc)
     return desc->rank > 0 && desc->dims[0] == unknown_rank ? (size_t)ACL_UNKNOWN_RANK : desc->rank;
 }
 
-ACL_EXPORT int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index)
-{
-    ACL_ENTER_OR(aclGetTensorDescDim, -1);
-    return desc != NULL && index < desc->rank ? desc->dims[index] : -1;
-}
+ACL_FACT(int64_t, aclGetTensorDescDim, (const aclTensorDesc *desc, size_t index), desc != NULL && index < desc->rank,
+         desc->dims[index], -1)
 
 ACL_EXPORT aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)
 {
@@ -288,17 +260,9 @@ ACL_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
-{
-    ACL_ENTER_OR(aclmdlGetDatasetNumBuffers, 0);
-    return dataset != NULL ? dataset->count : 0;
-}
-
-ACL_EXPORT aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetDatasetBuffer, NULL);
-    return dataset != NULL && index < dataset->count ? dataset->entries[index].buffer : NULL;
-}
+ACL_FACT(size_t, aclmdlGetDatasetNumBuffers, (const aclmdlDataset *dataset), dataset != NULL, dataset->count, 0)
+ACL_FACT(aclDataBuffer *, aclmdlGetDatasetBuffer, (const aclmdlDataset *dataset, size_t index),
+         dataset != NULL && index < dataset->count, dataset->entries[index].buffer, NULL)
 
 ACL_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
 {
@@ -315,8 +279,5 @@ ACL_EXPORT aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensor
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetDatasetTensorDesc, NULL);
-    return dataset != NULL && index < dataset->count ? dataset->entries[index].desc : NULL;
-}
+ACL_FACT(aclTensorDesc *, aclmdlGetDatasetTensorDesc, (const aclmdlDataset *dataset, size_t index),
+         dataset != NULL && index < dataset->count, dataset->entries[index].desc, NULL)

@@ -598,8 +598,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
     ACL_ENTER_LOCKED(aclrtMemImportFromShareableHandleV2);
     ACL_REFUSE_IF(shareableHandle == NULL || handle == NULL || flags != 0, ACL_ERROR_INVALID_PARAM, "%s",
                   flags != 0 ? "flags must be 0" : "a pointer is NULL");
-    acl__context *context = NULL;
-    ACL_TRY(acl__context_need(&context));
+    ACL_NEED_CONTEXT(context);
     ACL_REFUSE_IF(!is_share_type(shareType), ACL_ERROR_RT_PARAM_INVALID, "there is no share type %d", (int)shareType);
     uint64_t shareable = 0;
     memcpy(&shareable, shareableHandle, sizeof(shareable));

@@ -183,46 +183,38 @@ static weir_status refuse_captured(const char *slot, CUstream stream)
     return weir__cuda_result("cuStreamIsCapturing", code);
 }
 
+static weir_status record_uncaptured(CUevent event, CUstream stream)
+{
+    const weir_status status = refuse_captured("weir_device_event_record", stream);
+    return status == WEIR_OK ? CUDA(cuEventRecord, event, stream) : status;
+}
+
 static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = refuse_captured("weir_device_event_record", native_stream);
-        if (status == WEIR_OK) {
-            status = CUDA(cuEventRecord, (CUevent)event, native_stream);
-        }
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, record_uncaptured((CUevent)event, native_stream));
+}
+
+static weir_status wait_uncaptured(CUstream stream, CUevent event)
+{
+    const weir_status status = refuse_captured("weir_device_stream_wait_event", stream);
+    return status == WEIR_OK ? CUDA(cuStreamWaitEvent, stream, event, 0) : status;
 }
 
 static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = refuse_captured("weir_device_stream_wait_event", native_stream);
-        if (status == WEIR_OK) {
-            status = CUDA(cuStreamWaitEvent, native_stream, (CUevent)event, 0);
-        }
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, wait_uncaptured(native_stream, (CUevent)event));
+}
+
+/* If the capture state is unknown, waits: that is safe. */
+static weir_status sync_uncaptured(CUstream stream)
+{
+    const weir_status status = refuse_captured("weir_device_stream_sync", stream);
+    return status == WEIR_ERR_UNSUPPORTED ? status : CUDA(cuStreamSynchronize, stream);
 }
 
 static weir_status stream_sync(void *ctx, void *native_stream)
 {
-    weir__cuda_bound bound;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status == WEIR_OK) {
-        status = refuse_captured("weir_device_stream_sync", native_stream);
-        if (status != WEIR_ERR_UNSUPPORTED) { /* if the capture state is unknown, wait: that is safe */
-            status = CUDA(cuStreamSynchronize, native_stream);
-        }
-        weir__cuda_leave(&bound);
-    }
-    return status;
+    return IN_CONTEXT(ctx, sync_uncaptured(native_stream));
 }
 
 /* An event can be recorded only on a stream of its own context (cuEventRecord in the reference). */

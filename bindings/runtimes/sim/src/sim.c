@@ -228,9 +228,7 @@ void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *strea
 
 void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches)
 {
-    if (sim->audit != NULL) {
-        weir__sim_audit_set_reach(sim->audit, reaches);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_set_reach(sim->audit, reaches));
 }
 
 void weir_sim_audit_leaks(weir_sim *sim)

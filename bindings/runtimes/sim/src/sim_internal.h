@@ -199,6 +199,14 @@ struct weir_sim {
     weir__sim_faults faults;
 };
 
+/* Tells the auditor, if there is one. */
+#define WEIR__SIM_TELL(sim, call)                                                                                      \
+    do {                                                                                                               \
+        if ((sim)->audit != NULL) {                                                                                    \
+            call;                                                                                                      \
+        }                                                                                                              \
+    } while (0)
+
 static inline void weir__sim_lock(weir_sim *sim)
 {
     (void)pthread_mutex_lock(&sim->lock);

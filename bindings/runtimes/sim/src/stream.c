@@ -71,9 +71,7 @@ weir_status weir_sim_sync(weir_sim *sim)
     for (const weir_sim_stream *stream = sim->first_stream; stream != NULL; stream = stream->next) {
         last = weir__sim_later(last, stream->tail);
     }
-    if (sim->audit != NULL) {
-        weir__sim_audit_saw_all(sim->audit);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_saw_all(sim->audit));
     wait_until(sim, last);
     for (const weir_sim_stream *stream = sim->first_stream; stream != NULL; stream = stream->next) {
         status = stream->broken ? WEIR_ERR_DEVICE : status;
@@ -169,9 +167,7 @@ void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
  * more. */
 static weir_status broken(weir_sim *sim, uint32_t number)
 {
-    if (sim->audit != NULL) {
-        weir__sim_audit_saw_broken(sim->audit, number);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_saw_broken(sim->audit, number));
     return WEIR_ERR_DEVICE;
 }
 
@@ -208,9 +204,7 @@ weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream)
     weir_sim_stream *created = stream_new(sim);
     if (created != NULL) {
         *stream = created;
-        if (sim->audit != NULL) {
-            weir__sim_audit_stream_created(sim->audit);
-        }
+        WEIR__SIM_TELL(sim, weir__sim_audit_stream_created(sim->audit));
     }
     weir__sim_unlock(sim);
     return created != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
@@ -231,9 +225,7 @@ weir_status weir_sim_stream_destroy(weir_sim *sim, weir_sim_stream *stream)
                                            "%s: stream is the default stream, which ends with the simulator", function);
     }
     sim->ended_tail = weir__sim_later(sim->ended_tail, found->tail);
-    if (sim->audit != NULL) {
-        weir__sim_audit_stream_ended(sim->audit, found->number);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_stream_ended(sim->audit, found->number));
     found->live = false;
     if (found->previous != NULL) {
         found->previous->next = found->next;
@@ -321,9 +313,7 @@ static weir_status queue(weir_sim *sim, weir_sim_stream *native, struct piece *p
         weir__sim_reach(sim, sim->now); /* the effect may be due at once */
     }
     if (sim->config.no_ordering) {
-        if (sim->audit != NULL) {
-            weir__sim_audit_saw_stream(sim->audit, number);
-        }
+        WEIR__SIM_TELL(sim, weir__sim_audit_saw_stream(sim->audit, number));
         weir__sim_reach(sim, end);
     }
     return WEIR_OK;
@@ -504,17 +494,13 @@ weir_status weir__sim_event_record(weir_sim *sim, weir_event *handle, void *nati
     event->stream = stream;
     event->number = stream->number;
     event->time = stream->tail;
-    if (sim->audit != NULL) {
-        weir__sim_audit_recorded(sim->audit, stream->number, &event->clock);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_recorded(sim->audit, stream->number, &event->clock));
     return WEIR_OK;
 }
 
 static void saw(weir_sim *sim, const weir__sim_event *event)
 {
-    if (sim->audit != NULL) {
-        weir__sim_audit_saw_event(sim->audit, &event->clock);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_saw_event(sim->audit, &event->clock));
 }
 
 weir_status weir__sim_event_query(weir_sim *sim, weir_event *handle, bool *complete)
@@ -561,9 +547,7 @@ weir_status weir__sim_stream_wait_event(weir_sim *sim, void *native, weir_event 
         return broken(sim, event->number);
     }
     stream->tail = weir__sim_later(stream->tail, event->time);
-    if (sim->audit != NULL) {
-        weir__sim_audit_waited(sim->audit, stream->number, &event->clock);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_waited(sim->audit, stream->number, &event->clock));
     return WEIR_OK;
 }
 
@@ -575,9 +559,7 @@ weir_status weir__sim_stream_sync(weir_sim *sim, void *native)
         return status;
     }
     uint32_t number = stream->number;
-    if (sim->audit != NULL) {
-        weir__sim_audit_saw_stream(sim->audit, number);
-    }
+    WEIR__SIM_TELL(sim, weir__sim_audit_saw_stream(sim->audit, number));
     wait_until(sim, stream->tail);
     /* During the wait the stream may have broken, or another thread may have destroyed it. */
     return stream->live && stream->number == number && stream->broken ? broken(sim, number) : WEIR_OK;

@@ -288,42 +288,18 @@ EXPORT int posix_memalign(void **block, size_t align, size_t size)
     return error;
 }
 
-EXPORT void *aligned_alloc(size_t align, size_t size)
-{
-    if (!know_next() || next.aligned_alloc == NULL) {
-        errno = ENOMEM;
-        return NULL;
+/* Defines a function of the family that gives aligned memory; `...` are the arguments of the real one. */
+#define ALIGNED(name, parameters, align, ...)                                                                          \
+    EXPORT void *name parameters                                                                                       \
+    {                                                                                                                  \
+        if (!know_next() || next.name == NULL) {                                                                       \
+            errno = ENOMEM;                                                                                            \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+        struct channel *const to = enter();                                                                            \
+        return told_alloc(to, next.name(__VA_ARGS__), size, align);                                                    \
     }
-    struct channel *const to = enter();
-    return told_alloc(to, next.aligned_alloc(align, size), size, align);
-}
-
-EXPORT void *memalign(size_t align, size_t size)
-{
-    if (!know_next() || next.memalign == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    struct channel *const to = enter();
-    return told_alloc(to, next.memalign(align, size), size, align);
-}
-
-EXPORT void *valloc(size_t size)
-{
-    if (!know_next() || next.valloc == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    struct channel *const to = enter();
-    return told_alloc(to, next.valloc(size), size, (size_t)sysconf(_SC_PAGESIZE));
-}
-
-EXPORT void *pvalloc(size_t size)
-{
-    if (!know_next() || next.pvalloc == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    struct channel *const to = enter();
-    return told_alloc(to, next.pvalloc(size), size, (size_t)sysconf(_SC_PAGESIZE));
-}
+ALIGNED(aligned_alloc, (size_t align, size_t size), align, align, size)
+ALIGNED(memalign, (size_t align, size_t size), align, align, size)
+ALIGNED(valloc, (size_t size), (size_t)sysconf(_SC_PAGESIZE), size)
+ALIGNED(pvalloc, (size_t size), (size_t)sysconf(_SC_PAGESIZE), size)

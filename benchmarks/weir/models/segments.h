@@ -1,0 +1,98 @@
+/* segments.h: the bookkeeping that the models in this folder share: regions of one lane each, tiled by blocks that are
+ * split and merged, and an ordered set of the free blocks for each lane and kind of region.
+ *
+ * A strategy's state begins with a struct segments; zero bytes are a valid initial value. The functions of the first
+ * group have the signatures of the strategy's table (weir/strategy.h) and may stand in it.
+ *
+ * Guarantee: memory stays in its region's lane until the region is removed. Results do not depend on the shape of the
+ * trees. Cost: O(log n) for n free blocks of one lane and kind; walk and check are linear in the blocks.
+ */
+#ifndef WEIR_BENCHMARKS_MODELS_SEGMENTS_H
+#define WEIR_BENCHMARKS_MODELS_SEGMENTS_H
+
+#include <weir/strategy.h>
+
+#include "size_tree.h"
+
+#define SEGMENT_GRANULE UINT64_C(512)
+#define SEGMENT_KINDS 2
+
+/* A piece of a segment, taken or free.
+ * Invariants: previous and next are the adjacent blocks in the segment (NULL at its ends); no two adjacent blocks are
+ * free; a free block is in the tree of its segment's lane and kind with node.size and node.address as its key. */
+struct segment_block {
+    weir_record record;   /* first: a token is its address; in use while the block is taken */
+    weir__tree_node node; /* also holds address and size of a taken block */
+    struct segment *segment;
+    struct segment_block *previous;
+    struct segment_block *next; /* also links unused records */
+    weir_tick tick;             /* free block: the tick of the latest free in it */
+    bool taken;
+};
+
+/* A region. */
+struct segment {
+    uint64_t address;
+    uint64_t size;
+    uint64_t hint; /* size of the request that it was added for */
+    weir_lane lane;
+    unsigned kind;
+    struct segment_block *first;
+    struct segment_block *last;
+    struct segment *previous; /* in the order in which segments were added */
+    struct segment *next;
+};
+
+struct segment_lane {
+    struct size_tree free[SEGMENT_KINDS];
+};
+
+struct segments {
+    struct segment_lane *lanes;
+    size_t lane_count;
+    struct segment *first;
+    struct segment *last;
+    struct segment_block *unused;
+    struct segment_chunk *chunks; /* of block records */
+    uint64_t regions;
+    uint64_t region_bytes;
+    uint64_t taken_ranges;
+    uint64_t taken_bytes;
+};
+
+/* --- functions for the table --- */
+
+void segments_fini(void *state);
+weir_status segments_lane_add(void *state, weir_lane lane);
+weir_status segments_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes);
+/* Moves nothing: memory stays with its lane until its region is removed. */
+uint64_t segments_promote(void *state, weir_lane lane, weir_tick limit);
+void segments_walk(const void *state, weir_range_visitor visit, void *ctx);
+weir_status segments_check(const void *state, const char **why);
+void segments_stats(const void *state, weir_strategy_stats *stats);
+void segments_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats);
+
+/* --- helpers for the functions that a model writes itself --- */
+
+/* Adds a region with the address, size, hint, lane and kind of `given`. WEIR_ERR_NO_MEMORY without host memory. */
+weir_status segments_add(struct segments *model, const struct segment *given, weir_tick tick, void **region);
+/* Makes sure that `count` block records are unused, so that taking them cannot fail. `count` is far below the number of
+ * records in a chunk. Returns false without host memory. */
+bool segments_reserve(struct segments *model, size_t count);
+/* Returns the smallest free block of at least `size` bytes, of equals the one at the lowest address; NULL if there is
+ * none. */
+struct segment_block *segments_find(const struct segments *model, weir_lane lane, unsigned kind, uint64_t size);
+/* Returns the free block after `block` in its set; NULL after the last. */
+struct segment_block *segments_next(struct segment_block *block);
+/* Insert a block into the set of its segment's lane and kind, as a free block, and remove it. */
+void segments_file(struct segments *model, struct segment_block *block);
+void segments_unfile(struct segments *model, struct segment_block *block);
+/* Splits the block after `size` bytes. The upper part becomes a block with the same state but in no set. The caller has
+ * reserved a record. */
+struct segment_block *segments_cut(struct segments *model, struct segment_block *block, uint64_t size);
+/* Hands out a block that is in no set. */
+void segments_hand_out(struct segments *model, struct segment_block *block, weir_range *range);
+/* Frees a taken block and merges it with its free neighbours. */
+void segments_free(struct segments *model, struct segment_block *block, weir_tick tick);
+
+#endif
