@@ -511,11 +511,17 @@ static void print_acl_op_compiler()
 
 static void print_acl_mdl()
 {
-    VALUES(ACL_MAX_DIM_CNT, ACL_MAX_TENSOR_NAME_LEN);
+    VALUES(ACL_MAX_DIM_CNT, ACL_MAX_TENSOR_NAME_LEN, ACL_MAX_BATCH_NUM, ACL_MAX_HW_NUM);
     LAYOUT(aclmdlIODims);
     FIELD(aclmdlIODims, name);
     FIELD(aclmdlIODims, dimCount);
     FIELD(aclmdlIODims, dims);
+    LAYOUT(aclmdlBatch);
+    FIELD(aclmdlBatch, batchCount);
+    FIELD(aclmdlBatch, batch);
+    LAYOUT(aclmdlHW);
+    FIELD(aclmdlHW, hwCount);
+    FIELD(aclmdlHW, hw);
     TYPE(aclmdlDataset);
     TYPE(aclmdlDesc);
 }
@@ -664,6 +670,9 @@ static void print_acl_tdt_queue()
     VALUES(ACL_TDT_QUEUE_NAME_PTR, ACL_TDT_QUEUE_DEPTH_UINT32);
     ENUM(acltdtQueueRouteParamType);
     VALUES(ACL_TDT_QUEUE_ROUTE_SRC_UINT32, ACL_TDT_QUEUE_ROUTE_DST_UINT32, ACL_TDT_QUEUE_ROUTE_STATUS_INT32);
+    ENUM(acltdtQueueRouteQueryMode);
+    VALUES(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, ACL_TDT_QUEUE_ROUTE_QUERY_DST, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST,
+           ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL);
     ENUM(acltdtQueueRouteQueryInfoParamType);
     VALUES(ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32,
            ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32);
@@ -689,8 +698,11 @@ static void print_acl_prof()
            ACL_PROF_SYS_IO_FREQ, ACL_PROF_SYS_INTERCONNECTION_FREQ, ACL_PROF_DVPP_FREQ, ACL_PROF_HOST_SYS,
            ACL_PROF_HOST_SYS_USAGE, ACL_PROF_HOST_SYS_USAGE_FREQ, ACL_PROF_LOW_POWER_FREQ, ACL_PROF_SYS_MEM_SERVICEFLOW,
            ACL_PROF_SYS_CPU_FREQ, ACL_PROF_OPTYPE, ACL_PROF_NTS_METRICS, ACL_PROF_PATH, ACL_PROF_ARGS_MAX);
+    ENUM(aclprofStepTag);
+    VALUES(ACL_STEP_START, ACL_STEP_END);
     TYPE(aclprofConfig);
     TYPE(aclprofAicoreEvents);
+    TYPE(aclprofStepInfo);
 }
 
 static void print_acl_cblas()

@@ -684,17 +684,23 @@ static void describes_body(void)
     OK(aclmdlGetDesc(desc, id));
     OK(aclmdlGetDesc(desc, id)); /* reads the description anew */
     CHECK(aclmdlGetNumInputs(desc) == 1 && aclmdlGetNumOutputs(desc) == 1);
+    aclmdlIODims same;
     OK(aclmdlGetInputDims(desc, 0, &dims));
+    OK(aclmdlGetInputDimsV2(desc, 0, &same));
+    CHECK(memcmp(&dims, &same, sizeof(dims)) == 0);
     CHECK(dims.dimCount == 4 && dims.dims[0] == 1 && dims.dims[1] == 3 && dims.dims[2] == -1 && dims.dims[3] == -1);
     CHECK(strcmp(dims.name, "data") == 0 && strcmp(aclmdlGetInputNameByIndex(desc, 0), "data") == 0);
     OK(aclmdlGetOutputDims(desc, 0, &dims));
     CHECK(dims.dimCount == 2 && dims.dims[1] == 1000 && strcmp(aclmdlGetOutputNameByIndex(desc, 0), "prob") == 0);
     CHECK(aclmdlGetInputSizeByIndex(desc, 0) == 224 * 224 * 3 * 4 && aclmdlGetOutputSizeByIndex(desc, 0) == 4000);
     CHECK(aclmdlGetInputDataType(desc, 0) == ACL_FLOAT && aclmdlGetOutputDataType(desc, 1) == ACL_DT_UNDEFINED);
+    CHECK(aclmdlGetInputFormat(desc, 0) == ACL_FORMAT_NCHW && aclmdlGetInputFormat(desc, 1) == ACL_FORMAT_UNDEFINED);
+    CHECK(aclmdlGetOutputFormat(desc, 0) == ACL_FORMAT_ND && aclmdlGetOutputFormat(desc, 1) == ACL_FORMAT_UNDEFINED);
     OK(aclmdlGetInputIndexByName(desc, "data", &index));
     CHECK(index == 0);
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlGetInputIndexByName(desc, "prob", &index));
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlGetInputDims(desc, 1, &dims));
+    GIVES(ACL_ERROR_INVALID_PARAM, aclmdlGetInputDimsV2(desc, 1, &dims));
     GIVES(ACL_ERROR_INVALID_PARAM, aclmdlGetDesc(NULL, id));
     OK(aclmdlDestroyDesc(desc));
     OK(aclmdlUnload(id));

@@ -39,9 +39,20 @@ TEST(operators_models_and_dumps_are_not_simulated)
     NO(aclDestroyGraphDumpOpt(NULL));
     NO(aclGenGraphAndDumpForOp(NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, (aclopEngineType)0, NULL, NULL));
     NO(aclSetTensorShapeRange(NULL, 0, NULL));
+    NO(aclmdlBundleGetModelId(0, 0, NULL));
+    NO(aclmdlBundleLoadFromMem(NULL, 0, NULL));
+    NO(aclmdlBundleUnload(0));
     NO(aclmdlGetCurOutputDims(NULL, 0, NULL));
+    NO(aclmdlGetDynamicBatch(NULL, NULL));
+    NO(aclmdlGetDynamicHW(NULL, 0, NULL));
+    NO(aclmdlGetInputDynamicDims(NULL, 0, NULL, 0));
+    NO(aclmdlGetInputDynamicGearCount(NULL, 0, NULL));
+    NO(aclmdlLoadFromMemWithMem(NULL, 0, NULL, NULL, 0, NULL, 0));
     NO(aclmdlQuerySizeFromMem(NULL, 0, NULL, NULL));
     NO(aclmdlSetDynamicBatchSize(0, NULL, 0, 0));
+    NO(aclmdlSetDynamicHWSize(0, NULL, 0, 0, 0));
+    NO(aclmdlSetInputDynamicDims(0, NULL, 0, NULL));
+    NO(aclopSetModelDir(NULL));
     NO(aclopCompile(NULL, 0, NULL, 0, NULL, NULL, (aclopEngineType)0, (aclopCompileType)0, NULL));
     NO(aclopStartDumpArgs(0, NULL));
     NO(aclopStopDumpArgs(0));
@@ -175,6 +186,7 @@ TEST(channels_of_tensors_are_not_simulated)
 {
     NO(acltdtAddDataItem(NULL, NULL));
     NO(acltdtCleanChannel(NULL));
+    NOTHING(acltdtCreateChannel(0, NULL));
     NOTHING(acltdtCreateChannelWithCapacity(0, NULL, 0));
     NOTHING(acltdtCreateDataItem((acltdtTensorType)0, NULL, 0, (aclDataType)0, NULL, 0));
     NOTHING(acltdtCreateDataset());
@@ -231,6 +243,17 @@ TEST(profiling_is_not_simulated)
     NO(aclprofDestroyConfig(NULL));
     NO(aclprofSetConfig((aclprofConfigType)0, NULL, 0));
     NO(aclprofMarkEx(NULL, 0, NULL));
+    NOTHING(aclprofCreateStepInfo());
+    NO(aclprofGetStepTimestamp(NULL, ACL_STEP_START, NULL));
+    NOTHING(aclprofCreateStamp());
+    NO(aclprofSetStampTraceMessage(NULL, NULL, 0));
+    NO(aclprofMark(NULL));
+    NO(aclprofPush(NULL));
+    NO(aclprofPop());
+    NO(aclprofRangeStart(NULL, NULL));
+    NO(aclprofRangeStop(0));
+    aclprofDestroyStepInfo(NULL);
+    aclprofDestroyStamp(NULL);
 }
 
 int main(void)

@@ -7,15 +7,20 @@ cd "$(dirname "$0")"
 use_runtime "$1" "$2" "$3"
 controls=$4 bin=$5
 export WEIR_DRIVER_RUNTIME_MEMORY=0 WEIR_DRIVER_CAPACITY=268435456 # as the tests of `acl` set them for the simulated runtime
-differs=0
+differs=0 limit=${WEIR_LIMIT:-120} # seconds for each program
 
-# Prints the tests of a cmocka program that failed, or "(the program)" if it did not come to its end.
+# Prints the tests of a cmocka program that failed, or "(the program)" if it did not come to its end; its output then ends with the
+# reason.
 failures() {
     local program=$1 status=0
-    on_vendor "$controls" timeout 120 "$bin/$program" >"$scratch/out" 2>&1 || status=$?
+    on_vendor "$controls" timeout "$limit" "$bin/$program" >"$scratch/out" 2>&1 || status=$?
     sed -n 's/^\[  FAILED  \] \([A-Za-z_0-9]*\)$/\1/p' "$scratch/out" | sort -u
     if [ "$status" != 0 ] && ! grep -q '^\[==========\] .* test(s) run' "$scratch/out"; then
         echo "(the program)"
+        case $status in
+        124) echo "$program: stopped after $limit s" ;;
+        *) echo "$program: ended with $status" ;;
+        esac >>"$scratch/out"
     fi
 }
 

@@ -318,12 +318,15 @@
     X(aclmdlGetInputSizeByIndex, 0)                                                                                    \
     X(aclmdlGetOutputSizeByIndex, 0)                                                                                   \
     X(aclmdlGetInputDims, 0)                                                                                           \
+    X(aclmdlGetInputDimsV2, 0)                                                                                         \
     X(aclmdlGetOutputDims, 0)                                                                                          \
     X(aclmdlGetInputNameByIndex, 0)                                                                                    \
     X(aclmdlGetOutputNameByIndex, 0)                                                                                   \
     X(aclmdlGetInputIndexByName, 0)                                                                                    \
     X(aclmdlGetInputDataType, 0)                                                                                       \
     X(aclmdlGetOutputDataType, 0)                                                                                      \
+    X(aclmdlGetInputFormat, 0)                                                                                         \
+    X(aclmdlGetOutputFormat, 0)                                                                                        \
     /* data sets */                                                                                                    \
     X(aclmdlCreateDataset, 0)                                                                                          \
     X(aclmdlDestroyDataset, 0)                                                                                         \
@@ -331,7 +334,9 @@
     X(aclmdlGetDatasetNumBuffers, 0)                                                                                   \
     X(aclmdlGetDatasetBuffer, 0)                                                                                       \
     X(aclmdlSetDatasetTensorDesc, 0)                                                                                   \
-    X(aclmdlGetDatasetTensorDesc, 0)
+    X(aclmdlGetDatasetTensorDesc, 0)                                                                                   \
+    X(aclprofDestroyStepInfo, 0)                                                                                       \
+    X(aclprofDestroyStamp, 0)
 
 #define ACL_NOT_SIMULATED_FUNCTIONS(X)                                                                                 \
     X(aclDestroyGraphDumpOpt, (const aclGraphDumpOption *graphDumpOpt))                                                \
@@ -345,9 +350,18 @@
     X(aclInitCallbackUnRegister, (aclRegisterCallbackType type, aclInitCallbackFunc cbFunc))                           \
     X(aclSetTensorShapeRange,                                                                                          \
       (aclTensorDesc * desc, size_t dimsCount, int64_t dimsRange[][ACL_TENSOR_SHAPE_RANGE_NUM]))                       \
+    X(aclmdlBundleGetModelId, (uint32_t bundleId, size_t index, uint32_t * modelId))                                   \
+    X(aclmdlBundleLoadFromMem, (const void *model, size_t modelSize, uint32_t *bundleId))                              \
+    X(aclmdlBundleUnload, (uint32_t bundleId))                                                                         \
     X(aclmdlFinalizeDump, (void))                                                                                      \
     X(aclmdlGetCurOutputDims, (const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims))                         \
+    X(aclmdlGetDynamicBatch, (const aclmdlDesc *modelDesc, aclmdlBatch *batch))                                        \
+    X(aclmdlGetDynamicHW, (const aclmdlDesc *modelDesc, size_t index, aclmdlHW *hw))                                   \
+    X(aclmdlGetInputDynamicDims, (const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, size_t gearCount))    \
+    X(aclmdlGetInputDynamicGearCount, (const aclmdlDesc *modelDesc, size_t index, size_t *gearCount))                  \
     X(aclmdlInitDump, (void))                                                                                          \
+    X(aclmdlLoadFromMemWithMem, (const void *model, size_t modelSize, uint32_t *modelId, void *workPtr,                \
+                                 size_t workSize, void *weightPtr, size_t weightSize))                                 \
     X(aclmdlQuerySizeFromMem, (const void *model, size_t modelSize, size_t *workSize, size_t *weightSize))             \
     X(aclmdlRIAddCondTask, (aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags))                        \
     X(aclmdlRIBindStream, (aclmdlRI modelRI, aclrtStream stream, uint32_t flag))                                       \
@@ -370,6 +384,10 @@
     X(aclmdlRIGetId, (aclmdlRI modelRI, uint32_t * modelRIId))                                                         \
     X(aclmdlRIUnbindStream, (aclmdlRI modelRI, aclrtStream stream))                                                    \
     X(aclmdlSetDump, (const char *dumpCfgPath))                                                                        \
+    X(aclmdlSetDynamicHWSize,                                                                                          \
+      (uint32_t modelId, aclmdlDataset * dataset, size_t index, uint64_t height, uint64_t width))                      \
+    X(aclmdlSetInputDynamicDims, (uint32_t modelId, aclmdlDataset * dataset, size_t index, const aclmdlIODims *dims))  \
+    X(aclopSetModelDir, (const char *modelDir))                                                                        \
     X(aclmdlSetDynamicBatchSize, (uint32_t modelId, aclmdlDataset * dataset, size_t index, uint64_t batchSize))        \
     X(aclopCompile, (const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], int numOutputs,        \
                      const aclTensorDesc *const outputDesc[], const aclopAttr *attr, aclopEngineType engineType,       \
@@ -511,11 +529,19 @@
     X(aclprofStop, (const aclprofConfig *profilerConfig))                                                              \
     X(aclprofDestroyConfig, (const aclprofConfig *profilerConfig))                                                     \
     X(aclprofSetConfig, (aclprofConfigType configType, const char *config, size_t configLength))                       \
-    X(aclprofMarkEx, (const char *msg, size_t msgLen, aclrtStream stream))
+    X(aclprofMarkEx, (const char *msg, size_t msgLen, aclrtStream stream))                                             \
+    X(aclprofGetStepTimestamp, (aclprofStepInfo * stepInfo, aclprofStepTag tag, aclrtStream stream))                   \
+    X(aclprofSetStampTraceMessage, (void *stamp, const char *msg, uint32_t msgLen))                                    \
+    X(aclprofMark, (void *stamp))                                                                                      \
+    X(aclprofPush, (void *stamp))                                                                                      \
+    X(aclprofPop, (void))                                                                                              \
+    X(aclprofRangeStart, (void *stamp, uint32_t *rangeId))                                                             \
+    X(aclprofRangeStop, (uint32_t rangeId))
 
 #define ACL_NOT_SIMULATED_VALUES(X)                                                                                    \
     X(aclCreateGraphDumpOpt, (aclGraphDumpOption *, (void)))                                                           \
     X(aclrtCreateBinary, (aclrtBinary, (const void *data, size_t dataLen)))                                            \
+    X(acltdtCreateChannel, (acltdtChannelHandle *, (uint32_t deviceId, const char *name)))                             \
     X(acltdtCreateChannelWithCapacity,                                                                                 \
       (acltdtChannelHandle *, (uint32_t deviceId, const char *name, size_t capacity)))                                 \
     X(acltdtCreateDataItem, (acltdtDataItem *, (acltdtTensorType tdtType, const int64_t *dims, size_t dimNum,          \
@@ -536,7 +562,9 @@
     X(acltdtGetTensorTypeFromItem, (acltdtTensorType, (const acltdtDataItem *dataItem)))                               \
     X(aclprofCreateConfig,                                                                                             \
       (aclprofConfig *, (uint32_t * deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics,             \
-                         const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig)))
+                         const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig)))                           \
+    X(aclprofCreateStepInfo, (aclprofStepInfo *, (void)))                                                              \
+    X(aclprofCreateStamp, (void *, (void)))
 
 #define ACL_FUNCTION_LIST(X)                                                                                           \
     ACL_RUNTIME_FUNCTIONS(X) ACL_CONSUMER_FUNCTIONS(X) ACL_NOT_SIMULATED_FUNCTIONS(X) ACL_NOT_SIMULATED_VALUES(X)

@@ -392,6 +392,12 @@ ACL_EXPORT aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index
     return get_dims(modelDesc, false, index, dims, __func__);
 }
 
+ACL_EXPORT aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
+{
+    ACL_ENTER(aclmdlGetInputDimsV2);
+    return get_dims(modelDesc, false, index, dims, __func__);
+}
+
 ACL_EXPORT aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
     ACL_ENTER(aclmdlGetOutputDims);
@@ -428,4 +434,24 @@ ACL_EXPORT aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelDesc, size
 {
     ACL_ENTER_OR(aclmdlGetOutputDataType, ACL_DT_UNDEFINED);
     return end_at(modelDesc, true, index) != NULL ? ACL_FLOAT : ACL_DT_UNDEFINED;
+}
+
+static aclFormat format_of(const struct end *end)
+{
+    if (end == NULL) {
+        return ACL_FORMAT_UNDEFINED;
+    }
+    return end->dims.dimCount == 4 ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
+}
+
+ACL_EXPORT aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index)
+{
+    ACL_ENTER_OR(aclmdlGetInputFormat, ACL_FORMAT_UNDEFINED);
+    return format_of(end_at(modelDesc, false, index));
+}
+
+ACL_EXPORT aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index)
+{
+    ACL_ENTER_OR(aclmdlGetOutputFormat, ACL_FORMAT_UNDEFINED);
+    return format_of(end_at(modelDesc, true, index));
 }

@@ -31,3 +31,14 @@
 
 ACL_NOT_SIMULATED_FUNCTIONS(DEFINE)
 ACL_NOT_SIMULATED_VALUES(DEFINE_VALUE)
+
+/* There is nothing to destroy: the functions that create steps and stamps return NULL. */
+ACL_EXPORT void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo)
+{
+    ACL_ENTER_OR(aclprofDestroyStepInfo, );
+}
+
+ACL_EXPORT void aclprofDestroyStamp(void *stamp)
+{
+    ACL_ENTER_OR(aclprofDestroyStamp, );
+}

@@ -38,6 +38,7 @@ ACL_FUNC_VISIBILITY aclError aclopSetAttrListDataType(aclopAttr *attr, const cha
                                                       const aclDataType values[]);
 ACL_FUNC_VISIBILITY aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists,
                                                      const int *numValues, const int64_t *const values[]);
+ACL_FUNC_VISIBILITY aclError aclopSetModelDir(const char *modelDir);
 
 #ifdef __cplusplus
 }

@@ -31,6 +31,9 @@ extern "C" {
 
 typedef struct aclprofConfig aclprofConfig;
 typedef struct aclprofAicoreEvents aclprofAicoreEvents;
+typedef struct aclprofStepInfo aclprofStepInfo;
+
+typedef enum { ACL_STEP_START = 0, ACL_STEP_END = 1 } aclprofStepTag;
 
 typedef enum {
     ACL_AICORE_ARITHMETIC_UTILIZATION = 0,
@@ -76,6 +79,23 @@ ACL_FUNC_VISIBILITY aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, u
 ACL_FUNC_VISIBILITY aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig);
 ACL_FUNC_VISIBILITY aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength);
 ACL_FUNC_VISIBILITY aclError aclprofMarkEx(const char *msg, size_t msgLen, aclrtStream stream);
+
+/* ---- Steps of a training ---- */
+
+ACL_FUNC_VISIBILITY aclprofStepInfo *aclprofCreateStepInfo(void);
+ACL_FUNC_VISIBILITY void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo);
+ACL_FUNC_VISIBILITY aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag tag, aclrtStream stream);
+
+/* ---- Stamps: marks and ranges with a text ---- */
+
+ACL_FUNC_VISIBILITY void *aclprofCreateStamp(void);
+ACL_FUNC_VISIBILITY void aclprofDestroyStamp(void *stamp);
+ACL_FUNC_VISIBILITY aclError aclprofSetStampTraceMessage(void *stamp, const char *msg, uint32_t msgLen);
+ACL_FUNC_VISIBILITY aclError aclprofMark(void *stamp);
+ACL_FUNC_VISIBILITY aclError aclprofPush(void *stamp);
+ACL_FUNC_VISIBILITY aclError aclprofPop(void);
+ACL_FUNC_VISIBILITY aclError aclprofRangeStart(void *stamp, uint32_t *rangeId);
+ACL_FUNC_VISIBILITY aclError aclprofRangeStop(uint32_t rangeId);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,12 @@ typedef enum {
     ACL_TDT_QUEUE_ROUTE_DST_UINT32 = 1,
     ACL_TDT_QUEUE_ROUTE_STATUS_INT32 = 2
 } acltdtQueueRouteParamType;
+typedef enum {
+    ACL_TDT_QUEUE_ROUTE_QUERY_SRC = 0,
+    ACL_TDT_QUEUE_ROUTE_QUERY_DST = 1,
+    ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST = 2,
+    ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL = 100
+} acltdtQueueRouteQueryMode;
 
 typedef enum {
     ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM = 0,
