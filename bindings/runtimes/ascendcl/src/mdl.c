@@ -424,34 +424,17 @@ ACL_EXPORT aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const
     return acl__fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetInputIndexByName: there is no input \"%.60s\"", name);
 }
 
-ACL_EXPORT aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetInputDataType, ACL_DT_UNDEFINED);
-    return end_at(modelDesc, false, index) != NULL ? ACL_FLOAT : ACL_DT_UNDEFINED;
-}
-
-ACL_EXPORT aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetOutputDataType, ACL_DT_UNDEFINED);
-    return end_at(modelDesc, true, index) != NULL ? ACL_FLOAT : ACL_DT_UNDEFINED;
-}
+ACL_FACT(aclDataType, aclmdlGetInputDataType, (const aclmdlDesc *modelDesc, size_t index),
+         end_at(modelDesc, false, index) != NULL, ACL_FLOAT, ACL_DT_UNDEFINED)
+ACL_FACT(aclDataType, aclmdlGetOutputDataType, (const aclmdlDesc *modelDesc, size_t index),
+         end_at(modelDesc, true, index) != NULL, ACL_FLOAT, ACL_DT_UNDEFINED)
 
 static aclFormat format_of(const struct end *end)
 {
-    if (end == NULL) {
-        return ACL_FORMAT_UNDEFINED;
-    }
     return end->dims.dimCount == 4 ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
 }
 
-ACL_EXPORT aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetInputFormat, ACL_FORMAT_UNDEFINED);
-    return format_of(end_at(modelDesc, false, index));
-}
-
-ACL_EXPORT aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index)
-{
-    ACL_ENTER_OR(aclmdlGetOutputFormat, ACL_FORMAT_UNDEFINED);
-    return format_of(end_at(modelDesc, true, index));
-}
+ACL_FACT(aclFormat, aclmdlGetInputFormat, (const aclmdlDesc *modelDesc, size_t index),
+         end_at(modelDesc, false, index) != NULL, format_of(end_at(modelDesc, false, index)), ACL_FORMAT_UNDEFINED)
+ACL_FACT(aclFormat, aclmdlGetOutputFormat, (const aclmdlDesc *modelDesc, size_t index),
+         end_at(modelDesc, true, index) != NULL, format_of(end_at(modelDesc, true, index)), ACL_FORMAT_UNDEFINED)
