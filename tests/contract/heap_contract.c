@@ -75,7 +75,7 @@ TEST(test_blocks)
     for (size_t i = 0; i < SIZES; i++) {
         held[i] = weir_heap_alloc(f.heap, sizes[i]);
         assert_non_null(held[i]);
-        assert_int_equal((uintptr_t)held[i] % 64, 0);
+        assert_int_equal((uintptr_t)held[i] % 16, 0);
         assert_true(weir_heap_usable_size(f.heap, held[i]) >= sizes[i]);
         fill(held[i], weir_heap_usable_size(f.heap, held[i]), (unsigned char)i);
     }
@@ -251,7 +251,7 @@ TEST(test_bad_config)
     assert_int_equal(weir_heap_create(&config, NULL), WEIR_ERR_INVALID);
     config.flags |= 1u << 30;
     assert_int_equal(weir_heap_create(&config, &heap), WEIR_ERR_INVALID);
-    static const uint64_t bad_aligns[] = {1, 32, 96, 4 << 20};
+    static const uint64_t bad_aligns[] = {1, 8, 96, 4 << 20};
     for (size_t i = 0; i < 4; i++) {
         config = f.under.config;
         config.align = bad_aligns[i];

@@ -206,7 +206,7 @@ static void model_step(struct held *held, uint64_t *random)
         return;
     }
     assert_false(failed);
-    assert_int_equal((uintptr_t)block % 64, 0);
+    assert_int_equal((uintptr_t)block % 16, 0);
     const size_t kept = held->block == NULL ? 0 : held->size < size ? held->size : size;
     held->block = block;
     assert_filled(held, kept);

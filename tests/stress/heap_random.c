@@ -229,7 +229,8 @@ static void play_game(uint64_t seed, size_t threads)
     }
     weir_heap_config config = g.under.config;
     g.slack = seed % 3 == 0 ? seed * 37 % 4097 : 0;
-    g.align = seed % 5 == 4 ? 4096 : seed % 5 == 3 ? 128 : 64;
+    static const uint64_t aligns[] = {16, 32, 64, 128, 4096};
+    g.align = aligns[seed % 5];
     g.is_alone = threads == 1;
     config.slack_bytes = g.slack;
     config.align = g.align;

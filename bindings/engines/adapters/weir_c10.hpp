@@ -4,9 +4,9 @@
  *
  * libtorch keeps the allocator for the life of the process and frees a tensor by its address alone. So there is one
  * heap for the process, and it is never destroyed. All threads of libtorch may allocate and free. Out of memory: a
- * c10::Error with the heap's reason. libtorch reads no byte behind a block and needs blocks at multiples of 64: a
- * heap's defaults serve it. Memory that libraries below libtorch take from malloc (oneDNN's scratchpads, OpenMP) does
- * not pass by here.
+ * c10::Error with the heap's reason. libtorch reads no byte behind a block and needs blocks at multiples of 64,
+ * which the adapter asks for: a heap's defaults serve it. Memory that libraries below libtorch take from malloc
+ * (oneDNN's scratchpads, OpenMP) does not pass by here.
  */
 #ifndef WEIR_C10_HPP
 #define WEIR_C10_HPP
@@ -51,7 +51,7 @@ class c10_allocator final : public c10::Allocator
 
     static c10::DataPtr block_of(std::size_t bytes)
     {
-        void *block = weir_heap_alloc(heap_of_process(), bytes);
+        void *block = weir_heap_alloc_aligned(heap_of_process(), bytes, 64);
         if (block == nullptr && bytes != 0) {
             char reason[1024];
             static_cast<void>(weir_heap_explain(heap_of_process(), reason, sizeof(reason)));

@@ -12,8 +12,8 @@ import ctypes.util
 import weakref
 
 _weir = ctypes.CDLL(ctypes.util.find_library("weir") or "libweir.so")
-_weir.weir_heap_alloc.restype = ctypes.c_void_p
-_weir.weir_heap_alloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_weir.weir_heap_alloc_aligned.restype = ctypes.c_void_p
+_weir.weir_heap_alloc_aligned.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
 _weir.weir_heap_free.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 _weir.weir_heap_explain.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 _weir.weir_heap_set_limit.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
@@ -34,7 +34,7 @@ class Heap:
         """Returns `size` bytes, at least 1, contents undefined, at a multiple of 64."""
         if size < 1:
             raise ValueError("an array needs at least one byte")
-        block = _weir.weir_heap_alloc(self.handle, size)
+        block = _weir.weir_heap_alloc_aligned(self.handle, size, 64)
         if not block:
             reason = ctypes.create_string_buffer(1024)
             _weir.weir_heap_explain(self.handle, reason, len(reason))

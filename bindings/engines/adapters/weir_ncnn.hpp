@@ -22,6 +22,7 @@ namespace weir
 {
 
 constexpr std::size_t ncnn_slack_bytes = 64;
+constexpr std::size_t ncnn_align = 64; /* of vector loads */
 
 class ncnn_allocator final : public ncnn::Allocator
 {
@@ -29,7 +30,7 @@ class ncnn_allocator final : public ncnn::Allocator
     /* Borrows the heap. */
     explicit ncnn_allocator(weir_heap *heap) : heap_(heap) {}
 
-    void *fastMalloc(std::size_t bytes) override { return weir_heap_alloc(heap_, bytes); }
+    void *fastMalloc(std::size_t bytes) override { return weir_heap_alloc_aligned(heap_, bytes, ncnn_align); }
 
     void fastFree(void *block) override { static_cast<void>(weir_heap_free(heap_, block)); }
 

@@ -12,9 +12,9 @@
  *
  * A memory object frees its block when it ends: it outlives the work that uses the block, which for a stream of the CPU
  * means until stream.wait() has returned. The heap outlives all of them. Any thread may use one heap. oneDNN reads no
- * byte behind a block and is fast at multiples of 64: a heap's defaults serve it. Out of memory: std::bad_alloc; a
- * partition that gets no memory returns dnnl::status::out_of_memory as a dnnl::error. Weights that oneDNN reorders into
- * memory objects of the caller are long-lived: pass weir::onednn_memory::long_lived.
+ * byte behind a block and is fast at multiples of 64, which the adapter asks for. Out of memory: std::bad_alloc; a
+ * partition that gets no memory returns dnnl::status::out_of_memory as a dnnl::error. Weights that oneDNN reorders
+ * into memory objects of the caller are long-lived: pass weir::onednn_memory::long_lived.
  */
 #ifndef WEIR_ONEDNN_HPP
 #define WEIR_ONEDNN_HPP
@@ -56,7 +56,8 @@ class onednn_memory final
 
     static void *block_of(weir_heap *heap, std::size_t bytes, lifetime kind)
     {
-        void *block = kind == long_lived ? weir_heap_alloc_long_lived(heap, bytes, 0) : weir_heap_alloc(heap, bytes);
+        void *block =
+            kind == long_lived ? weir_heap_alloc_long_lived(heap, bytes, 64) : weir_heap_alloc_aligned(heap, bytes, 64);
         if (block == nullptr && bytes != 0) { /* a primitive without a scratchpad has a descriptor of 0 bytes */
             throw std::bad_alloc();
         }

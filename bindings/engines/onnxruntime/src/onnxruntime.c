@@ -102,7 +102,7 @@ static void *engine_alloc(struct OrtAllocator *self, size_t size)
 {
     weir_onnxruntime *binding = (weir_onnxruntime *)self;
     note_tensor(binding);
-    return hand_out(binding, weir_heap_alloc(binding->heap, size), size);
+    return hand_out(binding, weir_heap_alloc_aligned(binding->heap, size, BLOCK_ALIGN), size);
 }
 
 static void *engine_reserve(struct OrtAllocator *self, size_t size)

@@ -13,49 +13,89 @@
 #include "../../pool/src/host_internal.h"
 #include "shared/number_map.h"
 
-enum { WEIR__HEAP_ALIGN = 64, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
+enum { WEIR__HEAP_ALIGN = 16, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
 
 /* --- tally.c: live bytes and their peak --- */
 
-enum { WEIR__TALLY_CELLS = 32 };
+/* A thread's address chooses one of WEIR__TALLY_OWN cells, which belongs to the first thread that comes. The other
+ * threads with that choice share a cell behind. */
+enum { WEIR__TALLY_OWN = 32, WEIR__TALLY_CELLS = 2 * WEIR__TALLY_OWN };
 
 typedef struct weir__tally_cell {
     _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by the threads of this cell */
-    _Atomic uint32_t noting;                        /* calls in progress that may use the recorder (record.c) */
     _Atomic int64_t ceiling; /* `live` may rise to this value before a thread has to compute the sum */
+    _Atomic uintptr_t owner; /* the thread that alone changes `live`; 0: none */
+    _Atomic uint32_t noting; /* calls in progress that may use the recorder (record.c) */
 } weir__tally_cell;
 
 typedef struct weir__tally {
     weir__tally_cell cells[WEIR__TALLY_CELLS];
-    pthread_mutex_t lock; /* protects `peak` and all ceilings */
-    _Atomic int64_t peak; /* at least the sum of all ceilings */
+    _Atomic uint64_t used; /* a bit for each cell that a thread has used */
+    pthread_mutex_t lock;  /* protects `peak` and all ceilings */
+    _Atomic int64_t peak;  /* at least the sum of all ceilings */
 } weir__tally;
 
 void weir__tally_init(weir__tally *tally);
 void weir__tally_fini(weir__tally *tally);
 int64_t weir__tally_live(const weir__tally *tally);
+/* Returns the most bytes that were live at once. */
+int64_t weir__tally_peak(const weir__tally *tally);
 bool weir__tally_check(weir__tally *tally);
 /* Called when a cell's live bytes have passed its ceiling: computes the sum and sets new ceilings. */
 void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell);
+/* Changes the live bytes of a thread that does not own its cell yet, or will never own it. */
+void weir__tally_change_other(weir__tally *tally, int64_t bytes);
+
+/* The address is that of a living thread only. A thread that gets it later takes over the cell. */
+static inline uintptr_t weir__tally_thread(void)
+{
+    return (uintptr_t)&weir__host_mine;
+}
 
 static inline weir__tally_cell *weir__tally_mine(weir__tally *tally)
 {
-    const uint64_t thread = (uint64_t)(uintptr_t)&weir__host_mine;
-    return &tally->cells[(thread >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 59];
+    return &tally->cells[((uint64_t)weir__tally_thread() >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 59];
+}
+
+static inline bool weir__tally_owns(const weir__tally_cell *cell)
+{
+    return WEIR__HOST_LIKELY(atomic_load_explicit(&cell->owner, memory_order_relaxed) == weir__tally_thread());
+}
+
+/* Changes the live bytes of the calling thread's own cell and returns them. */
+static inline int64_t weir__tally_change_own(weir__tally_cell *cell, uint64_t bytes)
+{
+    const int64_t live = atomic_load_explicit(&cell->live, memory_order_relaxed) + (int64_t)bytes;
+    atomic_store_explicit(&cell->live, live, memory_order_relaxed);
+    return live;
+}
+
+static inline void weir__tally_add_own(weir__tally *tally, weir__tally_cell *cell, uint64_t bytes)
+{
+    const int64_t live = weir__tally_change_own(cell, bytes);
+    if (!WEIR__HOST_LIKELY(live <= atomic_load_explicit(&cell->ceiling, memory_order_relaxed))) {
+        weir__tally_rise(tally, cell);
+    }
 }
 
 static inline void weir__tally_add(weir__tally *tally, uint64_t bytes)
 {
     weir__tally_cell *cell = weir__tally_mine(tally);
-    const int64_t live = atomic_fetch_add(&cell->live, (int64_t)bytes) + (int64_t)bytes;
-    if (!WEIR__HOST_LIKELY(live <= atomic_load(&cell->ceiling))) {
-        weir__tally_rise(tally, cell);
+    if (weir__tally_owns(cell)) {
+        weir__tally_add_own(tally, cell, bytes);
+    } else {
+        weir__tally_change_other(tally, (int64_t)bytes);
     }
 }
 
 static inline void weir__tally_remove(weir__tally *tally, uint64_t bytes)
 {
-    (void)atomic_fetch_sub(&weir__tally_mine(tally)->live, (int64_t)bytes);
+    weir__tally_cell *cell = weir__tally_mine(tally);
+    if (weir__tally_owns(cell)) {
+        (void)weir__tally_change_own(cell, 0 - bytes);
+    } else {
+        weir__tally_change_other(tally, -(int64_t)bytes);
+    }
 }
 
 /* --- owned.c: the heap's blocks in a pool that other users share --- */
@@ -153,6 +193,8 @@ struct weir_heap {
     /* Read by every call. */
     _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* with defaults filled in */
     weir__source sources[WEIR__HEAP_SOURCES];
+    weir_host_pool *front; /* of the first source, if that is memory of the process; else NULL */
+    uint64_t front_most;   /* requests of up to so many bytes may be served by the calling thread's cache of `front` */
     _Atomic uint64_t largest_bytes;
     _Atomic(weir_recorder *) recorder; /* NULL: not recorded */
     weir_recorder *asked_recorder;     /* the recorder made because of WEIR_RECORD; owned by the heap */

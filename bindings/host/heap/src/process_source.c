@@ -26,11 +26,12 @@ static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t a
     if (limit != 0 && size > limit) {
         return WEIR_ERR_LIMIT;
     }
-    const weir_status status = align <= WEIR__HOST_ALIGNMENT
-                                   ? weir_host_alloc(source->host, size, source->node, block)
-                                   : weir_host_alloc_aligned(source->host, size, align, source->node, block);
+    const bool is_usual = align <= WEIR__HOST_ALIGNMENT;
+    const uint64_t asked = is_usual ? (size + align - 1) & ~(align - 1) : size; /* such a block lies at the align */
+    const weir_status status = is_usual ? weir_host_alloc(source->host, asked, source->node, block)
+                                        : weir_host_alloc_aligned(source->host, asked, align, source->node, block);
     if (status == WEIR_OK) {
-        *bytes = weir__host_bytes_for(source->host, size, align);
+        *bytes = weir__host_bytes_for(source->host, asked, is_usual ? 1 : align);
     }
     return status;
 }

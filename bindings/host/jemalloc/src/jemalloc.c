@@ -2,8 +2,8 @@
  *
  * Idea: one arena for each node. Its extent hooks take page runs from the node and give them back at once (no decay, no
  * retained, split or merged extents), so that a page run is one slab of one size class, or one block of 16 KiB and
- * more. Each run has a description, outside pinned memory like all of jemalloc's own data, with a bit for each block
- * that the pool has. The bits detect double frees, and the description locates the block around an address. Each thread
+ * more. Each run has a description, outside pinned memory like all of jemalloc's own data, with a mark for each block.
+ * The marks detect double frees, and the description locates the block around an address. Each thread
  * has an explicit jemalloc cache for each node, created and destroyed with the pool's cache of that thread; the pool's
  * own bins stand in front of it.
  *
@@ -31,6 +31,7 @@ struct extent {
     weir__host_slab shown;
     void *link;     /* of an unused description */
     uint64_t start; /* 0: unused; protected by the lock */
+    weir__host_mark marks[WEIR__HOST_SLAB_BLOCKS];
 };
 
 struct weir__host_engine {
@@ -79,8 +80,10 @@ static void *extent_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size
         return NULL;
     }
     atomic_store_explicit(&e->shown.bin, asked_bin, memory_order_relaxed);
-    for (size_t i = 0; i < sizeof(e->shown.taken) / sizeof(e->shown.taken[0]); i++) {
-        atomic_store_explicit(&e->shown.taken[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&e->shown.blocks, WEIR__HOST_SLAB_BLOCKS, memory_order_relaxed);
+    e->shown.marks = e->marks;
+    for (size_t i = 0; i < WEIR__HOST_SLAB_BLOCKS; i++) {
+        atomic_store_explicit(&e->marks[i], WEIR__HOST_FREE, memory_order_relaxed);
     }
     void *memory = engine->from.slab_get(engine->from.ctx, size, alignment, &e->shown);
     if (memory == NULL) {
@@ -265,7 +268,7 @@ static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
         engine->from.slab_changed(engine->from.ctx, block, bin);
         atomic_store_explicit(&slab->bin, bin, memory_order_release);
     }
-    (void)atomic_fetch_or_explicit(&slab->taken[place / 64], UINT64_C(1) << (place % 64), memory_order_relaxed);
+    atomic_store_explicit(weir__host_mark_of(slab, place), WEIR__HOST_OUT, memory_order_relaxed);
     return true;
 }
 
@@ -301,8 +304,8 @@ static bool release_one(weir__host_engine *engine, int flags, void *block)
     if (offset % bytes != 0 || place >= WEIR__HOST_SLAB_BLOCKS) {
         return false;
     }
-    const uint64_t mask = UINT64_C(1) << (place % 64);
-    if ((atomic_fetch_and_explicit(&slab->taken[place / 64], ~mask, memory_order_relaxed) & mask) == 0) {
+    uint8_t out = WEIR__HOST_OUT;
+    if (!atomic_compare_exchange_strong(weir__host_mark_of(slab, place), &out, WEIR__HOST_FREE)) {
         return false;
     }
     dallocx(block, flags);

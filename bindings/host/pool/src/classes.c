@@ -1,12 +1,13 @@
 /* classes.c: weir's engine of small host blocks: slabs of equal slots.
  *
- * Idea: a slab is a page run with slots of one class. A bitmap outside of it marks the taken slots, so the engine does
- * not write into pinned memory. A class allocates from the slab that was made or ceased to be full last. It gives a
- * slab back when it becomes the second wholly free one. Where memory is scarce, slabs begin small and grow with their
- * class.
+ * Idea: a slab is a page run with slots of one class. The marks of its slots (engine.h) lie outside of it, so the
+ * engine does not write into pinned memory. A class allocates from the slab that was made or ceased to be full last. It
+ * gives a slab back when it becomes the second wholly free one. Where memory is scarce, slabs begin small and grow with
+ * their class.
  * Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most 1/32 (scarce: 1/8) at its end, or
  * the least that up to 160 pages allow. A double free is found.
- * Cost: one lock for each batch, a few instructions for each block.
+ * Cost: one lock for each batch, a few instructions for each block; a byte for each slot, and about half a KiB for each
+ * slab.
  */
 #include "classes.h"
 #include "engine.h"
@@ -19,8 +20,9 @@
 #include <string.h>
 
 enum {
-    MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS,
-    WORDS = MOST_SLOTS / 64,
+    MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
+    GROUP = 8,                           /* slots with neighbouring marks */
+    MARK_SIZES = 28,                     /* as many numbers of marks: see marks_in */
     LEAST_PAGES = 4,
     MOST_PAGES = 160,
     LEAST_SLOTS = 4,
@@ -33,8 +35,9 @@ struct slab {
     struct slab *next;     /* next slab of the class with a free slot; the link of an unused description */
     struct slab *previous;
     uint64_t start; /* 0: unused description */
-    uint32_t slots;
+    uint32_t slots; /* same as shown.blocks */
     uint32_t taken;
+    uint32_t first; /* no slot below is free; a multiple of GROUP */
     bool is_listed;
 };
 
@@ -52,6 +55,7 @@ struct weir__host_engine {
     weir__host_slabs from;
     pthread_mutex_t lock;    /* protects the next */
     weir__slab descriptions; /* not freed before the engine: a lookup of a stale address may read one */
+    struct slab *unused[MARK_SIZES];
     struct size_class classes[WEIR__HOST_CLASSES];
 };
 
@@ -68,7 +72,7 @@ static void shape(struct size_class *c, bool is_scarce)
     for (uint32_t pages = least_pages; pages <= MOST_PAGES; pages++) {
         const uint64_t bytes = (uint64_t)pages * WEIR__HOST_PAGE;
         const uint64_t slots = bytes / c->bytes;
-        if (slots < least_slots || slots > MOST_SLOTS) {
+        if (slots < least_slots || (slots > MOST_SLOTS && !is_scarce)) {
             continue;
         }
         const uint64_t waste = (bytes - slots * c->bytes) * 4096 / bytes;
@@ -95,9 +99,11 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
         struct size_class *c = &made->classes[i];
         (void)pthread_mutex_init(&c->lock, NULL);
-        c->bytes = (uint32_t)weir__host_class_bytes(i);
-        shape(c, slabs->is_scarce);
-        WEIR_ASSERT(c->slots != 0 && c->slots <= MOST_SLOTS);
+        c->bytes = (uint32_t)weir__host_class_bytes(i, slabs->is_scarce);
+        if (c->bytes != 0) {
+            shape(c, slabs->is_scarce);
+            WEIR_ASSERT(c->slots != 0 && c->pages <= MOST_PAGES);
+        }
     }
     *engine = made;
     return WEIR_OK;
@@ -105,6 +111,10 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
 
 static void destroy(weir__host_engine *engine)
 {
+    struct slab *s;
+    for (size_t i = 0; (s = weir__slab_at(&engine->descriptions, i)) != NULL; i++) {
+        free(s->shown.marks);
+    }
     weir__slab_fini(&engine->descriptions);
     for (uint32_t i = 0; i < WEIR__HOST_CLASSES; i++) {
         (void)pthread_mutex_destroy(&engine->classes[i].lock);
@@ -149,11 +159,55 @@ static void unlist(struct size_class *c, struct slab *s)
     s->is_listed = false;
 }
 
-static struct slab *description(weir__host_engine *engine)
+/* Returns the number of marks of size `size`: one to four units, then four sizes for each doubling. */
+static size_t marks_in(size_t size)
 {
-    (void)pthread_mutex_lock(&engine->lock);
+    WEIR_ASSERT(size < MARK_SIZES);
+    return size < 4 ? (size_t)WEIR__HOST_MARKS_UNIT * (size + 1)
+                    : (size_t)WEIR__HOST_MARKS_UNIT * (5 + size % 4) << (size / 4 - 1);
+}
+
+static size_t mark_size_for(uint32_t slots)
+{
+    size_t size = 0;
+    while (marks_in(size) < slots) {
+        size++;
+    }
+    return size;
+}
+
+/* Returns a new description, or NULL without memory. */
+static struct slab *description_new(weir__host_engine *engine, size_t marks)
+{
+    WEIR_ASSERT_HELD(&engine->lock);
     struct slab *s = weir__slab_get(&engine->descriptions);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->shown.marks = aligned_alloc(WEIR__HOST_ALIGNMENT, marks);
+    if (s->shown.marks == NULL) {
+        weir__slab_put(&engine->descriptions, s);
+        return NULL;
+    }
+    return s;
+}
+
+/* Returns a description with marks for so many slots, all FREE. NULL: no memory. */
+static struct slab *description(weir__host_engine *engine, uint32_t slots)
+{
+    const size_t size = mark_size_for(slots);
+    const size_t marks = marks_in(size);
+    (void)pthread_mutex_lock(&engine->lock);
+    struct slab *s = engine->unused[size];
+    if (s != NULL) {
+        engine->unused[size] = s->next;
+    } else {
+        s = description_new(engine, marks);
+    }
     (void)pthread_mutex_unlock(&engine->lock);
+    for (size_t i = 0; s != NULL && i < marks; i++) {
+        atomic_store_explicit(&s->shown.marks[i], WEIR__HOST_FREE, memory_order_relaxed);
+    }
     return s;
 }
 
@@ -161,8 +215,10 @@ static void put_back(weir__host_engine *engine, struct slab *s)
 {
     WEIR_ASSERT(s->taken == 0 && !s->is_listed);
     (void)pthread_mutex_lock(&engine->lock);
+    struct slab **unused = &engine->unused[mark_size_for(s->slots)];
     s->start = 0;
-    weir__slab_put(&engine->descriptions, s);
+    s->next = *unused;
+    *unused = s;
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
@@ -172,27 +228,24 @@ static uint32_t times(const weir__host_engine *engine, const struct size_class *
 {
     WEIR_ASSERT(c->slots != 0 && c->pages != 0);
     const uint64_t wanted = engine->from.is_scarce ? c->all_slots / SCARCE_WASTE / c->slots : 1;
-    const uint64_t by_slots = MOST_SLOTS / c->slots;
-    const uint64_t by_pages = MOST_PAGES / c->pages;
-    const uint64_t most = by_slots < by_pages ? by_slots : by_pages;
+    const uint64_t most = MOST_PAGES / c->pages;
     return wanted < 1 ? 1 : (uint32_t)(wanted < most ? wanted : most);
 }
 
 /* Makes a slab of `factor` times the smallest one. Returns NULL if there is no memory. */
 static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c, uint32_t class, uint32_t factor)
 {
-    WEIR_ASSERT(factor != 0 && c->slots * factor <= MOST_SLOTS);
+    WEIR_ASSERT(factor != 0 && c->pages * factor <= MOST_PAGES);
     WEIR_ASSERT_HELD(&c->lock);
-    struct slab *s = description(engine);
+    struct slab *s = description(engine, c->slots * factor);
     if (s == NULL) {
         return NULL;
     }
     atomic_store_explicit(&s->shown.bin, class, memory_order_relaxed);
+    atomic_store_explicit(&s->shown.blocks, c->slots * factor, memory_order_relaxed);
     s->slots = c->slots * factor;
     s->taken = 0;
-    for (size_t i = 0; i < WORDS; i++) {
-        atomic_store_explicit(&s->shown.taken[i], 0, memory_order_relaxed);
-    }
+    s->first = 0;
     void *memory = engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * factor * WEIR__HOST_PAGE,
                                          WEIR__HOST_PAGE, &s->shown);
     if (memory == NULL) {
@@ -224,13 +277,28 @@ static void slab_delete(weir__host_engine *engine, struct size_class *c, struct 
     put_back(engine, s);
 }
 
-static uint32_t count_bits(const struct slab *s)
+static uint32_t state_of(const struct slab *s, uint32_t slot)
+{
+    return atomic_load_explicit(weir__host_mark_of(&s->shown, slot), memory_order_relaxed);
+}
+
+static uint32_t count_taken(const struct slab *s)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < WORDS; i++) {
-        count += (uint32_t)__builtin_popcountll(atomic_load_explicit(&s->shown.taken[i], memory_order_relaxed));
+    for (uint32_t slot = 0; slot < s->slots; slot++) {
+        count += state_of(s, slot) != WEIR__HOST_FREE;
     }
     return count;
+}
+
+/* True if a slot of the group that begins at `slot` may be free: reads eight marks at once. */
+static bool has_free(const struct slab *s, uint32_t slot)
+{
+    typedef uint64_t __attribute__((may_alias)) eight_marks;
+    WEIR_ASSERT(slot % GROUP == 0);
+    const eight_marks *group = (const eight_marks *)(const void *)weir__host_mark_of(&s->shown, slot);
+    const uint64_t marks = __atomic_load_n(group, __ATOMIC_RELAXED);
+    return ((marks - UINT64_C(0x0101010101010101)) & ~marks & UINT64_C(0x8080808080808080)) != 0;
 }
 
 /* Takes free slots, up to `count`. */
@@ -239,20 +307,22 @@ static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t c
     WEIR_ASSERT(s->is_listed && s->taken < s->slots && count != 0);
     WEIR_ASSERT_HELD(&c->lock);
     size_t got = 0;
-    for (uint32_t word = 0; word * 64 < s->slots && got < count; word++) {
-        const uint32_t left = s->slots - word * 64;
-        const uint64_t valid = left >= 64 ? UINT64_MAX : (UINT64_C(1) << left) - 1;
-        uint64_t bits = atomic_load_explicit(&s->shown.taken[word], memory_order_relaxed);
-        while ((~bits & valid) != 0 && got < count) {
-            const unsigned bit = (unsigned)__builtin_ctzll(~bits & valid);
-            bits |= UINT64_C(1) << bit;
-            blocks[got++] = (void *)(uintptr_t)(s->start + (uint64_t)(word * 64 + bit) * c->bytes);
+    uint32_t group = s->first;
+    for (; group < s->slots && got < count; group += GROUP) {
+        if (!has_free(s, group)) {
+            continue;
         }
-        atomic_store_explicit(&s->shown.taken[word], bits, memory_order_relaxed);
+        for (uint32_t slot = group; slot < group + GROUP && slot < s->slots && got < count; slot++) {
+            if (state_of(s, slot) == WEIR__HOST_FREE) {
+                atomic_store_explicit(weir__host_mark_of(&s->shown, slot), WEIR__HOST_OUT, memory_order_relaxed);
+                blocks[got++] = (void *)(uintptr_t)(s->start + (uint64_t)slot * c->bytes);
+            }
+        }
     }
+    s->first = group - (got == count ? GROUP : 0); /* the last group may have more */
     c->empty -= s->taken == 0 && got > 0;
     s->taken += (uint32_t)got;
-    WEIR_ASSERT_THOROUGH(count_bits(s) == s->taken);
+    WEIR_ASSERT_THOROUGH(s->slots > MOST_SLOTS || count_taken(s) == s->taken);
     WEIR_ASSERT(got != 0 && s->taken <= s->slots);
     if (s->taken == s->slots) {
         unlist(c, s);
@@ -299,15 +369,14 @@ static bool release_one(weir__host_engine *engine, struct size_class *c, struct 
     if (slot == UINT32_MAX) {
         return false;
     }
-    const uint64_t mask = UINT64_C(1) << (slot % 64);
-    const uint64_t bits = atomic_load_explicit(&s->shown.taken[slot / 64], memory_order_relaxed);
-    if ((bits & mask) == 0) {
+    if (state_of(s, slot) != WEIR__HOST_OUT) {
         return false;
     }
-    atomic_store_explicit(&s->shown.taken[slot / 64], bits & ~mask, memory_order_relaxed);
+    atomic_store_explicit(weir__host_mark_of(&s->shown, slot), WEIR__HOST_FREE, memory_order_relaxed);
     WEIR_ASSERT(s->taken != 0);
     s->taken--;
-    WEIR_ASSERT_THOROUGH(count_bits(s) == s->taken);
+    s->first = slot < s->first ? slot & ~(GROUP - 1u) : s->first;
+    WEIR_ASSERT_THOROUGH(s->slots > MOST_SLOTS || count_taken(s) == s->taken);
     if (!s->is_listed) {
         list(c, s);
     }
@@ -389,8 +458,8 @@ static const char *check_class(const struct size_class *c, uint32_t class)
         if (s->taken >= s->slots) {
             return "a full slab is in the list of those with a free slot";
         }
-        if (count_bits(s) != s->taken) {
-            return "a slab counts more or fewer blocks than its bits show";
+        if (count_taken(s) != s->taken) {
+            return "a slab counts more or fewer blocks than its marks show";
         }
         if (s->next != NULL && s->next->previous != s) {
             return "the list of a class is torn";

@@ -5,7 +5,7 @@
  *
  * An engine has a small number of block sizes, its bins. The pool rounds a request up to a bin and caches freed blocks
  * by bin in its threads, so engines see batches. A slab holds blocks of one bin, the first at its start; its
- * description (weir__host_slab) names the bin. From the description, an address and the pool's marks (registry.h) any
+ * description (weir__host_slab) names the bin and has a mark for each block. From the description and an address any
  * thread finds the block without calling the engine.
  */
 #ifndef WEIR_HOST_ENGINE_H
@@ -17,18 +17,38 @@
 enum {
     WEIR__HOST_SMALL_BYTES = 64 << 10,
     WEIR__HOST_PAGE = 4096,
-    WEIR__HOST_ALIGNMENT = 64,
-    WEIR__HOST_BINS = 80,         /* at most */
-    WEIR__HOST_SLAB_BLOCKS = 512, /* at most, in a slab */
-    WEIR__HOST_SLAB_BYTES = 1 << 20
+    WEIR__HOST_ALIGNMENT = 64,      /* of blocks of pinned memory, and the largest that a small block can have */
+    WEIR__HOST_FINE_ALIGNMENT = 16, /* of blocks of pageable memory */
+    WEIR__HOST_BINS = 80,           /* at most */
+    WEIR__HOST_SLAB_BLOCKS = 512,   /* at most, in a slab of pinned memory */
+    WEIR__HOST_SLAB_BYTES = 1 << 20,
+    WEIR__HOST_MARKS_UNIT = 256 /* marks of a slab: a multiple of this number */
 };
 
-/* The head of an engine's description of a slab. It lives as long as the engine, even after the slab: a lookup of a
- * stale address may read it. */
+/* State of a block of a slab. The engine changes a mark between FREE and OUT. The owner of a block that is out, a
+ * thread, changes it between OUT and LIVE by a plain store; a mark is a byte, so that this is possible. */
+enum {
+    WEIR__HOST_FREE, /* the engine may hand the block to the pool */
+    WEIR__HOST_LIVE, /* in use */
+    WEIR__HOST_OUT   /* the pool has the block: in a thread's cache, or waiting for a stream */
+};
+
+typedef _Atomic uint8_t weir__host_mark;
+
+/* The head of an engine's description of a slab. It and the marks live as long as the engine, even after the slab: a
+ * lookup of a stale address may read them. */
 typedef struct weir__host_slab {
     _Atomic uint32_t bin;
-    _Atomic uint64_t taken[WEIR__HOST_SLAB_BLOCKS / 64]; /* for the engine: one bit for each block handed to the pool */
+    _Atomic uint32_t blocks; /* places for blocks; never more than there are marks */
+    weir__host_mark *marks;  /* by weir__host_mark_of; the same for the description's whole life */
 } weir__host_slab;
+
+/* Returns the mark of block `place`. Eight neighbours share a cache line, and the next eight have another, so that
+ * threads with neighbouring batches do not write to the same line. */
+static inline weir__host_mark *weir__host_mark_of(const weir__host_slab *slab, uint64_t place)
+{
+    return &slab->marks[place ^ (place & 030) << 3];
+}
 
 /* Functions that the node offers its engine, callable from any thread. */
 typedef struct weir__host_slabs {
@@ -42,7 +62,9 @@ typedef struct weir__host_slabs {
     /* Returns the slab around an address and the start of its memory, or NULL if it is not a slab of this node.
      * Wait-free. */
     weir__host_slab *(*slab_of)(void *ctx, const void *address, uint64_t *start);
-    bool is_scarce; /* little unused memory in slabs matters more than a small number of slabs */
+    /* Little unused memory in blocks and slabs matters more than a small number of slabs, and blocks need an alignment
+     * of 16 only. */
+    bool is_scarce;
 } weir__host_slabs;
 
 typedef struct weir__host_engine weir__host_engine;
@@ -53,8 +75,8 @@ struct weir_host_engine_ops {
     weir_status (*create)(const weir__host_slabs *slabs, weir__host_engine **engine);
     /* Called when all blocks, slabs and threads' data are gone: frees only the engine's own memory. */
     void (*destroy)(weir__host_engine *engine);
-    /* Returns the block size of a bin: a multiple of 64, growing with the bin. The last bin is the first with at least
-     * WEIR__HOST_SMALL_BYTES less 64 bytes; past it the result is 0. */
+    /* Returns the block size of a bin: a multiple of 64, of 16 where memory is scarce, growing with the bin. The last
+     * bins reach the pool's limit of small blocks; past them the result is 0. */
     uint64_t (*bin_bytes)(const weir__host_engine *engine, uint32_t bin);
     /* Creates and frees the engine's data for one thread, which that thread passes to the next two functions (NULL: a
      * call for no particular thread). NULL: no data, or no memory for it. Both members may be NULL. thread_close is

@@ -111,16 +111,22 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
 
 /* --- thread_cache.c: blocks cached by a thread --- */
 
-enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 61 };
+enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 62 };
 
-/* Cached blocks of one bin of the engine. The owning thread writes; other threads read the atomic members. 512
- * bytes. */
+/* A cached block and its mark, so that an alloc need not look the mark up. */
+typedef struct weir__host_kept {
+    void *block;
+    weir__host_mark *mark;
+} weir__host_kept;
+
+/* Cached blocks of one bin of the engine. The owning thread writes; other threads read the atomic members. 1 KiB. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
-    uint32_t most; /* number of blocks for which the cache has set bytes aside */
+    uint32_t most;  /* number of blocks for which the cache has set bytes aside */
+    uint64_t bytes; /* of a block; set when `most` is */
     _Atomic uint64_t allocs;
-    _Atomic uint64_t frees;
-    void *blocks[WEIR__HOST_BIN_DEPTH];
+    _Atomic uint64_t net; /* blocks taken from the engine less blocks given back, modulo 2^64: in use or in the bin */
+    weir__host_kept blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
 
 /* Cached page runs of one size. */
@@ -139,12 +145,13 @@ typedef struct weir__host_cache {
     _Atomic(weir__host_node *) node;
     int32_t number;        /* the node's number */
     uint32_t home_left;    /* uses left before the cache has to ask again for the thread's node */
-    uint64_t leaf_key;     /* address >> WEIR__HOST_LEAF_SHIFT of the last free or hit */
+    uint64_t leaf_key;     /* address >> WEIR__HOST_LEAF_SHIFT of the last free */
     weir__host_leaf *leaf; /* the registry's leaf for leaf_key; leaves live as long as the pool */
     struct weir__host_cache *next_of_thread;
     struct weir__host_cache *next_of_pool; /* protected by the lists' lock, like previous_of_pool */
     struct weir__host_cache *previous_of_pool;
     void *engine_thread; /* the engine's data for this thread */
+    void *tally_cell;    /* of the heap that the pool belongs to, owned by this thread; NULL: none */
     uint64_t most_bytes;
     uint64_t bin_most_bytes;       /* bytes set aside for bins, part of most_bytes */
     uint64_t large_most_bytes;     /* bytes set aside for slots, part of most_bytes */
@@ -288,6 +295,7 @@ struct weir_host_pool {
     weir_host_runtime runtime;
     weir_host_runtime_ops runtime_ops;
     uint64_t pad;
+    uint64_t align;      /* of small blocks */
     uint64_t serial;     /* unique among the pools of the process */
     int32_t device_node; /* nearest to the runtime's device; WEIR_HOST_THREAD_NODE: unknown */
     long process;
@@ -299,7 +307,7 @@ struct weir_host_pool {
     weir__host_bin_shape bins[WEIR__HOST_BINS];
     uint64_t small_bytes;                        /* a block of this size or more is a run of pages */
     uint64_t small_most;                         /* the largest request that the engine serves */
-    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 32]; /* bin for a request, by size in units of 32, less one */
+    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 16]; /* bin for a request, by size in units of 16, less one */
     struct weir__host_cache *caches;             /* protected by thread_cache.c's lock */
     weir__host_pending *pending;
     atomic_uint holds; /* by heaps and by weir_host_pool_hold */
@@ -332,6 +340,26 @@ static inline void weir__host_decay_use(weir_host_pool *pool)
         return;
     }
     weir__host_decay_look(pool);
+}
+
+/* Returns the mark of the small block that begins at an address in a slab's page with this entry; NULL: none begins
+ * there. The run and its slab may be stale: then the result is the mark of another block, or NULL. */
+__attribute__((always_inline)) static inline weir__host_mark *
+weir__host_mark_at(const weir_host_pool *pool, const weir__host_run *run, uint64_t address, uint32_t bin)
+{
+    const weir__host_bin_shape *shape = &pool->bins[bin];
+    const weir__host_slab *slab = atomic_load_explicit(&run->slab, memory_order_relaxed);
+    const uint64_t offset = address - atomic_load_explicit(&run->start, memory_order_relaxed);
+    const uint64_t place = offset * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
+    if (!WEIR__HOST_LIKELY(slab != NULL && place * shape->bytes == offset &&
+                           place < atomic_load_explicit(&slab->blocks, memory_order_relaxed))) {
+        return NULL;
+    }
+    weir__host_mark *mark = weir__host_mark_of(slab, place);
+    if (mark == NULL) {
+        __builtin_unreachable();
+    }
+    return mark;
 }
 
 /* Creates a pool under the limit of `ledger`, which outlives the pool; NULL: a ledger of its own with

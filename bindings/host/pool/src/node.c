@@ -177,10 +177,6 @@ static void *slab_get(void *ctx, uint64_t size, uint64_t align, weir__host_slab 
     if (run == NULL) {
         return NULL;
     }
-    if (weir__host_registry_mark(&run->node->pool->registry, run->start, run->size) != WEIR_OK) {
-        status = weir__host_node_give(run, NULL);
-        return NULL;
-    }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_SLAB, memory_order_release);
     run->slab = slab;
     weir__host_registry_enter(&run->node->pool->registry, run, run_tag(run));

@@ -5,6 +5,7 @@
  * A free learns from the address alone which block it is (registry.h).
  */
 #include "cgroup.h"
+#include "front.h"
 #include "host_internal.h"
 #include "numa_pages.h"
 #include "shared/hold.h"
@@ -26,7 +27,6 @@ enum {
     DEFAULT_CACHE = 8 << 20
 };
 #define SIZE_LIMIT (UINT64_C(1) << 46)
-#define OUT_OF_LINE __attribute__((noinline))
 
 /* --- names --- */
 
@@ -49,17 +49,12 @@ const char *weir_host_kind_text(weir_host_kind kind)
 
 /* --- sizes --- */
 
-/* Returns the bytes that a request of a valid size needs, before rounding to a class or to pages. */
-static inline uint64_t padded(const weir_host_pool *pool, uint64_t size)
+/* Returns the request to make for a small block at a multiple of `align`, which is larger than the pool's: blocks of a
+ * size that is a multiple of it lie at such addresses. */
+static uint64_t size_for_align(const weir_host_pool *pool, uint64_t size, uint64_t align)
 {
-    WEIR_ASSERT(size != 0);
-    const uint64_t least = WEIR__HOST_ALIGNMENT - 1;
-    return (((size + 31) & ~UINT64_C(31)) + pool->pad + least) & ~least;
-}
-
-static inline uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + WEIR__HOST_PAGE - 1) & ~(uint64_t)(WEIR__HOST_PAGE - 1);
+    WEIR_ASSERT(align > pool->align && align <= WEIR__HOST_ALIGNMENT);
+    return ((size + pool->pad + align - 1) & ~(align - 1)) - pool->pad;
 }
 
 /* --- life --- */
@@ -181,6 +176,7 @@ static weir_status adopt(weir_host_pool *pool, const weir_host_pool_config *conf
     own->engine = own->engine != NULL ? own->engine : weir_host_classes_engine();
     pool->small_bytes = weir__host_is_pageable(own) ? PAGEABLE_SMALL : WEIR__HOST_SMALL_BYTES;
     pool->pad = (own->flags & WEIR_HOST_NO_PAD) != 0 ? 0 : PAD;
+    pool->align = weir__host_is_pageable(own) ? WEIR__HOST_FINE_ALIGNMENT : WEIR__HOST_ALIGNMENT;
     return own->kinds != 0 ? WEIR_OK
                            : REFUSE_CREATE("kinds 0x%x needs a runtime whose functions config.runtime lacks", asked);
 }
@@ -215,19 +211,19 @@ static void list_bins(weir_host_pool *pool)
     WEIR_ASSERT(pool->node_count != 0);
     const weir_host_engine_ops *engine = pool->config.engine;
     uint32_t bin = 0;
-    for (uint64_t unit = 0; padded(pool, (unit + 1) * 32) < pool->small_bytes; unit++) {
+    for (uint64_t unit = 0; padded(pool, (unit + 1) * UNIT) < pool->small_bytes; unit++) {
         uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
-        while (bytes < padded(pool, (unit + 1) * 32)) {
+        while (bytes < padded(pool, (unit + 1) * UNIT)) {
             bytes = engine->bin_bytes(pool->nodes[0].engine, ++bin);
         }
         pool->bin_of[unit] = (uint8_t)bin;
-        pool->small_most = (unit + 1) * 32;
+        pool->small_most = (unit + 1) * UNIT;
     }
     pool->bin_count = bin + 1;
     WEIR_ASSERT(pool->bin_count <= WEIR__HOST_BINS && pool->small_most < pool->small_bytes);
     for (bin = 0; bin < pool->bin_count; bin++) {
         const uint64_t bytes = engine->bin_bytes(pool->nodes[0].engine, bin);
-        WEIR_ASSERT(bytes != 0 && bytes % WEIR__HOST_ALIGNMENT == 0);
+        WEIR_ASSERT(bytes != 0 && bytes % pool->align == 0);
         pool->bins[bin] = (weir__host_bin_shape){
             .bytes = bytes, .reciprocal = (UINT64_C(1) << WEIR__HOST_RECIPROCAL_SHIFT) / bytes + 1};
     }
@@ -423,7 +419,10 @@ weir_status weir_host_pool_release(weir_host_pool *pool)
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align)
 {
     WEIR_ASSERT(size != 0 && (align & (align - 1)) == 0);
-    return size <= pool->small_most && align <= WEIR__HOST_ALIGNMENT ? pool->bins[pool->bin_of[(size - 1) / 32]].bytes
+    if (align > pool->align && align <= WEIR__HOST_ALIGNMENT) {
+        size = size_for_align(pool, size, align);
+    }
+    return size <= pool->small_most && align <= WEIR__HOST_ALIGNMENT ? pool->bins[bin_for(pool, size)].bytes
                                                                      : whole_pages(padded(pool, size));
 }
 
@@ -514,28 +513,14 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
 
 /* --- counting: each thread in its own cache --- */
 
-static inline void add(_Atomic uint64_t *counter, uint64_t value)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
-}
-
-static inline void set(_Atomic uint32_t *counter, uint32_t value)
-{
-    atomic_store_explicit(counter, value, memory_order_relaxed);
-}
-
-static inline uint32_t count_of(const _Atomic uint32_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void count_small(weir__host_node *node, weir__host_cache *cache, uint32_t bin, bool alloc)
+/* Counts a block that a thread frees past its bin. */
+static void count_small_free(weir__host_node *node, weir__host_cache *cache, uint32_t bin)
 {
     WEIR_ASSERT(bin < node->pool->bin_count);
     if (cache != NULL) {
-        add(alloc ? &cache->small[bin].allocs : &cache->small[bin].frees, 1);
+        add(&cache->small[bin].net, UINT64_MAX);
     } else {
-        weir__host_count(node, alloc, node->pool->bins[bin].bytes);
+        weir__host_count(node, false, node->pool->bins[bin].bytes);
     }
 }
 
@@ -550,40 +535,28 @@ static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t
     }
 }
 
-/* --- marks of small blocks (registry.h) --- */
+/* --- marks of small blocks (engine.h) --- */
 
-static OUT_OF_LINE void handed_out_twice(const void *block)
+void weir__host_handed_out_twice(const void *block)
 {
     (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
     abort();
 }
 
-/* Marks a small block as the caller's. The calling thread owns the block, so an ordinary build needs no atomic
- * exchange. */
-static inline void *hand_out(const weir__host_leaf *leaf, void *block)
+/* Takes a block back from the caller. Returns false if it is not live: another thread has freed it meanwhile. */
+static bool take_back(weir__host_mark *mark)
 {
-    WEIR_ASSERT(block != NULL && (uintptr_t)block % WEIR__HOST_ALIGNMENT == 0);
-    _Atomic uint8_t *mark = weir__host_mark_in(leaf, (uint64_t)(uintptr_t)block);
-    if (WEIR_CHECKS < 1) {
-        atomic_store_explicit(mark, 1, memory_order_relaxed);
-    } else if (atomic_exchange(mark, 1) != 0) {
-        handed_out_twice(block);
-    }
-    return block;
+    uint8_t live = WEIR__HOST_LIVE;
+    return atomic_compare_exchange_strong(mark, &live, WEIR__HOST_OUT);
 }
 
-/* Clears the mark of a live block. Returns false if another thread has freed the block meanwhile. */
-static bool take_back(const weir_host_pool *pool, const void *block)
+/* Finds the mark of a block that the engine has handed to the pool. */
+static weir__host_kept with_mark(const weir_host_pool *pool, void *block)
 {
     const uint64_t address = (uint64_t)(uintptr_t)block;
-    return atomic_exchange(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 0) != 0;
-}
-
-/* Restores the mark after a free that failed. */
-static void undo_take_back(const weir_host_pool *pool, const void *block)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)block;
-    atomic_store(weir__host_mark_in(weir__host_leaf_at(&pool->registry, address), address), 1);
+    const uintptr_t page = weir__host_page_at(&pool->registry, address);
+    const weir__host_run *run = weir__host_run_of(page);
+    return (weir__host_kept){block, weir__host_mark_at(pool, run, address, weir__host_tag_of(page) - 1)};
 }
 
 /* Like take_back, for a page run. */
@@ -600,91 +573,17 @@ static void unclaim(weir__host_run *run)
     run->state = WEIR__HOST_RUN_LIVE;
 }
 
-static OUT_OF_LINE const weir__host_leaf *other_leaf(weir__host_cache *cache, const weir_host_pool *pool,
-                                                     uint64_t address)
+bool weir__host_find_leaf(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
 {
     weir__host_leaf *leaf = weir__host_leaf_at(&pool->registry, address);
     if (leaf != NULL) {
         cache->leaf = leaf;
         cache->leaf_key = address >> WEIR__HOST_LEAF_SHIFT;
     }
-    return leaf;
-}
-
-static inline bool is_in_last_leaf(const weir__host_cache *cache, uint64_t address)
-{
-    return WEIR__HOST_LIKELY(address >> WEIR__HOST_LEAF_SHIFT == cache->leaf_key);
-}
-
-/* Returns the registry's leaf for an address, usually that of the thread's last call. NULL: the pool has no chunk
- * there. */
-static inline const weir__host_leaf *leaf_for(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address)
-{
-    return is_in_last_leaf(cache, address) ? cache->leaf : other_leaf(cache, pool, address);
+    return leaf != NULL;
 }
 
 /* --- alloc --- */
-
-static inline uint32_t bin_for(const weir_host_pool *pool, uint64_t size)
-{
-    WEIR_ASSERT(size != 0 && size <= pool->small_most);
-    return pool->bin_of[(size - 1) / 32];
-}
-
-static inline weir__host_large_slot *slot_for(weir__host_cache *cache, uint64_t size)
-{
-    return &cache->large[weir__host_slot_of(size)];
-}
-
-/* Takes a block from the thread's cache, not marked yet. Returns NULL if the bin is empty. */
-static inline void *pop_small(weir__host_cache *cache, uint32_t number)
-{
-    WEIR_ASSERT(number < WEIR__HOST_BINS);
-    weir__host_bin *bin = &cache->small[number];
-    const uint32_t count = count_of(&bin->count);
-    if (!WEIR__HOST_LIKELY(count > 0)) {
-        return NULL;
-    }
-    void *block = bin->blocks[count - 1];
-    WEIR_ASSERT(count <= bin->most);
-    set(&bin->count, count - 1);
-    add(&bin->allocs, 1);
-    return block;
-}
-
-static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
-{
-    WEIR_ASSERT(size % WEIR__HOST_PAGE == 0);
-    weir__host_large_slot *slot = slot_for(cache, size);
-    const uint32_t count = count_of(&slot->count);
-    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count > 0)) {
-        return NULL;
-    }
-    weir__host_run *run = slot->runs[count - 1];
-    WEIR_ASSERT(run->state == WEIR__HOST_RUN_CACHED && run->size == size);
-    set(&slot->count, count - 1);
-    add(&slot->allocs, 1);
-    atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
-    return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
-}
-
-/* Takes a small or large block from the thread's cache. Returns NULL if there is none. */
-static void *take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
-{
-    if (size > pool->small_most) {
-        return take_kept_large(cache, whole_pages(padded(pool, size)));
-    }
-    void *kept = pop_small(cache, bin_for(pool, size));
-    return kept != NULL ? hand_out(leaf_for(cache, pool, (uint64_t)(uintptr_t)kept), kept) : NULL;
-}
-
-/* Tail of weir_host_alloc for a block in another leaf than the thread's last one. */
-static OUT_OF_LINE weir_status hand_out_elsewhere(weir__host_cache *cache, const weir_host_pool *pool, void *block,
-                                                  void **ptr)
-{
-    *ptr = hand_out(other_leaf(cache, pool, (uint64_t)(uintptr_t)block), block);
-    return WEIR_OK;
-}
 
 /* Takes a batch from the engine: one block for the caller, the rest for the thread's empty bin, up to half its
  * capacity. */
@@ -707,13 +606,16 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
     }
     WEIR_ASSERT(got == 1 || (bin != NULL && count_of(&bin->count) == 0));
     for (size_t i = 1; i < got; i++) {
-        bin->blocks[i - 1] = blocks[i];
+        bin->blocks[i - 1] = with_mark(node->pool, blocks[i]);
     }
-    if (got > 1) {
+    if (bin != NULL) {
         set(&bin->count, (uint32_t)got - 1);
+        add(&bin->allocs, 1);
+        add(&bin->net, got);
+    } else {
+        weir__host_count(node, true, node->pool->bins[number].bytes);
     }
-    *ptr = hand_out(weir__host_leaf_at(&node->pool->registry, (uint64_t)(uintptr_t)blocks[0]), blocks[0]);
-    count_small(node, cache, number, true);
+    *ptr = hand_out(with_mark(node->pool, blocks[0]));
     return WEIR_OK;
 }
 
@@ -729,7 +631,7 @@ static weir_status take_from(weir__host_node *node, const struct request *r, voi
     WEIR_ASSERT(r->size != 0 && (r->align & (r->align - 1)) == 0);
     weir_host_pool *pool = node->pool;
     weir__host_cache *cache = weir__host_cache_of(node);
-    void *kept = cache != NULL && r->align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, r->size) : NULL;
+    void *kept = cache != NULL && r->align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, r->size).block : NULL;
     if (kept != NULL) {
         *ptr = kept;
         return WEIR_OK;
@@ -869,6 +771,9 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
         return weir_refuse(WEIR_ERR_INVALID, "%s: align %llu is not a power of two below 2^46", call,
                            (unsigned long long)align);
     }
+    if (align > pool->align && align <= WEIR__HOST_ALIGNMENT) {
+        size = size_for_align(pool, size, align);
+    }
     weir__host_node *node = node_for(pool, number);
     if (node == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: node %d is no node of the pool", call, (int)number);
@@ -877,7 +782,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     if (cache != NULL && number < 0) {
         cache->home_left = weir__host_decays(pool) ? DECAY_EVERY : pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
     }
-    void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size) : NULL;
+    void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size).block : NULL;
     if (kept != NULL) {
         if (weir__host_decays(pool)) {
             weir__host_decay_look(pool); /* once in DECAY_EVERY hits, so that decay does not need misses */
@@ -892,30 +797,13 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     return take_or_trim(node, &r, ptr);
 }
 
-/* True if the cache in front is that of the requested node. */
-static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool, int32_t number)
-{
-    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
-        return false;
-    }
-    if (WEIR__HOST_LIKELY(number < 0)) {
-        return number >= WEIR_HOST_ANY_NODE && cache->home_left != 0 && cache->home_left-- != 0;
-    }
-    return number == cache->number;
-}
-
 weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr)
 {
     weir__host_cache *cache = weir__host_mine;
     if (WEIR__HOST_LIKELY(pool != NULL && ptr != NULL && size - 1 < SIZE_LIMIT - 1 && is_meant(cache, pool, node))) {
-        const bool is_small = size <= pool->small_most;
-        void *kept =
-            is_small ? pop_small(cache, bin_for(pool, size)) : take_kept_large(cache, whole_pages(padded(pool, size)));
+        void *kept = take_kept(pool, cache, size).block;
         if (WEIR__HOST_LIKELY(kept != NULL)) {
-            if (is_small && !is_in_last_leaf(cache, (uint64_t)(uintptr_t)kept)) {
-                return hand_out_elsewhere(cache, pool, kept, ptr);
-            }
-            *ptr = is_small ? hand_out(cache->leaf, kept) : kept;
+            *ptr = kept;
             return WEIR_OK;
         }
     }
@@ -929,53 +817,56 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 
 /* --- free --- */
 
-/* Returns the start of the live block around an address in a slab, or 0. */
-static uint64_t block_around(const weir_host_pool *pool, weir__host_run *run, uint64_t address, uint32_t bin)
+/* Returns the mark of a live block that begins at the address in a slab, or NULL. */
+static weir__host_mark *live_mark_at(const weir_host_pool *pool, const weir__host_run *run, uint64_t address,
+                                     uint32_t bin)
 {
     WEIR_ASSERT(bin < pool->bin_count);
+    weir__host_mark *mark = weir__host_mark_at(pool, run, address, bin);
+    return mark != NULL && atomic_load_explicit(mark, memory_order_acquire) == WEIR__HOST_LIVE ? mark : NULL;
+}
+
+/* Returns the start of the live block around an address in a slab, or 0. */
+static uint64_t block_around(const weir_host_pool *pool, const weir__host_run *run, uint64_t address, uint32_t bin)
+{
     const weir__host_bin_shape *shape = &pool->bins[bin];
     const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
     const uint64_t place = (address - start) * shape->reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT;
     const uint64_t block = start + place * shape->bytes;
-    return place < WEIR__HOST_SLAB_BLOCKS && weir__host_is_live(&pool->registry, block) ? block : 0;
+    return live_mark_at(pool, run, block, bin) != NULL ? block : 0;
 }
 
-static inline bool keep_small(weir__host_cache *cache, uint32_t number, void *block)
+uint64_t weir__host_keep_large(weir__host_cache *cache, uintptr_t page, uint64_t address)
 {
-    WEIR_ASSERT(number < WEIR__HOST_BINS && block != NULL);
-    weir__host_bin *bin = &cache->small[number];
-    const uint32_t count = count_of(&bin->count);
-    if (!WEIR__HOST_LIKELY(count < bin->most)) {
-        return false;
+    weir__host_run *run = weir__host_run_of(page);
+    if (atomic_load_explicit(&run->node, memory_order_relaxed) !=
+        atomic_load_explicit(&cache->node, memory_order_relaxed)) {
+        return 0;
     }
-    WEIR_ASSERT(count < WEIR__HOST_BIN_DEPTH);
-    bin->blocks[count] = block;
-    set(&bin->count, count + 1);
-    add(&bin->frees, 1);
-    return true;
+    const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
+    const bool kept = atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
+                      atomic_load_explicit(&run->start, memory_order_relaxed) == address &&
+                      keep_large(&cache->large[weir__host_tag_of(page) - WEIR__HOST_LARGE_TAG], run, size);
+    return kept ? size : 0;
 }
 
-static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, uint64_t size)
-{
-    WEIR_ASSERT(run->size == size);
-    const uint32_t count = count_of(&slot->count);
-    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count < slot->most)) {
-        return false;
-    }
-    atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
-    WEIR_ASSERT(count < WEIR__HOST_LARGE_DEPTH);
-    slot->runs[count] = run;
-    set(&slot->count, count + 1);
-    add(&slot->frees, 1);
-    return true;
-}
-
-/* Returns the slab's bin if a live block begins at `ptr`, else UINT32_MAX. */
-static uint32_t bin_at(const weir_host_pool *pool, weir__host_run *run, const void *ptr)
+/* Returns the mark of the live block that begins at `ptr` and its bin, or NULL. */
+static weir__host_mark *live_mark(const weir_host_pool *pool, const weir__host_run *run, const void *ptr, uint32_t *bin)
 {
     const weir__host_slab *slab = run->slab;
-    return slab != NULL && weir__host_is_live(&pool->registry, (uint64_t)(uintptr_t)ptr) ? count_of(&slab->bin)
-                                                                                         : UINT32_MAX;
+    *bin = slab != NULL ? count_of(&slab->bin) : 0;
+    return live_mark_at(pool, run, (uint64_t)(uintptr_t)ptr, *bin);
+}
+
+/* True if a request of `size` may have a block of the bin, with an alignment of its own or without. */
+static bool may_be_in(const weir_host_pool *pool, uint64_t size, uint32_t bin)
+{
+    bool may = size <= pool->small_most && bin_for(pool, size) == bin;
+    for (uint64_t align = 2 * pool->align; align <= WEIR__HOST_ALIGNMENT && !may; align *= 2) {
+        const uint64_t aligned = size_for_align(pool, size, align);
+        may = aligned <= pool->small_most && bin_for(pool, aligned) == bin;
+    }
+    return may;
 }
 
 /* `size`: as requested; 0: unknown. *bytes receives the block's size. */
@@ -983,19 +874,18 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
 {
     weir__host_node *node = run->node;
     weir__host_cache *cache = weir__host_cache_of(node);
-    const uint32_t number = bin_at(pool, run, ptr);
-    if (number == UINT32_MAX || (size != 0 && (size > pool->small_most || bin_for(pool, size) != number)) ||
-        !take_back(pool, ptr)) {
+    uint32_t number = 0;
+    weir__host_mark *mark = live_mark(pool, run, ptr, &number);
+    if (mark == NULL || (size != 0 && !may_be_in(pool, size, number)) || !take_back(mark)) {
         return WEIR_ERR_INVALID;
     }
-    WEIR_ASSERT(number < pool->bin_count);
     *bytes = pool->bins[number].bytes;
     if (cache != NULL) {
-        const weir__host_bin *bin = &cache->small[number];
+        weir__host_bin *bin = &cache->small[number];
         if (count_of(&bin->count) == bin->most && !weir__host_cache_widen(cache, number)) {
             weir__host_cache_halve(cache, number);
         }
-        if (keep_small(cache, number, ptr)) {
+        if (keep_small(bin, ptr, mark)) {
             return WEIR_OK;
         }
     }
@@ -1003,7 +893,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     if (!pool->config.engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &block, 1)) {
         return WEIR_ERR_INVALID;
     }
-    count_small(node, cache, number, false);
+    count_small_free(node, cache, number);
     return WEIR_OK;
 }
 
@@ -1055,46 +945,6 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
         weir__host_decay_now(pool);
     }
     return status;
-}
-
-/* Puts the block into the cache in front, if it belongs to the cache's node and there is room. Returns the block's
- * size, or 0. The critical path loads only the page's entry, usually in the leaf of the last free: the entry says where
- * the block goes, and the checks that it may go there run in parallel. */
-static inline uint64_t keep_in_front(weir_host_pool *pool, void *ptr)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)ptr;
-    weir__host_cache *cache = weir__host_mine;
-    if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
-        return 0;
-    }
-    const weir__host_leaf *leaf = leaf_for(cache, pool, address);
-    if (leaf == NULL) {
-        return 0;
-    }
-    const uintptr_t page = weir__host_page_in(leaf, address);
-    weir__host_run *run = weir__host_run_of(page);
-    const uint32_t tag = weir__host_tag_of(page);
-    if (!WEIR__HOST_LIKELY(page != 0) || atomic_load_explicit(&run->node, memory_order_relaxed) !=
-                                             atomic_load_explicit(&cache->node, memory_order_relaxed)) {
-        return 0;
-    }
-    if (tag < WEIR__HOST_LARGE_TAG) {
-        _Atomic uint8_t *mark = weir__host_mark_in(leaf, address);
-        const bool kept = WEIR__HOST_LIKELY(address % WEIR__HOST_ALIGNMENT == 0 &&
-                                            atomic_load_explicit(mark, memory_order_relaxed) != 0) &&
-                          keep_small(cache, tag - 1, ptr);
-        if (!WEIR__HOST_LIKELY(kept)) {
-            return 0;
-        }
-        atomic_store_explicit(mark, 0, memory_order_relaxed);
-        return pool->bins[tag - 1].bytes;
-    }
-    const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
-    const bool kept =
-        WEIR__HOST_LIKELY(atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
-                          atomic_load_explicit(&run->start, memory_order_relaxed) == address) &&
-        keep_large(&cache->large[tag - WEIR__HOST_LARGE_TAG], run, size);
-    return kept ? size : 0;
 }
 
 static weir_status refuse_free(const char *call, const void *ptr)
@@ -1182,15 +1032,16 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
 {
     WEIR_ASSERT(ptr != NULL);
     weir__host_node *node = run->node;
-    const uint32_t number = bin_at(node->pool, run, ptr);
-    if (number == UINT32_MAX || !take_back(node->pool, ptr)) {
+    uint32_t number = 0;
+    weir__host_mark *mark = live_mark(node->pool, run, ptr, &number);
+    if (mark == NULL || !take_back(mark)) {
         return refuse_free("weir_host_free_after", ptr);
     }
     const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
     if (status == WEIR_OK) {
-        count_small(node, weir__host_cache_of(node), number, false);
+        count_small_free(node, weir__host_cache_of(node), number);
     } else {
-        undo_take_back(node->pool, ptr);
+        atomic_store(mark, WEIR__HOST_LIVE);
     }
     return status;
 }

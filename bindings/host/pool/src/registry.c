@@ -30,11 +30,7 @@ void weir__host_registry_fini(weir__host_registry *registry)
 {
     weir__host_table *table = atomic_load(&registry->table);
     for (size_t i = 0; i <= table->mask; i++) { /* the newest table has all leaves */
-        weir__host_leaf *leaf = atomic_load(&table->entries[i].leaf);
-        if (leaf != NULL) {
-            free(atomic_load(&leaf->marks));
-        }
-        free(leaf);
+        free(atomic_load(&table->entries[i].leaf));
     }
     while (table != NULL) {
         weir__host_table *older = table->older;
@@ -96,28 +92,6 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
             break;
         }
         put(table, i + 1, leaf);
-    }
-    (void)pthread_mutex_unlock(&registry->lock);
-    return status;
-}
-
-weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size)
-{
-    WEIR_ASSERT(size != 0);
-    weir_status status = WEIR_OK;
-    (void)pthread_mutex_lock(&registry->lock);
-    for (uint64_t i = start >> WEIR__HOST_LEAF_SHIFT; i <= (start + size - 1) >> WEIR__HOST_LEAF_SHIFT; i++) {
-        weir__host_leaf *leaf = weir__host_leaf_at(registry, i << WEIR__HOST_LEAF_SHIFT);
-        WEIR_ASSERT(leaf != NULL);
-        if (atomic_load_explicit(&leaf->marks, memory_order_relaxed) != NULL) {
-            continue;
-        }
-        weir__host_marks *marks = calloc(1, sizeof(*marks));
-        if (marks == NULL) {
-            status = WEIR_ERR_NO_MEMORY;
-            break;
-        }
-        atomic_store_explicit(&leaf->marks, marks, memory_order_release);
     }
     (void)pthread_mutex_unlock(&registry->lock);
     return status;

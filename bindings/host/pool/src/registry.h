@@ -27,9 +27,7 @@ enum {
     WEIR__HOST_PAGE_SHIFT = 12,
     WEIR__HOST_LEAF_PAGES = 1 << (WEIR__HOST_LEAF_SHIFT - WEIR__HOST_PAGE_SHIFT),
     WEIR__HOST_RUN_ALIGN = 256,
-    WEIR__HOST_LARGE_TAG = 128,
-    WEIR__HOST_MARK_SHIFT = 6,
-    WEIR__HOST_LEAF_MARKS = 1 << (WEIR__HOST_LEAF_SHIFT - WEIR__HOST_MARK_SHIFT)
+    WEIR__HOST_LARGE_TAG = 128
 };
 
 typedef struct weir__host_node weir__host_node;
@@ -53,13 +51,6 @@ typedef struct weir__host_chunk {
     _Atomic uint64_t misplaced_bytes;
 } weir__host_chunk;
 
-/* One byte for each 64 bytes of a leaf's addresses: 1 where a live small block begins, else 0. An allocation sets the
- * byte and the free clears it; blocks in thread caches, blocks that wait for a stream and free slots of engines have 0.
- * It is a byte and not a bit, because the owner of a block changes it by a plain store. */
-typedef struct weir__host_marks {
-    _Atomic uint8_t live[WEIR__HOST_LEAF_MARKS];
-} weir__host_marks;
-
 /* A page run: one large block, or a slab of an engine. Members are atomic for the same reason as in a chunk. */
 typedef struct weir__host_run {
     _Alignas(WEIR__HOST_RUN_ALIGN) struct weir__host_run *next; /* the link of an unused run */
@@ -78,7 +69,6 @@ typedef struct weir__host_run {
 typedef struct weir__host_leaf {
     _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run */
     _Atomic(weir__host_chunk *) chunk; /* for memory that the pool maps: such chunks consist of whole leaves */
-    _Atomic(weir__host_marks *) marks; /* NULL: no slab has been here yet */
 } weir__host_leaf;
 
 typedef struct weir__host_entry {
@@ -107,8 +97,6 @@ weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t 
 void weir__host_registry_enter(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
 /* Removes the entries of a run, entered with this tag. */
 void weir__host_registry_remove(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
-/* Creates the marks of a range, which a slab needs. WEIR_ERR_NO_MEMORY: no host memory. */
-weir_status weir__host_registry_mark(weir__host_registry *registry, uint64_t start, uint64_t size);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
                                    weir__host_chunk *chunk);
 
@@ -132,25 +120,6 @@ static inline uintptr_t weir__host_page_in(const weir__host_leaf *leaf, uint64_t
 {
     return atomic_load_explicit(&leaf->pages[(address >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1)],
                                 memory_order_acquire);
-}
-
-/* Returns the mark of an address, a multiple of 64 in a slab. Marks of blocks that are 512 bytes apart lie on different
- * cache lines, so that two threads with batches of one slab do not write to the same line. */
-static inline _Atomic uint8_t *weir__host_mark_in(const weir__host_leaf *leaf, uint64_t address)
-{
-    WEIR_ASSERT(atomic_load_explicit(&leaf->marks, memory_order_relaxed) != NULL);
-    weir__host_marks *marks = atomic_load_explicit(&leaf->marks, memory_order_acquire);
-    const uint64_t unit = address >> WEIR__HOST_MARK_SHIFT;
-    return &marks->live[(unit ^ (unit & 070) << 3) & (WEIR__HOST_LEAF_MARKS - 1)];
-}
-
-/* True if a live small block begins at the address. */
-static inline bool weir__host_is_live(const weir__host_registry *registry, uint64_t address)
-{
-    const weir__host_leaf *leaf = weir__host_leaf_at(registry, address);
-    return leaf != NULL && atomic_load_explicit(&leaf->marks, memory_order_acquire) != NULL &&
-           address % WEIR__HOST_ALIGNMENT == 0 &&
-           atomic_load_explicit(weir__host_mark_in(leaf, address), memory_order_acquire) != 0;
 }
 
 /* Returns the entry of a page; 0: no run. */

@@ -32,6 +32,12 @@ static weir__host_node *node_of(const weir__host_cache *cache)
 
 /* --- giving back --- */
 
+static void add(_Atomic uint64_t *counter, uint64_t value)
+{
+    const uint64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + value;
+    atomic_store_explicit(counter, sum, memory_order_relaxed);
+}
+
 static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
 {
     weir__host_bin *bin = &cache->small[number];
@@ -43,13 +49,18 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     /* The oldest blocks are at the bottom. */
     const uint32_t count = held - keep;
     const weir__host_node *node = node_of(cache);
-    const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, bin->blocks, count);
+    void *blocks[WEIR__HOST_BIN_DEPTH];
+    for (uint32_t i = 0; i < count; i++) {
+        blocks[i] = bin->blocks[i].block;
+    }
+    const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, blocks, count);
     WEIR_ASSERT(all); /* the pool checked each block when it was freed */
     (void)all;
     for (uint32_t i = 0; i < keep; i++) {
         bin->blocks[i] = bin->blocks[count + i];
     }
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
+    add(&bin->net, 0 - (uint64_t)count);
 }
 
 static uint64_t size_of(const weir__host_large_slot *slot)
@@ -112,12 +123,6 @@ static uint32_t depth_of(uint64_t bytes)
     return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
 }
 
-static void add(_Atomic uint64_t *counter, uint64_t value)
-{
-    const uint64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + value;
-    atomic_store_explicit(counter, sum, memory_order_relaxed);
-}
-
 static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
 {
     const uint64_t sum =
@@ -172,6 +177,7 @@ bool weir__host_cache_widen(weir__host_cache *cache, uint32_t number)
         give_way(cache);
     }
     bin->most += more;
+    bin->bytes = bytes;
     cache->bin_most_bytes = claimed;
     return true;
 }
@@ -210,11 +216,12 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
     for (uint32_t i = 0; i < pool->bin_count; i++) {
         const weir__host_bin *bin = &cache->small[i];
         const uint64_t allocs = atomic_load_explicit(&bin->allocs, memory_order_relaxed);
-        const uint64_t frees = atomic_load_explicit(&bin->frees, memory_order_relaxed);
+        const uint64_t count = atomic_load_explicit(&bin->count, memory_order_relaxed);
+        const uint64_t live = atomic_load_explicit(&bin->net, memory_order_relaxed) - count;
         stats->allocs += allocs;
-        stats->frees += frees;
-        stats->cached_bytes += atomic_load_explicit(&bin->count, memory_order_relaxed) * pool->bins[i].bytes;
-        stats->live_bytes += (allocs - frees) * pool->bins[i].bytes;
+        stats->frees += allocs - live;
+        stats->cached_bytes += count * pool->bins[i].bytes;
+        stats->live_bytes += live * pool->bins[i].bytes;
     }
     for (size_t i = 0; i < WEIR__HOST_LARGE_SLOTS; i++) {
         const weir__host_large_slot *slot = &cache->large[i];

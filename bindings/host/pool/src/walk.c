@@ -12,11 +12,10 @@ static void walk_slab(const weir_host_pool *pool, const weir__host_run *run, wei
         return;
     }
     const uint64_t bytes = pool->bins[atomic_load_explicit(&slab->bin, memory_order_relaxed)].bytes;
-    const uint64_t start = run->start;
-    const uint64_t end = start + run->size;
-    for (uint64_t block = start; block + bytes <= end; block += bytes) {
-        if (weir__host_is_live(&pool->registry, block)) {
-            visit(ctx, block, bytes);
+    const uint32_t blocks = atomic_load_explicit(&slab->blocks, memory_order_relaxed);
+    for (uint32_t place = 0; place < blocks; place++) {
+        if (atomic_load(weir__host_mark_of(slab, place)) == WEIR__HOST_LIVE) {
+            visit(ctx, run->start + place * bytes, bytes);
         }
     }
 }

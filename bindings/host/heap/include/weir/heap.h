@@ -81,7 +81,7 @@ typedef struct weir_heap_config {
     weir_heap_source source;
     weir_heap_source long_lived; /* for weir_heap_alloc_long_lived; all zero = separate memory of the process if
                                     `source` is the process's memory, else the same as `source` */
-    uint64_t align;              /* alignment of every block, a power of two from 64 to 2 MiB; 0 = 64 */
+    uint64_t align;              /* alignment of every block, a power of two from 16 to 2 MiB; 0 = 16, as malloc */
     uint64_t slack_bytes;        /* readable behind each block, for kernels that read past its end; at most 4 KiB */
     uint64_t limit_bytes;        /* memory of the process only: the most that may be held; 0 = no limit */
     weir_heap_reclaim reclaim;   /* may be NULL */

@@ -14,8 +14,9 @@
  * of the chunk's pages; weir_host_query and the statistics report them. Memory that is not pinned is handed out only
  * with WEIR_HOST_ALLOW_UNPINNED or WEIR_HOST_PAGEABLE.
  *
- * Every block starts at a multiple of 64. Each block is padded by 32 bytes, by the rule of aclrtMallocHost for memory
- * that is carved up (a block of len bytes takes ALIGN_UP(len, 32) + 32), unless the pool has WEIR_HOST_NO_PAD.
+ * Every block starts at a multiple of 64, of 16 with WEIR_HOST_PAGEABLE. Each block is padded by 32 bytes, by the rule
+ * of aclrtMallocHost for memory that is carved up (a block of len bytes takes ALIGN_UP(len, 32) + 32), unless the pool
+ * has WEIR_HOST_NO_PAD.
  *
  * Thread safety: every function may be called from any thread. Any thread may free a block. No function is a
  * cancellation point (weir/pool.h). After fork the child does not have the blocks: the device would keep using the
@@ -157,18 +158,18 @@ WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
  * reports no node, or the distances are unknown. Found at the creation of the pool. NULL: WEIR_HOST_THREAD_NODE. */
 WEIR_API int32_t weir_host_device_node(const weir_host_pool *pool);
 
-/* Returns in *ptr a block of at least `size` bytes at a multiple of 64, contents undefined. The block lies on node
- * `node` or, unless the pool is strict, on the nearest node with memory (weir_host_query reports which). Before the
- * call fails it has waited for blocks that wait for streams and returned idle memory of other nodes. *ptr is unchanged
- * on failure. WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no such node, or a node that cpusets forbid.
- * WEIR_ERR_LIMIT: limit_bytes or shared_limit refused the request. WEIR_ERR_NO_MEMORY: no step of the ladder gave
- * memory; weir_host_explain gives the reasons. A step that has given nothing is tried again after 10 ms, or when chunks
- * have gone back. */
+/* Returns in *ptr a block of at least `size` bytes at a multiple of 64 (16 with WEIR_HOST_PAGEABLE), contents
+ * undefined. The block lies on node `node` or, unless the pool is strict, on the nearest node with memory
+ * (weir_host_query reports which). Before the call fails it has waited for blocks that wait for streams and returned
+ * idle memory of other nodes. *ptr is unchanged on failure. WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no
+ * such node, or a node that cpusets forbid. WEIR_ERR_LIMIT: limit_bytes or shared_limit refused the request.
+ * WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain gives the reasons. A step that has given
+ * nothing is tried again after 10 ms, or when chunks have gone back. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
-/* Like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = 64. Above 64 even a small block takes
- * whole pages. An alignment above chunk_bytes costs addresses only where weir maps the chunks; a pool with the
- * runtime's allocation as its only step has to pin `size` and `align` bytes together. WEIR_ERR_NO_MEMORY: also if there
- * is no such range of addresses. */
+/* Like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = the pool's. Above 64 even a small
+ * block takes whole pages. An alignment above chunk_bytes costs addresses only where weir maps the chunks; a pool
+ * with the runtime's allocation as its only step has to pin `size` and `align` bytes together. WEIR_ERR_NO_MEMORY:
+ * also if there is no such range of addresses. */
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node,
                                              void **ptr);
 
