@@ -247,7 +247,8 @@ static uint64_t exact_resident(void)
     return kib != 0 ? kib * KIB : resident_bytes();
 }
 
-/* The most bookkeeping for blocks of a size, in thousandths of the held bytes. Builds with checks keep a little more. */
+/* The most bookkeeping for blocks of a size, in thousandths of the held bytes. A build with checks keeps a little more.
+ */
 static const struct {
     size_t size;
     unsigned thousandths;

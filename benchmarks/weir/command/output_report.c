@@ -4,8 +4,8 @@
  * application/json, so "<" is written as \u003c and no text of a trace can end the element. Blocks, regions and series
  * stand in columns (column.h). Numbers that follow from others are left out, and a number is written as a difference
  * from one that is probably equal: ten million events with five strategies take some 30 MB. The columns stream to the
- * file one after the other; beyond what the replay holds, the page takes 20 bytes for each block of one trace, and up
- * to 80 for each size of a block.
+ * file one after the other; beside the memory of the replay, the page takes 20 bytes for each block of one trace, and
+ * up to 80 for each size of a block.
  */
 #include "column.h"
 #include "json.h"

@@ -13,8 +13,8 @@
 #include <weir/caching.h>
 
 /* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A bound
- * of 1/20 makes pages anew in later rounds of one of them. */
-enum { PAGEABLE_SPARE_SHARE = 18 };
+ * of 1/18 makes pages anew in later rounds of one of them. */
+enum { PAGEABLE_SPARE_SHARE = 16 };
 
 /* A block that has grown in place more often moves the next time: each part costs two descriptions. */
 enum { MOST_PARTS = 64 };
