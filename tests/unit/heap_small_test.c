@@ -247,13 +247,14 @@ static uint64_t exact_resident(void)
     return kib != 0 ? kib * KIB : resident_bytes();
 }
 
-/* The most bookkeeping for blocks of a size, in thousandths of the held bytes. A build with checks keeps a little more.
- */
+/* The most bookkeeping for blocks of a size, in thousandths of the held bytes. */
 static const struct {
     size_t size;
     unsigned thousandths;
-} costs[] = {{16, 70},  {32, 36},  {64, WEIR_CHECKS >= 1 ? 22 : 20}, {80, 18}, {112, 15}, {512, 8},
-             {4096, 6}, {16368, 6}};
+} costs[] = {{16, 70}, {32, 36}, {64, 20}, {80, 18}, {112, 15}, {512, 8}, {4096, 6}, {16368, 6}};
+
+/* Code and data of libraries that become resident meanwhile; how much depends on the machine. */
+#define OTHERS (256 * KIB)
 
 static bool fill(weir_heap *heap, size_t size, size_t bytes)
 {
@@ -289,7 +290,7 @@ static int keeps_little_beside(size_t which)
     print_message("%zu bytes: held %.3f of live, bookkeeping %.2f %% of held\n", costs[which].size,
                   (double)stats.held_bytes / (double)stats.live_bytes,
                   100.0 * (double)beside / (double)stats.held_bytes);
-    CHECK(beside * 1000 <= stats.held_bytes * costs[which].thousandths);
+    CHECK(beside <= stats.held_bytes * costs[which].thousandths / 1000 + OTHERS);
     CHECK(weir_heap_check(heap, NULL) == WEIR_OK && weir_heap_destroy(heap) == WEIR_OK);
     CHECK(beside != 0 && weir_heap_destroy(first) == WEIR_OK);
     return 0;
