@@ -4,6 +4,7 @@
 #include "weir_onednn.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <unordered_map>
@@ -86,6 +87,13 @@ int main()
         CHECK(weir_heap_usable_size(heap, source.get().get_data_handle()) >= what.src_desc().get_size());
         CHECK(run(engine, what, own[0], own[1], own[2], own[3]) ==
               run(engine, what, source.get(), weights.get(), result.get(), scratch.get()));
+    }
+    const dnnl::memory::desc few({5}, type::f32, tag::a); /* without an align some lie at 32 */
+    for (const auto kind : {weir::onednn_memory::short_lived, weir::onednn_memory::long_lived}) {
+        weir::onednn_memory first(heap, few, engine, kind);
+        weir::onednn_memory second(heap, few, engine, kind);
+        CHECK(reinterpret_cast<std::uintptr_t>(first.get().get_data_handle()) % 64 == 0);
+        CHECK(reinterpret_cast<std::uintptr_t>(second.get().get_data_handle()) % 64 == 0);
     }
     const dnnl::memory::desc large({64 << 20}, type::f32, tag::a);
     bool threw = false;

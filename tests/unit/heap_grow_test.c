@@ -1,48 +1,10 @@
 /* tests/unit/heap_grow_test.c: a block of a heap grows at its address where the addresses behind it are free. */
-#include "../rig/test.h"
-
-#include <weir/heap.h>
+#include "../rig/heap.h"
 
 #include <string.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-
-static weir_heap *heap_with(uint64_t limit, uint64_t slack)
-{
-    weir_heap *heap = NULL;
-    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
-    config.decay_ms = WEIR_HEAP_DECAY_NEVER;
-    config.limit_bytes = limit;
-    config.slack_bytes = slack;
-    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
-    return heap;
-}
-
-static weir_heap_stats stats_of(weir_heap *heap)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
-}
-
-static void check(weir_heap *heap)
-{
-    const char *why = "";
-    if (weir_heap_check(heap, &why) != WEIR_OK) {
-        fail_msg("%s", why);
-    }
-}
-
-static void end(weir_heap *heap)
-{
-    check(heap);
-    assert_int_equal(stats_of(heap).live_bytes, 0);
-    assert_int_equal(stats_of(heap).live_blocks, 0);
-    assert_int_equal(weir_heap_trim(heap, 0, NULL), WEIR_OK);
-    assert_int_equal(stats_of(heap).held_bytes, 0);
-    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
-}
 
 /* The byte at `at` of block `which`. */
 static unsigned char byte_at(size_t which, size_t at)
@@ -69,7 +31,7 @@ static bool is_intact(const unsigned char *block, size_t which, size_t size)
 
 TEST(a_vector_that_doubles_is_not_copied)
 {
-    weir_heap *heap = heap_with(0, 0);
+    weir_heap *heap = heap_with(0, 0, 0);
     size_t size = 64 * KIB;
     unsigned char *block = weir_heap_alloc(heap, size);
     assert_non_null(block);
@@ -96,7 +58,7 @@ TEST(a_vector_that_doubles_is_not_copied)
 TEST(caches_that_grow_in_turn)
 {
     enum { CACHES = 6, STEPS = 100 };
-    weir_heap *heap = heap_with(0, 64);
+    weir_heap *heap = heap_with(0, 0, 64);
     unsigned char *caches[CACHES];
     size_t size = 128 * KIB;
     for (size_t i = 0; i < CACHES; i++) {
@@ -123,7 +85,7 @@ TEST(caches_that_grow_in_turn)
 /* A block has a bounded number of parts: it moves at last, and is one part again. */
 TEST(many_small_steps)
 {
-    weir_heap *heap = heap_with(0, 0);
+    weir_heap *heap = heap_with(0, 0, 0);
     size_t size = 16 * KIB;
     unsigned char *block = weir_heap_alloc_long_lived(heap, size, 0); /* this source has no caches of threads */
     fill(block, 0, 0, size);
@@ -145,7 +107,7 @@ TEST(many_small_steps)
  * all. */
 TEST(at_the_limit)
 {
-    weir_heap *heap = heap_with(16 * MIB, 0);
+    weir_heap *heap = heap_with(16 * MIB, 0, 0);
     unsigned char *block = weir_heap_alloc(heap, 10 * MIB);
     fill(block, 0, 0, 10 * MIB);
     assert_ptr_equal(weir_heap_realloc(heap, block, 15 * MIB), block);
@@ -163,7 +125,7 @@ TEST(at_the_limit)
 TEST(at_random)
 {
     enum { SLOTS = 40 };
-    weir_heap *heap = heap_with(0, 0);
+    weir_heap *heap = heap_with(0, 0, 0);
     unsigned char *blocks[SLOTS] = {0};
     size_t sizes[SLOTS] = {0};
     uint64_t random = 7;

@@ -1,47 +1,15 @@
 /* tests/unit/heap_small_test.c: small blocks of a heap over memory of the process: their waste, the addresses that a
  * free refuses, and the bookkeeping of the heap. */
+#include "../rig/heap.h"
 #include "../rig/resident.h"
-#include "../rig/test.h"
 #include "classes.h"
 #include "sandbox.h"
-
-#include <weir/heap.h>
 
 #include <string.h>
 #include <sys/prctl.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-
-static weir_heap *heap_with(uint64_t align, uint64_t slack)
-{
-    weir_heap *heap = NULL;
-    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
-    config.decay_ms = WEIR_HEAP_DECAY_NEVER;
-    config.align = align;
-    config.slack_bytes = slack;
-    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
-    return heap;
-}
-
-static weir_heap_stats stats_of(weir_heap *heap)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
-}
-
-static void end(weir_heap *heap)
-{
-    const char *why = "";
-    if (weir_heap_check(heap, &why) != WEIR_OK) {
-        fail_msg("%s", why);
-    }
-    assert_int_equal(stats_of(heap).live_blocks, 0);
-    assert_int_equal(weir_heap_trim(heap, 0, NULL), WEIR_OK);
-    assert_int_equal(stats_of(heap).held_bytes, 0);
-    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
-}
 
 /* --- classes --- */
 
@@ -67,7 +35,7 @@ TEST(test_sizes)
 {
     static const uint64_t aligns[] = {0, 16, 32, 64};
     for (size_t i = 0; i < 4; i++) {
-        weir_heap *heap = heap_with(aligns[i], 0);
+        weir_heap *heap = heap_with(0, aligns[i], 0);
         const uint64_t align = aligns[i] != 0 ? aligns[i] : 16;
         for (size_t size = 1; size <= 16384; size += size < 4096 ? 1 : 37) {
             unsigned char *block = weir_heap_alloc(heap, size);
@@ -91,7 +59,7 @@ TEST(test_sizes)
 TEST(test_slack_and_single_alignments)
 {
     for (uint64_t slack = 0; slack <= 64; slack += 32) {
-        weir_heap *heap = heap_with(0, slack);
+        weir_heap *heap = heap_with(0, 0, slack);
         for (size_t size = 1; size <= 1024; size++) {
             for (size_t align = 16; align <= 64; align *= 2) {
                 void *block = weir_heap_alloc_aligned(heap, size, align);
@@ -151,7 +119,7 @@ static uint64_t free_wrongly(weir_heap *heap, unsigned char *block, size_t usabl
 TEST(test_wrong_frees)
 {
     static const size_t sizes[] = {1, 24, 48, 64, 100, 112, 144, 512, 1152, 4096, 5000, 16368};
-    weir_heap *heap = heap_with(0, 0);
+    weir_heap *heap = heap_with(0, 0, 0);
     uint64_t wrong = 0;
     unsigned char *foreign = test_malloc(200);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -201,7 +169,7 @@ TEST(test_wrong_frees)
 TEST(test_many_blocks)
 {
     enum { BLOCKS = 60000 };
-    weir_heap *heap = heap_with(0, 0);
+    weir_heap *heap = heap_with(0, 0, 0);
     uint64_t **blocks = test_calloc(BLOCKS, sizeof(*blocks));
     uint64_t seed = 88172645463325252;
     for (size_t round = 0; round < 6; round++) {

@@ -10,7 +10,7 @@
  * one lock for the process. That lock also keeps a thread from ending while a pool ends. fork takes it, so that the
  * child finds it unlocked and the lists consistent.
  */
-#include "host_internal.h"
+#include "front.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,12 +31,6 @@ static weir__host_node *node_of(const weir__host_cache *cache)
 }
 
 /* --- giving back --- */
-
-static void add(_Atomic uint64_t *counter, uint64_t value)
-{
-    const uint64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + value;
-    atomic_store_explicit(counter, sum, memory_order_relaxed);
-}
 
 static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
 {
