@@ -5,8 +5,9 @@
  * accesses; the pool's check must pass, and all memory must be back at the end. That there is no data race is for the
  * thread sanitizer to say, with this as its program.
  *
- * WEIR_SEEDS programs from WEIR_SEED on; a program is the same whenever its seed is.
+ * Seeds: rig/seeds.h, one in 50 beyond 60. A program is the same whenever its seed is.
  */
+#include "../rig/seeds.h"
 #include "cuda_test.h"
 
 #include <pthread.h>
@@ -178,12 +179,6 @@ static void *run(void *ctx)
     return NULL;
 }
 
-static unsigned number(const char *name, unsigned otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL ? (unsigned)strtoul(text, NULL, 10) : otherwise;
-}
-
 /* `count` programs at once over one pool. */
 static void play(uint32_t seed, int count)
 {
@@ -222,8 +217,9 @@ static void play(uint32_t seed, int count)
 static void test_one_thread(void **state)
 {
     (void)state;
-    const unsigned first = number("WEIR_SEED", 1);
-    for (unsigned i = 0; i < number("WEIR_SEEDS", 60); i++) {
+    const uint32_t first = (uint32_t)seeds_first();
+    const uint32_t count = (uint32_t)seeds_count(60, 50);
+    for (uint32_t i = 0; i < count; i++) {
         play(first + i, 1);
     }
 }
@@ -231,8 +227,9 @@ static void test_one_thread(void **state)
 static void test_threads(void **state)
 {
     (void)state;
-    const unsigned first = number("WEIR_SEED", 1);
-    for (unsigned i = 0; i < number("WEIR_SEEDS", 60) / 4; i++) {
+    const uint32_t first = (uint32_t)seeds_first();
+    const uint32_t count = (uint32_t)(seeds_count(60, 50) + 3) / 4;
+    for (uint32_t i = 0; i < count; i++) {
         play(first + i, threads);
     }
 }

@@ -7,8 +7,9 @@
  *
  * The first test shows that the kernels find early reuse: it keeps a use by a second stream from the pool.
  *
- * WEIR_SEEDS programs from WEIR_SEED on; the order of threads differs from run to run.
+ * Seeds: rig/seeds.h, one in 500 beyond 12. The order of threads differs from run to run.
  */
+#include "../rig/seeds.h"
 #include "gpu.h"
 
 #include <pthread.h>
@@ -298,12 +299,6 @@ static unsigned play(weir_device *device, uint32_t seed)
     return refused;
 }
 
-static uint32_t number(const char *name, uint32_t otherwise)
-{
-    const char *value = getenv(name);
-    return value != NULL ? (uint32_t)strtoul(value, NULL, 10) : otherwise;
-}
-
 int main(int argc, char **argv)
 {
     weir_device *device = NULL;
@@ -318,8 +313,8 @@ int main(int argc, char **argv)
         return mismatches == MIB / 4 ? 0 : 1;
     }
     MUST(mismatches_after_reuse(device, true) == 0);
-    const uint32_t first = number("WEIR_SEED", 1);
-    const uint32_t count = number("WEIR_SEEDS", 12);
+    const uint32_t first = (uint32_t)seeds_first();
+    const uint32_t count = (uint32_t)seeds_count(12, 500);
     unsigned refused = 0;
     for (uint32_t i = 0; i < count; i++) {
         refused += play(device, first + i);

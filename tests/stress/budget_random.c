@@ -11,9 +11,9 @@
  *   tags           Bytes and blocks of each tag are those of the blocks that the program holds.
  *   limits         Reserved memory never exceeds the hard limit, unless it was reserved before the limit fell.
  *
- * Seeds as in pool_random: WEIR_SEED and WEIR_SEEDS. Of the seeds beyond 1,000 one in 20 is run, since a program takes
- * longer here.
+ * Seeds: rig/seeds.h, one in 20 beyond 1,000.
  */
+#include "../rig/seeds.h"
 #include "../rig/test.h"
 #include "random_program.h"
 
@@ -524,8 +524,8 @@ static void run_program(const struct variant *variant, uint64_t seed)
     free(p);
 }
 
-static uint64_t first_seed = 1;
-static uint64_t seeds = 1000;
+static uint64_t first_seed;
+static uint64_t seeds;
 
 static void run_programs(const struct variant *variant)
 {
@@ -584,9 +584,8 @@ TEST(test_size_class_on_granules)
 
 int main(int argc, char **argv)
 {
-    first_seed = number(getenv("WEIR_SEED"), first_seed);
-    seeds = number(getenv("WEIR_SEEDS"), getenv("WEIR_SEED") != NULL ? 1 : seeds);
-    seeds = seeds > 1000 ? 1000 + (seeds - 1000) / 20 : seeds;
+    first_seed = seeds_first();
+    seeds = seeds_count(1000, 20);
     if (argc > 1) {
         first_seed = number(argv[1], first_seed);
         seeds = number(argc > 2 ? argv[2] : NULL, 1);

@@ -6,9 +6,10 @@
  * with the table, except for rounding. Nothing is live at the end. First one thread runs, then several threads that
  * free each other's blocks.
  *
- * WEIR_SEEDS: how many seeds (10; 2 under a thread sanitizer); of those beyond 10 one in 600. WEIR_SEED: only that one.
+ * Seeds: rig/seeds.h, one in 600 beyond 10 (beyond 2 under a thread sanitizer).
  */
 #include "../contract/heap_source.h"
+#include "../rig/seeds.h"
 #include "random_blocks.h"
 
 #include <pthread.h>
@@ -283,11 +284,8 @@ static void play_game(uint64_t seed, size_t threads)
 
 int main(void)
 {
-    const char *only = getenv("WEIR_SEED");
-    const char *many = getenv("WEIR_SEEDS");
-    const uint64_t first = only != NULL ? strtoull(only, NULL, 10) : 1;
-    const uint64_t asked = many != NULL ? strtoull(many, NULL, 10) : USUAL_SEEDS;
-    const uint64_t count = only != NULL ? 1 : asked <= 10 ? asked : 10 + (asked - 10) / 600;
+    const uint64_t first = seeds_first();
+    const uint64_t count = seeds_count(USUAL_SEEDS, 600);
     for (uint64_t seed = first; seed < first + count; seed++) {
         play_game(seed, 1);
         play_game(seed, THREADS);

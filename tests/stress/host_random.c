@@ -5,9 +5,9 @@
  * agree with the table. The pool holds nothing at the end. First one thread runs, then several threads that free each
  * other's blocks.
  *
- * WEIR_SEEDS: how many seeds (20); of those beyond 20 one in 300, since a game takes longer than a program of
- * pool_random. WEIR_SEED: only that one.
+ * Seeds: rig/seeds.h, one in 300 beyond 20.
  */
+#include "../rig/seeds.h"
 #include "random_blocks.h"
 
 #include <weir/host.h>
@@ -238,11 +238,8 @@ static void play_game(const weir_topology *machine, uint64_t seed, size_t thread
 
 int main(void)
 {
-    const char *only = getenv("WEIR_SEED");
-    const char *many = getenv("WEIR_SEEDS");
-    const uint64_t first = only != NULL ? strtoull(only, NULL, 10) : 1;
-    const uint64_t asked = many != NULL ? strtoull(many, NULL, 10) : 20;
-    const uint64_t count = only != NULL ? 1 : asked <= 20 ? asked : 20 + (asked - 20) / 300;
+    const uint64_t first = seeds_first();
+    const uint64_t count = seeds_count(20, 300);
     weir_topology *machine = NULL;
     if (weir_topology_create(NULL, &machine) != WEIR_OK) {
         (void)printf("skipped: this machine tells nothing of its memory\n");

@@ -1,0 +1,30 @@
+/* tests/rig/seeds.h: the seeds that a random test runs.
+ *
+ * WEIR_SEEDS in the environment is the number of random programs of the cheapest test, stress.pool_random. A test whose
+ * programs take longer runs all of its usual number and a share of the rest, so that one value suits every test.
+ * WEIR_SEED is the first seed; without WEIR_SEEDS it is the only one. */
+#ifndef WEIR_RIG_SEEDS_H
+#define WEIR_RIG_SEEDS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static inline uint64_t seeds_read(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static inline uint64_t seeds_first(void)
+{
+    return seeds_read("WEIR_SEED", 1);
+}
+
+/* Returns the number of seeds to run: beyond the usual number, one for `one_in` that the environment asks for. */
+static inline uint64_t seeds_count(uint64_t usual, uint64_t one_in)
+{
+    const uint64_t asked = seeds_read("WEIR_SEEDS", getenv("WEIR_SEED") != NULL ? 1 : usual);
+    return asked <= usual ? asked : usual + (asked - usual) / one_in;
+}
+
+#endif
