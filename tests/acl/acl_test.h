@@ -8,10 +8,6 @@
 
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include <acl/acl.h>
 #include <acl/acl_rt_allocator.h>
 #include <weir/acl.h>

@@ -7,8 +7,6 @@
 
 #include <weir/ascendcl.h>
 
-#include <pthread.h>
-
 /* Two convolutions with borders, a branch, an operator in place, an output that is a second name of another output. */
 static const char SMALL[] = "7767517\n"
                             "9 11\n"

@@ -2,7 +2,6 @@
  * of the registry that does not use its code predicts every code and every output. */
 #include "../rig/acl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { CALLS = 200000, DESCS = 12, STREAMS = 9 };

@@ -4,7 +4,6 @@
 #include <acl/acl_mdl.h>
 
 #include <math.h>
-#include <string.h>
 
 /* The older forms are tested too. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

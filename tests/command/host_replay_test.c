@@ -4,10 +4,7 @@
 #include "replay/host_replay.h"
 #include "replay/mallocs.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIB (UINT64_C(1) << 20)

@@ -2,10 +2,7 @@
 #include "../rig/test.h"
 #include "replay/replay.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIB (UINT64_C(1) << 20)

@@ -6,8 +6,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <weir/caching.h>
 #include <weir/trace_file.h>

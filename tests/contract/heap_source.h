@@ -12,7 +12,6 @@
 #include <weir/heap.h>
 #include <weir/sim.h>
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum heap_source { PROCESS, HOST_POOL, POOL, POOL_BACKED };

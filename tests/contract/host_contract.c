@@ -18,9 +18,7 @@
 #include <weir/host.h>
 
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

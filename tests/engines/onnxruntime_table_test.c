@@ -7,11 +7,7 @@
 #include "caught.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "failing_heap.h"
 #include "refused.h"

@@ -19,9 +19,7 @@
 #include <engines/onnx_graph.h>
 
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -11,8 +11,6 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 
-#include <stddef.h>
-
 #define ok(call) assert_int_equal((call), WEIR_OK)
 
 enum { streams = 3, size = 64 << 10 };

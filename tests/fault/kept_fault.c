@@ -12,8 +12,6 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 
-#include <stddef.h>
-
 #include "failing.h"
 
 #define ok(call) assert_int_equal((call), WEIR_OK)

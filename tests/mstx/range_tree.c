@@ -2,8 +2,6 @@
  * start alike. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-
 #include "range_tree.h"
 
 enum { most = 200, steps = 20000, space = 1000 };

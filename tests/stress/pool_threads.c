@@ -28,7 +28,6 @@
 #include "random_program.h"
 
 #include <weir/budget.h>
-#include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
@@ -37,7 +36,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

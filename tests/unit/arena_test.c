@@ -14,7 +14,6 @@ enum { A, B, C, streams, most_held = 64, most_marks = 16 };
 #include <weir/trace.h>
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -4,7 +4,6 @@
 #include "network.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static acl__network *parse(const char *text)

@@ -13,9 +13,6 @@
 #include <weir/caching.h>
 #include <weir/pool.h>
 
-#include <sched.h>
-#include <stdlib.h>
-
 #define KIB (UINT64_C(1) << 10)
 
 /* --- failing host memory --- */

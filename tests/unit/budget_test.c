@@ -10,7 +10,6 @@ enum { A, B, streams };
 #include <weir/trace.h>
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define REGION (64 * KIB)
 

@@ -3,9 +3,6 @@
 #include "device/device_internal.h"
 #include "fake_device.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static weir_device *create(struct fake_device *fake)
 {
     weir_device *device = NULL;

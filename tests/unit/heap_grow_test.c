@@ -1,8 +1,6 @@
 /* tests/unit/heap_grow_test.c: a block of a heap grows at its address where the addresses behind it are free. */
 #include "../rig/heap.h"
 
-#include <string.h>
-
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 

@@ -7,17 +7,11 @@
 
 #include <weir/heap.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)

@@ -6,7 +6,6 @@
 #include "sandbox.h"
 
 #include <string.h>
-#include <sys/prctl.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)

@@ -7,8 +7,6 @@
 #include <weir/sim.h>
 
 #include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIB (UINT64_C(1) << 20)

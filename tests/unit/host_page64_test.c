@@ -9,8 +9,6 @@
 #include <weir/heap.h>
 
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

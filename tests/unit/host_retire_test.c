@@ -9,10 +9,6 @@
 #include <weir/host.h>
 #include <weir/sim.h>
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);

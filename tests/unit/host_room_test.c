@@ -6,9 +6,6 @@
 
 #include <weir/host.h>
 
-#include <stddef.h>
-#include <stdlib.h>
-
 #define MIB (UINT64_C(1) << 20)
 
 /* A runtime with a fixed amount of pinned memory. */

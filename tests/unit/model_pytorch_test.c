@@ -2,11 +2,6 @@
  * merging, lanes, regions and placing. The contract suite proves that it is a correct strategy. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include <stdlib.h>
-
 #include "pytorch.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -3,11 +3,6 @@
  * fits. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "micro/tlsf.h"
 
 enum { GRANULES = 4096, MOST_LIVE = 400, STEPS = 40000 };

@@ -13,7 +13,6 @@ enum { A, B, C, D, streams };
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

@@ -11,7 +11,6 @@ enum { A, B, streams };
 #include <weir/size_class.h>
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define PAGE (128 * KIB)
 

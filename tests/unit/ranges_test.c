@@ -4,8 +4,6 @@
 
 #include <weir/ranges.h>
 
-#include <stddef.h>
-
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
 

@@ -6,11 +6,7 @@
 #include <weir/sim.h>
 #include <weir/trace.h>
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,13 +3,9 @@
 
 #include <weir/trace.h>
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -8,7 +8,6 @@
 #include <weir/sim.h>
 #include <weir/trace.h>
 
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

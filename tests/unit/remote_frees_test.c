@@ -15,8 +15,6 @@ enum { A, B, streams, many = 4096 };
 
 #include <weir/trace.h>
 
-#include <stdlib.h>
-
 #define REGION (256 * KIB)
 
 static weir_block *blocks[many];

@@ -2,7 +2,6 @@
 #include "../rig/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "replay/recorded_run.h"

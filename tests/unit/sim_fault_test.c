@@ -1,9 +1,6 @@
 /* tests/unit/sim_fault_test.c: every kind of failure on demand, and broken streams. */
 #include "../rig/sim.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-
 #define PAGE (2 * MIB)
 
 /* Objects that the calls need. */

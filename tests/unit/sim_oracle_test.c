@@ -9,8 +9,6 @@
  */
 #include "../rig/sim.h"
 
-#include <stdlib.h>
-
 enum {
     STREAMS = 4,
     EVENTS = 3,

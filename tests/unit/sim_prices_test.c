@@ -1,11 +1,7 @@
 /* sim_prices_test.c: price tables in files: the reader and its refusals, the writer, WEIR_SIM_PRICES. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <weir/adaptor.h>

@@ -3,7 +3,6 @@
 #include "../rig/test.h"
 #include "sim_internal.h" /* its ranges.h, not that of the strategies */
 
-#include <stdint.h>
 #include <string.h>
 
 enum { SPACE = 400 };

@@ -1,9 +1,6 @@
 /* sim_refusal_test.c: the refusals of the simulator: each sentence names the function and the argument or state. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <string.h>
 #include <weir/adaptor.h>
 #include <weir/caching.h>

@@ -10,10 +10,6 @@
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* --- the strategies --- */
 
 TEST(every_strategy_reads_by_size)

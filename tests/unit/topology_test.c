@@ -7,7 +7,6 @@
 #include "topology_internal.h"
 #include "xml_machine.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include "wrapped_malloc.h"

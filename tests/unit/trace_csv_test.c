@@ -1,8 +1,6 @@
 /* trace_csv_test.c: the reader of CSV text, the choice of the format by the columns, the limits, and compressed CSV. */
 #include "foreign_text.h"
 
-#include <stdint.h>
-
 #include <lzma.h>
 #include <zlib.h>
 

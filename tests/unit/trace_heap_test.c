@@ -7,8 +7,6 @@
 #include "trace/trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROUNDS = 2 };
 

@@ -2,13 +2,8 @@
  * profiler, and a test compares the whole trace as text. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 

@@ -6,8 +6,6 @@
 #include "trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const NETWORKS[] = {"resnet50", "mobilenet_v2", "googlenet", "squeezenet", "yolo-fastest-1.1"};
 

@@ -2,11 +2,7 @@
  * events that concern them. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace.h"

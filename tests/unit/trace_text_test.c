@@ -1,11 +1,7 @@
 /* tests/unit/trace_text_test.c: foreign text becomes one line of UTF-8, and texts that differ still differ. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace/clean_text.h"

@@ -8,7 +8,6 @@
 #include "memory/vm_window.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define GRANULE UINT64_C(8)
