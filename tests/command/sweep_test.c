@@ -6,10 +6,7 @@
 
 #include <weir/caching.h>
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -449,18 +446,5 @@ TEST(test_progress_rises_to_the_end)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_peaks_of_each_device),
-        cmocka_unit_test(test_peak_is_that_of_the_replay),
-        cmocka_unit_test(test_limits_are_rounded_up),
-        cmocka_unit_test(test_each_point_is_a_replay),
-        cmocka_unit_test(test_more_memory_may_serve_less),
-        cmocka_unit_test(test_each_device_has_its_own_limit),
-        cmocka_unit_test(test_hazards_are_counted),
-        cmocka_unit_test(test_absurd_sizes_and_no_blocks),
-        cmocka_unit_test(test_a_replay_that_breaks_ends_the_sweep),
-        cmocka_unit_test(test_enough_is_enough),
-        cmocka_unit_test(test_progress_rises_to_the_end),
-    };
-    return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
+    return run_all_tests("sweeps", NULL, NULL);
 }
