@@ -545,9 +545,3 @@ TEST(test_block_bytes)
     assert_int_equal(weir_acl_block_bytes(UINT64_MAX), 0);
     assert_int_equal(weir_acl_block_bytes(UINT64_MAX - 63), 0);
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -977,7 +977,6 @@ static int live_beyond_main(void)
 
 int main(int argc, char **argv)
 {
-    acl_test_begin();
     load();
     self = argv[0];
     if (argc > 1) {

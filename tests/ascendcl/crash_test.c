@@ -42,8 +42,3 @@ TEST(the_process_ends)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

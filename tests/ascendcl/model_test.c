@@ -711,8 +711,3 @@ TEST(models_are_described)
     scenario(describes_body);
     report_is_clean();
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

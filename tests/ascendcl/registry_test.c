@@ -199,8 +199,3 @@ TEST(random_calls_return_what_the_table_says)
         unregister(s);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

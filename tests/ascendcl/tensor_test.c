@@ -162,8 +162,3 @@ TEST(sets_keep_buffers_in_order)
         acl_ok(aclDestroyDataBuffer(buffers[i]));
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -125,8 +125,3 @@ TEST(test_an_unknown_malloc_is_named)
     assert_false(mallocs_find("nothing", &functions, &why));
     assert_string_equal(why, "no malloc of that name is known");
 }
-
-int main(void)
-{
-    return run_all_tests("host allocators", NULL, NULL);
-}

@@ -177,8 +177,3 @@ TEST(test_idle_threads_help)
     crew_destroy(crew);
     crew_destroy(NULL);
 }
-
-int main(void)
-{
-    return run_all_tests("jobs", NULL, NULL);
-}

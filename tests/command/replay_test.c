@@ -357,8 +357,3 @@ TEST(test_absurd_refusals)
     assert_true(result.oom.happened);
     replay_result_free(&result);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -443,8 +443,3 @@ TEST(test_progress_rises_to_the_end)
     sweep_free(&sweep);
     trace_free(trace);
 }
-
-int main(void)
-{
-    return run_all_tests("sweeps", NULL, NULL);
-}

@@ -582,8 +582,3 @@ TEST(test_threads_share_a_trace)
     }
     weir_trace_free(trace);
 }
-
-int main(void)
-{
-    return run_all_tests("weir/trace_file.h", NULL, NULL);
-}

@@ -822,8 +822,3 @@ TEST(test_threads)
     assert_true(stats.peak_live_bytes > 0 && stats.peak_live_bytes <= stats.peak_held_bytes);
     end(&f);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -432,8 +432,3 @@ TEST(test_refusals)
     assert_int_equal(fake_cuda_retained(), 1);
     end_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("a CUDA device", NULL, NULL);
-}

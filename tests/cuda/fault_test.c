@@ -175,8 +175,3 @@ TEST(test_each_function_fails_for_good)
         }
     }
 }
-
-int main(void)
-{
-    return run_all_tests("failures of the driver", NULL, NULL);
-}

@@ -230,8 +230,3 @@ TEST(test_threads)
         play(first + i, threads);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("random programs on CUDA", NULL, NULL);
-}

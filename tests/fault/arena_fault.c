@@ -358,8 +358,3 @@ TEST(test_every_host_allocation_may_fail)
     print_message("host memory: %" PRIu64 " failures\n", tried);
     assert_true(tried >= 100);
 }
-
-int main(void)
-{
-    return run_all_tests("failures below an arena", NULL, NULL);
-}

@@ -85,8 +85,3 @@ TEST(test_an_event_that_is_not_destroyed_at_once)
         }
     }
 }
-
-int main(void)
-{
-    return run_all_tests("failing event_destroy", NULL, NULL);
-}

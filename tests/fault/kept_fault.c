@@ -133,8 +133,3 @@ TEST(test_a_trim_keeps_what_it_is_told_to_keep)
         close_world(&w);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("memory that stays with the pool", NULL, NULL);
-}

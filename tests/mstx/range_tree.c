@@ -66,8 +66,3 @@ TEST(agrees_with_a_list)
         weir__tree_remove(&tree, tree.root);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

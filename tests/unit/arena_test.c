@@ -934,8 +934,3 @@ TEST(two_arenas_in_two_threads)
     }
     close_empty(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("arenas", NULL, NULL);
-}

@@ -522,8 +522,3 @@ TEST(costs_count_what_a_layer_does)
     free(shapes);
     acl__network_free(n);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -289,8 +289,3 @@ TEST(test_chains_longer_than_the_index)
     }
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("the index of blocks", NULL, NULL);
-}

@@ -877,8 +877,3 @@ TEST(test_no_place_is_named_where_one_will_not_do)
     assert_non_null(advice_of(&record, WEIR_ADVICE_DEVICE_ROOM));
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("budget", NULL, NULL);
-}

@@ -350,8 +350,3 @@ TEST(test_context_only_for_its_own_table)
     assert_null(weir__device_context(NULL, &fake.ops));
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -351,8 +351,3 @@ TEST(test_fork_while_the_thread_works)
     }
     check_and_destroy(parents);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -156,8 +156,3 @@ TEST(at_random)
     }
     end(heap);
 }
-
-int main(void)
-{
-    return run_all_tests("blocks that grow in place", NULL, NULL);
-}

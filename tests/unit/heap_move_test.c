@@ -447,8 +447,3 @@ TEST(in_other_processes)
         assert_int_equal(in_child(children[i]), 0);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("moves of a heap's idle memory", NULL, NULL);
-}

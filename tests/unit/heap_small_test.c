@@ -283,8 +283,3 @@ TEST(test_bookkeeping)
         assert_int_equal(in_child(one_case), 0);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -1168,8 +1168,3 @@ TEST(test_heaps_again)
 #endif
     assert_int_equal(in_child(heaps_again), 0);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -415,8 +415,3 @@ TEST(test_unloading_while_recorded)
 {
     assert_int_equal(in_child(unload_while_recorded), 0);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

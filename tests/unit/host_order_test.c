@@ -357,8 +357,3 @@ TEST(test_threads)
     assert_int_equal(stats_of(&m).allocs, THREADS * ROUNDS);
     close_machine(&m);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

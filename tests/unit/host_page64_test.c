@@ -248,8 +248,3 @@ TEST(test_heap)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
     assert_int_equal(refusals, 0);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

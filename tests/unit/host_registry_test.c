@@ -154,8 +154,3 @@ TEST(test_reader_beside_writer)
     leave(&shared.registry, &shared.runs[1]);
     weir__host_registry_fini(&shared.registry);
 }
-
-int main(void)
-{
-    return run_all_tests("the registry of the host pool", NULL, NULL);
-}

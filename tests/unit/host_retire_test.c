@@ -113,8 +113,3 @@ TEST(test_retired_streams_hold_no_host_memory)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("retired streams of a host pool", NULL, NULL);
-}

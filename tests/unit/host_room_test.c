@@ -152,8 +152,3 @@ TEST(test_what_was_not_registered_is_not_pinned)
     }
     close_pool(pool, &runtime, 2 * MIB);
 }
-
-int main(void)
-{
-    return run_all_tests("a runtime without room", NULL, NULL);
-}

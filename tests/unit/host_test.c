@@ -619,8 +619,3 @@ TEST(test_caches_know_their_node)
     assert_true(rt_is_empty());
     weir_topology_destroy(topology);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -390,8 +390,3 @@ TEST(test_place_lends_an_impossible_front)
     assert_int_equal(take(&heap, 1, 4 * MIB).size, 4 * MIB + MIB / 2);
     end_heap(&heap);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

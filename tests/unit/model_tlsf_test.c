@@ -167,8 +167,3 @@ TEST(test_records_run_out)
     check_records(&tlsf);
     tlsf_close(&tlsf);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -1028,8 +1028,3 @@ TEST(judges_several_threads)
         end_judge(&judge);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -366,8 +366,3 @@ TEST(test_a_reservation_without_host_memory_is_not_lost)
     assert_int_equal(held, 0);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("a pool over unusual devices", NULL, NULL);
-}

@@ -1828,8 +1828,3 @@ TEST(test_p2_nothing_merges_across_regions)
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("pool", NULL, NULL);
-}

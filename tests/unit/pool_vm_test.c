@@ -1055,8 +1055,3 @@ TEST(test_slots_of_several_granules_are_moved)
     assert_true(checked(&w).vm_moved_bytes >= 7 * page);
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("pools with virtual memory", NULL, NULL);
-}

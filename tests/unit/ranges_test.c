@@ -127,8 +127,3 @@ TEST(test_a_range_serves_its_lane_from_its_tick_on)
     assert_false(weir_ranges_serves(range, 2, 5, 512, 8 * MIB));
     empty(&ranges);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

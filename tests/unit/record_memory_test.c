@@ -209,8 +209,3 @@ TEST(test_blocks_of_before_are_lost_and_counted)
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -446,8 +446,3 @@ TEST(test_fork)
     note_free(recorder, 1);
     stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nf 0 0 0\n");
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -160,8 +160,3 @@ TEST(test_arenas)
     weir_arena_destroy(arena);
     weir_arena_destroy(other);
 }
-
-int main(void)
-{
-    return run_all_tests("refusals of recorders, observers and arenas", NULL, NULL);
-}

@@ -360,8 +360,3 @@ TEST(test_exchanges_are_paid_by_rises)
     assert_int_equal(mark.debt, 0);
     assert_true(weir__mark_affords(&mark, 10, 1, 12500)); /* a pool of many regions pays a call for a region */
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -614,8 +614,3 @@ TEST(test_a_pool_goes_with_a_full_remote_frees)
     assert_int_equal(device.held_bytes, 0);
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("the remote free list", NULL, NULL);
-}

@@ -497,8 +497,3 @@ TEST(random_ranges_against_a_table)
     replay_result_free(&result);
     free(text);
 }
-
-int main(void)
-{
-    return run_all_tests("the recorded allocator", NULL, NULL);
-}

@@ -554,8 +554,3 @@ TEST(another_version)
     }
     assert_false(file_exists(name));
 }
-
-int main(void)
-{
-    return run_all_tests("one limit for several pools and processes", NULL, NULL);
-}

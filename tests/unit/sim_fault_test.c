@@ -448,8 +448,3 @@ TEST(test_dropped_and_older_callers)
     assert_int_equal(calls[0], 0);
     assert_int_equal(calls[1], 0);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -522,8 +522,3 @@ TEST(test_first_finding_with_direct_access)
 {
     run_programs(true);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

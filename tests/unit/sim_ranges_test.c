@@ -86,8 +86,3 @@ TEST(test_against_an_array)
         compare(&set);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

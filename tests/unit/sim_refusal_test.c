@@ -167,8 +167,3 @@ TEST(test_stream_of_another_simulator)
         ok(weir_sim_destroy(sims[i]));
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -100,8 +100,3 @@ TEST(refusals_reach_the_caller_of_the_pool)
     }
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("configs of strategies", NULL, NULL);
-}

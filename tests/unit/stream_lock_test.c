@@ -463,8 +463,3 @@ TEST(test_a_refused_barrier_ends_the_bias)
 }
 
 #endif
-
-int main(void)
-{
-    return run_all_tests("the stream's lock", NULL, NULL);
-}

@@ -217,8 +217,3 @@ TEST(test_detect)
         assert_int_equal(trace_detect(cases[i].text, strlen(cases[i].text)), cases[i].format);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("CSV", NULL, NULL);
-}

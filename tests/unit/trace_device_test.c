@@ -185,8 +185,3 @@ TEST(test_many_devices)
     trace_free(trace);
     free(text);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

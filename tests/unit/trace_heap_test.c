@@ -114,8 +114,3 @@ TEST(test_holds_little_more_than_lives)
         play_file(traces[i].name, traces[i].most);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -535,8 +535,3 @@ TEST(test_cut_files)
         assert_int_equal(read_file(NULL, &trace, &error), WEIR_ERR_INVALID);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -245,8 +245,3 @@ TEST(a_decoder_grows_its_cache)
     n = read_shared("qwen3_0.6b_proj_out.ncnn.param");
     acl__network_free(n);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

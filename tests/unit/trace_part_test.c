@@ -319,8 +319,3 @@ TEST(test_random_windows)
         trace_free(trace);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("parts of traces", NULL, NULL);
-}

@@ -851,8 +851,3 @@ TEST(test_self_reference)
     assert_int_equal(trace->event_count, 0);
     trace_free(trace);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

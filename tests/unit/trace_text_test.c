@@ -118,8 +118,3 @@ TEST(test_trace)
     assert_int_equal(trace_read_memory("\xb6.wtr", "#wtr 1\n\xb6", 8, NULL, &trace, &error), WEIR_ERR_INVALID);
     assert_memory_equal(error.message, "\\xb6.wtr:2: field 1: \"\\xb6\"", 26);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

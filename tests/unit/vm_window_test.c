@@ -625,8 +625,3 @@ TEST(test_no_place_between_large_handles_is_cheaper)
     memset(handles, 0, sizeof(handles));
     assert_true(found > 1000);
 }
-
-int main(void)
-{
-    return run_all_tests("windows and idle granules", NULL, NULL);
-}
