@@ -13,7 +13,6 @@
 #include <weir/acl.h>
 #include <weir/caching.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define FOUND 99
 
 #define ok(call) assert_int_equal((call), WEIR_OK)

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static struct host_replay replay(const char *text, uint32_t rounds)
 {
     struct trace *trace = NULL;

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static struct trace *read_text(const char *text)
 {
     struct trace *trace = NULL;

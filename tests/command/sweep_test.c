@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define PIECE (2 * MIB)
 
 static const struct sweep_range as_it_comes = {1000, 1300, 10, true};

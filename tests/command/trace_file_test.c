@@ -10,7 +10,6 @@
 #include <weir/caching.h>
 #include <weir/trace_file.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define ok(call) assert_int_equal((call), WEIR_OK)
 #define BAD WEIR_ERR_INVALID
 

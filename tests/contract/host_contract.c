@@ -22,9 +22,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MIB (UINT64_C(1) << 20)
-#define KIB (UINT64_C(1) << 10)
-
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 static const weir_host_kind kind = JOIN(WEIR_HOST_, HOST_KIND);

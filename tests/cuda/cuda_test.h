@@ -3,7 +3,6 @@
 #define CUDA_TEST_H
 
 #include "../rig/test.h"
-#include "../rig/units.h"
 
 #include <fake_names.h>
 #include <string.h>

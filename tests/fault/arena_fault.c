@@ -20,7 +20,6 @@
 
 enum { lanes = 3, arenas = 2, most_live = 40, most_marks = 6, seeds = 10, calls = 80 };
 
-#define KIB (UINT64_C(1) << 10)
 #define REGION (64 * KIB)
 #define CAPACITY (6 * REGION)
 #define CHUNK (16 * KIB)

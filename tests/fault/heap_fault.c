@@ -15,8 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 enum kind { PROCESS, HOST_POOL, POOL, KINDS };
 
 /* The sources of the heap, created while no call fails. */

@@ -22,6 +22,8 @@
 
 #include <cmocka.h>
 
+#include "units.h"
+
 /* Of the test that ran last. A function that runs after each test does nothing if the test failed half-way and the
  * function could fail for that reason: cmocka would name the function and not the test. */
 extern bool test_passed;

@@ -49,9 +49,6 @@ enum {
     growths = 3
 };
 
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
-
 static uint64_t rounds = 3000;
 static uint64_t first_seed = 1;
 static uint64_t seconds; /* 0: a fixed number of rounds */

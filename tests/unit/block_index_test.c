@@ -13,8 +13,6 @@
 #include <weir/caching.h>
 #include <weir/pool.h>
 
-#define KIB (UINT64_C(1) << 10)
-
 /* --- failing host memory --- */
 
 /* Tables call calloc for many entries, an index for one large piece. Only large pieces are refused. */

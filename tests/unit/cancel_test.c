@@ -23,9 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-
 enum { most_blocks = 64 };
 
 /* --- threads that are cancelled --- */

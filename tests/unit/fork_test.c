@@ -30,9 +30,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-
 /* gcc and clang use different macros for the sanitizer. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)

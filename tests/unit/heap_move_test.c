@@ -13,8 +13,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 #define PAGE ((unsigned)getpagesize())
 
 /* --- system calls that fail --- */

@@ -9,8 +9,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static weir_host_pool *pool_of(uint32_t kinds, uint32_t flags)
 {
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
 enum { STREAMS = 6, COPY_NS = 1000000 };
 
 struct machine {

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define PAGE UINT64_C(4096)
 
 /* Addresses only: nothing is mapped there. Half a leaf above the start of a leaf. */

@@ -6,8 +6,6 @@
 
 #include <weir/host.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 /* A runtime with a fixed amount of pinned memory. */
 struct runtime {
     uint64_t room;

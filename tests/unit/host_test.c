@@ -9,8 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 /* --- a runtime that can be made to refuse --- */
 
 enum { PIECES = 64 };

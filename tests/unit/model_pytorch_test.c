@@ -4,7 +4,6 @@
 
 #include "pytorch.h"
 
-#define MIB (UINT64_C(1) << 20)
 #define BASE (UINT64_C(1) << 40)
 
 struct heap {

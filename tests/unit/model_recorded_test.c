@@ -8,8 +8,6 @@
 
 #include "recorded.h"
 
-#define MIB (1u << 20)
-
 static struct recorded_report check_padded(const char *lines, int pad_bytes)
 {
     char text[4096];

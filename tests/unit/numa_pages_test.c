@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define HUGE_FILE "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 
 static uint64_t page;

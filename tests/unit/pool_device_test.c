@@ -7,8 +7,6 @@
 
 #include <stdatomic.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static weir_pool *pool_over(weir_device *device, uint64_t small_region_bytes)
 {
     weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;

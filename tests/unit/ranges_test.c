@@ -4,9 +4,6 @@
 
 #include <weir/ranges.h>
 
-#define KIB UINT64_C(1024)
-#define MIB (1024 * KIB)
-
 static const weir_tick all_done[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
 
 /* Adds three lanes and two regions of 1 MiB, both free in lane 1: kind 0 at address 1 MiB and kind 1 at 4 MiB. */

@@ -9,8 +9,6 @@
 
 #include "memory/mark.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 struct world {
     struct fake_device fake;
     weir_device *device;

@@ -6,8 +6,6 @@
 
 #include "replay/recorded_run.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 static struct trace *read_text(const char *text)
 {
     struct trace *trace = NULL;

@@ -8,7 +8,6 @@
 #include <weir/sim.h>
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
-#define MIB (UINT64_C(1) << 20)
 
 static char path[] = "/tmp/weir-prices-XXXXXX";
 

@@ -11,8 +11,6 @@
 
 #include "wrapped_malloc.h"
 
-#define GIB (UINT64_C(1) << 30)
-
 /* --- machines --- */
 
 static weir_topology *synthetic(const char *text)

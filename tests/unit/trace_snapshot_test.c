@@ -11,7 +11,6 @@
 #define REQUESTED "free_requested"
 #define COMPLETED "free_completed"
 #define BASE 0x700000000000u
-#define MIB ((uint64_t)1 << 20)
 
 /* Imports the pickle, frees the writer, and returns the trace after one round through text. */
 static struct trace *import(struct pickle_writer *writer)
