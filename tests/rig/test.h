@@ -46,7 +46,7 @@ extern bool test_passed;
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **test_state)
 
-/* Adds a test to the list of the program. Constructors call it before main, in any order; the list is sorted by line. */
+/* Adds a test to the list of the program, which is sorted by line. Constructors call it before main, in any order. */
 void list_test(int line, struct CMUnitTest test);
 
 /* Runs all tests, with `before` ahead of the first and `after` behind the last; either may be NULL. Returns the exit
