@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { HEAD = TRANSFORMER_WIDTH / TRANSFORMER_HEADS, TENSORS = 512 };
 

@@ -12,7 +12,6 @@
 #define ENGINES_TRANSFORMER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <ggml-alloc.h>

@@ -8,7 +8,6 @@
  */
 #include <weir/heap.h>
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* acl_test.h: shared by the programs of this folder. Include it first; call acl_test_begin first in main.
+/* acl_test.h: shared by the programs of this folder. Include it first.
  *
  * A process has one simulated runtime. Its auditor checks every copy and fill for memory that two streams touch without
  * an order. A finding makes the process end with FOUND, even if all tests pass.
@@ -8,23 +8,18 @@
 
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include <acl/acl.h>
 #include <acl/acl_rt_allocator.h>
 #include <weir/acl.h>
 #include <weir/caching.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define FOUND 99
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
 #define fails(call, status) assert_int_equal((call), (status))
 #define acl_ok(call) assert_int_equal((call), ACL_SUCCESS)
 
-static inline void acl_test_begin(void)
+__attribute__((constructor)) static void set_environment(void)
 {
     (void)setenv("WEIR_ASCENDCL_EXIT_CODE", "99", 0);
     (void)setenv("WEIR_ASCENDCL_CAPACITY", "256MiB", 0);

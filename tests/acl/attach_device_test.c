@@ -577,9 +577,3 @@ TEST(test_threads)
     assert_int_equal(failures, 0);
     end_world(&w);
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -605,9 +605,3 @@ TEST(test_a_stream_that_is_gone_is_refused)
     assert_false(read_registration(gone, &r));
     end_world(&w); /* the pool can be destroyed */
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

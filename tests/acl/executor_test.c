@@ -289,9 +289,3 @@ TEST(test_a_stream_is_destroyed_under_a_model)
     assert_int_equal(pool_stats(w.pool).live_bytes, 0);
     end_world(&w);
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

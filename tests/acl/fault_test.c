@@ -261,7 +261,6 @@ TEST(test_each_function_fails_for_good)
 
 int main(int argc, char **argv)
 {
-    acl_test_begin();
     if (argc > 1) {
         return scenario();
     }

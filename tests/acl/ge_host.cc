@@ -8,8 +8,6 @@
 #include "weir_ge.hpp"
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <new>

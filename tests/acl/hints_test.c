@@ -248,9 +248,3 @@ TEST(test_no_context_has_no_default_stream)
     assert_non_null(as_expected);
     end_world(&w);
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -303,7 +303,6 @@ TEST(test_every_acl_call_fails)
 
 int main(int count, char **arguments)
 {
-    acl_test_begin();
     self = arguments[0];
     if (count > 1) {
         return errand_main(arguments[1]);

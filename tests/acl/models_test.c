@@ -183,8 +183,3 @@ TEST(an_engine_that_keeps_spans)
     (void)unsetenv("WEIR_ASCENDCL_SPAN_CACHE");
     report_is_clean();
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -363,9 +363,3 @@ TEST(test_host_memory_after_a_stream_of_another_device)
     acl_ok(aclrtResetDevice(0));
     end_world(&w);
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

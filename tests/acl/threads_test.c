@@ -233,9 +233,3 @@ TEST(test_detach_under_an_executor)
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
 }
-
-int main(void)
-{
-    acl_test_begin();
-    return run_all_tests("tests", NULL, NULL);
-}

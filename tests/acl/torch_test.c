@@ -22,7 +22,6 @@ static struct {
     void (*erase_stream)(void *ptr, void *stream);
     weir_status (*configure)(const char *settings);
     weir_status (*trim)(int device, uint64_t keep_bytes, uint64_t *released);
-    weir_status (*memory_fraction)(double fraction, int device);
     weir_status (*stats)(int device, weir_pool_stats *stats);
     size_t (*report)(int device, char *text, size_t size);
     weir_status (*shutdown)(void);
@@ -65,7 +64,6 @@ static void load(void)
     look_up(library, "weir_torch_erase_stream", &host.erase_stream);
     look_up(library, "weir_torch_configure", &host.configure);
     look_up(library, "weir_torch_trim", &host.trim);
-    look_up(library, "weir_torch_memory_fraction", &host.memory_fraction);
     look_up(library, "weir_torch_get_stats", &host.stats);
     look_up(library, "weir_torch_report", &host.report);
     look_up(library, "weir_torch_shutdown", &host.shutdown);
@@ -241,9 +239,12 @@ TEST(test_sentences_of_refusals)
     refused(host.configure(NULL), bad, "weir_torch_configure: settings is NULL");
     refused(host.configure("speed:fast"), bad, "weir_torch_configure: settings cannot be read: speed:fast");
     refused(host.trim(77, 0, NULL), bad, "weir_torch_trim: device 77 is not between");
-    refused(host.memory_fraction(1.5, 0), bad, "weir_torch_memory_fraction: fraction 1.5 is not between 0 and 1");
-    refused(host.memory_fraction(0.5, -2), bad, "weir_torch_memory_fraction: device -2 is not between");
-    refused(host.memory_fraction(0.5, 9), bad, "weir_torch_memory_fraction: device 9 can have no pool");
+    host.set_memory_fraction(1.5, 0);
+    refused(bad, bad, "weir_torch_set_memory_fraction: fraction 1.5 is not between 0 and 1");
+    host.set_memory_fraction(0.5, -2);
+    refused(bad, bad, "weir_torch_set_memory_fraction: device -2 is not between");
+    host.set_memory_fraction(0.5, 9);
+    refused(bad, bad, "weir_torch_set_memory_fraction: device 9 can have no pool");
     refused(host.stats(1, &stats), bad, "weir_torch_get_stats: device 1 has no pool");
     refused(host.device_stats(77, &counters), bad, "weir_torch_get_device_stats: device 77 is not between");
     refused(host.device_stats(0, NULL), bad, "weir_torch_get_device_stats: counters is NULL");
@@ -301,12 +302,12 @@ TEST(test_running_out)
     size_t left = 0;
     size_t total = 0;
     acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
-    ok(host.memory_fraction((double)(128 * MIB) / (double)total, 0));
+    host.set_memory_fraction((double)(128 * MIB) / (double)total, 0);
     void *more = host.alloc(20 * MIB, 0, streams[0]);
     assert_non_null(more);
     assert_null(host.alloc(120 * MIB, 0, streams[0]));
-    fails(host.memory_fraction(1.5, 0), WEIR_ERR_INVALID);
-    fails(host.memory_fraction(-1, 0), WEIR_ERR_INVALID);
+    host.set_memory_fraction(-1, 0); /* refused: the limit stays */
+    assert_null(host.alloc(120 * MIB, 0, streams[0]));
     host.free(more, 20 * MIB, 0, streams[0]);
     host.free(block, 20 * MIB, 0, streams[0]);
 }
@@ -977,7 +978,6 @@ static int live_beyond_main(void)
 
 int main(int argc, char **argv)
 {
-    acl_test_begin();
     load();
     self = argv[0];
     if (argc > 1) {

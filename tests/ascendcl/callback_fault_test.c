@@ -13,7 +13,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { SIZE = 1 << 16, MOST_REQUESTS = 5000 };
 

@@ -4,7 +4,6 @@
 #include <weir/ascendcl.h>
 
 #include <pthread.h>
-#include <string.h>
 
 enum { SIZE = 1 << 16 };
 

@@ -3,7 +3,6 @@
 #include "../rig/acl.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #define NULL_OR_ZERO ACL_ERROR_INVALID_PARAM

@@ -3,7 +3,6 @@
 #include "../rig/acl.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,9 +41,4 @@ TEST(the_process_ends)
     assert_int_equal(waitpid(process, &status, 0), process);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

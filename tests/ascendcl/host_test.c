@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
 #define NOT_PINNED ACL_MEM_LOCATION_TYPE_UNREGISTERED
 
 static char *pages(size_t size)

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#define GIB ((size_t)1 << 30)
 #define SIZE (5 * GIB)
 
 /* Writes bytes at both ends and beyond 4 GiB from the host, and reads them back through another block. */

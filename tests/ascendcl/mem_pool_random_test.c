@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
 #define PAGE (2 * MIB)
 
 enum { STREAMS = 4, EVENTS = 6, BLOCKS = 24, POOLS = 2 };

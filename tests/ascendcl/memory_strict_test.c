@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MIB ((size_t)1 << 20)
-
 TEST(sizes_are_multiples_of_the_granularity)
 {
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};

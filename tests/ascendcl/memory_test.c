@@ -1,10 +1,6 @@
 /* memory_test.c: device memory and copies: sizes, pages, padding, remaining bytes, refused calls. */
 #include "../rig/acl.h"
 
-#include <string.h>
-
-#define MIB ((size_t)1 << 20)
-
 static size_t total_of(aclrtMemAttr attr)
 {
     size_t free_bytes = 0, total = 0;

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
 #define PAGE (2 * MIB)
 
 enum { ROUNDS = 300, SLOTS = 8 };

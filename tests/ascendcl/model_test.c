@@ -7,8 +7,6 @@
 
 #include <weir/ascendcl.h>
 
-#include <pthread.h>
-
 /* Two convolutions with borders, a branch, an operator in place, an output that is a second name of another output. */
 static const char SMALL[] = "7767517\n"
                             "9 11\n"
@@ -712,9 +710,4 @@ TEST(models_are_described)
 {
     scenario(describes_body);
     report_is_clean();
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

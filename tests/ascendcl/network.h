@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* An image on the device, and memory for 1,000 output numbers. */
 struct image {

@@ -560,8 +560,3 @@ TEST(attributes)
     scenario(attributes_body);
     report_is_clean();
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -2,7 +2,6 @@
  * their device. */
 #include "../rig/acl.h"
 
-#include <stdbool.h>
 #include <unistd.h>
 
 typedef enum deed { UNREGISTER, UNREGISTER_IN_FREE, REGISTER, DESTROY, DESTROY_BY_FORCE, RESET } deed;

@@ -2,7 +2,6 @@
  * of the registry that does not use its code predicts every code and every output. */
 #include "../rig/acl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { CALLS = 200000, DESCS = 12, STREAMS = 9 };
@@ -199,9 +198,4 @@ TEST(random_calls_return_what_the_table_says)
         query(s); /* the registration no longer needs the description */
         unregister(s);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

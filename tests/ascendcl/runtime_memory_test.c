@@ -2,8 +2,6 @@
  * device free. */
 #include "../rig/acl.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 static uint64_t missing(void)
 {
     size_t free_bytes = 0, total = 0;

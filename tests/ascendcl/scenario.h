@@ -5,10 +5,7 @@
 
 #include "../rig/acl.h"
 
-#include <acl/acl.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 #include <acl/acl_op_compiler.h>
 #include <weir/ascendcl.h>
 
-#include <stdint.h>
 #include <string.h>
 
 enum { INVALID = 100000, REFUSED = 107000, NO = 207000 };

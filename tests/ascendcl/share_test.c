@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
-
 TEST(peers_reach_each_other)
 {
     int32_t can = -1;

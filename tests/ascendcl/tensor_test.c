@@ -4,7 +4,6 @@
 #include <acl/acl_mdl.h>
 
 #include <math.h>
-#include <string.h>
 
 /* The older forms are tested too. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -162,9 +161,4 @@ TEST(sets_keep_buffers_in_order)
     for (size_t i = 0; i < 9; i++) {
         acl_ok(aclDestroyDataBuffer(buffers[i]));
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
 #define PAGE (2 * MIB)
 
 static const aclrtPhysicalMemProp on_device = {.handleType = ACL_MEM_HANDLE_TYPE_NONE,

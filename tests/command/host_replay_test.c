@@ -4,13 +4,8 @@
 #include "replay/host_replay.h"
 #include "replay/mallocs.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 static struct host_replay replay(const char *text, uint32_t rounds)
 {
@@ -127,9 +122,4 @@ TEST(test_an_unknown_malloc_is_named)
     const char *why = NULL;
     assert_false(mallocs_find("nothing", &functions, &why));
     assert_string_equal(why, "no malloc of that name is known");
-}
-
-int main(void)
-{
-    return run_all_tests("host allocators", NULL, NULL);
 }

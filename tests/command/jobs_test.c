@@ -177,13 +177,3 @@ TEST(test_idle_threads_help)
     crew_destroy(crew);
     crew_destroy(NULL);
 }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_job_runs_once),        cmocka_unit_test(test_no_jobs),
-        cmocka_unit_test(test_the_lowest_failure_is_told), cmocka_unit_test(test_jobs_run_at_the_same_time),
-        cmocka_unit_test(test_jobs_run_jobs_of_their_own), cmocka_unit_test(test_idle_threads_help),
-    };
-    return cmocka_run_group_tests_name("jobs", tests, NULL, NULL);
-}

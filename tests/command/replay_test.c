@@ -2,13 +2,8 @@
 #include "../rig/test.h"
 #include "replay/replay.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 static struct trace *read_text(const char *text)
 {
@@ -359,9 +354,4 @@ TEST(test_absurd_refusals)
     struct replay_result result = replay("#wtr 1\no 1 18446744073709551615 1\n", "caching", (struct replay_options){0});
     assert_true(result.oom.happened);
     replay_result_free(&result);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -6,13 +6,9 @@
 
 #include <weir/caching.h>
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define PIECE (2 * MIB)
 
 static const struct sweep_range as_it_comes = {1000, 1300, 10, true};
@@ -445,22 +441,4 @@ TEST(test_progress_rises_to_the_end)
     assert_true(heard.last == 1.0 && !heard.fell);
     sweep_free(&sweep);
     trace_free(trace);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_peaks_of_each_device),
-        cmocka_unit_test(test_peak_is_that_of_the_replay),
-        cmocka_unit_test(test_limits_are_rounded_up),
-        cmocka_unit_test(test_each_point_is_a_replay),
-        cmocka_unit_test(test_more_memory_may_serve_less),
-        cmocka_unit_test(test_each_device_has_its_own_limit),
-        cmocka_unit_test(test_hazards_are_counted),
-        cmocka_unit_test(test_absurd_sizes_and_no_blocks),
-        cmocka_unit_test(test_a_replay_that_breaks_ends_the_sweep),
-        cmocka_unit_test(test_enough_is_enough),
-        cmocka_unit_test(test_progress_rises_to_the_end),
-    };
-    return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
 }

@@ -6,13 +6,10 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <weir/caching.h>
 #include <weir/trace_file.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define ok(call) assert_int_equal((call), WEIR_OK)
 #define BAD WEIR_ERR_INVALID
 
@@ -583,9 +580,4 @@ TEST(test_threads_share_a_trace)
         assert_same(&runs[i].figures, &expected);
     }
     weir_trace_free(trace);
-}
-
-int main(void)
-{
-    return run_all_tests("weir/trace_file.h", NULL, NULL);
 }

@@ -1,10 +1,9 @@
 /* The rules that every heap keeps over every source of memory. Compiled once for each source (heap_source.h). */
-#include "../rig/test.h"
+#include "../rig/heap.h"
 #include "heap_source.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,26 +24,11 @@ static void make(struct fixture *f)
     assert_int_equal(weir_heap_create(&f->under.config, &f->heap), WEIR_OK);
 }
 
-static void check(weir_heap *heap)
-{
-    const char *why = "";
-    if (weir_heap_check(heap, &why) != WEIR_OK) {
-        fail_msg("%s", why);
-    }
-}
-
 static void end(struct fixture *f)
 {
     check(f->heap);
     assert_int_equal(weir_heap_destroy(f->heap), WEIR_OK);
     assert_int_equal(under_close(&f->under), WEIR_OK);
-}
-
-static weir_heap_stats stats_of(weir_heap *heap)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
 }
 
 static void fill(void *block, size_t size, unsigned char value)
@@ -822,9 +806,4 @@ TEST(test_threads)
     assert_int_equal(stats.live_blocks, 0);
     assert_true(stats.peak_live_bytes > 0 && stats.peak_live_bytes <= stats.peak_held_bytes);
     end(&f);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -8,19 +8,17 @@
 #ifndef TESTS_CONTRACT_HEAP_SOURCE_H
 #define TESTS_CONTRACT_HEAP_SOURCE_H
 
+#include "../rig/units.h"
+
 #include <weir/caching.h>
 #include <weir/heap.h>
 #include <weir/sim.h>
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum heap_source { PROCESS, HOST_POOL, POOL, POOL_BACKED };
 
 static const enum heap_source heap_source = HEAP_SOURCE;
-
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 
 /* The limit of the memory under a heap, for the sources that take one. */
 #define SOURCE_MOST_BYTES (64 * MIB)

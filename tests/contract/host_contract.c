@@ -18,14 +18,9 @@
 #include <weir/host.h>
 
 #include <pthread.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#define MIB (UINT64_C(1) << 20)
-#define KIB (UINT64_C(1) << 10)
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)

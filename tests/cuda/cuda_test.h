@@ -2,22 +2,16 @@
 #ifndef CUDA_TEST_H
 #define CUDA_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "../rig/test.h"
 
 #include <fake_names.h>
+#include <string.h>
 #include <weir/caching.h>
 #include <weir/cuda.h>
 #include <weir/pool.h>
 
 #define ok(call) assert_int_equal(call, WEIR_OK)
 #define cu_ok(call) assert_int_equal(call, CU_SUCCESS)
-
-#define MIB (UINT64_C(1) << 20)
 
 /* The test's thread is in the device's context, and has two streams there that do not wait for the legacy one. */
 struct world {

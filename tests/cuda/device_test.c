@@ -28,9 +28,8 @@ static const char creating[] = "weir_cuda_device_create: ";
 
 /* --- the driver: first, because it is opened once --- */
 
-static void test_unusable_drivers(void **state)
+TEST(test_unusable_drivers)
 {
-    (void)state;
     weir_device *device = NULL;
     fake_cuda_start(0, FAKE_CUDA_OLD);
     refuses(NONE, weir_cuda_device_create(NULL, &device), creating, "supports CUDA 10.2, and weir needs 11.0");
@@ -44,9 +43,8 @@ static void test_unusable_drivers(void **state)
 
 /* --- kinds of handles --- */
 
-static void test_chain_of_handle_types(void **state)
+TEST(test_chain_of_handle_types)
 {
-    (void)state;
     static const struct {
         unsigned lacks;
         weir_cuda_handle_type type;
@@ -80,9 +78,8 @@ static void test_chain_of_handle_types(void **state)
     }
 }
 
-static void test_a_handle_type_that_was_asked_for(void **state)
+TEST(test_a_handle_type_that_was_asked_for)
 {
-    (void)state;
     weir_device *device = NULL;
     weir_cuda_device_info facts = WEIR_CUDA_DEVICE_INFO_INIT;
     weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
@@ -103,9 +100,8 @@ static void test_a_handle_type_that_was_asked_for(void **state)
 
 /* --- contexts --- */
 
-static void test_threads_keep_what_they_have(void **state)
+TEST(test_threads_keep_what_they_have)
 {
-    (void)state;
     weir_device *device = NULL;
     CUcontext other = NULL;
     CUcontext current = NULL;
@@ -137,9 +133,8 @@ static void test_threads_keep_what_they_have(void **state)
     assert_int_equal(fake_cuda_retained(), 0);
 }
 
-static void test_a_context_of_the_program(void **state)
+TEST(test_a_context_of_the_program)
 {
-    (void)state;
     weir_device *device = NULL;
     weir_device *primary = NULL;
     CUcontext own = NULL;
@@ -179,9 +174,8 @@ static void test_a_context_of_the_program(void **state)
 
 /* --- access --- */
 
-static void test_access_of_peers(void **state)
+TEST(test_access_of_peers)
 {
-    (void)state;
     static const int32_t peers[] = {1};
     weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
     for (size_t count = 0; count < 2; count++) {
@@ -223,9 +217,8 @@ static weir_block *alloc(weir_pool *pool, weir_stream *stream, uint64_t size)
     return block;
 }
 
-static void test_a_pool_serves_during_a_capture(void **state)
+TEST(test_a_pool_serves_during_a_capture)
 {
-    (void)state;
     for (int pages = 0; pages < 2; pages++) {
         struct world w = make_world(pages != 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
         void *graph = NULL;
@@ -250,9 +243,8 @@ static void test_a_pool_serves_during_a_capture(void **state)
     }
 }
 
-static void test_a_captured_stream_is_not_touched(void **state)
+TEST(test_a_captured_stream_is_not_touched)
 {
-    (void)state;
     struct world w = make_world(0);
     CUstream blocking = NULL;
     weir_event *event = NULL;
@@ -307,9 +299,8 @@ static bool reused_after(struct world *w, CUevent event, bool hinted)
     return reused;
 }
 
-static void test_hints(void **state)
+TEST(test_hints)
 {
-    (void)state;
     fake_cuda_start(0, 0);
     struct world w = {.device = NULL};
     weir_cuda_device_info info = WEIR_CUDA_DEVICE_INFO_INIT;
@@ -385,9 +376,8 @@ static void use_host_pool(unsigned lacks, uint32_t kinds, weir_host_kind wanted)
     assert_int_equal(fake_cuda_findings(true), 0);
 }
 
-static void test_host_memory(void **state)
+TEST(test_host_memory)
 {
-    (void)state;
     const uint32_t both = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED;
     use_host_pool(0, both, WEIR_HOST_RUNTIME);
     use_host_pool(0, 1u << WEIR_HOST_REGISTERED, WEIR_HOST_REGISTERED);
@@ -396,9 +386,8 @@ static void test_host_memory(void **state)
 
 /* --- refusals --- */
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     struct world w = make_world(0);
     weir_device *device = NULL;
     weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
@@ -442,22 +431,4 @@ static void test_refusals(void **state)
     refuses(BAD, weir_cuda_destroy_stream(w.pool, NULL), "weir_cuda_destroy_stream: ", "stream is NULL");
     assert_int_equal(fake_cuda_retained(), 1);
     end_world(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unusable_drivers),
-        cmocka_unit_test(test_chain_of_handle_types),
-        cmocka_unit_test(test_a_handle_type_that_was_asked_for),
-        cmocka_unit_test(test_threads_keep_what_they_have),
-        cmocka_unit_test(test_a_context_of_the_program),
-        cmocka_unit_test(test_access_of_peers),
-        cmocka_unit_test(test_a_pool_serves_during_a_capture),
-        cmocka_unit_test(test_a_captured_stream_is_not_touched),
-        cmocka_unit_test(test_hints),
-        cmocka_unit_test(test_host_memory),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

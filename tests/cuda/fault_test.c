@@ -141,9 +141,8 @@ static bool play(const char *function, unsigned nth, bool lasting, bool *struck)
     return true;
 }
 
-static void test_each_call_fails_once(void **state)
+TEST(test_each_call_fails_once)
 {
-    (void)state;
     unsigned failures = 0;
     unsigned refused = 0;
     unsigned n = 0;
@@ -161,9 +160,8 @@ static void test_each_call_fails_once(void **state)
 }
 
 /* Memory may be left where the driver does not take it back; but nothing crashes, and nothing is used too early. */
-static void test_each_function_fails_for_good(void **state)
+TEST(test_each_function_fails_for_good)
 {
-    (void)state;
 #define NAME(name, suffix, parameters) #name,
     static const char *const functions[] = {WEIR_CUDA_DRIVER_LIST(NAME)};
 #undef NAME
@@ -176,13 +174,4 @@ static void test_each_function_fails_for_good(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_call_fails_once),
-        cmocka_unit_test(test_each_function_fails_for_good),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

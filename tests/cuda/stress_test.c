@@ -11,7 +11,6 @@
 #include "cuda_test.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 enum { streams = 3, most_held = 24, steps = 250, threads = 4 };
@@ -214,9 +213,8 @@ static void play(uint32_t seed, int count)
     }
 }
 
-static void test_one_thread(void **state)
+TEST(test_one_thread)
 {
-    (void)state;
     const uint32_t first = (uint32_t)seeds_first();
     const uint32_t count = (uint32_t)seeds_count(60, 50);
     for (uint32_t i = 0; i < count; i++) {
@@ -224,18 +222,11 @@ static void test_one_thread(void **state)
     }
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     const uint32_t first = (uint32_t)seeds_first();
     const uint32_t count = (uint32_t)(seeds_count(60, 50) + 3) / 4;
     for (uint32_t i = 0; i < count; i++) {
         play(first + i, threads);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_threads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

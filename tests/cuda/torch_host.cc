@@ -9,8 +9,6 @@ extern "C" {
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>

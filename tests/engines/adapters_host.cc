@@ -7,7 +7,6 @@
 #include "weir_umf.h"
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <stdexcept>

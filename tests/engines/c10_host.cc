@@ -5,7 +5,6 @@
 
 #include <torch/torch.h>
 
-#include <cstdio>
 #include <cstring>
 #include <thread>
 #include <vector>

@@ -7,9 +7,6 @@
 #include <engines/transformer.h>
 
 #include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "refused.h"
 

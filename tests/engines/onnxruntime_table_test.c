@@ -1,17 +1,13 @@
 /* The binding for ONNX Runtime without ONNX Runtime: this file has a table of the runtime's calls and controls their
  * results. The tests cover every refusal, the table that each version of the runtime sees, the throw, and every wrong
  * order. */
-#include "../rig/test.h"
+#include "../rig/heap.h"
 #include "runtime.h" /* of the binding */
 
 #include "caught.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "failing_heap.h"
 #include "refused.h"
@@ -234,13 +230,6 @@ static weir_onnxruntime *make(void)
     return binding;
 }
 
-static weir_heap_stats heap_stats(void)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
-}
-
 static void assert_said(weir_onnxruntime *binding, const char *expected)
 {
     char text[64];
@@ -382,14 +371,14 @@ TEST(test_blocks)
                 "weir_onnxruntime_destroy: 3 blocks of binding are live");
     }
     memset(blocks[1], 1, 100000);
-    assert_true(heap_stats().long_lived_bytes >= 5000);
-    assert_true(heap_stats().long_lived_bytes < 100000);
+    assert_true(stats_of(heap).long_lived_bytes >= 5000);
+    assert_true(stats_of(heap).long_lived_bytes < 100000);
     assert_null(allocator->Alloc(allocator, 0));
     assert_null(allocator->Reserve(allocator, 0));
     allocator->Free(allocator, NULL);
     int foreign;
     allocator->Free(allocator, &foreign); /* the heap recognises a foreign block */
-    assert_int_equal(heap_stats().bad_frees, 1);
+    assert_int_equal(stats_of(heap).bad_frees, 1);
     for (size_t i = 0; i < 3; i++) {
         refused(weir_onnxruntime_destroy(binding), WEIR_ERR_BUSY,
                 i < 2 ? "weir_onnxruntime_destroy: " : "weir_onnxruntime_destroy: 1 blocks of binding are live");
@@ -458,7 +447,7 @@ TEST(test_throw)
     }
     request.size = SIZE_MAX;
     assert_true(caught_bad_alloc(call_alloc, &request, text, sizeof(text)));
-    assert_int_equal(heap_stats().live_blocks, 0);
+    assert_int_equal(stats_of(heap).live_blocks, 0);
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 }
 
@@ -554,7 +543,7 @@ TEST(test_stats)
     void *blocks[] = {allocator->Alloc(allocator, 1 << 20), allocator->Reserve(allocator, 1 << 16)};
     OrtKeyValuePairs *pairs = NULL;
     assert_null(allocator->GetStats(allocator, &pairs));
-    const weir_heap_stats stats = heap_stats();
+    const weir_heap_stats stats = stats_of(heap);
     assert_number(pairs, "Limit", 64 << 20);
     assert_number(pairs, "InUse", stats.live_bytes);
     assert_number(pairs, "TotalAllocated", stats.held_bytes);
@@ -575,9 +564,9 @@ TEST(test_stats)
     for (size_t i = 0; i < 2; i++) {
         allocator->Free(allocator, blocks[i]);
     }
-    assert_true(heap_stats().held_bytes > 0);
+    assert_true(stats_of(heap).held_bytes > 0);
     assert_null(allocator->Shrink(allocator));
-    assert_int_equal(heap_stats().held_bytes, 0);
+    assert_int_equal(stats_of(heap).held_bytes, 0);
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 }
 

@@ -9,7 +9,7 @@
  * functions that the sanitizer knows (memcpy, locks, new and delete; weir itself never calls new or delete). The
  * sanitizer still checks weir's code, the binding's and this file's, on the engine's threads too.
  */
-#include "../rig/test.h"
+#include "../rig/heap.h"
 
 #include <weir/onnxruntime.h>
 
@@ -19,9 +19,7 @@
 #include <engines/onnx_graph.h>
 
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,13 +72,6 @@ static void assert_out_of_memory(const struct engine *engine, OrtStatus *status)
         fail_msg("not about weir: %s", text);
     }
     engine->ort.ReleaseStatus(status);
-}
-
-static weir_heap_stats stats_of(weir_heap *heap)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
 }
 
 static weir_onnxruntime *bind(const struct engine *engine, weir_heap *heap)

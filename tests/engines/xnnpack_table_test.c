@@ -5,10 +5,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "failing_heap.h"
 #include "refused.h"

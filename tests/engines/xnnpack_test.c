@@ -10,8 +10,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "count_malloc.h"

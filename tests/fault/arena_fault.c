@@ -15,13 +15,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "failing.h"
 
 enum { lanes = 3, arenas = 2, most_live = 40, most_marks = 6, seeds = 10, calls = 80 };
 
-#define KIB (UINT64_C(1) << 10)
 #define REGION (64 * KIB)
 #define CAPACITY (6 * REGION)
 #define CHUNK (16 * KIB)
@@ -358,9 +356,4 @@ TEST(test_every_host_allocation_may_fail)
     }
     print_message("host memory: %" PRIu64 " failures\n", tried);
     assert_true(tried >= 100);
-}
-
-int main(void)
-{
-    return run_all_tests("failures below an arena", NULL, NULL);
 }

@@ -11,8 +11,6 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 
-#include <stddef.h>
-
 #define ok(call) assert_int_equal((call), WEIR_OK)
 
 enum { streams = 3, size = 64 << 10 };
@@ -86,9 +84,4 @@ TEST(test_an_event_that_is_not_destroyed_at_once)
             close_world(&w);
         }
     }
-}
-
-int main(void)
-{
-    return run_all_tests("failing event_destroy", NULL, NULL);
 }

@@ -10,13 +10,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 enum kind { PROCESS, HOST_POOL, POOL, KINDS };
 

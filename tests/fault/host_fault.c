@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static const weir_topology *machine;
 static weir_device *streams; /* a simulated device; its own requests do not count as the pool's */
 

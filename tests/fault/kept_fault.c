@@ -12,8 +12,6 @@
 #include <weir/pool.h>
 #include <weir/sim.h>
 
-#include <stddef.h>
-
 #include "failing.h"
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
@@ -134,9 +132,4 @@ TEST(test_a_trim_keeps_what_it_is_told_to_keep)
         assert_int_equal(released, (6 - keep) * GRANULE);
         close_world(&w);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("memory that stays with the pool", NULL, NULL);
 }

@@ -100,8 +100,3 @@ TEST(test_every_request_for_host_memory_fails_in_turn)
     weir_trace_free(trace);
     weir_trace_free(several);
 }
-
-int main(void)
-{
-    return run_all_tests("weir::trace without host memory", NULL, NULL);
-}

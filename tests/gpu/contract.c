@@ -17,23 +17,28 @@ static weir_status create(uint64_t capacity_bytes, weir_device **device)
     return weir_limit_create(inner, capacity_bytes, device);
 }
 
+static weir_status status_of(int code)
+{
+    return code == 0 ? WEIR_OK : WEIR_ERR_DEVICE;
+}
+
 static weir_status make_stream(weir_device *device, void **native_stream)
 {
     (void)device;
-    return weir_cuda_status(gpu.cuStreamCreate((CUstream *)native_stream, 1));
+    return status_of(gpu.cuStreamCreate((CUstream *)native_stream, 1));
 }
 
 static weir_status end_stream(weir_device *device, void *native_stream)
 {
     (void)device;
-    return weir_cuda_status(gpu.cuStreamDestroy(native_stream));
+    return status_of(gpu.cuStreamDestroy(native_stream));
 }
 
 static weir_status queue(weir_device *device, void *native_stream, unsigned units, void (*ended)(void *ctx), void *ctx)
 {
     (void)device;
     gpu_delay(native_stream, units * UINT64_C(20000000));
-    return weir_cuda_status(gpu.cuLaunchHostFunc(native_stream, ended, ctx));
+    return status_of(gpu.cuLaunchHostFunc(native_stream, ended, ctx));
 }
 
 int main(int argc, char **argv)

@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/pool.h>

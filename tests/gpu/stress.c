@@ -14,7 +14,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <weir/caching.h>
 #include <weir/pool.h>

@@ -6,8 +6,6 @@
  */
 #include "../rig/test.h"
 
-#include <stddef.h>
-
 #include "checker.h"
 #include "mstx_tool.h"
 

@@ -2,8 +2,6 @@
  * start alike. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-
 #include "range_tree.h"
 
 enum { most = 200, steps = 20000, space = 1000 };
@@ -67,9 +65,4 @@ TEST(agrees_with_a_list)
     while (tree.root != NULL) {
         weir__tree_remove(&tree, tree.root);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

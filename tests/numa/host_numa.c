@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static unsigned nodes;
 
 /* --- a runtime that allocates and touches, as a driver does, and one that registers --- */

@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static unsigned nodes;
 
 static weir_topology *machine(void)

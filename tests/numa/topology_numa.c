@@ -8,7 +8,6 @@
 #include "topology_internal.h"
 
 #include <sched.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static unsigned nodes;

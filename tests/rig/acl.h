@@ -4,10 +4,6 @@
 
 #include "test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
 #include <acl/acl.h>
 #include <acl/acl_rt_allocator.h>
 #include <acl/acl_rt_memory_soma.h>

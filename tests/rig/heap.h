@@ -35,7 +35,7 @@ static inline void check(weir_heap *heap)
 }
 
 /* Destroys a heap. Its blocks are all free, and it must be able to give back everything. */
-static inline void end(weir_heap *heap)
+static inline void end_heap(weir_heap *heap)
 {
     check(heap);
     assert_int_equal(stats_of(heap).live_bytes, 0);

@@ -3,7 +3,6 @@
 #define WEIR_RIG_RESIDENT_H
 
 #include <inttypes.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 

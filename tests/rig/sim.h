@@ -3,7 +3,6 @@
 #define WEIR_RIG_SIM_H
 
 #include "test.h"
-#include "units.h"
 
 #include <weir/sim.h>
 

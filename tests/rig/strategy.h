@@ -11,7 +11,6 @@
 #define WEIR_RIG_STRATEGY_H
 
 #include "test.h"
-#include "units.h"
 
 #include <weir/strategy.h>
 

@@ -7,12 +7,8 @@
  *         assert_ptr_equal(...);
  *     }
  *
- *     int main(void)
- *     {
- *         return run_all_tests("the front cache", NULL, NULL);
- *     }
- *
- * All tests of a program stand in one source file and run in the order of its lines.
+ * All tests of a program stand in one source file and run in the order of its lines. A program has a main of its own
+ * only if it prepares something first; otherwise main.c is its main.
  */
 #ifndef WEIR_RIG_TEST_H
 #define WEIR_RIG_TEST_H
@@ -26,17 +22,11 @@
 
 #include <cmocka.h>
 
-enum { most_tests = 256 };
-
-static struct {
-    struct CMUnitTest tests[most_tests];
-    int lines[most_tests];
-    size_t count;
-} test_list;
+#include "units.h"
 
 /* Of the test that ran last. A function that runs after each test does nothing if the test failed half-way and the
  * function could fail for that reason: cmocka would name the function and not the test. */
-static bool test_passed;
+extern bool test_passed;
 
 /* Declares a test. `test_state` is cmocka's argument, for the tests that use it. */
 #define TEST(name) TEST_BETWEEN(name, NULL, NULL)
@@ -56,36 +46,14 @@ static bool test_passed;
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **test_state)
 
-/* Constructors run before main, in any order. The list is sorted by line. */
-static inline void list_test(int line, struct CMUnitTest test)
-{
-    size_t at = test_list.count++;
-    if (at >= most_tests) {
-        abort();
-    }
-    for (; at > 0 && test_list.lines[at - 1] > line; at--) {
-        test_list.tests[at] = test_list.tests[at - 1];
-        test_list.lines[at] = test_list.lines[at - 1];
-    }
-    test_list.tests[at] = test;
-    test_list.lines[at] = line;
-}
+/* Adds a test to the list of the program, which is sorted by line. Constructors call it before main, in any order. */
+void list_test(int line, struct CMUnitTest test);
 
 /* Runs all tests, with `before` ahead of the first and `after` behind the last; either may be NULL. Returns the exit
  * status of the program. */
-static inline int run_all_tests(const char *name, CMFixtureFunction before, CMFixtureFunction after)
-{
-    return _cmocka_run_group_tests(name, test_list.tests, test_list.count, before, after);
-}
+int run_all_tests(const char *name, CMFixtureFunction before, CMFixtureFunction after);
 
 /* Runs all tests, with `before` ahead of each test and `after` behind it. */
-static inline int run_each_test(const char *name, CMFixtureFunction before, CMFixtureFunction after)
-{
-    for (size_t i = 0; i < test_list.count; i++) {
-        test_list.tests[i].setup_func = before;
-        test_list.tests[i].teardown_func = after;
-    }
-    return run_all_tests(name, NULL, NULL);
-}
+int run_each_test(const char *name, CMFixtureFunction before, CMFixtureFunction after);
 
 #endif

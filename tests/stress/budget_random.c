@@ -22,7 +22,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { max_lanes = 4, max_blocks = 512, max_group = 48, steps = 120, tag_names = 4 };

@@ -31,16 +31,12 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { most_workers = 64, most_held = 24, child_seconds = 60, end_seconds = 300 };
-
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 
 /* gcc and clang use different macros for sanitizers. A sanitizer's locks are not held across fork: a child cannot do
  * anything under the thread sanitizer, and cannot allocate under the address sanitizer. */

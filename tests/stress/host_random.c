@@ -14,7 +14,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIB (UINT64_C(1) << 20)

@@ -7,9 +7,7 @@
  * The recording (see benchmarks/README.md) is not part of weir: without it the test is skipped. A thread waits for
  * another thread only if it frees a block that the other thread has not yet allocated.
  */
-#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,7 +28,6 @@
 #include "random_program.h"
 
 #include <weir/budget.h>
-#include <weir/caching.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
@@ -37,7 +36,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -50,9 +48,6 @@ enum {
     pass_at_once = 32,
     growths = 3
 };
-
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 
 static uint64_t rounds = 3000;
 static uint64_t first_seed = 1;

@@ -14,7 +14,6 @@ enum { A, B, C, streams, most_held = 64, most_marks = 16 };
 #include <weir/trace.h>
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -934,9 +933,4 @@ TEST(two_arenas_in_two_threads)
         close_arena(&workers[i].tested);
     }
     close_empty(&w);
-}
-
-int main(void)
-{
-    return run_all_tests("arenas", NULL, NULL);
 }

@@ -4,7 +4,6 @@
 #include "network.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static acl__network *parse(const char *text)
@@ -522,9 +521,4 @@ TEST(costs_count_what_a_layer_does)
     assert_int_equal(cost[7].parameters, 50);
     free(shapes);
     acl__network_free(n);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

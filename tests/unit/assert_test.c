@@ -140,8 +140,3 @@ TEST(test_locks_are_proved)
     assert_non_null(strstr(text, "stream_lock_release: assertion failed: "));
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

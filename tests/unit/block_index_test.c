@@ -13,11 +13,6 @@
 #include <weir/caching.h>
 #include <weir/pool.h>
 
-#include <sched.h>
-#include <stdlib.h>
-
-#define KIB (UINT64_C(1) << 10)
-
 /* --- failing host memory --- */
 
 /* Tables call calloc for many entries, an index for one large piece. Only large pieces are refused. */
@@ -291,9 +286,4 @@ TEST(test_chains_longer_than_the_index)
         assert_int_equal(weir_pool_free(w.pool, block[i], stream), WEIR_OK);
     }
     close_world(&w);
-}
-
-int main(void)
-{
-    return run_all_tests("the index of blocks", NULL, NULL);
 }

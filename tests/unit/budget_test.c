@@ -10,7 +10,6 @@ enum { A, B, streams };
 #include <weir/trace.h>
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define REGION (64 * KIB)
 
@@ -877,9 +876,4 @@ TEST(test_no_place_is_named_where_one_will_not_do)
     assert_null(advice_of(&record, WEIR_ADVICE_FREE_BLOCKS));
     assert_non_null(advice_of(&record, WEIR_ADVICE_DEVICE_ROOM));
     close_world(&w);
-}
-
-int main(void)
-{
-    return run_all_tests("budget", NULL, NULL);
 }

@@ -19,14 +19,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
 
 enum { most_blocks = 64 };
 

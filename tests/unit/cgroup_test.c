@@ -1,7 +1,6 @@
 /* tests/unit/cgroup_test.c: memory limits of control groups, version 1 and 2, from files as the kernel writes them. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "../rig/test.h"
-#include "../rig/units.h"
 #include "cgroup.h"
 #include "tree.h"
 

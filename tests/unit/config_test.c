@@ -125,8 +125,3 @@ TEST(test_report_refuses_nonsense)
     assert_int_equal(dst.a, 9);
     assert_int_equal(weir_struct_report(NULL, &src, sizeof(src), "out"), WEIR_ERR_INVALID);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -4,8 +4,6 @@
 
 #include "../rig/test.h"
 
-#include <stdlib.h>
-
 /* Checks the text of the trace and the numbers of its events, and frees it. */
 static inline void expect_derived(struct trace *one, const char *text, const uint64_t *numbers, size_t count)
 {

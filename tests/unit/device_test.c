@@ -3,9 +3,6 @@
 #include "device/device_internal.h"
 #include "fake_device.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static weir_device *create(struct fake_device *fake)
 {
     weir_device *device = NULL;
@@ -352,9 +349,4 @@ TEST(test_context_only_for_its_own_table)
     assert_null(weir__device_context(device, &copy));
     assert_null(weir__device_context(NULL, &fake.ops));
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

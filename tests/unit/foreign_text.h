@@ -7,7 +7,6 @@
 #include "trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static inline struct trace *read_foreign(const char *bytes, size_t size)

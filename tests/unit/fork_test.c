@@ -25,14 +25,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
 
 /* gcc and clang use different macros for the sanitizer. */
 #if defined(__has_feature)

@@ -1,24 +1,17 @@
 /* tests/unit/heap_decay_test.c: idle memory of a heap goes back by itself: when it goes and when it stays, the thread
  * of WEIR_HEAP_DECAY_THREAD, refusals of the system, fork. Tests of the rule give the time themselves. */
+#include "../rig/heap.h"
 #include "../rig/resident.h"
-#include "../rig/test.h"
 #include "heap_internal.h"
 #include "sandbox.h"
 
 #include "shared/clock.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
-
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 
 /* --- system calls that fail --- */
 
@@ -60,20 +53,13 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 enum { LONG_MS = 4000000 }; /* no slot ends by itself during a test */
 #define SLOT_NS (LONG_MS / 4 * UINT64_C(1000000))
 
-static weir_heap *heap_with(int64_t decay_ms, uint32_t flags)
+static weir_heap *decaying(int64_t decay_ms, uint32_t flags)
 {
     weir_heap *heap = NULL;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.decay_ms = decay_ms;
     config.flags = flags;
     return weir_heap_create(&config, &heap) == WEIR_OK ? heap : NULL;
-}
-
-static weir_heap_stats stats_of(weir_heap *heap)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
 }
 
 static weir_host_pool *pool_of(weir_heap *heap)
@@ -111,10 +97,7 @@ static bool peak(weir_heap *heap, int count)
 
 static void check_and_destroy(weir_heap *heap)
 {
-    const char *why = "";
-    if (weir_heap_check(heap, &why) != WEIR_OK) {
-        fail_msg("%s", why);
-    }
+    check(heap);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
@@ -128,7 +111,7 @@ static void sleep_ms(long ms)
 
 TEST(test_a_peak_stays_for_the_decay_time_and_then_goes)
 {
-    weir_heap *heap = heap_with(LONG_MS, 0);
+    weir_heap *heap = decaying(LONG_MS, 0);
     assert_true(peak(heap, 64));
     pass_slots(heap, 4); /* the slot of the peak may have begun just before it */
     assert_true(stats_of(heap).held_bytes >= 64 * MIB);
@@ -144,7 +127,7 @@ TEST(test_a_peak_stays_for_the_decay_time_and_then_goes)
 
 TEST(test_memory_of_steps_shorter_than_the_decay_time_stays)
 {
-    weir_heap *heap = heap_with(LONG_MS, 0);
+    weir_heap *heap = decaying(LONG_MS, 0);
     void *weights = weir_heap_alloc(heap, 3 * MIB);
     assert_true(peak(heap, 64));
     const uint64_t held = stats_of(heap).held_bytes;
@@ -163,7 +146,7 @@ TEST(test_memory_of_steps_shorter_than_the_decay_time_stays)
 
 TEST(test_memory_that_was_live_until_now_stays_after_a_long_pause)
 {
-    weir_heap *heap = heap_with(LONG_MS, 0);
+    weir_heap *heap = decaying(LONG_MS, 0);
     void *block = weir_heap_alloc(heap, 64 * MIB);
     assert_non_null(block);
     weir__host_decay_step(pool_of(heap), atomic_load(&pool_of(heap)->decay.slot_end_ns) + 100 * SLOT_NS);
@@ -175,7 +158,7 @@ TEST(test_memory_that_was_live_until_now_stays_after_a_long_pause)
 
 TEST(test_one_look_after_a_long_pause_is_enough)
 {
-    weir_heap *heap = heap_with(LONG_MS, 0);
+    weir_heap *heap = decaying(LONG_MS, 0);
     assert_true(peak(heap, 64));
     weir__host_decay_step(pool_of(heap), atomic_load(&pool_of(heap)->decay.slot_end_ns) + 4 * SLOT_NS);
     assert_true(stats_of(heap).held_bytes <= 4 * MIB);
@@ -184,12 +167,12 @@ TEST(test_one_look_after_a_long_pause_is_enough)
 
 TEST(test_at_once_and_never)
 {
-    weir_heap *heap = heap_with(WEIR_HEAP_DECAY_AT_ONCE, WEIR_HEAP_DECAY_THREAD);
+    weir_heap *heap = decaying(WEIR_HEAP_DECAY_AT_ONCE, WEIR_HEAP_DECAY_THREAD);
     assert_true(peak(heap, 64));
     assert_true(stats_of(heap).held_bytes <= 4 * MIB);
     assert_true(stats_of(heap).decays >= 1);
     check_and_destroy(heap);
-    heap = heap_with(WEIR_HEAP_DECAY_NEVER, WEIR_HEAP_DECAY_THREAD);
+    heap = decaying(WEIR_HEAP_DECAY_NEVER, WEIR_HEAP_DECAY_THREAD);
     assert_true(peak(heap, 64));
     sleep_ms(5);
     assert_true(peak(heap, 1));
@@ -204,7 +187,7 @@ TEST(test_at_once_and_never)
 TEST(test_a_full_heap_says_how_much_has_decayed)
 {
     char text[1000];
-    weir_heap *heap = heap_with(LONG_MS, 0);
+    weir_heap *heap = decaying(LONG_MS, 0);
     assert_true(peak(heap, 8));
     pass_slots(heap, 5);
     assert_int_equal(weir_heap_set_limit(heap, 64 * KIB), WEIR_OK);
@@ -218,7 +201,7 @@ TEST(test_a_full_heap_says_how_much_has_decayed)
 
 TEST(test_small_calls_let_a_peak_go)
 {
-    weir_heap *heap = heap_with(40, 0);
+    weir_heap *heap = decaying(40, 0);
     assert_true(peak(heap, PIECES));
     const uint64_t before = resident_bytes();
     sleep_ms(80);
@@ -232,7 +215,7 @@ TEST(test_small_calls_let_a_peak_go)
 
 TEST(test_the_thread_lets_a_peak_go_without_a_call)
 {
-    weir_heap *heap = heap_with(20, WEIR_HEAP_DECAY_THREAD);
+    weir_heap *heap = decaying(20, WEIR_HEAP_DECAY_THREAD);
     assert_non_null(heap);
     assert_true(peak(heap, PIECES));
     for (int i = 0; i < 1000 && stats_of(heap).decayed_bytes < 200 * MIB; i++) { /* counted when all has gone back */
@@ -246,7 +229,7 @@ TEST(test_the_thread_lets_a_peak_go_without_a_call)
 TEST(test_a_heap_ends_while_its_thread_works)
 {
     for (int i = 0; i < 100; i++) {
-        weir_heap *heap = heap_with(1, WEIR_HEAP_DECAY_THREAD);
+        weir_heap *heap = decaying(1, WEIR_HEAP_DECAY_THREAD);
         assert_non_null(heap);
         assert_true(peak(heap, 4));
         if (i % 2 == 0) {
@@ -277,7 +260,7 @@ static void *visit(void *argument)
 
 static void visits(int64_t decay_ms, uint32_t flags)
 {
-    weir_heap *heap = heap_with(decay_ms, flags);
+    weir_heap *heap = decaying(decay_ms, flags);
     for (int round = 0; round < 10; round++) {
         pthread_t threads[4];
         for (int i = 0; i < 4; i++) {
@@ -304,7 +287,7 @@ TEST(test_threads_come_and_go)
 
 TEST(test_memory_that_the_system_does_not_take_stays_in_use)
 {
-    weir_heap *heap = heap_with(LONG_MS, 0);
+    weir_heap *heap = decaying(LONG_MS, 0);
     assert_true(peak(heap, 16));
     atomic_store(&keeps_pages, true);
     pass_slots(heap, 6);
@@ -336,7 +319,7 @@ static weir_heap *parents;
 static int end_the_parents_heap(void)
 {
     CHECK(weir_heap_destroy(parents) == WEIR_OK);
-    weir_heap *own = heap_with(1, WEIR_HEAP_DECAY_THREAD);
+    weir_heap *own = decaying(1, WEIR_HEAP_DECAY_THREAD);
     CHECK(own != NULL && peak(own, 4));
     CHECK(weir_heap_destroy(own) == WEIR_OK);
     return 0;
@@ -348,15 +331,10 @@ TEST(test_fork_while_the_thread_works)
     print_message("the thread sanitizer allows no threads in a child of a program with threads\n");
     skip();
 #endif
-    parents = heap_with(1, WEIR_HEAP_DECAY_THREAD);
+    parents = decaying(1, WEIR_HEAP_DECAY_THREAD);
     for (int i = 0; i < 30; i++) {
         assert_true(peak(parents, 4));
         assert_int_equal(in_child(end_the_parents_heap), 0);
     }
     check_and_destroy(parents);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

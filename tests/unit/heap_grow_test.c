@@ -1,11 +1,6 @@
 /* tests/unit/heap_grow_test.c: a block of a heap grows at its address where the addresses behind it are free. */
 #include "../rig/heap.h"
 
-#include <string.h>
-
-#define KIB ((size_t)1 << 10)
-#define MIB ((size_t)1 << 20)
-
 /* The byte at `at` of block `which`. */
 static unsigned char byte_at(size_t which, size_t at)
 {
@@ -50,7 +45,7 @@ TEST(a_vector_that_doubles_is_not_copied)
     assert_int_equal(weir_heap_free(heap, block + size / 2), WEIR_ERR_INVALID);
     assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
     assert_int_equal(weir_heap_free(heap, block), WEIR_ERR_INVALID);
-    end(heap);
+    end_heap(heap);
 }
 
 /* Blocks that grow in turn, as the key and value caches of several sequences: each one in place until it meets its
@@ -79,7 +74,7 @@ TEST(caches_that_grow_in_turn)
         assert_true(is_intact(caches[i], i, size));
         assert_int_equal(weir_heap_free(heap, caches[i]), WEIR_OK);
     }
-    end(heap);
+    end_heap(heap);
 }
 
 /* A block has a bounded number of parts: it moves at last, and is one part again. */
@@ -100,7 +95,7 @@ TEST(many_small_steps)
     assert_true(stats_of(heap).moves >= 10 && stats_of(heap).moves <= 20);
     assert_true(is_intact(block, 0, size));
     assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
-    end(heap);
+    end_heap(heap);
 }
 
 /* Under a limit a block grows in place where there is no room for a copy, and stays as it was where there is none at
@@ -118,7 +113,7 @@ TEST(at_the_limit)
     assert_true(is_intact(block, 0, 10 * MIB));
     check(heap);
     assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
-    end(heap);
+    end_heap(heap);
 }
 
 /* Blocks that grow, shrink and go at random, in a heap that moves idle memory. */
@@ -156,10 +151,5 @@ TEST(at_random)
     for (size_t slot = 0; slot < SLOTS; slot++) {
         assert_int_equal(weir_heap_free(heap, blocks[slot]), WEIR_OK);
     }
-    end(heap);
-}
-
-int main(void)
-{
-    return run_all_tests("blocks that grow in place", NULL, NULL);
+    end_heap(heap);
 }

@@ -7,20 +7,12 @@
 
 #include <weir/heap.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 #define PAGE ((unsigned)getpagesize())
 
 /* --- system calls that fail --- */
@@ -452,9 +444,4 @@ TEST(in_other_processes)
     for (size_t i = 0; i < sizeof(children) / sizeof(*children); i++) {
         assert_int_equal(in_child(children[i]), 0);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("moves of a heap's idle memory", NULL, NULL);
 }

@@ -6,10 +6,6 @@
 #include "sandbox.h"
 
 #include <string.h>
-#include <sys/prctl.h>
-
-#define KIB ((size_t)1 << 10)
-#define MIB ((size_t)1 << 20)
 
 /* --- classes --- */
 
@@ -51,7 +47,7 @@ TEST(test_sizes)
             assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
             assert_int_equal(weir_heap_free(heap, next), WEIR_OK);
         }
-        end(heap);
+        end_heap(heap);
     }
 }
 
@@ -74,7 +70,7 @@ TEST(test_slack_and_single_alignments)
                 assert_int_equal(weir_heap_free(heap, stays), WEIR_OK);
             }
         }
-        end(heap);
+        end_heap(heap);
     }
 }
 
@@ -160,7 +156,7 @@ TEST(test_wrong_frees)
     }
     assert_int_equal(weir_heap_free(heap, first), WEIR_OK);
     test_free(foreign);
-    end(heap);
+    end_heap(heap);
 }
 
 /* --- large slabs --- */
@@ -193,7 +189,7 @@ TEST(test_many_blocks)
     assert_int_equal(stats.peak_live_bytes, BLOCKS * 32);
     assert_int_equal(stats.allocs, stats.frees);
     test_free(blocks);
-    end(heap);
+    end_heap(heap);
 }
 
 /* --- bookkeeping --- */
@@ -283,9 +279,4 @@ TEST(test_bookkeeping)
     for (case_number = 0; case_number < sizeof(costs) / sizeof(*costs); case_number++) {
         assert_int_equal(in_child(one_case), 0);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

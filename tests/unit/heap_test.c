@@ -1,7 +1,7 @@
 /* tests/unit/heap_test.c: features of a heap: the peak that many threads count, recording, the ends of processes, and
  * pageable pools under it. tests/contract/heap_contract.c tests the rules for every source. */
+#include "../rig/heap.h"
 #include "../rig/resident.h"
-#include "../rig/test.h"
 #include "cgroup.h"
 #include "heap_internal.h"
 #include "sandbox.h"
@@ -9,29 +9,15 @@
 #include <weir/caching.h>
 #include <weir/sim.h>
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
-
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 
 static weir_heap *plain_heap(void)
 {
     weir_heap *heap = NULL;
     assert_int_equal(weir_heap_create(NULL, &heap), WEIR_OK);
     return heap;
-}
-
-static weir_heap_stats stats_of(weir_heap *heap)
-{
-    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    assert_int_equal(weir_heap_get_stats(heap, &stats), WEIR_OK);
-    return stats;
 }
 
 /* --- the tally --- */
@@ -1171,9 +1157,4 @@ TEST(test_heaps_again)
     skip();
 #endif
     assert_int_equal(in_child(heaps_again), 0);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -5,12 +5,9 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 static weir_host_pool *pool_of(uint32_t kinds, uint32_t flags)
 {
@@ -415,9 +412,4 @@ static int unload_while_recorded(void)
 TEST(test_unloading_while_recorded)
 {
     assert_int_equal(in_child(unload_while_recorded), 0);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -7,11 +7,8 @@
 #include <weir/sim.h>
 
 #include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MIB (UINT64_C(1) << 20)
 enum { STREAMS = 6, COPY_NS = 1000000 };
 
 struct machine {
@@ -358,9 +355,4 @@ TEST(test_threads)
     assert_int_equal(stats_of(&m).live_bytes, 0);
     assert_int_equal(stats_of(&m).allocs, THREADS * ROUNDS);
     close_machine(&m);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

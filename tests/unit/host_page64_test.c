@@ -9,14 +9,10 @@
 #include <weir/heap.h>
 
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
 #define PAGE ((size_t)64 << 10)
 
 /* --- such a kernel --- */
@@ -249,9 +245,4 @@ TEST(test_heap)
     assert_int_equal(stats.held_bytes % PAGE, 0);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
     assert_int_equal(refusals, 0);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -280,8 +280,3 @@ TEST(test_orders_of_ends)
     assert_int_equal(weir_host_pool_destroy(w.plain), WEIR_OK);
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define PAGE UINT64_C(4096)
 
 /* Addresses only: nothing is mapped there. Half a leaf above the start of a leaf. */
@@ -153,9 +152,4 @@ TEST(test_reader_beside_writer)
     assert_int_equal(pthread_join(thread, NULL), 0);
     leave(&shared.registry, &shared.runs[1]);
     weir__host_registry_fini(&shared.registry);
-}
-
-int main(void)
-{
-    return run_all_tests("the registry of the host pool", NULL, NULL);
 }

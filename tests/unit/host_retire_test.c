@@ -9,10 +9,6 @@
 #include <weir/host.h>
 #include <weir/sim.h>
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -116,9 +112,4 @@ TEST(test_retired_streams_hold_no_host_memory)
     }
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
-}
-
-int main(void)
-{
-    return run_all_tests("retired streams of a host pool", NULL, NULL);
 }

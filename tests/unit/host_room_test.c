@@ -6,11 +6,6 @@
 
 #include <weir/host.h>
 
-#include <stddef.h>
-#include <stdlib.h>
-
-#define MIB (UINT64_C(1) << 20)
-
 /* A runtime with a fixed amount of pinned memory. */
 struct runtime {
     uint64_t room;
@@ -154,9 +149,4 @@ TEST(test_what_was_not_registered_is_not_pinned)
         assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
     }
     close_pool(pool, &runtime, 2 * MIB);
-}
-
-int main(void)
-{
-    return run_all_tests("a runtime without room", NULL, NULL);
 }

@@ -5,12 +5,9 @@
 #include "topology_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 /* --- a runtime that can be made to refuse --- */
 
@@ -619,9 +616,4 @@ TEST(test_caches_know_their_node)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     assert_true(rt_is_empty());
     weir_topology_destroy(topology);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

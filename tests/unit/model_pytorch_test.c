@@ -2,14 +2,8 @@
  * merging, lanes, regions and placing. The contract suite proves that it is a correct strategy. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include <stdlib.h>
-
 #include "pytorch.h"
 
-#define MIB (UINT64_C(1) << 20)
 #define BASE (UINT64_C(1) << 40)
 
 struct heap {
@@ -394,9 +388,4 @@ TEST(test_place_lends_an_impossible_front)
     give(&heap, first);
     assert_int_equal(take(&heap, 1, 4 * MIB).size, 4 * MIB + MIB / 2);
     end_heap(&heap);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* model_recorded_test.c: the check of the pytorch model against a recording, on small traces written here. If
  * WEIR_TRACES_DIR has recordings of real programs, the model must reproduce every address in them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "../rig/test.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "recorded.h"
-
-#define MIB (1u << 20)
 
 static struct recorded_report check_padded(const char *lines, int pad_bytes)
 {
@@ -64,9 +57,8 @@ static void assert_all_met(const struct recorded_report *report)
 
 /* --- traces written here --- */
 
-static void test_from_an_empty_heap(void **state)
+TEST(test_from_an_empty_heap)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "a 0 0 4096 0 0 addr=0x40000000\n"
                                           "a 1 1 100 0 0 addr=0x40001000\n"
@@ -83,9 +75,8 @@ static void test_from_an_empty_heap(void **state)
 
 /* The recorded allocator put the second block elsewhere. The mismatch is counted once, and later blocks are placed
  * around the block's recorded position. */
-static void test_a_mismatch_is_counted_once(void **state)
+TEST(test_a_mismatch_is_counted_once)
 {
-    (void)state;
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
                                                  "a 0 0 512 0 0 addr=0x40000000\n"
                                                  "a 1 1 512 0 0 addr=0x40000600\n"
@@ -100,9 +91,8 @@ static void test_a_mismatch_is_counted_once(void **state)
 }
 
 /* The model cannot follow a recorded address that is taken; then the block has no place. */
-static void test_a_mismatch_without_a_place(void **state)
+TEST(test_a_mismatch_without_a_place)
 {
-    (void)state;
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
                                                  "a 0 0 512 0 0 addr=0x40000000\n"
                                                  "a 1 1 512 0 0 addr=0x40000000\n"
@@ -114,9 +104,8 @@ static void test_a_mismatch_without_a_place(void **state)
     assert_addresses(&report, 2, 4);
 }
 
-static void test_streams_are_apart(void **state)
+TEST(test_streams_are_apart)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "a 0 0 512 0 0 addr=0x40000000\n"
                                           "s 1 + 0x50000000 2097152 1\n"
@@ -128,9 +117,8 @@ static void test_streams_are_apart(void **state)
 }
 
 /* The same addresses on two devices are two heaps. */
-static void test_devices_are_apart(void **state)
+TEST(test_devices_are_apart)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "a 0 0 512 0 0 d=0 addr=0x40000000\n"
                                           "s 1 + 0x40000000 2097152 1\n"
@@ -140,9 +128,8 @@ static void test_devices_are_apart(void **state)
     assert_all_met(&report);
 }
 
-static void test_private_pools_are_apart(void **state)
+TEST(test_private_pools_are_apart)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "s 0 + 0x50000000 2097152 0\n"
                                           "p 0 512 0 0x40000000\n"
@@ -157,9 +144,8 @@ static void test_private_pools_are_apart(void **state)
     assert_segments(&report, 2, 2);
 }
 
-static void test_segments_come_and_go(void **state)
+TEST(test_segments_come_and_go)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "a 0 0 512 0 0 addr=0x40000000\n"
                                           "f 1 0 0 0\n"
@@ -171,9 +157,8 @@ static void test_segments_come_and_go(void **state)
     assert_int_equal(report.removals_total, 1);
 }
 
-static void test_a_segment_that_should_not_go(void **state)
+TEST(test_a_segment_that_should_not_go)
 {
-    (void)state;
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
                                                  "a 0 0 512 0 0 addr=0x40000000\n"
                                                  "s 1 - 0x40000000 2097152 0\n"
@@ -189,9 +174,8 @@ static void test_a_segment_that_should_not_go(void **state)
     assert_non_null(strstr(report.first_mismatch, "event 2: segment 0x40000000"));
 }
 
-static void test_a_segment_nobody_needed(void **state)
+TEST(test_a_segment_nobody_needed)
 {
-    (void)state;
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
                                                  "a 0 0 512 0 0 addr=0x40000000\n"
                                                  "s 1 + 0x50000000 2097152 0\n"
@@ -204,9 +188,8 @@ static void test_a_segment_nobody_needed(void **state)
 }
 
 /* Gaps between the blocks at the start are free, and a rest too small for the large pool belongs to its block. */
-static void test_start_of_the_window(void **state)
+TEST(test_start_of_the_window)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 20971520 0\n"
                                           "s 0 + 0x50000000 2097152 0\n"
                                           "p 0 4194304 0 0x40000000\n"
@@ -222,9 +205,8 @@ static void test_start_of_the_window(void **state)
 }
 
 /* Block 0 was handed out with a rest of 512 KiB that the record does not show; block 1 after it shows it. */
-static void test_start_is_corrected(void **state)
+TEST(test_start_is_corrected)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 20971520 0\n"
                                           "p 0 4194304 0 0x40000000\n"
                                           "a 1 1 4194304 0 0 addr=0x40480000\n"
@@ -234,9 +216,8 @@ static void test_start_is_corrected(void **state)
 }
 
 /* Empty segments before the first request: two existed, and the last one did or did not. */
-static void test_free_segments_at_the_start(void **state)
+TEST(test_free_segments_at_the_start)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "s 0 + 0x50000000 20971520 0\n"
                                           "s 0 + 0x60000000 20971520 1\n"
@@ -253,9 +234,8 @@ static void test_free_segments_at_the_start(void **state)
     assert_segments(&report, 1, 1);
 }
 
-static void test_padding_is_found(void **state)
+TEST(test_padding_is_found)
 {
-    (void)state;
     const char *lines = "s 0 + 0x40000000 2097152 0\n"
                         "a 0 0 512 0 0 addr=0x40000000\n"
                         "a 1 1 480 0 0 addr=0x40000400\n"
@@ -270,9 +250,8 @@ static void test_padding_is_found(void **state)
     assert_addresses(&report, 1, 3);
 }
 
-static void test_a_tie_is_no_padding(void **state)
+TEST(test_a_tie_is_no_padding)
 {
-    (void)state;
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
                                           "a 0 0 100 0 0 addr=0x40000000\n"
                                           "a 1 1 100 0 0 addr=0x40000200\n");
@@ -280,9 +259,8 @@ static void test_a_tie_is_no_padding(void **state)
     assert_int_equal(report.pad_bytes, 0);
 }
 
-static void test_what_cannot_be_checked(void **state)
+TEST(test_what_cannot_be_checked)
 {
-    (void)state;
     const char *lines[] = {
         "s 0 + 0x40000000 2097152 0\na 0 0 512 0 0\n",
         "s 0 + 0x40000000 2097152 0\na 0 0 512 0 0 addr=0x40000000\nz 1 + 0x50000000 2097152 0\n",
@@ -297,9 +275,8 @@ static void test_what_cannot_be_checked(void **state)
 }
 
 /* Invalid records are counted, never followed. */
-static void test_broken_records(void **state)
+TEST(test_broken_records)
 {
-    (void)state;
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
                                                  "s 0 + 0x40100000 2097152 0\n"
                                                  "s 0 + 0x60000000 1000 0\n"
@@ -318,9 +295,8 @@ static void test_broken_records(void **state)
     assert_true(strlen(report.first_mismatch) > 0);
 }
 
-static void test_padding_is_checked(void **state)
+TEST(test_padding_is_checked)
 {
-    (void)state;
     const char *text = "#wtr 1\ns 0 + 0x40000000 2097152 0\na 0 0 512 0 0 addr=0x40000000\n";
     struct trace *trace = NULL;
     struct trace_error error;
@@ -370,9 +346,8 @@ static void check_recording(const struct recording *recording, const char *suffi
     assert_int_equal(report.pad_bytes, recording->pad_bytes);
 }
 
-static void test_recordings(void **state)
+TEST(test_recordings)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(recordings) / sizeof(recordings[0]); i++) {
         check_recording(&recordings[i], ".wtr.xz");
         check_recording(&recordings[i], ".pickle.xz");
@@ -381,23 +356,7 @@ static void test_recordings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_an_empty_heap),         cmocka_unit_test(test_a_mismatch_is_counted_once),
-        cmocka_unit_test(test_a_mismatch_without_a_place), cmocka_unit_test(test_streams_are_apart),
-        cmocka_unit_test(test_devices_are_apart),          cmocka_unit_test(test_private_pools_are_apart),
-        cmocka_unit_test(test_segments_come_and_go),       cmocka_unit_test(test_a_segment_that_should_not_go),
-        cmocka_unit_test(test_a_segment_nobody_needed),    cmocka_unit_test(test_start_of_the_window),
-        cmocka_unit_test(test_start_is_corrected),         cmocka_unit_test(test_free_segments_at_the_start),
-        cmocka_unit_test(test_padding_is_found),           cmocka_unit_test(test_a_tie_is_no_padding),
-        cmocka_unit_test(test_what_cannot_be_checked),     cmocka_unit_test(test_broken_records),
-        cmocka_unit_test(test_padding_is_checked),
-    };
-    const struct CMUnitTest shared[] = {cmocka_unit_test(test_recordings)};
     struct stat facts;
-    int failed = cmocka_run_group_tests_name("written here", tests, NULL, NULL);
-    if (stat(WEIR_TRACES_DIR "/pytorch", &facts) != 0) {
-        printf("skipped: the folder of recorded traces %s/pytorch (WEIR_TRACES_DIR) is not there\n", WEIR_TRACES_DIR);
-        return failed != 0 ? failed : 77;
-    }
-    return failed + cmocka_run_group_tests_name("recordings of real programs", shared, NULL, NULL);
+    const int failed = run_all_tests("the check of recordings", NULL, NULL);
+    return failed == 0 && stat(WEIR_TRACES_DIR "/pytorch", &facts) != 0 ? 77 : failed;
 }

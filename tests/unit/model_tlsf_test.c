@@ -3,11 +3,6 @@
  * fits. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "micro/tlsf.h"
 
 enum { GRANULES = 4096, MOST_LIVE = 400, STEPS = 40000 };
@@ -171,9 +166,4 @@ TEST(test_records_run_out)
     tlsf_free(&tlsf, rest);
     check_records(&tlsf);
     tlsf_close(&tlsf);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -7,17 +7,12 @@
 #include "sandbox.h"
 #include "topology_internal.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define MIB (UINT64_C(1) << 20)
 #define HUGE_FILE "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 
 static uint64_t page;

@@ -70,8 +70,3 @@ TEST(test_refuses_what_cannot_be)
     assert_true(weir__number_map_put(&map, 1, 1));
     weir__number_map_fini(&map);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

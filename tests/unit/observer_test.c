@@ -21,7 +21,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1028,9 +1027,4 @@ TEST(judges_several_threads)
         assert_int_equal(judge.blocks.count + judge.memory.count, 0);
         end_judge(&judge);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -216,11 +216,32 @@ static inline void pw_histories(struct pickle_writer *writer)
     pw_list(writer);
 }
 
+/* The same, and opens the history of device 0. */
+static inline void pw_history(struct pickle_writer *writer)
+{
+    pw_histories(writer);
+    pw_list(writer);
+}
+
+/* A snapshot without segments, up to the open history of device 0. */
+static inline void pw_history_alone(struct pickle_writer *writer)
+{
+    pw_snapshot(writer);
+    pw_history(writer);
+}
+
 static inline void pw_snapshot_end(struct pickle_writer *writer)
 {
     pw_list_end(writer);
     pw_dict_end(writer);
     pw_end(writer);
+}
+
+/* Closes the open history and the snapshot. */
+static inline void pw_history_end(struct pickle_writer *writer)
+{
+    pw_list_end(writer);
+    pw_snapshot_end(writer);
 }
 
 #endif

@@ -7,8 +7,6 @@
 
 #include <stdatomic.h>
 
-#define MIB (UINT64_C(1) << 20)
-
 static weir_pool *pool_over(weir_device *device, uint64_t small_region_bytes)
 {
     weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
@@ -365,9 +363,4 @@ TEST(test_a_reservation_without_host_memory_is_not_lost)
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(held, 0);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
-}
-
-int main(void)
-{
-    return run_all_tests("a pool over unusual devices", NULL, NULL);
 }

@@ -13,7 +13,6 @@ enum { A, B, C, D, streams };
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1828,9 +1827,4 @@ TEST(test_p2_nothing_merges_across_regions)
     put(&w, part, A);
     (void)get_by(&w, A, 2 * REGION, WEIR_RUNG_EXCHANGED);
     close_world(&w);
-}
-
-int main(void)
-{
-    return run_all_tests("pool", NULL, NULL);
 }

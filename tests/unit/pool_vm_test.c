@@ -11,7 +11,6 @@ enum { A, B, streams };
 #include <weir/size_class.h>
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define PAGE (128 * KIB)
 
@@ -1055,9 +1054,4 @@ TEST(test_slots_of_several_granules_are_moved)
     (void)get_checked(&w, A, 60 * page, WEIR_RUNG_REMAPPED); /* 64 of 69 granules are live then */
     assert_true(checked(&w).vm_moved_bytes >= 7 * page);
     close_world(&w);
-}
-
-int main(void)
-{
-    return run_all_tests("pools with virtual memory", NULL, NULL);
 }

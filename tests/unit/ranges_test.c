@@ -4,11 +4,6 @@
 
 #include <weir/ranges.h>
 
-#include <stddef.h>
-
-#define KIB UINT64_C(1024)
-#define MIB (1024 * KIB)
-
 static const weir_tick all_done[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
 
 /* Adds three lanes and two regions of 1 MiB, both free in lane 1: kind 0 at address 1 MiB and kind 1 at 4 MiB. */
@@ -128,9 +123,4 @@ TEST(test_a_range_serves_its_lane_from_its_tick_on)
     assert_false(weir_ranges_serves(range, 2, 5, MIB + 1, 1));
     assert_false(weir_ranges_serves(range, 2, 5, 512, 8 * MIB));
     empty(&ranges);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

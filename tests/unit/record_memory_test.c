@@ -6,11 +6,7 @@
 #include <weir/sim.h>
 #include <weir/trace.h>
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -212,9 +208,4 @@ TEST(test_blocks_of_before_are_lost_and_counted)
     assert_true(losses >= 2); /* the list as it grows */
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -3,13 +3,9 @@
 
 #include <weir/trace.h>
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -449,9 +445,4 @@ TEST(test_fork)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     note_free(recorder, 1);
     stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nf 0 0 0\n");
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -105,8 +105,3 @@ TEST(test_stop_passes_over_a_gap)
     assert_string_equal(out.text, "a1 a5 f0 ");
     assert_int_equal(lost, 2);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

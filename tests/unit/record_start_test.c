@@ -82,8 +82,3 @@ TEST(test_no_free_is_missed_at_the_start)
     assert_int_equal(weir_pool_destroy(pool), WEIR_OK);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("the start of a recording", NULL, NULL);
-}

@@ -18,12 +18,9 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* --- the pretended pool --- */

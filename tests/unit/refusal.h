@@ -6,8 +6,6 @@
 
 #include <weir/base.h>
 
-#include <stddef.h>
-
 #include <string.h>
 
 /* refused(CALL, STATUS, "words"): CALL returns STATUS, and its sentence is "NAME: ... words ...". */

@@ -273,8 +273,3 @@ TEST(test_streams_and_tags)
     refused(weir_pool_get_tag_stats(w.pool, 0, NULL), WEIR_ERR_INVALID, "stats is NULL");
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -8,7 +8,6 @@
 #include <weir/sim.h>
 #include <weir/trace.h>
 
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,9 +159,4 @@ TEST(test_arenas)
     refused(weir_arena_use(arena, NULL), WEIR_ERR_INVALID, "pool has been destroyed");
     weir_arena_destroy(arena);
     weir_arena_destroy(other);
-}
-
-int main(void)
-{
-    return run_all_tests("refusals of recorders, observers and arenas", NULL, NULL);
 }

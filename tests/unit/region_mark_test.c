@@ -9,8 +9,6 @@
 
 #include "memory/mark.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 struct world {
     struct fake_device fake;
     weir_device *device;
@@ -359,9 +357,4 @@ TEST(test_exchanges_are_paid_by_rises)
     weir__mark_buy(&mark, 1000, 10);
     assert_int_equal(mark.debt, 0);
     assert_true(weir__mark_affords(&mark, 10, 1, 12500)); /* a pool of many regions pays a call for a region */
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -15,8 +15,6 @@ enum { A, B, streams, many = 4096 };
 
 #include <weir/trace.h>
 
-#include <stdlib.h>
-
 #define REGION (256 * KIB)
 
 static weir_block *blocks[many];
@@ -615,9 +613,4 @@ TEST(test_a_pool_goes_with_a_full_remote_frees)
     ok(weir_sim_get_stats(w.sim, &device));
     assert_int_equal(device.held_bytes, 0);
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
-}
-
-int main(void)
-{
-    return run_all_tests("the remote free list", NULL, NULL);
 }

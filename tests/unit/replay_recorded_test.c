@@ -2,12 +2,9 @@
 #include "../rig/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "replay/recorded_run.h"
-
-#define MIB (UINT64_C(1) << 20)
 
 static struct trace *read_text(const char *text)
 {
@@ -497,9 +494,4 @@ TEST(random_ranges_against_a_table)
     assert_int_equal(result.free_bytes, peak);
     replay_result_free(&result);
     free(text);
-}
-
-int main(void)
-{
-    return run_all_tests("the recorded allocator", NULL, NULL);
 }

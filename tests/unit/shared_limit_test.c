@@ -5,19 +5,12 @@
 #include "sandbox.h"
 #include "shared_limit_internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 #include <weir/heap.h>
 
 /* --- system calls that fail --- */
@@ -560,9 +553,4 @@ TEST(another_version)
         ok(weir_shared_limit_destroy(limit));
     }
     assert_false(file_exists(name));
-}
-
-int main(void)
-{
-    return run_all_tests("one limit for several pools and processes", NULL, NULL);
 }

@@ -2,8 +2,6 @@
  * audited there and those that are not. The twin of every finding is ordered correctly and must be clean. */
 #include "../rig/bench.h"
 
-#include <stddef.h>
-
 /* --- the flag --- */
 
 TEST(test_a_caller_who_does_not_know_it)

@@ -1,9 +1,6 @@
 /* tests/unit/sim_fault_test.c: every kind of failure on demand, and broken streams. */
 #include "../rig/sim.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-
 #define PAGE (2 * MIB)
 
 /* Objects that the calls need. */
@@ -450,9 +447,4 @@ TEST(test_dropped_and_older_callers)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     assert_int_equal(calls[0], 0);
     assert_int_equal(calls[1], 0);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

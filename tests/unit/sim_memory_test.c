@@ -441,8 +441,3 @@ TEST(test_large_region_is_committed_lazily)
     give_region(sim, region, 8 * GIB);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

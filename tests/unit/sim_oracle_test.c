@@ -9,8 +9,6 @@
  */
 #include "../rig/sim.h"
 
-#include <stdlib.h>
-
 enum {
     STREAMS = 4,
     EVENTS = 3,
@@ -523,9 +521,4 @@ TEST(test_first_finding_of_random_programs)
 TEST(test_first_finding_with_direct_access)
 {
     run_programs(true);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* sim_prices_test.c: price tables in files: the reader and its refusals, the writer, WEIR_SIM_PRICES. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <weir/adaptor.h>
 #include <weir/sim.h>
 
 #define ok(call) assert_int_equal((call), WEIR_OK)
-#define MIB (UINT64_C(1) << 20)
 
 static char path[] = "/tmp/weir-prices-XXXXXX";
 

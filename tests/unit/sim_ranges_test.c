@@ -3,7 +3,6 @@
 #include "../rig/test.h"
 #include "sim_internal.h" /* its ranges.h, not that of the strategies */
 
-#include <stdint.h>
 #include <string.h>
 
 enum { SPACE = 400 };
@@ -86,9 +85,4 @@ TEST(test_against_an_array)
         }
         compare(&set);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

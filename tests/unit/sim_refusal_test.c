@@ -1,9 +1,6 @@
 /* sim_refusal_test.c: the refusals of the simulator: each sentence names the function and the argument or state. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <string.h>
 #include <weir/adaptor.h>
 #include <weir/caching.h>
@@ -169,9 +166,4 @@ TEST(test_stream_of_another_simulator)
     for (int i = 0; i < 2; i++) {
         ok(weir_sim_destroy(sims[i]));
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -240,8 +240,3 @@ TEST(test_query_while_a_host_function_runs)
     ok(weir_device_event_destroy(device, event));
     assert_int_equal(weir_sim_destroy(slow.sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

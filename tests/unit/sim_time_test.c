@@ -369,8 +369,3 @@ TEST(test_host_functions_run_in_the_order_of_time)
     assert_int_equal(log.times[3], 300);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

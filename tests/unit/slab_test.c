@@ -93,8 +93,3 @@ TEST(test_records_are_aligned)
     }
     weir__slab_fini(&slab);
 }
-
-int main(void)
-{
-    return run_all_tests("slabs of records", NULL, NULL);
-}

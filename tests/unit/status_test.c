@@ -71,8 +71,3 @@ TEST(test_each_thread_has_its_own_sentence)
     assert_non_null(was_empty);
     assert_string_equal(weir_last_error(), "of this thread");
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -10,10 +10,6 @@
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* --- the strategies --- */
 
 TEST(every_strategy_reads_by_size)
@@ -103,9 +99,4 @@ TEST(refusals_reach_the_caller_of_the_pool)
         assert_null(pool);
     }
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
-}
-
-int main(void)
-{
-    return run_all_tests("configs of strategies", NULL, NULL);
 }

@@ -75,8 +75,3 @@ TEST(test_a_wait_for_a_stream_counts_for_what_came_before)
     forget(&w, order);
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("events of the caller", NULL, NULL);
-}

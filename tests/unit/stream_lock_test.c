@@ -9,17 +9,12 @@
 #endif
 #include "pool/stream_lock.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "../rig/test.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,9 +101,8 @@ static void *visit_later(void *ctx)
 
 /* Long runs of the owner give it the bias, and bursts of other threads take it away, again and again. The owner's
  * thread ends a few times, and the next thread often gets its thread-local storage. */
-static void test_one_inside_at_a_time(void **state)
+TEST(test_one_inside_at_a_time)
 {
-    (void)state;
     enum { others = 2, owners = 4 };
     struct guarded g = {.sum = 0};
     weir__stream_lock_init(&g.lock, false);
@@ -179,9 +173,8 @@ static void *try_without_end(void *unused)
     return NULL;
 }
 
-static void test_a_try_does_not_meet_the_owner(void **state)
+TEST(test_a_try_does_not_meet_the_owner)
 {
-    (void)state;
     enum { rounds = 1000, before_bias = 1023 };
     struct guarded *g = &meeting.guarded;
     struct sigaction action = {.sa_handler = stop_here};
@@ -287,9 +280,8 @@ static void *look_in(void *ctx)
 }
 
 /* A second thread feeds while the first one lives, then the first one again, and a third after the second has ended. */
-static void test_the_lock_follows_its_feeder(void **state)
+TEST(test_the_lock_follows_its_feeder)
 {
-    (void)state;
     struct guarded g = {.sum = 0};
     weir__stream_lock_init(&g.lock, false);
     enter(&g, 0);
@@ -357,9 +349,8 @@ static void await_other_owner(const struct guarded *g)
     }
 }
 
-static void test_a_late_owner_does_not_meet_the_next(void **state)
+TEST(test_a_late_owner_does_not_meet_the_next)
 {
-    (void)state;
     enum { rounds = 300 };
     struct guarded *g = &meeting.guarded;
     struct sigaction action = {.sa_handler = stop_outside};
@@ -455,9 +446,8 @@ static int intrude_from_a_sandbox(void)
 }
 
 /* Runs in a child: a filter stays for good, and the library remembers it. */
-static void test_a_refused_barrier_ends_the_bias(void **state)
+TEST(test_a_refused_barrier_ends_the_bias)
 {
-    (void)state;
     int status = 0;
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -473,17 +463,3 @@ static void test_a_refused_barrier_ends_the_bias(void **state)
 }
 
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#if defined(__linux__) && defined(__NR_membarrier)
-        cmocka_unit_test(test_a_refused_barrier_ends_the_bias),
-#endif
-        cmocka_unit_test(test_one_inside_at_a_time),
-        cmocka_unit_test(test_a_try_does_not_meet_the_owner),
-        cmocka_unit_test(test_the_lock_follows_its_feeder),
-        cmocka_unit_test(test_a_late_owner_does_not_meet_the_next),
-    };
-    return cmocka_run_group_tests_name("the stream's lock", tests, NULL, NULL);
-}

@@ -163,8 +163,3 @@ TEST(test_handles_lead_to_their_streams)
     }
     close_world();
 }
-
-int main(void)
-{
-    return run_all_tests("many streams", NULL, NULL);
-}

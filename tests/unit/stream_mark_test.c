@@ -200,8 +200,3 @@ TEST(test_threads)
     }
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

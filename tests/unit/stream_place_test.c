@@ -105,8 +105,3 @@ TEST(test_no_pending_block)
     succeed(&w, B);
     close_world(&w);
 }
-
-int main(void)
-{
-    return run_all_tests("the end of a stream", NULL, NULL);
-}

@@ -11,12 +11,6 @@
 
 #include <weir/host.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "wrapped_malloc.h"
 
 static void put_node(unsigned number, unsigned long long kilobytes, const char *cpus, const char *distances)

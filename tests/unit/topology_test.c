@@ -7,12 +7,9 @@
 #include "topology_internal.h"
 #include "xml_machine.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include "wrapped_malloc.h"
-
-#define GIB (UINT64_C(1) << 30)
 
 /* --- machines --- */
 

@@ -5,8 +5,6 @@
 #include "trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 struct facts {

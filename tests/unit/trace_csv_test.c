@@ -1,8 +1,6 @@
 /* trace_csv_test.c: the reader of CSV text, the choice of the format by the columns, the limits, and compressed CSV. */
 #include "foreign_text.h"
 
-#include <stdint.h>
-
 #include <lzma.h>
 #include <zlib.h>
 
@@ -218,9 +216,4 @@ TEST(test_detect)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(trace_detect(cases[i].text, strlen(cases[i].text)), cases[i].format);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("CSV", NULL, NULL);
 }

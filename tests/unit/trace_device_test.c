@@ -1,11 +1,7 @@
 /* trace_device_test.c: the trace of one device has the events of that device, with the numbers of the file. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace.h"
@@ -188,9 +184,4 @@ TEST(test_many_devices)
     trace_free(one);
     trace_free(trace);
     free(text);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -7,8 +7,6 @@
 #include "trace/trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROUNDS = 2 };
 
@@ -115,9 +113,4 @@ TEST(test_holds_little_more_than_lives)
     for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); i++) {
         play_file(traces[i].name, traces[i].most);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -2,13 +2,8 @@
  * profiler, and a test compares the whole trace as text. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -539,9 +534,4 @@ TEST(test_cut_files)
         struct trace_error error;
         assert_int_equal(read_file(NULL, &trace, &error), WEIR_ERR_INVALID);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

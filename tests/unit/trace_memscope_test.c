@@ -126,8 +126,3 @@ TEST(test_refused)
         refused_lines(header, cases[i][0], cases[i][1]);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("the CSV of msMemScope", NULL, NULL);
-}

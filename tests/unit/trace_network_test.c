@@ -6,8 +6,6 @@
 #include "trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const NETWORKS[] = {"resnet50", "mobilenet_v2", "googlenet", "squeezenet", "yolo-fastest-1.1"};
 
@@ -246,9 +244,4 @@ TEST(a_decoder_grows_its_cache)
     acl__network_free(n);
     n = read_shared("qwen3_0.6b_proj_out.ncnn.param");
     acl__network_free(n);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

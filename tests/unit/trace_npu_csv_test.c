@@ -182,8 +182,3 @@ TEST(test_refused_records)
         refused_lines("Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB)", cases[i][0], cases[i][1]);
     }
 }
-
-int main(void)
-{
-    return run_all_tests("the CSV of Ascend's profilers", NULL, NULL);
-}

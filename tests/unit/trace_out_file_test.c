@@ -6,15 +6,11 @@
 
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

@@ -2,11 +2,7 @@
  * events that concern them. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace.h"
@@ -322,9 +318,4 @@ TEST(test_random_windows)
         trace_free(part);
         trace_free(trace);
     }
-}
-
-int main(void)
-{
-    return run_all_tests("parts of traces", NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * their name and offset, without a crash and without much memory. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pickle.h"
 #include "pickle_writer.h"

@@ -90,8 +90,3 @@ TEST(test_refused)
     refused_lines("id,lower,upper,size,alignment", "a,1,2,3,x",
                   "t.csv:2: field 5 (alignment): expected an alignment in bytes, got \"x\"");
 }
-
-int main(void)
-{
-    return run_all_tests("plans", NULL, NULL);
-}

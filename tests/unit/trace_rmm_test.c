@@ -113,8 +113,3 @@ TEST(test_too_many_streams)
     assert_string_equal(error.message, "t.csv:1048578: more than 1048576 streams, which is the limit");
     free(text);
 }
-
-int main(void)
-{
-    return run_all_tests("the log of RMM", NULL, NULL);
-}

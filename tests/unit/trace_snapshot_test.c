@@ -2,12 +2,7 @@
  * test has its expected trace as text. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "pickle_writer.h"
 #include "trace.h"
@@ -16,7 +11,6 @@
 #define REQUESTED "free_requested"
 #define COMPLETED "free_completed"
 #define BASE 0x700000000000u
-#define MIB ((uint64_t)1 << 20)
 
 /* Imports the pickle, frees the writer, and returns the trace after one round through text. */
 static struct trace *import(struct pickle_writer *writer)
@@ -51,13 +45,18 @@ static struct trace *import(struct pickle_writer *writer)
     return trace;
 }
 
-static void expect_text(struct trace *trace, const char *expected)
+/* Compares the lines of a trace of one device behind its head. */
+static void expect_text(struct trace *trace, const char *clock, const char *expected)
 {
+    char head[100];
     char *text = NULL;
     size_t size = 0;
     struct trace_error error;
+    const int length = snprintf(head, sizeof(head), "#wtr 1\n#src torch-snapshot s.pickle dev0%s\n#clock %s\n#dev 0\n",
+                                trace->device_count > 1 ? " dev1" : "", clock);
     assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
-    assert_string_equal(text, expected);
+    assert_int_equal(strncmp(text, head, (size_t)length), 0);
+    assert_string_equal(text + length, expected);
     free(text);
     trace_free(trace);
 }
@@ -93,8 +92,7 @@ static void make_ordinary(struct pickle_writer *w)
     pw_block(w, BASE + 64 * MIB, 3 * MIB, 3 * MIB, "active_allocated");
     pw_block(w, BASE + 67 * MIB, 17 * MIB, 0, "inactive");
     pw_segment_end(w);
-    pw_histories(w);
-    pw_list(w);
+    pw_history(w);
     put_free(w, BASE + 512, 700, 0, 1000);
     pw_entry(w, "segment_alloc", BASE + 64 * MIB, 20 * MIB, 0, 1001);
     pw_entry_open(w, ALLOC, BASE + 64 * MIB, 3 * MIB, 0, 1002);
@@ -113,8 +111,7 @@ static void make_ordinary(struct pickle_writer *w)
     pw_key_int(w, "time_us", 1003);
     pw_dict_end(w);
     pw_entry(w, "snapshot", 0, 0, 0, 1004);
-    pw_list_end(w);
-    pw_snapshot_end(w);
+    pw_history_end(w);
 }
 
 TEST(test_ordinary)
@@ -128,22 +125,19 @@ TEST(test_ordinary)
     assert_false(trace->expandable);
     assert_null(trace->recorded_note);
     assert_string_equal(trace->path, "dir/s.pickle");
-    expect_text(trace, "#wtr 1\n"
-                       "#src torch-snapshot s.pickle dev0\n"
-                       "#clock ns\n"
-                       "#dev 0\n"
-                       "s 0 + 0x700000000000 2097152 0\n"
-                       "p 0 512 0 0x700000000000\n"
-                       "p 1 1024 0 0x700000000200\n"
-                       "f 0 1 0 0\n"
-                       "s 1000 + 0x700004000000 20971520 0\n"
-                       "@0 model.py:step:1\n"
-                       "#stack 0 native()\n"
-                       "#stack 0 /usr/lib/python3/site-packages/torch/nn/modules/linear.py:1:forward\n"
-                       "#stack 0 C:\\code\\model.py:1:step\n"
-                       "a 2000 2 3145728 0 0 addr=0x700004000000 @0\n"
-                       "o 3000 103809024 5242880\n"
-                       "m 4000 I snapshot\n");
+    expect_text(trace, "ns",
+                "s 0 + 0x700000000000 2097152 0\n"
+                "p 0 512 0 0x700000000000\n"
+                "p 1 1024 0 0x700000000200\n"
+                "f 0 1 0 0\n"
+                "s 1000 + 0x700004000000 20971520 0\n"
+                "@0 model.py:step:1\n"
+                "#stack 0 native()\n"
+                "#stack 0 /usr/lib/python3/site-packages/torch/nn/modules/linear.py:1:forward\n"
+                "#stack 0 C:\\code\\model.py:1:step\n"
+                "a 2000 2 3145728 0 0 addr=0x700004000000 @0\n"
+                "o 3000 103809024 5242880\n"
+                "m 4000 I snapshot\n");
 }
 
 /* A pickle that is cut at any point is an error with an offset, never a crash and never a trace. */
@@ -182,8 +176,7 @@ TEST(test_two_devices)
     pw_segment(&w, 1, BASE, 2 * MIB, 0, 0);
     pw_block(&w, BASE, 1024, 1024, "active_allocated");
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, ALLOC, BASE + 4096, 5, 0x5000, 2000);
     pw_entry(&w, REQUESTED, BASE + 4096, 5, 0x5000, 2004);
     pw_entry(&w, COMPLETED, BASE + 4096, 5, 0x5000, 2004);
@@ -193,8 +186,7 @@ TEST(test_two_devices)
     pw_entry(&w, ALLOC, BASE + 8192, 7, 0, 2002);
     put_free(&w, BASE + 4096, 6, 0x5000, 2003);
     put_free(&w, BASE + 8192, 7, 0, 2005);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->device_count, 2);
     assert_int_equal(trace->stream_count, 4);
@@ -203,52 +195,43 @@ TEST(test_two_devices)
     assert_int_equal(trace->stream_device[2], 0);
     assert_int_equal(trace->stream_device[3], 1);
     assert_false(trace->streams_mix_devices);
-    expect_text(trace, "#wtr 1\n"
-                       "#src torch-snapshot s.pickle dev0 dev1\n"
-                       "#clock ns\n"
-                       "#dev 0\n"
-                       "#dev 1\n"
-                       "s 0 + 0x700000000000 2097152 0\n"
-                       "s 0 + 0x700000000000 2097152 1 d=1\n"
-                       "p 0 512 0 0x700000000000\n"
-                       "p 1 1024 1 0x700000000000 d=1\n"
-                       "a 0 2 5 2 0 addr=0x700000001000\n"
-                       "a 1000 3 6 3 0 d=1 addr=0x700000001000\n"
-                       "a 2000 4 7 1 0 d=1 addr=0x700000002000\n"
-                       "f 3000 3 3 0\n"
-                       "f 4000 2 2 0\n"
-                       "f 5000 4 1 0\n");
+    expect_text(trace, "ns",
+                "#dev 1\n"
+                "s 0 + 0x700000000000 2097152 0\n"
+                "s 0 + 0x700000000000 2097152 1 d=1\n"
+                "p 0 512 0 0x700000000000\n"
+                "p 1 1024 1 0x700000000000 d=1\n"
+                "a 0 2 5 2 0 addr=0x700000001000\n"
+                "a 1000 3 6 3 0 d=1 addr=0x700000001000\n"
+                "a 2000 4 7 1 0 d=1 addr=0x700000002000\n"
+                "f 3000 3 3 0\n"
+                "f 4000 2 2 0\n"
+                "f 5000 4 1 0\n");
 }
 
 /* The ring lost its beginning and there is no map: a block freed without an alloc existed at the start. */
 TEST(test_lost_start)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     pw_entry(&w, COMPLETED, BASE + 4096, 513, 0, 10); /* its request is lost too */
     pw_entry(&w, ALLOC, BASE, 600, 0, 11);
     put_free(&w, BASE, 600, 0, 12);
     put_free(&w, BASE + 512, 5, 0, 13);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_string_equal(trace->recorded_note,
                         "there is no final map: what was reserved or live during the whole window is unknown");
-    expect_text(trace, "#wtr 1\n"
-                       "#src torch-snapshot s.pickle dev0\n"
-                       "#clock ns\n"
-                       "#dev 0\n"
-                       "#note recorded: there is no final map: what was reserved or live during "
-                       "the whole window is "
-                       "unknown\n"
-                       "p 0 512 0 0x700000000200\n"
-                       "p 1 1024 0 0x700000001000\n"
-                       "f 0 1 0 0\n"
-                       "a 1000 2 600 0 0 addr=0x700000000000\n"
-                       "f 2000 2 0 0\n"
-                       "f 3000 0 0 0\n");
+    expect_text(trace, "ns",
+                "#note recorded: there is no final map: what was reserved or live during "
+                "the whole window is "
+                "unknown\n"
+                "p 0 512 0 0x700000000200\n"
+                "p 1 1024 0 0x700000001000\n"
+                "f 0 1 0 0\n"
+                "a 1000 2 600 0 0 addr=0x700000000000\n"
+                "f 2000 2 0 0\n"
+                "f 3000 0 0 0\n");
 }
 
 /* The block lives until free_completed; without it the block stays. */
@@ -259,25 +242,20 @@ TEST(test_late_completion)
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
     pw_block(&w, BASE + 512, 512, 10, "active_pending_free");
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, ALLOC, BASE, 5, 0, 10);
     pw_entry(&w, REQUESTED, BASE, 5, 0, 11);
     pw_entry(&w, ALLOC, BASE + 512, 10, 0, 12);
     pw_entry(&w, COMPLETED, BASE, 5, 0, 13);
     pw_entry(&w, REQUESTED, BASE + 512, 10, 0, 14);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_null(trace->recorded_note);
-    expect_text(trace, "#wtr 1\n"
-                       "#src torch-snapshot s.pickle dev0\n"
-                       "#clock ns\n"
-                       "#dev 0\n"
-                       "s 0 + 0x700000000000 2097152 0\n"
-                       "a 0 0 5 0 0 addr=0x700000000000\n"
-                       "a 2000 1 10 0 0 addr=0x700000000200\n"
-                       "f 3000 0 0 0\n");
+    expect_text(trace, "ns",
+                "s 0 + 0x700000000000 2097152 0\n"
+                "a 0 0 5 0 0 addr=0x700000000000\n"
+                "a 2000 1 10 0 0 addr=0x700000000200\n"
+                "f 3000 0 0 0\n");
 }
 
 /* torch_npu: no clock, 32 bytes added before rounding, expandable segments, a workspace entry of its own. */
@@ -290,29 +268,24 @@ TEST(test_npu)
     pw_segment_end(&w);
     pw_segment(&w, 0, BASE + 8 * MIB, 2 * MIB, 77, 1);
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, "workspace_snapshot", 0, 0, 77, PW_NO_TIME);
     put_free(&w, BASE + 4 * MIB, 512, 77, PW_NO_TIME);
     pw_entry(&w, "segment_unmap", BASE + 2 * MIB, 6 * MIB, 77, PW_NO_TIME);
     pw_entry(&w, "segment_map", BASE + 8 * MIB, 2 * MIB, 77, PW_NO_TIME);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->pad_bytes, 32);
     assert_true(trace->expandable);
     assert_null(trace->recorded_note);
-    expect_text(trace, "#wtr 1\n"
-                       "#src torch-snapshot s.pickle dev0\n"
-                       "#clock order\n"
-                       "#dev 0\n"
-                       "z 0 + 0x700000000000 8388608 0\n"
-                       "p 0 1024 0 0x700000000000\n"
-                       "p 1 1024 0 0x700000400000\n"
-                       "m 0 I workspace_snapshot\n"
-                       "f 2 1 0 0\n"
-                       "z 3 - 0x700000200000 6291456 0\n"
-                       "z 4 + 0x700000800000 2097152 0\n");
+    expect_text(trace, "order",
+                "z 0 + 0x700000000000 8388608 0\n"
+                "p 0 1024 0 0x700000000000\n"
+                "p 1 1024 0 0x700000400000\n"
+                "m 0 I workspace_snapshot\n"
+                "f 2 1 0 0\n"
+                "z 3 - 0x700000200000 6291456 0\n"
+                "z 4 + 0x700000800000 2097152 0\n");
 }
 
 /* The import goes backwards over an unmap in the middle of a range and over one that overlaps its end. */
@@ -322,26 +295,19 @@ TEST(test_mapped_pieces)
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 6 * MIB, 0, 1);
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, "segment_map", BASE + 2 * MIB, 2 * MIB, 0, PW_NO_TIME); /* leaves a hole at the start */
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
-    expect_text(import(&w), "#wtr 1\n"
-                            "#src torch-snapshot s.pickle dev0\n"
-                            "#clock order\n"
-                            "#dev 0\n"
-                            "z 0 + 0x700000000000 2097152 0\n"
-                            "z 0 + 0x700000400000 2097152 0\n"
-                            "z 0 + 0x700000200000 2097152 0\n");
+    pw_history_end(&w);
+    expect_text(import(&w), "order",
+                "z 0 + 0x700000000000 2097152 0\n"
+                "z 0 + 0x700000400000 2097152 0\n"
+                "z 0 + 0x700000200000 2097152 0\n");
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 1);
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, "segment_map", BASE + MIB, 2 * MIB, 0, PW_NO_TIME);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_non_null(trace->recorded_note);
     trace_free(trace);
@@ -356,19 +322,14 @@ TEST(test_mapped_neighbours_of_two_streams)
     pw_segment_end(&w);
     pw_segment(&w, 0, BASE + 2 * MIB, 2 * MIB, 8, 1);
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     put_free(&w, BASE, 512, 7, PW_NO_TIME);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
-    expect_text(import(&w), "#wtr 1\n"
-                            "#src torch-snapshot s.pickle dev0\n"
-                            "#clock order\n"
-                            "#dev 0\n"
-                            "z 0 + 0x700000000000 2097152 0\n"
-                            "z 0 + 0x700000200000 2097152 1\n"
-                            "p 0 512 0 0x700000000000\n"
-                            "f 1 0 0 0\n");
+    pw_history_end(&w);
+    expect_text(import(&w), "order",
+                "z 0 + 0x700000000000 2097152 0\n"
+                "z 0 + 0x700000200000 2097152 1\n"
+                "p 0 512 0 0x700000000000\n"
+                "f 1 0 0 0\n");
 }
 
 /* The events of two devices are merged by time; within a device the order of the list decides, even if
@@ -376,16 +337,13 @@ TEST(test_mapped_neighbours_of_two_streams)
 TEST(test_falling_times_of_two_devices)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     pw_entry(&w, ALLOC, BASE, 5, 0, 10);
     pw_entry(&w, COMPLETED, BASE, 5, 0, 5);
     pw_list_end(&w);
     pw_list(&w);
     pw_entry(&w, ALLOC, BASE, 6, 0, 7);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->event_count, 3);
     assert_int_equal(trace->events[0].event.device, 1);
@@ -397,15 +355,12 @@ TEST(test_falling_times_of_two_devices)
 TEST(test_unknown_actions)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     pw_entry(&w, "defragment", BASE, 1, 0, 5);
     pw_entry(&w, ALLOC, BASE, 1, 0, 6);
     pw_entry(&w, "defragment", BASE, 1, 0, 7);
     pw_entry(&w, "pool\nswitch", BASE, 1, 0, 8);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->note_count, 1);
     assert_string_equal(trace->notes[0], "3 entries with unknown actions left out: defragment, pool\\x0aswitch");
@@ -434,8 +389,7 @@ TEST(test_malformed_entries)
     pw_entry(&w, ALLOC, BASE, UINT64_MAX, 0, 6);
     pw_entry(&w, "segment_alloc", BASE, 0, 0, 6);
     pw_entry(&w, ALLOC, BASE, 0, 0, 6);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->event_count, 1);
     assert_int_equal(trace->events[0].event.size, 1);
@@ -452,15 +406,13 @@ TEST(test_contradictions)
     pw_snapshot(&w);
     pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, ALLOC, BASE, 5, 0, 10);
     pw_entry(&w, ALLOC, BASE, 6, 0, 9); /* its time falls; the order of the list decides */
     put_free(&w, BASE, 6, 0, 12);
     put_free(&w, BASE, 6, 0, 13);
     pw_entry(&w, "segment_free", BASE, 2 * MIB, 0, 14);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_string_equal(trace->notes[0], "1 frees added where an address was handed out while its block was live");
     assert_string_equal(trace->notes[1], "1 frees of blocks that were not live left out");
@@ -469,22 +421,19 @@ TEST(test_contradictions)
                                               "missing there, 2 are there twice, 0 blocks at the "
                                               "start overlap or lie outside the segments, "
                                               "0 entries are incomplete");
-    expect_text(trace, "#wtr 1\n"
-                       "#src torch-snapshot s.pickle dev0\n"
-                       "#clock ns\n"
-                       "#dev 0\n"
-                       "#note 1 frees added where an address was handed out while its block was live\n"
-                       "#note 1 frees of blocks that were not live left out\n"
-                       "#note recorded: the events do not lead back from the final map: 1 allocations and 0 "
-                       "segments "
-                       "or mappings are missing there, 2 are there twice, 0 blocks at the start overlap or lie "
-                       "outside the segments, 0 entries are incomplete\n"
-                       "s 0 + 0x700000000000 2097152 0\n"
-                       "a 0 0 5 0 0 addr=0x700000000000\n"
-                       "f 0 0 0 0\n"
-                       "a 0 1 6 0 0 addr=0x700000000000\n"
-                       "f 2000 1 0 0\n"
-                       "s 4000 - 0x700000000000 2097152 0\n");
+    expect_text(trace, "ns",
+                "#note 1 frees added where an address was handed out while its block was live\n"
+                "#note 1 frees of blocks that were not live left out\n"
+                "#note recorded: the events do not lead back from the final map: 1 allocations and 0 "
+                "segments "
+                "or mappings are missing there, 2 are there twice, 0 blocks at the start overlap or lie "
+                "outside the segments, 0 entries are incomplete\n"
+                "s 0 + 0x700000000000 2097152 0\n"
+                "a 0 0 5 0 0 addr=0x700000000000\n"
+                "f 0 0 0 0\n"
+                "a 0 1 6 0 0 addr=0x700000000000\n"
+                "f 2000 1 0 0\n"
+                "s 4000 - 0x700000000000 2097152 0\n");
 }
 
 /* A block that lies outside of every segment at the start. */
@@ -496,11 +445,9 @@ TEST(test_misplaced)
     pw_block(&w, BASE, 1024, 1024, "active_allocated");
     pw_block(&w, BASE + 512, 512, 512, "active_allocated");
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     put_free(&w, BASE + 3 * MIB, 6, 0, 13);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->event_count, 5);
     assert_non_null(strstr(trace->recorded_note, "2 blocks at the start overlap or lie outside"));
@@ -520,13 +467,10 @@ TEST(test_old_map)
     pw_segment_end(&w);
     pw_list_end(&w);
     pw_end(&w);
-    expect_text(import(&w), "#wtr 1\n"
-                            "#src torch-snapshot s.pickle dev0\n"
-                            "#clock ns\n"
-                            "#dev 0\n"
-                            "s 0 + 0x700000000000 2097152 0\n"
-                            "p 0 1024 0 0x700000000200\n"
-                            "p 1 2048 0 0x700000000600\n");
+    expect_text(import(&w), "ns",
+                "s 0 + 0x700000000000 2097152 0\n"
+                "p 0 1024 0 0x700000000200\n"
+                "p 1 2048 0 0x700000000600\n");
 }
 
 /* The pool of a block is named by its entry, otherwise by the segment around its address. */
@@ -540,8 +484,7 @@ TEST(test_pools)
     pw_str(&w, "segment_pool_id");
     pw_pair(&w, 0, 4);
     pw_dict_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     pw_entry(&w, ALLOC, BASE + 512, 1, 0, 1);
     pw_entry(&w, ALLOC, BASE + 64 * MIB, 1, 0, 2);
     pw_entry_open(&w, ALLOC, BASE + 1024, 1, 0, 3);
@@ -552,8 +495,7 @@ TEST(test_pools)
     pw_str(&w, "pool_id");
     pw_pair(&w, 0, 0);
     pw_dict_end(&w);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->pool_count, 2);
     assert_int_equal(trace->events[1].event.pool, 0);
@@ -576,13 +518,11 @@ TEST(test_pools_of_unsorted_segments)
         pw_pair(&w, 0, i + 1);
         pw_dict_end(&w);
     }
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     for (unsigned i = 0; i < 8; i++) {
         pw_entry(&w, ALLOC, BASE + i * 2 * MIB + 512, 1, 0, i);
     }
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     if (trace->pool_count != 8) {
         fail_msg("the blocks of 8 segments are in %u pools", (unsigned)trace->pool_count);
@@ -593,9 +533,7 @@ TEST(test_pools_of_unsorted_segments)
 TEST(test_tags)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     pw_entry_open(&w, ALLOC, BASE, 1, 0, 1);
     pw_str(&w, "frames"); /* torch only: its innermost frame */
     pw_list(&w);
@@ -622,8 +560,7 @@ TEST(test_tags)
     pw_int(&w, 5);
     pw_list_end(&w);
     pw_dict_end(&w);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     assert_int_equal(trace->tag_count, 2);
     assert_string_equal(trace->tags[0], "adam.py:step:1");
@@ -678,24 +615,19 @@ TEST(test_tags_of_blocks_at_the_start)
     pw_dict_end(&w);
     pw_block(&w, BASE + 1024, 2 * MIB - 1024, 0, "inactive");
     pw_segment_end(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history(&w);
     put_free(&w, BASE + 1024, 512, 0, 1000);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
-    expect_text(import(&w), "#wtr 1\n"
-                            "#src torch-snapshot s.pickle dev0\n"
-                            "#clock ns\n"
-                            "#dev 0\n"
-                            "s 0 + 0x700000000000 2097152 0\n"
-                            "@0 model.py:weights:1\n"
-                            "#stack 0 /a/model.py:1:weights\n"
-                            "p 0 512 0 0x700000000000 @0\n"
-                            "@1 optimizer.py:state:1\n"
-                            "#stack 1 /a/optimizer.py:1:state\n"
-                            "p 1 512 0 0x700000000200 @1\n"
-                            "p 2 512 0 0x700000000400\n"
-                            "f 0 2 0 0\n");
+    pw_history_end(&w);
+    expect_text(import(&w), "ns",
+                "s 0 + 0x700000000000 2097152 0\n"
+                "@0 model.py:weights:1\n"
+                "#stack 0 /a/model.py:1:weights\n"
+                "p 0 512 0 0x700000000000 @0\n"
+                "@1 optimizer.py:state:1\n"
+                "#stack 1 /a/optimizer.py:1:state\n"
+                "p 1 512 0 0x700000000200 @1\n"
+                "p 2 512 0 0x700000000400\n"
+                "f 0 2 0 0\n");
 }
 
 static void put_labelled(struct pickle_writer *w, uint64_t address, const char *category, const char *metadata,
@@ -712,9 +644,7 @@ static void put_labelled(struct pickle_writer *w, uint64_t address, const char *
 TEST(test_labels)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     put_labelled(&w, BASE, "unknown", "", "N/A");
     put_labelled(&w, BASE + 512, "activation", "batch 7", "0/1");
     put_labelled(&w, BASE + 1024, "activation", "batch 7", "0/1");
@@ -722,8 +652,7 @@ TEST(test_labels)
     pw_entry_open(&w, ALLOC, BASE + 2048, 512, 0, 1000); /* labels without frames */
     pw_key_str(&w, "category", "parameter");
     pw_dict_end(&w);
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     struct trace *trace = import(&w);
     static const char *const expected[] = {
         "model.py:step:1",
@@ -754,9 +683,7 @@ static void put_annotation(struct pickle_writer *w, const char *stage, const cha
 TEST(test_annotations)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     pw_entry(&w, ALLOC, BASE, 512, 0, 1000);
     pw_entry(&w, ALLOC, BASE + 512, 512, 0, 1002);
     pw_entry(&w, ALLOC, BASE + 1024, 512, 0, 1004);
@@ -770,11 +697,7 @@ TEST(test_annotations)
     put_annotation(&w, "START", "elsewhere", 3, 1004);
     put_annotation(&w, "MIDDLE", "step", 0, 1004);
     pw_snapshot_end(&w);
-    expect_text(import(&w),
-                "#wtr 1\n"
-                "#src torch-snapshot s.pickle dev0\n"
-                "#clock ns\n"
-                "#dev 0\n"
+    expect_text(import(&w), "ns",
                 "#note 2 annotations left out that lack a name, a stage, a time or a device\n"
                 "#note recorded: there is no final map: what was reserved or live during the whole window is "
                 "unknown\n"
@@ -788,9 +711,7 @@ TEST(test_annotations)
 static struct trace *import_native(const char *frame, unsigned repeats)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     for (unsigned i = 0; i < 2; i++) { /* two lists of equal frames: one tag */
         pw_entry_open(&w, ALLOC, BASE + (uint64_t)512 * i, 1, 0, 1);
         pw_str(&w, "frames");
@@ -805,8 +726,7 @@ static struct trace *import_native(const char *frame, unsigned repeats)
         pw_list_end(&w);
         pw_dict_end(&w);
     }
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     return import(&w);
 }
 
@@ -904,16 +824,13 @@ TEST(test_code)
 TEST(test_repeated_objects)
 {
     struct pickle_writer w;
-    pw_snapshot(&w);
-    pw_histories(&w);
-    pw_list(&w);
+    pw_history_alone(&w);
     pw_entry(&w, ALLOC, BASE, 1, 0, 1);
     pw_op(&w, 0x94);
     for (int i = 0; i < 1000; i++) {
         pw_raw(&w, "h\0", 2);
     }
-    pw_list_end(&w);
-    pw_snapshot_end(&w);
+    pw_history_end(&w);
     bad(&w, WEIR_ERR_LIMIT, "s.pickle: byte 0: the snapshot repeats the same objects more often than its size allows");
 }
 
@@ -932,9 +849,4 @@ TEST(test_self_reference)
     struct trace *trace = import(&w);
     assert_int_equal(trace->event_count, 0);
     trace_free(trace);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -2,11 +2,7 @@
  * databases with libsqlite3, with the tables of the profilers. Without libsqlite3 the format is refused by name. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace.h"

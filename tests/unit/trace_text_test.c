@@ -1,11 +1,7 @@
 /* tests/unit/trace_text_test.c: foreign text becomes one line of UTF-8, and texts that differ still differ. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace/clean_text.h"
@@ -121,9 +117,4 @@ TEST(test_trace)
     trace_free(trace);
     assert_int_equal(trace_read_memory("\xb6.wtr", "#wtr 1\n\xb6", 8, NULL, &trace, &error), WEIR_ERR_INVALID);
     assert_memory_equal(error.message, "\\xb6.wtr:2: field 1: \"\\xb6\"", 26);
-}
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /* trace_zip_test.c: the pickle of a snapshot inside the zip archive of torch.save. The tests write their archives. */
 #include "../rig/test.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 #include "pickle_writer.h"

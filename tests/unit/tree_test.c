@@ -152,8 +152,3 @@ TEST(test_the_check_finds_flaws)
     root->priority = 0;
     assert_string_equal(weir__tree_check(&tree), "tree: a child has a higher priority than its parent");
 }
-
-int main(void)
-{
-    return run_all_tests("tests", NULL, NULL);
-}

@@ -8,7 +8,6 @@
 #include "memory/vm_window.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define GRANULE UINT64_C(8)
@@ -625,9 +624,4 @@ TEST(test_no_place_between_large_handles_is_cheaper)
     }
     memset(handles, 0, sizeof(handles));
     assert_true(found > 1000);
-}
-
-int main(void)
-{
-    return run_all_tests("windows and idle granules", NULL, NULL);
 }

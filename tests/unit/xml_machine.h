@@ -8,11 +8,8 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { XML_NODES = 16, XML_DEVICES = 16 };
 

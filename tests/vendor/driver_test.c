@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-enum { MIB = 1 << 20 };
 #define CAPACITY 67108864 /* 64 MiB */
 #define TEXT(value) #value
 #define TEXT_OF(macro) TEXT(macro)

@@ -3,7 +3,6 @@
 #define WEIR_COMMAND_MACHINE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { TRIAL_BYTES = 2 << 20 };

@@ -2,7 +2,6 @@
 #ifndef WEIR_COMMAND_SUGGEST_H
 #define WEIR_COMMAND_SUGGEST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* A search over names. Begin with the word, its length and zeros. */

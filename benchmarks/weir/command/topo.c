@@ -10,7 +10,6 @@
 
 #include <weir/topology.h>
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -3,7 +3,6 @@
 #define WEIR_COMMAND_UNITS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Parses a size: "64GiB", "512 MiB", "1.5g", "4096". The suffixes K, M,

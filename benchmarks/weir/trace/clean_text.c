@@ -1,7 +1,6 @@
 /* clean_text.c: see clean_text.h. */
 #include "trace/clean_text.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #define LINE_BYTES 512u /* above the length of every line written here */
 

@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
 #define PAGE (2 * MIB)
 
 static uint64_t errors;

@@ -20,14 +20,14 @@
 #endif
 #include "runtime.h"
 
+#include "shared/read_bytes.h"
+
 #include <dlfcn.h>
-#include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -49,28 +49,10 @@ static bool report;
 
 /* --- settings --- */
 
-static bool read_bytes(const char *text, uint64_t *bytes)
-{
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long number = strtoull(text, &end, 10);
-    if (errno != 0 || text[0] < '0' || text[0] > '9') {
-        return false;
-    }
-    for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(end, units[i]) == 0 && number <= UINT64_MAX >> (10 * i)) {
-            *bytes = (uint64_t)number << (10 * i);
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool read_setting(const char *text, struct settings *settings)
 {
     if (strncmp(text, "limit:", 6) == 0) {
-        return read_bytes(text + 6, &settings->limit_bytes);
+        return weir__read_bytes(text + 6, &settings->limit_bytes);
     }
     settings->report = strcmp(text, "report:1") == 0;
     return settings->report || strcmp(text, "report:0") == 0;

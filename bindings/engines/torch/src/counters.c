@@ -8,7 +8,6 @@
 #include "torch_internal.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void add_pool(const struct torch_pool *pool, weir_torch_device_stats *counters)
 {

@@ -2,8 +2,8 @@
 #include "settings.h"
 
 #include "runtime.h"
+#include "shared/read_bytes.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,24 +48,6 @@ static bool read_strategy(const char *text, struct torch_settings *settings)
     return false;
 }
 
-static bool read_bytes(const char *text, uint64_t *bytes)
-{
-    static const struct word units[] = {{"", 0},     {"B", 0},    {"KiB", 10}, {"MiB", 20},
-                                        {"GiB", 30}, {"TiB", 40}, {NULL, 0}};
-    char *end = NULL;
-    int shift = 0;
-    if (text[0] < '0' || text[0] > '9') {
-        return false;
-    }
-    errno = 0;
-    const unsigned long long number = strtoull(text, &end, 10);
-    if (errno != 0 || !find_word(units, end, &shift) || number > (UINT64_MAX >> shift)) {
-        return false;
-    }
-    *bytes = (uint64_t)number << shift;
-    return true;
-}
-
 static bool read_flag(const char *text, bool *flag)
 {
     static const struct word flags[] = {{"0", 0}, {"1", 1}, {NULL, 0}};
@@ -105,13 +87,13 @@ static bool read_one(const char *key, const char *value, struct torch_settings *
         return read_strategy(value, settings);
     }
     if (strcmp(key, "limit") == 0) {
-        return read_bytes(value, &settings->limit_bytes);
+        return weir__read_bytes(value, &settings->limit_bytes);
     }
     if (strcmp(key, "soft_limit") == 0) {
-        return read_bytes(value, &settings->soft_limit_bytes);
+        return weir__read_bytes(value, &settings->soft_limit_bytes);
     }
     if (strcmp(key, "reserve") == 0) {
-        return read_bytes(value, &settings->reserve_bytes);
+        return weir__read_bytes(value, &settings->reserve_bytes);
     }
     if (strcmp(key, "growth") == 0) {
         return read_growth(value, settings);

@@ -58,29 +58,6 @@ weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released)
     return first;
 }
 
-weir_status weir_torch_memory_fraction(double fraction, int device)
-{
-    static const char function[] = "weir_torch_memory_fraction";
-    if (!(fraction >= 0 && fraction <= 1)) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: fraction %g is not between 0 and 1", function, fraction);
-    }
-    if (weir__torch_device(device) == NULL) {
-        return weir__torch_no_device(function, device);
-    }
-    struct torch_pool *pool = weir__torch_pool_of(device);
-    if (pool == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function,
-                           device);
-    }
-    uint64_t limit = (uint64_t)(fraction * (double)atomic_load(&pool->at->capacity_bytes));
-    limit = fraction > 0 && limit == 0 ? 1 : limit;
-    const weir_status status = weir_pool_set_limits(pool->pool, 0, limit);
-    if (status == WEIR_OK) {
-        weir__torch_source_limit(pool->at, limit);
-    }
-    return status;
-}
-
 weir_status weir_torch_get_stats(int device, weir_pool_stats *stats)
 {
     struct torch_pool *pool = weir__torch_existing(device);
@@ -199,9 +176,32 @@ void weir_torch_empty_cache(void)
     weir_torch_reset(true);
 }
 
+static weir_status limit_to(double fraction, int device)
+{
+    static const char function[] = "weir_torch_set_memory_fraction";
+    if (!(fraction >= 0 && fraction <= 1)) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: fraction %g is not between 0 and 1", function, fraction);
+    }
+    if (weir__torch_device(device) == NULL) {
+        return weir__torch_no_device(function, device);
+    }
+    struct torch_pool *pool = weir__torch_pool_of(device);
+    if (pool == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: device %d can have no pool; weir_torch_report says why", function,
+                           device);
+    }
+    uint64_t limit = (uint64_t)(fraction * (double)atomic_load(&pool->at->capacity_bytes));
+    limit = fraction > 0 && limit == 0 ? 1 : limit;
+    const weir_status status = weir_pool_set_limits(pool->pool, 0, limit);
+    if (status == WEIR_OK) {
+        weir__torch_source_limit(pool->at, limit);
+    }
+    return status;
+}
+
 void weir_torch_set_memory_fraction(double fraction, int device)
 {
-    say("the fraction of memory", weir_torch_memory_fraction(fraction, device));
+    say("the fraction of memory", limit_to(fraction, device));
 }
 
 /* --- the region of an address --- */

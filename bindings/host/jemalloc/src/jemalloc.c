@@ -20,7 +20,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* jemalloc's initial options. The whole process uses them, so only options that this engine needs are set. */
 extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name only */

@@ -12,7 +12,7 @@ struct known_error {
 };
 
 #define KNOWN(code, name, text) {code, #name, text},
-static const struct known_error known_errors[] = {{0, "ACL_SUCCESS", "success"}, WEIR_ACL_ERROR_LIST(KNOWN)};
+static const struct known_error known_errors[] = {WEIR_ACL_ERROR_LIST(KNOWN)};
 #undef KNOWN
 
 /* Binary search: the list is in the order of the codes. */
@@ -34,23 +34,10 @@ static const struct known_error *find(int code)
     return NULL;
 }
 
-const char *weir_acl_error_name(int acl_error)
+/* A status for a code of failure. */
+static weir_status status_of(int code)
 {
-    const struct known_error *known = find(acl_error);
-    return known != NULL ? known->name : "ACL_ERROR_UNKNOWN";
-}
-
-const char *weir_acl_error_text(int acl_error)
-{
-    const struct known_error *known = find(acl_error);
-    return known != NULL ? known->text : "a code that weir does not know";
-}
-
-weir_status weir_acl_status(int acl_error)
-{
-    switch (acl_error) {
-    case 0:
-        return WEIR_OK;
+    switch (code) {
     case 200000: /* ACL_ERROR_BAD_ALLOC */
     case 207001: /* ACL_ERROR_RT_MEMORY_ALLOCATION */
     case 207018: /* ACL_ERROR_RT_DEVICE_OOM */
@@ -71,9 +58,12 @@ static _Thread_local weir__native_failure last;
 
 weir_status weir__acl_result(const char *call, aclError code)
 {
-    return code == ACL_SUCCESS ? WEIR_OK
-                               : weir__native_failed(&last, weir_acl_status(code), call, code,
-                                                     weir_acl_error_name(code), weir_acl_error_text(code));
+    if (code == ACL_SUCCESS) {
+        return WEIR_OK;
+    }
+    const struct known_error *known = find(code);
+    return weir__native_failed(&last, status_of(code), call, code, known != NULL ? known->name : "ACL_ERROR_UNKNOWN",
+                               known != NULL ? known->text : "a code that weir does not know");
 }
 
 void weir__acl_last(int *acl_error, const char **text)

@@ -8,7 +8,6 @@
 #include "acl_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A piece of ACL memory. Its first page boundary is handed out in place of its start. */

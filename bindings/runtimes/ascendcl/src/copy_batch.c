@@ -6,7 +6,6 @@
 #include "runtime.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* --- rectangles --- */
 

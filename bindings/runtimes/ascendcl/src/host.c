@@ -18,7 +18,6 @@
 
 #include "runtime.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

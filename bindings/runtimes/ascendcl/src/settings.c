@@ -5,8 +5,6 @@
  */
 #include "runtime.h"
 
-#include <string.h>
-
 /* --- options of the process and of contexts --- */
 
 enum { OPTIONS = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1, CONTEXT_OPTIONS = OPTIONS - 1 };

@@ -8,7 +8,6 @@
 #define WEIR_CUDA_DRIVER_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 typedef int CUresult;
 typedef int CUdevice;

@@ -6,18 +6,12 @@
 
 static _Thread_local weir__native_failure last;
 
-weir_status weir_cuda_status(int cuda_error)
+/* A status for a code of failure. */
+static weir_status status_of(CUresult code)
 {
-    switch (cuda_error) {
-    case CU_SUCCESS:
-        return WEIR_OK;
-    case CU_ERROR_OUT_OF_MEMORY:
-        return WEIR_ERR_NO_MEMORY;
-    case CU_ERROR_NOT_SUPPORTED:
-        return WEIR_ERR_UNSUPPORTED;
-    default:
-        return WEIR_ERR_DEVICE;
-    }
+    return code == CU_ERROR_OUT_OF_MEMORY   ? WEIR_ERR_NO_MEMORY
+           : code == CU_ERROR_NOT_SUPPORTED ? WEIR_ERR_UNSUPPORTED
+                                            : WEIR_ERR_DEVICE;
 }
 
 weir_status weir__cuda_result(const char *call, CUresult code)
@@ -33,7 +27,7 @@ weir_status weir__cuda_result(const char *call, CUresult code)
     if (weir__cuda.cuGetErrorString(code, &text) != CU_SUCCESS || text == NULL) {
         text = "a code that the driver does not know";
     }
-    return weir__native_failed(&last, weir_cuda_status(code), call, code, name, text);
+    return weir__native_failed(&last, status_of(code), call, code, name, text);
 }
 
 void weir__cuda_last(int *cuda_error, const char **text)

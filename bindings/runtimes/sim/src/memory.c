@@ -9,7 +9,6 @@
 #include "sim_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
 struct extent {

@@ -8,7 +8,6 @@
 #include "sim_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* --- defaults --- */

@@ -27,7 +27,6 @@
 #define WEIR_RECORD_CHANNEL_H
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define CHANNEL_MAGIC UINT64_C(0x3230676e69726577)

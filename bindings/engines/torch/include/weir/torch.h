@@ -69,9 +69,6 @@ WEIR_API weir_status weir_torch_configure(const char *settings);
  * (torch.npu.empty_cache). Device -1: all devices. `released` may be NULL. */
 WEIR_API weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released);
 
-/* Sets the most that the device's pools may reserve, as a fraction of the device's memory; 0 = no limit. */
-WEIR_API weir_status weir_torch_memory_fraction(double fraction, int device);
-
 /* Reads weir_pool_get_stats of the device's own pool, without its pools of graphs. WEIR_ERR_INVALID: the device has no
  * pool. */
 WEIR_API weir_status weir_torch_get_stats(int device, weir_pool_stats *stats);
@@ -145,7 +142,8 @@ WEIR_API void weir_torch_init(int device_count);
 WEIR_API void weir_torch_reset(bool check_error);
 /* set_reset_fn of torch: weir_torch_trim of every device. A failure is printed. */
 WEIR_API void weir_torch_empty_cache(void);
-/* set_memory_fraction_fn: weir_torch_memory_fraction. A failure is printed. */
+/* set_memory_fraction_fn: sets the most that the device's pools may reserve, as a fraction of the device's memory; 0 =
+ * no limit. A failure is printed. */
 WEIR_API void weir_torch_set_memory_fraction(double fraction, int device);
 /* set_base_alloc_fn: returns the start of the region that contains the address, and its size in *size; NULL and 0 if no
  * region contains it. `size` may be NULL. Searches whole pools. */

@@ -332,15 +332,6 @@ WEIR_API weir_status weir_acl_destroy_event(weir_pool *pool, void *acl_event); /
  * WEIR_OK. */
 WEIR_API weir_status weir_acl_error(int *acl_error, const char **text);
 
-/* Returns the name of a code: "ACL_ERROR_RT_CONTEXT_NULL" for 107002, "ACL_ERROR_UNKNOWN" for a code that is not in the
- * table. Never NULL. */
-WEIR_API const char *weir_acl_error_name(int acl_error);
-/* Returns a short description of a code. Never NULL. */
-WEIR_API const char *weir_acl_error_text(int acl_error);
-/* Converts a code: WEIR_ERR_NO_MEMORY for every kind of exhausted memory, WEIR_ERR_UNSUPPORTED for missing features,
- * WEIR_OK for 0, WEIR_ERR_DEVICE for everything else. */
-WEIR_API weir_status weir_acl_status(int acl_error);
-
 #ifdef __cplusplus
 }
 #endif

@@ -133,9 +133,6 @@ WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
  * weir that failed ("cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory"). It is "" if there was neither.
  * *cuda_error is the CUresult in the sentence, or 0. Either pointer may be NULL. Always WEIR_OK. */
 WEIR_API weir_status weir_cuda_error(int *cuda_error, const char **text);
-/* Converts a CUresult: WEIR_ERR_NO_MEMORY for 2, WEIR_ERR_UNSUPPORTED for 801, WEIR_OK for 0, WEIR_ERR_DEVICE for
- * everything else. */
-WEIR_API weir_status weir_cuda_status(int cuda_error);
 
 #ifdef __cplusplus
 }
