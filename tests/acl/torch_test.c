@@ -976,6 +976,8 @@ static int live_beyond_main(void)
     return late_block != NULL ? 0 : 1;
 }
 
+EACH_TEST(begin, end)
+
 int main(int argc, char **argv)
 {
     load();
@@ -983,5 +985,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return live_beyond_main();
     }
-    return run_each_test("tests", begin, end);
+    return run_all_tests("tests");
 }

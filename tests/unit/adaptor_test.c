@@ -749,7 +749,4 @@ TEST(test_stack_from_several_threads)
     assert_int_equal(weir_device_destroy(logging), WEIR_OK);
 }
 
-int main(void)
-{
-    return run_each_test("tests", begin, end);
-}
+EACH_TEST(begin, end)

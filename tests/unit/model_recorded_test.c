@@ -357,6 +357,6 @@ TEST(test_recordings)
 int main(void)
 {
     struct stat facts;
-    const int failed = run_all_tests("the check of recordings", NULL, NULL);
+    const int failed = run_all_tests("the check of recordings");
     return failed == 0 && stat(WEIR_TRACES_DIR "/pytorch", &facts) != 0 ? 77 : failed;
 }

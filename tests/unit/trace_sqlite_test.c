@@ -433,7 +433,4 @@ TEST(test_without_sqlite)
 
 #endif
 
-int main(void)
-{
-    return run_all_tests("tests", NULL, forget);
-}
+ALL_TESTS(NULL, forget)

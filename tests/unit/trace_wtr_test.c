@@ -749,7 +749,4 @@ TEST(test_format)
     assert_string_equal(line, "m 0 I -\n");
 }
 
-int main(void)
-{
-    return run_all_tests("tests", make_folder, remove_folder);
-}
+ALL_TESTS(make_folder, remove_folder)

@@ -324,7 +324,4 @@ TEST(test_cut_archives)
     }
 }
 
-int main(void)
-{
-    return run_all_tests("tests", NULL, forget);
-}
+ALL_TESTS(NULL, forget)
