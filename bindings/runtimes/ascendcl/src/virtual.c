@@ -216,7 +216,7 @@ ACL_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
 
 /* --- physical memory --- */
 
-/* Sets the simulator's capacity to that of all devices plus the memory that lies on the host's side, which uses none of a
+/* Sets the simulator's capacity to that of all devices plus the memory on the host's side, which uses none of a
  * device's capacity. */
 static void give_host_room(void)
 {
