@@ -470,8 +470,7 @@ TEST(test_two_devices)
 {
     void *first = host.alloc(4 * MIB, 0, streams[0]);
     acl_ok(aclrtSetDevice(1));
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     void *second = host.alloc(4 * MIB, 1, stream);
     assert_non_null(first);
     assert_non_null(second);
