@@ -84,6 +84,14 @@ bool bench_row_locks(const struct bench_row *row)
 
 /* --- the process --- */
 
+void bench_require(bool fine, const char *what)
+{
+    if (!fine) {
+        (void)fprintf(stderr, "%s\n", what);
+        exit(EXIT_FAILURE);
+    }
+}
+
 static void *sleep_for_ever(void *ignored)
 {
     (void)ignored;
@@ -96,10 +104,8 @@ static void *sleep_for_ever(void *ignored)
 void bench_second_thread(void)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, sleep_for_ever, NULL) != 0 || pthread_detach(thread) != 0) {
-        (void)fprintf(stderr, "cannot start a thread\n");
-        exit(EXIT_FAILURE);
-    }
+    bench_require(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0 && pthread_detach(thread) == 0,
+                  "cannot start a thread");
 }
 
 uint64_t bench_processor_ns(void)

@@ -29,14 +29,6 @@ static uint64_t live_most = UINT64_C(1) << 30;
 static uint64_t allocations = 60000;
 static uint64_t first_seed = 1;
 
-static void require(bool fine, const char *what)
-{
-    if (!fine) {
-        (void)fprintf(stderr, "%s\n", what);
-        exit(EXIT_FAILURE);
-    }
-}
-
 /* --- mixtures --- */
 
 static uint64_t next(uint64_t *seed)
@@ -112,20 +104,21 @@ struct holder {
 static void *alloc_weir(struct holder *self, uint64_t size)
 {
     void *block = NULL;
-    require(weir_host_alloc(self->pool, size, WEIR_HOST_THREAD_NODE, &block) == WEIR_OK, "weir_host_alloc failed");
+    bench_require(weir_host_alloc(self->pool, size, WEIR_HOST_THREAD_NODE, &block) == WEIR_OK,
+                  "weir_host_alloc failed");
     return block;
 }
 
 static void free_weir(struct holder *self, void *block, uint64_t size)
 {
     (void)size;
-    require(weir_host_free(self->pool, block) == WEIR_OK, "weir_host_free failed");
+    bench_require(weir_host_free(self->pool, block) == WEIR_OK, "weir_host_free failed");
 }
 
 static weir_host_stats stats_of(const struct holder *self)
 {
     weir_host_stats stats = WEIR_HOST_STATS_INIT;
-    require(weir_host_get_stats(self->pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK, "no statistics");
+    bench_require(weir_host_get_stats(self->pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK, "no statistics");
     return stats;
 }
 
@@ -167,9 +160,9 @@ static uint64_t held_jemalloc(struct holder *self)
     uint64_t epoch = 1;
     size_t mapped = 0;
     size_t size = sizeof(mapped);
-    require(self->mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)) == 0 &&
-                self->mallctl("stats.mapped", &mapped, &size, NULL, 0) == 0,
-            "jemalloc tells no statistics");
+    bench_require(self->mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)) == 0 &&
+                      self->mallctl("stats.mapped", &mapped, &size, NULL, 0) == 0,
+                  "jemalloc tells no statistics");
     self->most = mapped > self->most ? mapped : self->most;
     return self->most;
 }
@@ -177,7 +170,7 @@ static uint64_t held_jemalloc(struct holder *self)
 static void *alloc_jemalloc(struct holder *self, uint64_t size)
 {
     void *block = self->functions.alloc((size_t)(size + self->pad));
-    require(block != NULL, "malloc failed");
+    bench_require(block != NULL, "malloc failed");
     if (self->calls++ % 64 == 0) {
         (void)held_jemalloc(self);
     }
@@ -201,7 +194,7 @@ struct block {
 static uint64_t play(struct holder *holder, const struct mixture *mixture)
 {
     struct block *blocks = malloc(MOST_BLOCKS * sizeof(*blocks));
-    require(blocks != NULL, "no memory");
+    bench_require(blocks != NULL, "no memory");
     uint64_t seed = first_seed * UINT64_C(0x9e3779b97f4a7c15);
     uint64_t live = 0;
     uint64_t most = 0;
@@ -251,9 +244,9 @@ static void print_weir(const struct mixture *mixture, int which, uint32_t flags)
     if (config.engine == NULL) {
         return;
     }
-    require(weir_host_pool_create(&config, &holder.pool) == WEIR_OK, "weir_host_pool_create failed");
+    bench_require(weir_host_pool_create(&config, &holder.pool) == WEIR_OK, "weir_host_pool_create failed");
     print(mixture, host_contender_names[which], flags == 0 ? "pad" : "-", &holder);
-    require(weir_host_pool_destroy(holder.pool) == WEIR_OK, "weir_host_pool_destroy failed");
+    bench_require(weir_host_pool_destroy(holder.pool) == WEIR_OK, "weir_host_pool_destroy failed");
 }
 
 static void print_models(const struct mixture *mixture, uint64_t pad)

@@ -1,5 +1,6 @@
 /* host_pools.c: see host_pools.h. */
 #include "micro/host_pools.h"
+#include "micro/bench.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,14 +14,6 @@
 
 const char *const host_contender_names[HOST_CONTENDERS] = {"weir",     "weir_jemalloc", "weir_heap", "glibc",
                                                            "jemalloc", "mimalloc",      "tcmalloc",  "pin_each"};
-
-static void require(bool fine, const char *what)
-{
-    if (!fine) {
-        (void)fprintf(stderr, "%s\n", what);
-        exit(EXIT_FAILURE);
-    }
-}
 
 /* --- weir --- */
 
@@ -37,27 +30,28 @@ const weir_host_engine_ops *host_engine(int which)
 static void *alloc_pool(struct host_contender *self, uint64_t size)
 {
     void *block = NULL;
-    require(weir_host_alloc(self->pool, size, WEIR_HOST_THREAD_NODE, &block) == WEIR_OK, "weir_host_alloc failed");
+    bench_require(weir_host_alloc(self->pool, size, WEIR_HOST_THREAD_NODE, &block) == WEIR_OK,
+                  "weir_host_alloc failed");
     return block;
 }
 
 static void free_pool(struct host_contender *self, void *block, uint64_t size)
 {
     (void)size;
-    require(weir_host_free(self->pool, block) == WEIR_OK, "weir_host_free failed");
+    bench_require(weir_host_free(self->pool, block) == WEIR_OK, "weir_host_free failed");
 }
 
 static void *alloc_heap(struct host_contender *self, uint64_t size)
 {
     void *block = weir_heap_alloc(self->heap, (size_t)size);
-    require(block != NULL, "weir_heap_alloc failed");
+    bench_require(block != NULL, "weir_heap_alloc failed");
     return block;
 }
 
 static void free_heap(struct host_contender *self, void *block, uint64_t size)
 {
     (void)size;
-    require(weir_heap_free(self->heap, block) == WEIR_OK, "weir_heap_free failed");
+    bench_require(weir_heap_free(self->heap, block) == WEIR_OK, "weir_heap_free failed");
 }
 
 /* --- mallocs and pinning --- */
@@ -65,7 +59,7 @@ static void free_heap(struct host_contender *self, void *block, uint64_t size)
 static void *alloc_malloc(struct host_contender *self, uint64_t size)
 {
     void *block = self->functions.alloc((size_t)size);
-    require(block != NULL, "malloc failed");
+    bench_require(block != NULL, "malloc failed");
     return block;
 }
 
@@ -79,15 +73,15 @@ static void *alloc_pinned(struct host_contender *self, uint64_t size)
 {
     (void)self;
     void *block = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    require(block != MAP_FAILED && mlock(block, (size_t)size) == 0,
-            "cannot pin: RLIMIT_MEMLOCK (ulimit -l) is too small");
+    bench_require(block != MAP_FAILED && mlock(block, (size_t)size) == 0,
+                  "cannot pin: RLIMIT_MEMLOCK (ulimit -l) is too small");
     return block;
 }
 
 static void free_pinned(struct host_contender *self, void *block, uint64_t size)
 {
     (void)self;
-    require(munmap(block, (size_t)size) == 0, "munmap failed");
+    bench_require(munmap(block, (size_t)size) == 0, "munmap failed");
 }
 
 /* Finds the C library's malloc, even if the process uses another malloc. */
@@ -119,7 +113,7 @@ bool host_contender_open(struct host_contender *contender, int which, const char
         return find_glibc(&contender->functions, why);
     }
     if (which == HOST_HEAP) {
-        require(weir_heap_create(NULL, &contender->heap) == WEIR_OK, "weir_heap_create failed");
+        bench_require(weir_heap_create(NULL, &contender->heap) == WEIR_OK, "weir_heap_create failed");
         contender->alloc = alloc_heap;
         contender->free = free_heap;
         return true;
@@ -133,7 +127,7 @@ bool host_contender_open(struct host_contender *contender, int which, const char
         *why = "weir was built without WEIR_JEMALLOC";
         return false;
     }
-    require(weir_host_pool_create(&config, &contender->pool) == WEIR_OK, "weir_host_pool_create failed");
+    bench_require(weir_host_pool_create(&config, &contender->pool) == WEIR_OK, "weir_host_pool_create failed");
     contender->alloc = alloc_pool;
     contender->free = free_pool;
     return true;
@@ -142,9 +136,9 @@ bool host_contender_open(struct host_contender *contender, int which, const char
 void host_contender_close(struct host_contender *contender)
 {
     weir_status status = weir_host_pool_destroy(contender->pool);
-    require(status == WEIR_OK, "weir_host_pool_destroy failed");
+    bench_require(status == WEIR_OK, "weir_host_pool_destroy failed");
     status = weir_heap_destroy(contender->heap);
-    require(status == WEIR_OK, "weir_heap_destroy failed");
+    bench_require(status == WEIR_OK, "weir_heap_destroy failed");
     contender->pool = NULL;
     contender->heap = NULL;
 }

@@ -37,18 +37,10 @@ enum { most_seeds = 1000, more_passes = 9 };
 /* The function that is bisected: true if `bytes` serve `workload`. */
 typedef bool (*serves)(const struct workload *workload, const void *how, uint64_t bytes);
 
-static void require(bool fine, const char *what)
-{
-    if (!fine) {
-        (void)fprintf(stderr, "%s\n", what);
-        exit(EXIT_FAILURE);
-    }
-}
-
 static void **slots_of(const struct workload *workload)
 {
     void **blocks = calloc(workload->slots, sizeof(*blocks));
-    require(blocks != NULL, "no memory");
+    bench_require(blocks != NULL, "no memory");
     return blocks;
 }
 
@@ -103,7 +95,8 @@ static void *alloc_block(void *ctx, uint64_t size)
 static void free_block(void *ctx, void *block)
 {
     const struct contender *contender = ctx;
-    require(weir_pool_free(contender->pool.pool, block, contender->pool.streams[0]) == WEIR_OK, "cannot free a block");
+    bench_require(weir_pool_free(contender->pool.pool, block, contender->pool.streams[0]) == WEIR_OK,
+                  "cannot free a block");
 }
 
 static void *alloc_tlsf(void *ctx, uint64_t size)
@@ -125,10 +118,10 @@ static struct workload_user contender_open(struct contender *contender, const st
 {
     *contender = (struct contender){.row = row};
     if (row->kind == BENCH_TLSF) {
-        require(tlsf_open(&contender->tlsf, UINT64_C(1) << 40, 1u << 22), "no memory");
+        bench_require(tlsf_open(&contender->tlsf, UINT64_C(1) << 40, 1u << 22), "no memory");
         return (struct workload_user){alloc_tlsf, free_tlsf, contender};
     }
-    require(row->kind == BENCH_POOL, "a row that is neither a pool nor tlsf");
+    bench_require(row->kind == BENCH_POOL, "a row that is neither a pool nor tlsf");
     bench_pool_open(&contender->pool, row, limit_bytes, 1);
     return (struct workload_user){alloc_block, free_block, contender};
 }
@@ -145,7 +138,7 @@ static void contender_close(struct contender *contender)
 static weir_pool_stats stats_of(const struct contender *contender)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    require(weir_pool_get_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
+    bench_require(weir_pool_get_stats(contender->pool.pool, &stats) == WEIR_OK, "no statistics");
     return stats;
 }
 
@@ -162,7 +155,7 @@ static uint64_t device_calls(const struct contender *contender)
 static struct workload workload_of(const char *name, uint64_t seed)
 {
     struct workload workload;
-    require(workload_make(name, seed, &workload), "no such workload, or no memory");
+    bench_require(workload_make(name, seed, &workload), "no such workload, or no memory");
     return workload;
 }
 
@@ -178,11 +171,12 @@ static void print_row(const struct bench_row *row, const char *name, uint64_t fi
         struct contender contender;
         const struct workload_user user = contender_open(&contender, row, 0);
         void **blocks = slots_of(&workload);
-        require(workload_play(&workload, 0, workload.count, blocks, &user), "a request was refused");
+        bench_require(workload_play(&workload, 0, workload.count, blocks, &user), "a request was refused");
         const double ratio = (double)most_reserved(&contender) / (double)workload.peak_bytes;
         const uint64_t before = device_calls(&contender);
         for (int pass = 0; pass < more_passes; pass++) {
-            require(workload_play(&workload, workload.start, workload.count, blocks, &user), "a request was refused");
+            bench_require(workload_play(&workload, workload.start, workload.count, blocks, &user),
+                          "a request was refused");
         }
         const double allocs = more_passes * (double)(workload.count - workload.start) / 2;
         calls += 1000.0 * (double)(device_calls(&contender) - before) / allocs;
@@ -202,7 +196,7 @@ static uint64_t resident_bytes(void)
 {
     uint64_t pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
-    require(file != NULL && fscanf(file, "%*u %" SCNu64, &pages) == 1, "cannot read /proc/self/statm");
+    bench_require(file != NULL && fscanf(file, "%*u %" SCNu64, &pages) == 1, "cannot read /proc/self/statm");
     (void)fclose(file);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -216,7 +210,7 @@ static void print_host_bytes(const struct bench_row *row)
     struct contender contender;
     const uint64_t before = resident_bytes();
     const struct workload_user user = contender_open(&contender, row, 0);
-    require(workload_play(&workload, 0, workload.start, blocks, &user), "a request was refused");
+    bench_require(workload_play(&workload, 0, workload.start, blocks, &user), "a request was refused");
     (void)printf("%.1f\n", (double)(resident_bytes() - before) / (double)workload.slots);
     workload_clear(&workload, blocks, &user);
     contender_close(&contender);
@@ -253,7 +247,7 @@ static void print_pools(const char *name, bool with_limit)
         if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* a row without locks would give the same figures */
             continue;
         }
-        require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");
+        bench_require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");
         (void)printf("%-10s %10.1f  %-24s %10.3f", name, (double)workload.peak_bytes / (1 << 20), row->name,
                      (double)stats.peak_reserved_bytes / (double)workload.peak_bytes);
         if (with_limit) {
@@ -282,7 +276,7 @@ static void *alloc_range(void *ctx, uint64_t size)
     weir_range range = {0};
     const weir_status status =
         bare->strategy->alloc(bare->state, WEIR_LANE_OPEN, WEIR_TICK_MAX, size, bare->strategy->granule_bytes, &range);
-    require(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY, "a strategy failed");
+    bench_require(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY, "a strategy failed");
     return range.token;
 }
 
@@ -299,11 +293,11 @@ static bool bare_serves(const struct workload *workload, const void *how, uint64
     const struct workload_user user = {alloc_range, free_range, &bare};
     void *region = NULL;
     bare.state = calloc(1, strategy->state_size(bare.config));
-    require(bare.state != NULL && strategy->init(bare.state, bare.config) == WEIR_OK &&
-                (strategy->lane_add == NULL || strategy->lane_add(bare.state, WEIR_LANE_OPEN) == WEIR_OK) &&
-                strategy->region_add(bare.state, 0, bytes & ~(strategy->granule_bytes - 1), 1, WEIR_LANE_OPEN, 0,
-                                     &region) == WEIR_OK,
-            "cannot set a strategy up");
+    bench_require(bare.state != NULL && strategy->init(bare.state, bare.config) == WEIR_OK &&
+                      (strategy->lane_add == NULL || strategy->lane_add(bare.state, WEIR_LANE_OPEN) == WEIR_OK) &&
+                      strategy->region_add(bare.state, 0, bytes & ~(strategy->granule_bytes - 1), 1, WEIR_LANE_OPEN, 0,
+                                           &region) == WEIR_OK,
+                  "cannot set a strategy up");
     const bool served = play_once(workload, &user);
     strategy->fini(bare.state);
     free(bare.state);

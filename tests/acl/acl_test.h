@@ -69,6 +69,20 @@ static inline struct world make_world(void)
     return w;
 }
 
+static inline aclrtStream new_stream(void)
+{
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    return stream;
+}
+
+static inline weir_acl_attachment *attach(weir_pool *pool, aclrtStream stream)
+{
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach(pool, stream, &attachment));
+    return attachment;
+}
+
 static inline size_t free_bytes(void)
 {
     size_t left = 0;

@@ -81,8 +81,7 @@ TEST(test_streams_come_and_go)
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
     execute(default_stream(), MIB);
     for (int i = 0; i < 100; i++) {
-        aclrtStream stream = NULL;
-        acl_ok(aclrtCreateStream(&stream));
+        aclrtStream stream = new_stream();
         execute(stream, (size_t)(1 + i % 7) * 300000);
         assert_int_equal(attachment_info(attachment).streams, 2);
         acl_ok(i % 2 == 0 ? aclrtDestroyStream(stream) : aclrtDestroyStreamForce(stream));
@@ -100,8 +99,7 @@ TEST(test_streams_come_and_go)
     assert_true(stats.streams <= 2); /* the pool was told of each end */
     ok(weir_acl_detach(attachment));
     assert_false(is_registered(default_stream()));
-    aclrtStream late = NULL;
-    acl_ok(aclrtCreateStream(&late));
+    aclrtStream late = new_stream();
     assert_false(is_registered(late));
     acl_ok(aclrtDestroyStream(late));
     end_world(&w);
@@ -193,8 +191,7 @@ TEST(test_contexts)
     expect_explained(attachment, "could not be attached and use ACL's own memory: 1; the last one because: ");
     expect_explained(attachment, "neither of this thread's current context");
     ok(weir_acl_attach(w.pool, default_stream(), &by_hand));
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     execute(stream, 70000);
     execute(default_stream(), 70000);
     ok(weir_acl_detach(by_hand));
@@ -220,8 +217,7 @@ TEST(test_detach_while_live_is_busy)
     assert_true(is_registered(stream[0])); /* nothing has changed */
     execute(stream[0], 1000);
     execute(default_stream(), 1000);
-    aclrtStream more = NULL;
-    acl_ok(aclrtCreateStream(&more));
+    aclrtStream more = new_stream();
     execute(more, 1000);
 
     /* A block of the stream that was attached first: no other stream is detached before it is seen. */
@@ -259,8 +255,7 @@ TEST(test_records_of_gone_streams_end)
     int different = 0;
     ok(weir_acl_attach_device(w.pool, &attachment));
     for (int i = 0; i < MANY; i++) {
-        aclrtStream stream = NULL;
-        acl_ok(aclrtCreateStream(&stream));
+        aclrtStream stream = new_stream();
         const struct registration r = registration_of(stream);
         void *block = r.alloc(r.object, 1000);
         acl_ok(aclrtDestroyStream(stream));
@@ -291,8 +286,7 @@ TEST(test_reset_by_force)
     acl_ok(aclrtResetDeviceForce(0));
     assert_true(weir_acl_device_lost(w.device));
     acl_ok(aclrtSetDevice(0));
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     assert_false(is_registered(stream));
     assert_int_equal(attachment_info(attachment).streams, 0);
     assert_true(attachment_info(attachment).missed_streams >= 1);
@@ -313,8 +307,7 @@ TEST(test_a_missed_stream_works)
     weir_acl_attachment *attachment = NULL;
     ok(weir_acl_attach_device(w.pool, &attachment));
     failing_registers = 1;
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     assert_false(is_registered(stream));
     assert_int_equal(attachment_info(attachment).missed_streams, 1);
     expect_explained(attachment, "aclrtAllocatorRegister");
@@ -382,8 +375,7 @@ TEST(test_the_callback_comes_with_the_last_block)
 {
     struct world w = make_world();
     struct told told = {0};
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     void *block[2] = {r.alloc(r.object, 1000), r.alloc(r.object, 1000)};
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);

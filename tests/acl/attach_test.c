@@ -14,8 +14,7 @@ static uint64_t live_of(weir_acl_attachment *attachment)
 TEST(test_callbacks_serve_from_the_pool)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     assert_non_null(r.alloc);
     assert_non_null(r.free);
@@ -43,8 +42,7 @@ TEST(test_callbacks_serve_from_the_pool)
 TEST(test_bad_calls_of_the_callbacks_are_counted)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     assert_null(r.alloc(NULL, 100));
     assert_null(r.alloc(r.object, 0));
@@ -74,8 +72,7 @@ TEST(test_attachments_that_are_used_again_are_new)
     enum { many = 200 };
     struct world w = make_world();
     for (int i = 0; i < many; i++) {
-        weir_acl_attachment *attachment = NULL;
-        ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+        weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
         const struct registration r = registration_of(w.stream[0]);
         assert_null(r.alloc(r.object, (size_t)1 << 40));
         r.free(r.object, NULL);
@@ -110,8 +107,7 @@ TEST(test_bad_arguments)
 TEST(test_a_shorter_info_is_filled_as_far_as_it_goes)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     weir_acl_attachment_info info;
     memset(&info, 0x5a, sizeof(info));
     info.struct_size = offsetof(weir_acl_attachment_info, stream);
@@ -170,8 +166,7 @@ TEST(test_attach_twice_is_busy)
 TEST(test_detach_while_live_is_busy)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     void *block = r.alloc(r.object, 1000);
     fails(weir_acl_detach(attachment), WEIR_ERR_BUSY);
@@ -211,8 +206,7 @@ TEST(test_detach_twice_is_refused)
 TEST(test_an_executor_that_kept_the_object_gets_nothing)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     ok(weir_acl_detach(attachment));
     assert_null(r.alloc(r.object, 1000));
@@ -242,8 +236,7 @@ TEST(test_destroying_an_attached_pool_is_busy)
 TEST(test_stream_destroyed_first)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     const aclrtStream gone = w.stream[0];
     void *held = r.alloc(r.object, 1000);
@@ -292,8 +285,7 @@ TEST(test_stream_destroyed_first)
 TEST(test_orphan_blocks_keep_their_uses)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     weir_block *block = r.alloc(r.object, 8 * MIB);
     weir_stream *other = NULL;
@@ -318,8 +310,7 @@ TEST(test_orphan_blocks_keep_their_uses)
 TEST(test_stream_destroyed_by_force)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     const struct registration r = registration_of(w.stream[0]);
     void *block = r.alloc(r.object, 4 * MIB);
     acl_ok(aclrtMemsetAsync(r.address(block), 4 * MIB, 1, 4 * MIB, w.stream[0]));
@@ -353,8 +344,7 @@ TEST(test_a_handle_that_comes_again_is_a_new_stream)
         }
     }
     assert_true(came_again); /* otherwise this test proves nothing */
-    weir_acl_attachment *last = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &last));
+    weir_acl_attachment *last = attach(w.pool, w.stream[0]);
     for (int i = 1; i < 64; i += 2) {
         ok(weir_acl_detach(old[i]));
     }
@@ -559,8 +549,7 @@ TEST(test_two_devices)
     aclrtContext home = NULL;
     acl_ok(aclrtGetCurrentContext(&home));
     acl_ok(aclrtSetDevice(1));
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     weir_acl_attachment *attachment[2] = {NULL, NULL};
     ok(weir_acl_attach(pool, stream, &attachment[1]));
     acl_ok(aclrtSetCurrentContext(home));
@@ -595,8 +584,7 @@ TEST(test_a_stream_that_is_gone_is_refused)
 {
     struct world w = make_world();
     weir_acl_attachment *attachment = NULL;
-    aclrtStream gone = NULL;
-    acl_ok(aclrtCreateStream(&gone));
+    aclrtStream gone = new_stream();
     acl_ok(aclrtDestroyStream(gone));
     assert_int_equal(weir_acl_attach(w.pool, gone, &attachment), WEIR_ERR_DEVICE);
     assert_int_equal(weir_acl_follow(w.pool, gone, &attachment), WEIR_ERR_DEVICE);

@@ -217,8 +217,7 @@ TEST(test_any_thread_may_call)
 {
     acl_ok(aclrtSetDevice(0));
     weir_device *device = make_device(0);
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     for (int32_t current = -1; current <= 1; current++) {
         for (int i = 0; i < 2; i++) {
             struct job job = {

@@ -51,8 +51,7 @@ TEST(test_operators_allocate_from_the_pool)
 {
     struct world w = make_world();
     struct tensor t = make_tensor();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     for (int i = 0; i < 50; i++) {
         acl_ok(add(&t, w.stream[0]));
     }
@@ -75,8 +74,7 @@ TEST(test_a_device_is_attached_once_for_all_operators)
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     ok(weir_acl_attach_device(w.pool, &attachment));
     for (int i = 0; i < 20; i++) {
-        aclrtStream stream = NULL;
-        acl_ok(aclrtCreateStream(&stream));
+        aclrtStream stream = new_stream();
         acl_ok(add(&t, stream));
         acl_ok(aclrtDestroyStream(stream)); /* the operator is still queued */
     }
@@ -119,8 +117,7 @@ TEST(test_a_stream_is_destroyed_under_operators)
     struct tensor t = make_tensor();
     for (int i = 0; i < 20; i++) {
         weir_acl_attachment *attachment = NULL;
-        aclrtStream stream = NULL;
-        acl_ok(aclrtCreateStream(&stream));
+        aclrtStream stream = new_stream();
         ok(weir_acl_attach(w.pool, stream, &attachment));
         acl_ok(add(&t, stream));
         acl_ok(aclrtDestroyStream(stream)); /* the operator is still queued */
@@ -250,8 +247,7 @@ TEST(test_a_model_allocates_from_the_pool)
     struct world w = make_world();
     uint32_t model = 0;
     acl_ok(aclmdlLoadFromMem(network, sizeof(network) - 1, &model));
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     static const int64_t sides[] = {64, 96, 64, 128, 96};
     for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++) {
         struct picture p = make_picture(sides[i]);
@@ -277,8 +273,7 @@ TEST(test_a_stream_is_destroyed_under_a_model)
     acl_ok(aclmdlLoadFromMem(network, sizeof(network) - 1, &model));
     struct picture p = make_picture(32);
     for (int i = 0; i < 3; i++) {
-        weir_acl_attachment *attachment = NULL;
-        ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+        weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
         acl_ok(aclmdlExecuteAsync(model, p.in, p.out, w.stream[0]));
         acl_ok(aclrtDestroyStream(w.stream[0]));
         ok(weir_acl_detach(attachment)); /* the executor has given back the blocks that it kept */

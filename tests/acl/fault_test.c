@@ -265,5 +265,5 @@ int main(int argc, char **argv)
         return scenario();
     }
     fault_run_begin(argv[0]);
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -308,5 +308,5 @@ int main(int count, char **arguments)
         return errand_main(arguments[1]);
     }
     (void)setenv("WEIR_ASCENDCL_PIN_LIMIT", "8MiB", 1);
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -294,8 +294,7 @@ TEST(test_stream_of_a_foreign_context)
      * knows both. */
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_acl_attach(w.pool, stream, &attachment));
-    weir_acl_attachment *first = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &first));
+    weir_acl_attachment *first = attach(w.pool, w.stream[0]);
     assert_ptr_equal(current(), own);
     acl_ok(aclrtSetCurrentContext(home));
     const struct registration r = registration_of(stream);

@@ -162,8 +162,7 @@ TEST(test_frees_from_another_thread)
 {
     struct shared shared = {.w = make_world()};
     struct mail mail = {.worker = {.shared = &shared, .seed = 5}};
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(shared.w.pool, shared.w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(shared.w.pool, shared.w.stream[0]);
     mail.r = registration_of(shared.w.stream[0]);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, free_all, &mail), 0);
@@ -216,8 +215,7 @@ TEST(test_detach_under_an_executor)
 {
     for (int round = 0; round < 20; round++) {
         struct world w = make_world();
-        weir_acl_attachment *attachment = NULL;
-        ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+        weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
         struct race race = {.r = registration_of(w.stream[0])};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, keep_executing, &race), 0);

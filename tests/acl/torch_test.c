@@ -470,8 +470,7 @@ TEST(test_two_devices)
 {
     void *first = host.alloc(4 * MIB, 0, streams[0]);
     acl_ok(aclrtSetDevice(1));
-    aclrtStream stream = NULL;
-    acl_ok(aclrtCreateStream(&stream));
+    aclrtStream stream = new_stream();
     void *second = host.alloc(4 * MIB, 1, stream);
     assert_non_null(first);
     assert_non_null(second);
@@ -976,6 +975,8 @@ static int live_beyond_main(void)
     return late_block != NULL ? 0 : 1;
 }
 
+EACH_TEST(begin, end)
+
 int main(int argc, char **argv)
 {
     load();
@@ -983,5 +984,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return live_beyond_main();
     }
-    return run_each_test("tests", begin, end);
+    return run_all_tests("tests");
 }

@@ -58,8 +58,7 @@ TEST(test_the_workspace_ends_with_the_stream)
 {
     struct world w = make_world();
     for (int i = 0; i < 100; i++) {
-        aclrtStream stream = NULL;
-        acl_ok(aclrtCreateStream(&stream));
+        aclrtStream stream = new_stream();
         (void)launch(w.pool, stream, 5 * MIB);
         acl_ok(aclrtDestroyStream(stream));
         assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
@@ -83,8 +82,7 @@ TEST(test_the_pool_is_held_until_the_release)
 TEST(test_with_an_attachment)
 {
     struct world w = make_world();
-    weir_acl_attachment *attachment = NULL;
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
+    weir_acl_attachment *attachment = attach(w.pool, w.stream[0]);
     (void)launch(w.pool, w.stream[0], 7 * MIB);
     weir_acl_attachment_info info = attachment_info(attachment);
     assert_int_equal(info.live_blocks, 0); /* ACL holds none */

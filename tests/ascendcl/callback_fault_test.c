@@ -167,5 +167,5 @@ int main(void)
     acl_environment("REPORT", "none");
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
     acl_ok(aclrtSetDevice(0));
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

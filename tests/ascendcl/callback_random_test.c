@@ -372,5 +372,5 @@ int main(void)
         streams[i].last_number[REPORT] = -1;
         streams[i].last_number[HOST_FUNC] = -1;
     }
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -668,9 +668,6 @@ TEST(later_work_comes_after_what_a_blocking_one_did)
     assert_int_equal(memory[SIZE - 1], 7);
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+EACH_TEST(set_up, tear_down)

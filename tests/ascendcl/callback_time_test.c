@@ -98,8 +98,5 @@ TEST(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then)
     }
 }
 
-int main(void)
-{
-    acl_environment("IDLE_TIME", "0");
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(IDLE_TIME, "0")
+EACH_TEST(set_up, tear_down)

@@ -172,9 +172,6 @@ TEST(a_capture_ends_with_its_stream)
     assert_int_equal(sum, 1);
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+EACH_TEST(set_up, tear_down)

@@ -263,8 +263,5 @@ TEST(of_a_thread_without_a_context)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+EACH_TEST(set_up, tear_down)

@@ -393,8 +393,4 @@ TEST_BETWEEN(of_another_context, set_up, tear_down)
     acl_ok(aclrtSetCurrentContext(primary));
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    return run_all_tests("tests", NULL, NULL);
-}
+ACL_ENVIRONMENT(REPORT, "none")

@@ -254,9 +254,6 @@ TEST(calls_and_bytes_are_counted)
     assert_non_null(strstr(text, "the auditor found"));
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+EACH_TEST(set_up, tear_down)

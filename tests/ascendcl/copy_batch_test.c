@@ -250,9 +250,6 @@ TEST(words_are_set)
     acl_ok(aclrtFree(many));
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+EACH_TEST(set_up, tear_down)

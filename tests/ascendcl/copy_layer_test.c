@@ -120,9 +120,5 @@ TEST(clients_copy_at_the_same_time)
     assert_int_equal(weir_ascendcl_held_bytes(0), 0);
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_all_tests("tests", NULL, NULL);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */

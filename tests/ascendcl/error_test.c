@@ -401,11 +401,8 @@ TEST(a_failure_while_held_tasks_are_queued_drops_them)
     acl_ok(aclrtDestroyEvent(other));
 }
 
-int main(void)
-{
-    acl_environment("IDLE_TIME", "0"); /* the test must not depend on when a thread gets a processor */
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    acl_environment("DEVICES", "2");
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(IDLE_TIME, "0") /* the test must not depend on when a thread gets a processor */
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+ACL_ENVIRONMENT(DEVICES, "2")
+EACH_TEST(set_up, tear_down)

@@ -359,10 +359,7 @@ TEST(patience_is_enough)
     acl_ok(aclrtFreeHost(pinned));
 }
 
-int main(void)
-{
-    acl_environment("IDLE_TIME", "0"); /* the test must not depend on when a thread gets a processor */
-    acl_environment("EVENTS", "64");
-    acl_environment("EXIT_CODE", "3"); /* a finding of the auditor fails the test */
-    return run_all_tests("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(IDLE_TIME, "0") /* the test must not depend on when a thread gets a processor */
+ACL_ENVIRONMENT(EVENTS, "64")
+ACL_ENVIRONMENT(EXIT_CODE, "3") /* a finding of the auditor fails the test */
+ALL_TESTS(set_up, tear_down)

@@ -119,6 +119,8 @@ static int tear_down(void **unused)
     return unlink(report);
 }
 
+ALL_TESTS(set_up, tear_down)
+
 int main(void)
 {
     const int file = mkstemp(report);
@@ -127,5 +129,5 @@ int main(void)
     }
     acl_environment("REPORT", report);
     acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_all_tests("tests", set_up, tear_down);
+    return run_all_tests("tests");
 }

@@ -186,5 +186,5 @@ int main(void)
         return 77;
     }
     acl_environment("AUDIT", "0"); /* without memory the auditor gives up */
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -299,8 +299,5 @@ TEST(a_context_is_needed)
     acl_ok(aclrtSetDevice(0));
 }
 
-int main(void)
-{
-    acl_environment("NUMA_NODES", "2");
-    return run_all_tests("tests", use_device, reset_device);
-}
+ACL_ENVIRONMENT(NUMA_NODES, "2")
+ALL_TESTS(use_device, reset_device)

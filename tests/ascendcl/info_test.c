@@ -208,12 +208,9 @@ TEST(a_device_has_one_number)
     }
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("DEVICES", "2");
-    acl_environment("PCI_BUS_IDS", "0000:c1:00.0");
-    acl_environment("CAPACITY", "3MiB");
-    acl_environment("FAULTS", "aclrtGetSocName:2");
-    return run_each_test("tests", use_device, reset_device);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(DEVICES, "2")
+ACL_ENVIRONMENT(PCI_BUS_IDS, "0000:c1:00.0")
+ACL_ENVIRONMENT(CAPACITY, "3MiB")
+ACL_ENVIRONMENT(FAULTS, "aclrtGetSocName:2")
+EACH_TEST(use_device, reset_device)

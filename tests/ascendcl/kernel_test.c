@@ -216,8 +216,5 @@ TEST(without_a_hook_kernels_are_not_simulated)
     acl_expect(NO, aclrtLaunchKernelWithConfig(function, 1, NULL, NULL, handle, NULL));
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    return run_each_test("tests", use_device, reset_device);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+EACH_TEST(use_device, reset_device)

@@ -65,10 +65,6 @@ TEST(every_kind_of_memory_is_64_bits_wide)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "16GiB"); /* the simulator takes twenty times as many addresses */
-    acl_environment("DEVICES", "1");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", NULL, NULL);
-}
+ACL_ENVIRONMENT(CAPACITY, "16GiB") /* the simulator takes twenty times as many addresses */
+ACL_ENVIRONMENT(DEVICES, "1")
+ACL_ENVIRONMENT(EXIT_CODE, "3")

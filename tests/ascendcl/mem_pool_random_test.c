@@ -354,10 +354,7 @@ TEST(rounds_repeat_without_growth)
     }
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "128MiB"); /* less than both pools together */
-    acl_environment("COSTS", "fill_per_mib=300000");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", use_device, NULL);
-}
+ACL_ENVIRONMENT(CAPACITY, "128MiB") /* less than both pools together */
+ACL_ENVIRONMENT(COSTS, "fill_per_mib=300000")
+ACL_ENVIRONMENT(EXIT_CODE, "3")
+ALL_TESTS(use_device, NULL)

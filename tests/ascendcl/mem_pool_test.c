@@ -705,10 +705,7 @@ TEST(a_pool_with_blocks_in_use_goes_all_the_same)
     assert_int_equal(left(), before);
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "256MiB");
-    acl_environment("COSTS", "fill_per_mib=1000000");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(CAPACITY, "256MiB")
+ACL_ENVIRONMENT(COSTS, "fill_per_mib=1000000")
+ACL_ENVIRONMENT(EXIT_CODE, "3")
+ALL_TESTS(set_up, tear_down)

@@ -135,13 +135,10 @@ TEST(without_reuse_memory_waits_to_be_trimmed)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-int main(void)
-{
-    acl_environment("STRICT", "1");
-    acl_environment("PIN_PAGE", "64KiB");
-    acl_environment("PIN_LIMIT", "8MiB");
-    acl_environment("HOST_CAPACITY", "20MiB");
-    acl_environment("POOL_REUSE", "0");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", use_device, NULL);
-}
+ACL_ENVIRONMENT(STRICT, "1")
+ACL_ENVIRONMENT(PIN_PAGE, "64KiB")
+ACL_ENVIRONMENT(PIN_LIMIT, "8MiB")
+ACL_ENVIRONMENT(HOST_CAPACITY, "20MiB")
+ACL_ENVIRONMENT(POOL_REUSE, "0")
+ACL_ENVIRONMENT(EXIT_CODE, "3")
+ALL_TESTS(use_device, NULL)

@@ -185,9 +185,6 @@ TEST(four_gigabytes_are_a_size_like_another)
     acl_expect(ACL_ERROR_RT_MEMORY_ALLOCATION, aclrtMalloc(&memory, (size_t)4 << 30, ACL_MEM_MALLOC_HUGE_FIRST));
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "256MiB");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", use_device, reset_device);
-}
+ACL_ENVIRONMENT(CAPACITY, "256MiB")
+ACL_ENVIRONMENT(EXIT_CODE, "3")
+ALL_TESTS(use_device, reset_device)

@@ -137,9 +137,5 @@ TEST(two_threads_share_what_there_is)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "256MiB");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", NULL, NULL);
-}
+ACL_ENVIRONMENT(CAPACITY, "256MiB")
+ACL_ENVIRONMENT(EXIT_CODE, "3")

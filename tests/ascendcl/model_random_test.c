@@ -187,5 +187,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         first = last = strtoull(argv[1], NULL, 10);
     }
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -256,8 +256,4 @@ TEST(profiling_is_not_simulated)
     aclprofDestroyStamp(NULL);
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    return run_each_test("tests", NULL, NULL);
-}
+ACL_ENVIRONMENT(REPORT, "none")

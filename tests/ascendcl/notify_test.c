@@ -381,9 +381,6 @@ TEST(a_word_of_a_pool_may_lose_its_memory)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
-    return run_each_test("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+EACH_TEST(set_up, tear_down)

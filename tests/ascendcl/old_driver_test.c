@@ -19,8 +19,5 @@ TEST(streams_cannot_be_aborted)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-int main(void)
-{
-    acl_environment("OLD_DRIVER", "1");
-    return run_all_tests("old driver", use_device, reset_device);
-}
+ACL_ENVIRONMENT(OLD_DRIVER, "1")
+ALL_TESTS(use_device, reset_device)

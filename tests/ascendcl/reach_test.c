@@ -205,8 +205,5 @@ TEST(an_imported_key_may_open_the_memory)
     acl_ok(aclrtFree(memory));
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "256MiB");
-    return run_all_tests("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(CAPACITY, "256MiB")
+ALL_TESTS(set_up, tear_down)

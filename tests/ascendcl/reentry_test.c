@@ -121,8 +121,4 @@ TEST(a_callback_may_end_its_stream)
     execute(RESET);
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    return run_all_tests("tests", NULL, NULL);
-}
+ACL_ENVIRONMENT(REPORT, "none")

@@ -36,5 +36,5 @@ int main(void)
 {
     (void)unsetenv("WEIR_ASCENDCL_RUNTIME_MEMORY"); /* the rig sets it */
     acl_environment("CAPACITY", "64MiB");
-    return run_all_tests("memory of the runtime", NULL, NULL);
+    return run_all_tests("memory of the runtime");
 }

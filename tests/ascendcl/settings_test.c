@@ -417,9 +417,6 @@ TEST(an_operator_of_the_first_version_runs)
     acl_ok(aclrtFree(y));
 }
 
-int main(void)
-{
-    acl_environment("REPORT", "none");
-    acl_environment("DEVICES", "2");
-    return run_each_test("tests", use_second_device, reset_second_device);
-}
+ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(DEVICES, "2")
+EACH_TEST(use_second_device, reset_second_device)

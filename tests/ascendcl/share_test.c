@@ -121,7 +121,4 @@ TEST(managed_memory_is_not_simulated)
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMemAllocManaged(&p, MIB, ACL_RT_MEM_ATTACH_GLOBAL));
 }
 
-int main(void)
-{
-    return run_all_tests("tests", use_device, NULL);
-}
+ALL_TESTS(use_device, NULL)

@@ -330,9 +330,6 @@ TEST(threads_share_a_device)
     }
 }
 
-int main(void)
-{
-    acl_environment("STREAMS", "32");
-    acl_environment("EXIT_CODE", "3");
-    return run_all_tests("tests", use_device, tear_down);
-}
+ACL_ENVIRONMENT(STREAMS, "32")
+ACL_ENVIRONMENT(EXIT_CODE, "3")
+ALL_TESTS(use_device, tear_down)

@@ -544,9 +544,6 @@ TEST(random_calls_do_what_the_rules_say)
     }
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "64MiB");
-    acl_environment("REPORT", "none");
-    return run_all_tests("tests", use_device, reset_device);
-}
+ACL_ENVIRONMENT(CAPACITY, "64MiB")
+ACL_ENVIRONMENT(REPORT, "none")
+ALL_TESTS(use_device, reset_device)

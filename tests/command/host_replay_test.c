@@ -1,6 +1,6 @@
 /* host_replay_test.c: a host replay measures each allocator in a process of its own, on traces small enough to know the
  * figures, and refuses a trace that the machine cannot hold. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 #include "replay/host_replay.h"
 #include "replay/mallocs.h"
 
@@ -9,13 +9,9 @@
 
 static struct host_replay replay(const char *text, uint32_t rounds)
 {
-    struct trace *trace = NULL;
-    struct trace_error trace_error = {0};
+    struct trace *trace = trace_of_text(text);
     struct host_replay replay;
     char error[512] = "";
-    if (trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &trace_error) != WEIR_OK) {
-        fail_msg("%s", trace_error.message);
-    }
     if (!host_replay_run(trace, rounds, &replay, error, sizeof(error))) {
         fail_msg("%s", error);
     }

@@ -1,26 +1,15 @@
 /* replay_test.c: a replay makes the calls of the trace, on traces small enough to be checked by hand. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 #include "replay/replay.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static struct trace *read_text(const char *text)
-{
-    struct trace *trace = NULL;
-    struct trace_error error = {0};
-    weir_status status = trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error);
-    if (status != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
-}
-
 static struct replay_result replay(const char *text, const char *strategy, struct replay_options options)
 {
     struct replay_result result;
     char error[512] = "";
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     options.check = true;
     bool done =
         replay_run(trace, replay_strategy_find(strategy, strlen(strategy)), 0, &options, &result, error, sizeof(error));
@@ -237,7 +226,7 @@ TEST(test_one_device_of_several)
                                "f 2 0 0 0\n"
                                "a 3 2 2097152 1 0 d=1\n"
                                "f 4 1 1 0\n";
-    struct trace *both = read_text(text);
+    struct trace *both = trace_of_text(text);
     const struct replay_strategy *caching = replay_strategy_find("caching", 7);
     const struct replay_options options = {.check = true, .history = true};
     for (uint32_t device = 0; device < 2; device++) {
@@ -306,7 +295,7 @@ TEST(test_the_request_that_was_refused)
                                "f 2 1 3 0\n"
                                "o 3 12582912 1048576\n"
                                "m 4 I dumped\n";
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     const struct recorded_oom refused = recorded_oom_find(trace);
     assert_true(refused.found);
     assert_int_equal(refused.event, 5);
@@ -341,14 +330,14 @@ TEST(test_absurd_refusals)
         {"#wtr 1\ns 0 + 0x1000 512 0\no 1 100 512\n", 512},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct trace *trace = read_text(cases[i].text);
+        struct trace *trace = trace_of_text(cases[i].text);
         const struct recorded_oom refused = recorded_oom_find(trace);
         assert_true(refused.found);
         assert_int_equal(refused.reserved_bytes, cases[i].reserved);
         assert_int_equal(refused.capacity, 0);
         trace_free(trace);
     }
-    struct trace *trace = read_text("#wtr 1\no 1 100 4194304\na 2 0 8 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\no 1 100 4194304\na 2 0 8 0 0\n");
     assert_false(recorded_oom_find(trace).found);
     trace_free(trace);
     struct replay_result result = replay("#wtr 1\no 1 18446744073709551615 1\n", "caching", (struct replay_options){0});

@@ -1,6 +1,6 @@
 /* sweep_test.c: a sweep uses the limits that it promises, and its result under each limit is that of a replay under
  * that limit. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 #include "replay/live_peak.h"
 #include "replay/sweep.h"
 
@@ -12,16 +12,6 @@
 #define PIECE (2 * MIB)
 
 static const struct sweep_range as_it_comes = {1000, 1300, 10, true};
-
-static struct trace *read_text(const char *text)
-{
-    struct trace *trace = NULL;
-    struct trace_error error = {0};
-    if (trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
-}
 
 static const struct replay_strategy *named(const char *name)
 {
@@ -62,7 +52,7 @@ TEST(test_peaks_of_each_device)
                                "f 4 4 0 0\n"
                                "f 5 3 1 0\n"
                                "a 6 5 700 1 0 d=1\n";
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     const uint64_t expected[] = {4096 + 1000 + 1 + 3000, 5000};
     assert_int_equal(trace->device_count, 2);
     for (uint32_t d = 0; d < 2; d++) {
@@ -99,7 +89,7 @@ TEST(test_peak_is_that_of_the_replay)
 /* Five MiB: factors up to 1.20 give three pieces of 2 MiB, larger factors four. */
 TEST(test_limits_are_rounded_up)
 {
-    struct trace *trace = read_text("#wtr 1\na 0 0 5242880 0 0\nf 1 0 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\na 0 0 5242880 0 0\nf 1 0 0 0\n");
     struct sweep sweep = sweep_of(trace, named("direct"), as_it_comes, (struct replay_options){0});
     assert_int_equal(sweep.point_count, 31);
     assert_int_equal(sweep.limit_count, 2);
@@ -166,7 +156,7 @@ static void require_same(const struct sweep_point *point, const struct replay_re
 TEST(test_each_point_is_a_replay)
 {
     char *text = mixed_trace();
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     const struct replay_strategy *strategies[16];
     uint64_t pads[16] = {0};
     size_t count = 0;
@@ -204,7 +194,7 @@ TEST(test_each_point_is_a_replay)
 TEST(test_a_bisection_ends_between_a_failure_and_a_success)
 {
     char *text = mixed_trace();
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     const struct replay_options options = {.no_timing = true};
     unsigned found = 0;
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
@@ -268,7 +258,7 @@ TEST(test_more_memory_may_serve_less)
 {
     static const struct replay_strategy greedy = {"greedy", "", greedy_strategy, false, 0, 0};
     assert_non_null(greedy_strategy());
-    struct trace *trace = read_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
     struct sweep sweep =
         sweep_of(trace, &greedy, (struct sweep_range){800, 2200, 100, true}, (struct replay_options){.check = true});
     const struct sweep_row *row = &sweep.rows[0];
@@ -298,7 +288,7 @@ TEST(test_each_device_has_its_own_limit)
                                "f 2 0 0 0\n"
                                "a 3 2 2097152 0 0\n"
                                "f 4 2 0 0\n";
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     static const uint64_t limits[2][2] = {{6 * MIB, 10 * MIB}, {2 * MIB, 4 * MIB}}; /* 9 and 3 MiB are rounded */
     for (uint32_t d = 0; d < 2; d++) {
         struct trace *one = device_of(trace, d);
@@ -323,7 +313,7 @@ TEST(test_hazards_are_counted)
                                "f 3 0 0 0\n"
                                "a 4 1 4194304 0 0\n"
                                "f 5 1 0 0\n";
-    struct trace *trace = read_text(race);
+    struct trace *trace = trace_of_text(race);
     struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){.ignore_uses = true});
     assert_int_equal(sweep.rows[0].points[0].hazards, 1);
     sweep_free(&sweep);
@@ -335,10 +325,10 @@ TEST(test_hazards_are_counted)
 
 TEST(test_absurd_sizes_and_no_blocks)
 {
-    struct trace *trace = read_text("#wtr 1\n"
-                                    "a 0 0 4096 0 0\n"
-                                    "a 1 1 18446744073709551615 0 0\n"
-                                    "a 2 2 18446744073709551615 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "a 0 0 4096 0 0\n"
+                                        "a 1 1 18446744073709551615 0 0\n"
+                                        "a 2 2 18446744073709551615 0 0\n");
     struct sweep sweep =
         sweep_of(trace, named("caching"), (struct sweep_range){1, 100001, 10000, true}, (struct replay_options){0});
     for (size_t i = 0; i < sweep.point_count; i++) {
@@ -348,7 +338,7 @@ TEST(test_absurd_sizes_and_no_blocks)
     }
     sweep_free(&sweep);
     trace_free(trace);
-    trace = read_text("#wtr 1\nw 0 0 1000\n");
+    trace = trace_of_text("#wtr 1\nw 0 0 1000\n");
     sweep = sweep_of(trace, named("caching"), as_it_comes, (struct replay_options){0});
     assert_int_equal(sweep.peak_bytes, 0);
     assert_int_equal(sweep.rows[0].first->factor, 1000);
@@ -358,7 +348,7 @@ TEST(test_absurd_sizes_and_no_blocks)
 
 TEST(test_a_replay_that_breaks_ends_the_sweep)
 {
-    struct trace *trace = read_text("#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n#dev 0 cap=1\na 0 0 8 0 0\n");
     const struct replay_strategy *strategies[2] = {named("caching"), named("direct")};
     const uint64_t pads[2] = {0, 0};
     const struct replay_options options = {0};
@@ -398,7 +388,7 @@ static bool serves(const struct trace *trace, const char *name, uint64_t capacit
 TEST(test_enough_is_enough)
 {
     char *text = mixed_trace();
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     static const char *const names[] = {"caching", "pytorch", "direct", "caching+vm"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const uint64_t enough = enough_of(trace, names[i]);
@@ -410,11 +400,11 @@ TEST(test_enough_is_enough)
     trace_free(trace);
     free(text);
 
-    trace = read_text("#wtr 1\na 0 0 6291456 0 0\no 1 4194304 0\n"); /* with the request that was refused */
+    trace = trace_of_text("#wtr 1\na 0 0 6291456 0 0\no 1 4194304 0\n"); /* with the request that was refused */
     assert_int_equal(enough_of(trace, "direct"), 10 * MIB);
     assert_int_equal(enough_of(trace, "pytorch"), 20 * MIB);
     trace_free(trace);
-    trace = read_text("#wtr 1\na 0 0 6291456 0 0\no 1 18446744073709551615 0\n");
+    trace = trace_of_text("#wtr 1\na 0 0 6291456 0 0\no 1 18446744073709551615 0\n");
     assert_int_equal(enough_of(trace, "direct"), 0);
     trace_free(trace);
 }
@@ -435,7 +425,7 @@ static void hear(void *ctx, double share)
 TEST(test_progress_rises_to_the_end)
 {
     struct heard heard = {0};
-    struct trace *trace = read_text("#wtr 1\na 0 0 52428800 0 0\nf 1 0 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\na 0 0 52428800 0 0\nf 1 0 0 0\n");
     struct sweep sweep = sweep_of(trace, named("caching"), as_it_comes,
                                   (struct replay_options){.progress = hear, .progress_ctx = &heard});
     assert_true(heard.last == 1.0 && !heard.fell);

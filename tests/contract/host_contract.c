@@ -802,7 +802,7 @@ int main(void)
         weir_topology_destroy(topology);
         return 77;
     }
-    const int failed = run_all_tests("tests", NULL, NULL);
+    const int failed = run_all_tests("tests");
     weir_topology_destroy(topology);
     return failed;
 }

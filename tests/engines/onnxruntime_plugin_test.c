@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     if (!onnx_mobilenet(2, &model)) {
         return EXIT_FAILURE;
     }
-    const int failed = run_all_tests("onnxruntime_plugin", NULL, NULL);
+    const int failed = run_all_tests("onnxruntime_plugin");
     free(model.bytes);
     return failed;
 }

@@ -751,7 +751,4 @@ TEST(test_threads)
     assert_int_equal(weir_onnxruntime_destroy(binding), WEIR_OK);
 }
 
-int main(void)
-{
-    return run_each_test("onnxruntime_table", set_up, tear_down);
-}
+EACH_TEST(set_up, tear_down)

@@ -707,7 +707,7 @@ int main(int argc, char **argv)
     if (!onnx_bert(1, &bert) || !onnx_mobilenet(2, &mobilenet)) {
         return EXIT_FAILURE;
     }
-    const int failed = run_all_tests("onnxruntime", NULL, NULL);
+    const int failed = run_all_tests("onnxruntime");
     free(bert.bytes);
     free(mobilenet.bytes);
     return failed;

@@ -350,7 +350,4 @@ TEST(threads_share_the_reserve)
     assert_true(atomic_load(&heap_failures) > THREADS * ROUNDS / 2);
 }
 
-int main(void)
-{
-    return run_each_test("tests", begin, end);
-}
+EACH_TEST(begin, end)

@@ -319,7 +319,4 @@ static int end(void **state)
     return 0;
 }
 
-int main(void)
-{
-    return run_all_tests("tests", begin, end);
-}
+ALL_TESTS(begin, end)

@@ -5,7 +5,7 @@
 
 #include "failing_host.h"
 
-#include <weir/device.h>
+#include "../../core/shared/device_calls.h"
 
 /* --- a device that does not count --- */
 
@@ -32,100 +32,24 @@ static weir_status pass_get_info(void *ctx, weir_device_info *info)
     return weir_device_get_info(inner, info);
 }
 
-static weir_status pass_region_alloc(void *ctx, uint64_t size, uint64_t *address)
-{
-    PASS(weir_device_region_alloc(inner, size, address));
-}
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    static weir_status pass_##slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                              \
+    {                                                                                                                  \
+        PASS(weir_device_##slot(inner WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));                                    \
+    }
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    static weir_status pass_##slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result) \
+    {                                                                                                                  \
+        PASS(weir_device_##slot(inner WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result));                            \
+    }
+WEIR__DEVICE_CALLS(CALL, GIVING)
+#undef CALL
+#undef GIVING
 
-static weir_status pass_region_free(void *ctx, uint64_t address, uint64_t size)
-{
-    PASS(weir_device_region_free(inner, address, size));
-}
-
-static weir_status pass_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
-{
-    PASS(weir_device_vm_reserve(inner, size, address));
-}
-
-static weir_status pass_vm_release(void *ctx, uint64_t address, uint64_t size)
-{
-    PASS(weir_device_vm_release(inner, address, size));
-}
-
-static weir_status pass_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
-{
-    PASS(weir_device_vm_create(inner, size, handle));
-}
-
-static weir_status pass_vm_destroy(void *ctx, weir_vm_handle handle)
-{
-    PASS(weir_device_vm_destroy(inner, handle));
-}
-
-static weir_status pass_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
-{
-    PASS(weir_device_vm_map(inner, address, size, handle));
-}
-
-static weir_status pass_vm_unmap(void *ctx, uint64_t address, uint64_t size)
-{
-    PASS(weir_device_vm_unmap(inner, address, size));
-}
-
-static weir_status pass_event_create(void *ctx, weir_event **event)
-{
-    PASS(weir_device_event_create(inner, event));
-}
-
-static weir_status pass_event_destroy(void *ctx, weir_event *event)
-{
-    PASS(weir_device_event_destroy(inner, event));
-}
-
-static weir_status pass_event_record(void *ctx, weir_event *event, void *stream)
-{
-    PASS(weir_device_event_record(inner, event, stream));
-}
-
-static weir_status pass_event_query(void *ctx, weir_event *event, bool *complete)
-{
-    PASS(weir_device_event_query(inner, event, complete));
-}
-
-static weir_status pass_event_sync(void *ctx, weir_event *event)
-{
-    PASS(weir_device_event_sync(inner, event));
-}
-
-static weir_status pass_stream_wait_event(void *ctx, void *stream, weir_event *event)
-{
-    PASS(weir_device_stream_wait_event(inner, stream, event));
-}
-
-static weir_status pass_stream_sync(void *ctx, void *stream)
-{
-    PASS(weir_device_stream_sync(inner, stream));
-}
-
+#define SLOT(NAME, slot, ...) .slot = pass_##slot,
 static const weir_device_ops pass_ops = {
-    .struct_size = sizeof(pass_ops),
-    .get_info = pass_get_info,
-    .region_alloc = pass_region_alloc,
-    .region_free = pass_region_free,
-    .vm_reserve = pass_vm_reserve,
-    .vm_release = pass_vm_release,
-    .vm_create = pass_vm_create,
-    .vm_destroy = pass_vm_destroy,
-    .vm_map = pass_vm_map,
-    .vm_unmap = pass_vm_unmap,
-    .event_create = pass_event_create,
-    .event_destroy = pass_event_destroy,
-    .event_record = pass_event_record,
-    .event_query = pass_event_query,
-    .event_sync = pass_event_sync,
-    .stream_wait_event = pass_stream_wait_event,
-    .stream_sync = pass_stream_sync,
-};
+    .struct_size = sizeof(pass_ops), .get_info = pass_get_info, WEIR__DEVICE_CALLS(SLOT, SLOT)};
+#undef SLOT
 
 /* A call of weir. Only requests for host memory during such a call are counted. */
 #define POOL(call) (counting = true, pool_result(call))

@@ -297,7 +297,7 @@ int main(void)
     if (weir_device_create(&pass_ops, NULL, &device) != WEIR_OK) {
         return 1;
     }
-    const int failed = run_all_tests("tests", NULL, NULL);
+    const int failed = run_all_tests("tests");
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
     return failed;

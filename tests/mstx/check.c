@@ -342,5 +342,5 @@ int main(void)
 {
     load_checker("/dev/null");
     tool = weir__mstx_tool();
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -186,5 +186,5 @@ TEST(survives_each_host_allocation)
 int main(void)
 {
     (void)unsetenv("MSTX_INJECTION_PATH");
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

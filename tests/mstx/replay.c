@@ -202,5 +202,5 @@ TEST(every_byte_is_announced_once)
 int main(void)
 {
     load_checker(NULL);
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

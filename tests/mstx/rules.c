@@ -348,5 +348,5 @@ TEST(a_child_tells_nothing)
 int main(void)
 {
     (void)unsetenv("MSTX_INJECTION_PATH");
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -157,5 +157,5 @@ TEST(attachments_come_and_go)
 int main(void)
 {
     load_checker(NULL);
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -208,5 +208,5 @@ int main(void)
     if (nodes == 0) {
         return numa_skip();
     }
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -12,7 +12,7 @@
 #define acl_expect(code, call) assert_int_equal((call), (code))
 #define acl_ok(call) acl_expect(ACL_SUCCESS, call)
 
-/* Sets an option of the runtime. Call it first in main: the runtime reads the environment at its first call. */
+/* Sets an option of the runtime, which reads the environment at its first call. */
 static inline void acl_environment(const char *name, const char *value)
 {
     char full[64] = "WEIR_ASCENDCL_";
@@ -26,13 +26,20 @@ static inline void acl_environment(const char *name, const char *value)
     }
 }
 
+/* Sets an option for the whole program. */
+#define ACL_ENVIRONMENT(name, value)                                                                                   \
+    __attribute__((constructor)) static void set_##name(void)                                                          \
+    {                                                                                                                  \
+        acl_environment(#name, value);                                                                                 \
+    }
+
 /* The tests count the memory of a device to the byte, so the runtime takes none for itself. */
 __attribute__((constructor)) static void take_no_memory(void)
 {
     acl_environment("RUNTIME_MEMORY", "0");
 }
 
-/* For run_all_tests and run_each_test. */
+/* For EACH_TEST and ALL_TESTS. */
 static inline int use_device(void **unused)
 {
     (void)unused;

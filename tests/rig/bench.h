@@ -1,11 +1,6 @@
 /* tests/rig/bench.h: a simulator with three streams and a region, for the tests of its auditor. Work takes LONG_NS, so
- * it is still running at the next step. A file that needs a larger region defines REGION first. A program that runs
- * each test on a fresh bench:
- *
- *     int main(void)
- *     {
- *         return run_each_test("tests", begin_bench, end_bench);
- *     }
+ * it is still running at the next step. Each test runs on a fresh bench. A file that needs a larger region, or the
+ * config's direct_access, defines REGION or DIRECT_ACCESS first.
  */
 #ifndef WEIR_RIG_BENCH_H
 #define WEIR_RIG_BENCH_H
@@ -15,9 +10,11 @@
 #ifndef REGION
 #define REGION (16 * MIB)
 #endif
+#ifndef DIRECT_ACCESS
+#define DIRECT_ACCESS false
+#endif
 
 static struct {
-    bool direct_access; /* of the simulator's config; main sets it */
     weir_sim *sim;
     weir_device *device;
     weir_sim_stream *a;
@@ -30,7 +27,7 @@ static inline int begin_bench(void **unused)
 {
     weir_sim_config config = free_of_charge();
     (void)unused;
-    config.direct_access = t.direct_access;
+    config.direct_access = DIRECT_ACCESS;
     t.sim = new_sim(config);
     t.device = weir_sim_device(t.sim);
     t.a = new_stream(t.sim);
@@ -48,6 +45,8 @@ static inline int end_bench(void **unused)
     }
     return 0;
 }
+
+EACH_TEST(begin_bench, end_bench)
 
 /* Begins anew, for a test with several runs. */
 static inline void renew(void)

@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    return run_all_tests(argc > 0 ? argv[0] : "tests", NULL, NULL);
+    return run_all_tests(argc > 0 ? argv[0] : "tests");
 }

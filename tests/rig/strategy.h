@@ -1,11 +1,5 @@
 /* tests/rig/strategy.h: one strategy over made-up regions, for tests of its promises beyond the contract. check runs
- * after every call. A program that runs each test with a fresh strategy:
- *
- *     int main(void)
- *     {
- *         rig.ops = weir_caching_strategy();
- *         return run_each_test("caching", begin_rig, end_rig);
- *     }
+ * after every call. In a program that defines STRATEGY first, as weir_caching_strategy, each test has a fresh one.
  */
 #ifndef WEIR_RIG_STRATEGY_H
 #define WEIR_RIG_STRATEGY_H
@@ -60,15 +54,16 @@ static inline void renew(const void *config)
     start_rig(config);
 }
 
-/* For run_each_test. */
-static inline int begin_rig(void **unused)
+#ifdef STRATEGY
+static int begin_rig(void **unused)
 {
     (void)unused;
+    rig.ops = STRATEGY();
     start_rig(NULL);
     return 0;
 }
 
-static inline int end_rig(void **unused)
+static int end_rig(void **unused)
 {
     (void)unused;
     if (test_passed) {
@@ -76,6 +71,9 @@ static inline int end_rig(void **unused)
     }
     return 0;
 }
+
+EACH_TEST(begin_rig, end_rig)
+#endif
 
 /* The status of init for this config. The rig's own state is not touched. */
 static inline weir_status try_config(const weir_strategy_ops *ops, const void *config)

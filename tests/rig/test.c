@@ -10,6 +10,8 @@ static struct {
 } list;
 
 bool test_passed;
+struct test_fixture each_tests;
+struct test_fixture all_tests;
 
 void list_test(int line, struct CMUnitTest test)
 {
@@ -25,16 +27,11 @@ void list_test(int line, struct CMUnitTest test)
     list.lines[at] = line;
 }
 
-int run_all_tests(const char *name, CMFixtureFunction before, CMFixtureFunction after)
+int run_all_tests(const char *name)
 {
-    return _cmocka_run_group_tests(name, list.tests, list.count, before, after);
-}
-
-int run_each_test(const char *name, CMFixtureFunction before, CMFixtureFunction after)
-{
-    for (size_t i = 0; i < list.count; i++) {
-        list.tests[i].setup_func = before;
-        list.tests[i].teardown_func = after;
+    for (size_t i = 0; i < list.count && (each_tests.before != NULL || each_tests.after != NULL); i++) {
+        list.tests[i].setup_func = each_tests.before;
+        list.tests[i].teardown_func = each_tests.after;
     }
-    return run_all_tests(name, NULL, NULL);
+    return _cmocka_run_group_tests(name, list.tests, list.count, all_tests.before, all_tests.after);
 }

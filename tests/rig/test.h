@@ -46,14 +46,30 @@ extern bool test_passed;
     }                                                                                                                  \
     static void name(__attribute__((unused)) void **test_state)
 
+/* Declares functions that run before and after each test of the program; either may be NULL. */
+#define EACH_TEST(before, after) FIXTURE(each_tests, before, after)
+
+/* Declares functions that run ahead of the first test and behind the last one; either may be NULL. */
+#define ALL_TESTS(before, after) FIXTURE(all_tests, before, after)
+
+#define FIXTURE(fixture, before, after)                                                                                \
+    __attribute__((constructor)) static void set_##fixture(void)                                                       \
+    {                                                                                                                  \
+        fixture = (struct test_fixture){before, after};                                                                \
+    }
+
+struct test_fixture {
+    CMFixtureFunction before;
+    CMFixtureFunction after;
+};
+
+extern struct test_fixture each_tests;
+extern struct test_fixture all_tests;
+
 /* Adds a test to the list of the program, which is sorted by line. Constructors call it before main, in any order. */
 void list_test(int line, struct CMUnitTest test);
 
-/* Runs all tests, with `before` ahead of the first and `after` behind the last; either may be NULL. Returns the exit
- * status of the program. */
-int run_all_tests(const char *name, CMFixtureFunction before, CMFixtureFunction after);
-
-/* Runs all tests, with `before` ahead of each test and `after` behind it. */
-int run_each_test(const char *name, CMFixtureFunction before, CMFixtureFunction after);
+/* Runs all tests. Returns the exit status of the program. */
+int run_all_tests(const char *name);
 
 #endif

@@ -589,5 +589,5 @@ int main(int argc, char **argv)
         first_seed = number(argv[1], first_seed);
         seeds = number(argc > 2 ? argv[2] : NULL, 1);
     }
-    return run_all_tests("budget_random", NULL, NULL);
+    return run_all_tests("budget_random");
 }

@@ -477,5 +477,5 @@ int main(int argc, char **argv)
     workers = (unsigned)number(getenv("WEIR_THREADS"), workers);
     workers = workers == 0 ? 1 : workers < most_workers ? workers : most_workers;
     print_message("seed %" PRIu64 ", %u threads\n", first_seed, workers);
-    return run_all_tests("threads that are cancelled, processes that fork", NULL, NULL);
+    return run_all_tests("threads that are cancelled, processes that fork");
 }

@@ -1159,5 +1159,5 @@ int main(int argc, char **argv)
     seeds = number(argc > 1 ? argv[1] : getenv("WEIR_SEEDS"), seeds);
     first_seed = number(argc > 2 ? argv[2] : getenv("WEIR_SEED"), first_seed);
     given_page = number(argc > 3 ? argv[3] : getenv("WEIR_PAGE"), given_page);
-    return run_all_tests("random programs over a pool", NULL, NULL);
+    return run_all_tests("random programs over a pool");
 }

@@ -711,5 +711,5 @@ int main(int argc, char **argv)
     workers = at_most(number(getenv("WEIR_THREADS"), workers), most_workers);
     streams = at_most(number(getenv("WEIR_STREAMS"), streams), most_streams);
     print_message("seed %" PRIu64 ", %u threads, %u streams\n", first_seed, workers, streams);
-    return run_all_tests("threads at one pool", NULL, NULL);
+    return run_all_tests("threads at one pool");
 }

@@ -349,14 +349,14 @@ TEST(test_log)
     struct last_line last = {.lines = 0};
     assert_int_equal(weir_log_create(inner, keep_line, &last, &logging), WEIR_OK);
     static const char *const expected[WEIR_CALL_COUNT] = {
-        "region_alloc size=4096 -> WEIR_OK address=0x10000000",
-        "region_free address=0x1000 size=4096 -> WEIR_OK",
+        "region_alloc size=65536 -> WEIR_OK address=0x10000000",
+        "region_free address=0x3000 size=65536 -> WEIR_OK",
         "vm_reserve size=65536 -> WEIR_OK address=0x7000000",
-        "vm_release address=0x2000 size=65536 -> WEIR_OK",
+        "vm_release address=0x3000 size=65536 -> WEIR_OK",
         "vm_create size=65536 -> WEIR_OK handle=0x1",
-        "vm_destroy handle=0x4d -> WEIR_OK",
+        "vm_destroy handle=0x4e -> WEIR_OK",
         "vm_map address=0x3000 size=65536 handle=0x4e -> WEIR_OK",
-        "vm_unmap address=0x4000 size=65536 -> WEIR_OK",
+        "vm_unmap address=0x3000 size=65536 -> WEIR_OK",
         "event_create -> WEIR_OK event=0xe1",
         "event_destroy event=0xe2 -> WEIR_OK",
         "event_record event=0xe2 stream=0x57 -> WEIR_OK",
@@ -372,7 +372,7 @@ TEST(test_log)
     }
     fake.answer = WEIR_ERR_NO_MEMORY;
     assert_int_equal(fake_make_call(logging, WEIR_CALL_REGION_ALLOC), WEIR_ERR_NO_MEMORY);
-    assert_string_equal(last.text, "region_alloc size=4096 -> WEIR_ERR_NO_MEMORY");
+    assert_string_equal(last.text, "region_alloc size=65536 -> WEIR_ERR_NO_MEMORY");
     fake.answer = WEIR_OK;
     const uint64_t largest = UINT64_MAX - FAKE_PAGE + 1;
     assert_int_equal(weir_device_vm_map(logging, UINT64_MAX, largest, UINT64_MAX), WEIR_OK);
@@ -749,7 +749,4 @@ TEST(test_stack_from_several_threads)
     assert_int_equal(weir_device_destroy(logging), WEIR_OK);
 }
 
-int main(void)
-{
-    return run_each_test("tests", begin, end);
-}
+EACH_TEST(begin, end)

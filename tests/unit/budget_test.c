@@ -5,6 +5,7 @@
 enum { A, B, streams };
 
 #include "../rig/pool.h"
+#include "../rig/sink.h"
 
 #include <weir/size_class.h>
 #include <weir/trace.h>
@@ -200,25 +201,10 @@ TEST(test_a_stream_may_have_a_tag)
 
 /* --- recording --- */
 
-struct recording {
-    char text[4096];
-    size_t length;
-};
-
-static bool keep(void *ctx, const char *text, size_t length)
-{
-    struct recording *recording = ctx;
-    assert_true(recording->length + length < sizeof(recording->text));
-    memcpy(recording->text + recording->length, text, length);
-    recording->length += length;
-    recording->text[recording->length] = '\0';
-    return true;
-}
-
 TEST(test_a_recording_names_tags)
 {
     struct world w = plain_world(16 * REGION, 0);
-    struct recording recording = {.length = 0};
+    struct kept recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     config.sink = keep;

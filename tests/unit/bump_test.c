@@ -1,8 +1,8 @@
 /* bump_test.c: promises of the strategy bump beyond the contract: adjacent blocks, a bump pointer that comes
  * down, chunks that are reset with the latest tick, holes and small holes. check runs after every call. */
-#include "../rig/strategy.h"
-
 #include <weir/bump.h>
+#define STRATEGY weir_bump_strategy
+#include "../rig/strategy.h"
 
 /* --- bumping --- */
 
@@ -217,10 +217,4 @@ TEST(a_million_blocks)
     assert_int_equal(stats_of(1).ranges, chunks);
     assert_int_equal(stats_of(1).bytes, chunks * REGION);
     free(tokens);
-}
-
-int main(void)
-{
-    rig.ops = weir_bump_strategy();
-    return run_each_test("the strategy arena", begin_rig, end_rig);
 }

@@ -603,7 +603,7 @@ int main(void)
 {
     const int file = mkstemp(path);
     (void)alarm(120); /* ends the program if a cancelled thread has left a lock */
-    const int failed = run_all_tests("cancellation", NULL, NULL);
+    const int failed = run_all_tests("cancellation");
     (void)close(file);
     (void)unlink(path);
     return failed;

@@ -89,7 +89,4 @@ TEST(damaged_files)
     expect(MIB, UINT64_MAX, 0); /* no more than the margin */
 }
 
-int main(void)
-{
-    return run_all_tests("memory limits of control groups", new_root, remove_root);
-}
+ALL_TESTS(new_root, remove_root)

@@ -6,7 +6,7 @@
 #ifndef WEIR_TESTS_FAKE_DEVICE_H
 #define WEIR_TESTS_FAKE_DEVICE_H
 
-#include <weir/adaptor.h>
+#include "shared/device_calls.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -28,130 +28,93 @@ struct fake_device {
     pthread_mutex_t lock; /* guards the members below */
     uint64_t calls[WEIR_CALL_COUNT];
     uint64_t next_address;
-    uint64_t handles_given;
     weir_vm_handle next_handle;
-    uint64_t address; /* argument of the last call, like the following members */
+    uint64_t address; /* argument of the last call, like the following members; 0: the call has no such argument */
     uint64_t size;
     weir_vm_handle handle;
     weir_event *event;
     void *native_stream;
 };
 
-static inline weir_status fake_note(struct fake_device *fake, weir_device_call call, uint64_t address, uint64_t size,
-                                    weir_vm_handle handle, weir_event *event, void *native_stream)
+/* Begins a call: counts it and forgets the arguments of the last one. fake_end releases the lock. */
+static inline struct fake_device *fake_begin(void *ctx, weir_device_call call)
 {
+    struct fake_device *const fake = ctx;
     pthread_mutex_lock(&fake->lock);
     fake->calls[call]++;
-    fake->address = address;
-    fake->size = size;
-    fake->handle = handle;
-    fake->event = event;
-    fake->native_stream = native_stream;
+    fake->address = 0;
+    fake->size = 0;
+    fake->handle = 0;
+    fake->event = NULL;
+    fake->native_stream = NULL;
+    return fake;
+}
+
+static inline weir_status fake_end(struct fake_device *fake)
+{
     pthread_mutex_unlock(&fake->lock);
     return fake->answer;
 }
+
+#define FAKE_NOTE(word) fake->word = word;
+
+/* --- results; written also on failure: weir must protect its callers from that --- */
+
+static inline uint64_t fake_address(struct fake_device *fake, weir_device_call call)
+{
+    const uint64_t address = fake->next_address;
+    fake->next_address += call == WEIR_CALL_REGION_ALLOC ? fake->size : 0;
+    return call == WEIR_CALL_REGION_ALLOC ? address : 0x7000000;
+}
+
+static inline weir_vm_handle fake_handle(struct fake_device *fake, weir_device_call call)
+{
+    (void)call;
+    return fake->next_handle++;
+}
+
+static inline weir_event *fake_event(const struct fake_device *fake, weir_device_call call)
+{
+    (void)fake, (void)call;
+    return (weir_event *)(uintptr_t)0xe1;
+}
+
+static inline bool fake_complete(const struct fake_device *fake, weir_device_call call)
+{
+    (void)call;
+    return fake->event_complete;
+}
+
+/* --- the slots --- */
+
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    static inline weir_status fake_##slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                       \
+    {                                                                                                                  \
+        struct fake_device *const fake = fake_begin(ctx, WEIR_CALL_##NAME);                                            \
+        WEIR__EACH(n, FAKE_NOTE, __VA_ARGS__)                                                                          \
+        return fake_end(fake);                                                                                         \
+    }
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    static inline weir_status fake_##slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__),                       \
+                                          WEIR__TYPE_##result *result)                                                 \
+    {                                                                                                                  \
+        struct fake_device *const fake = fake_begin(ctx, WEIR_CALL_##NAME);                                            \
+        WEIR__EACH(n, FAKE_NOTE, __VA_ARGS__)                                                                          \
+        const uint64_t asked = fake->size;                                                                             \
+        *result = fake_##result(fake, WEIR_CALL_##NAME);                                                               \
+        const weir_status status = fake_end(fake);                                                                     \
+        const bool takes = WEIR_CALL_##NAME == WEIR_CALL_REGION_ALLOC || WEIR_CALL_##NAME == WEIR_CALL_VM_CREATE;      \
+        return takes && fake->on_take != NULL ? fake->on_take(fake, asked) : status;                                   \
+    }
+WEIR__DEVICE_CALLS(CALL, GIVING)
+#undef CALL
+#undef GIVING
 
 static inline weir_status fake_get_info(void *ctx, weir_device_info *info)
 {
     const struct fake_device *const fake = ctx;
     *info = fake->info;
     return fake->info_status;
-}
-
-/* Writes its out-parameter also on failure: weir must protect its callers from that. */
-static inline weir_status fake_region_alloc(void *ctx, uint64_t size, uint64_t *address)
-{
-    struct fake_device *const fake = ctx;
-    weir_status status = fake_note(fake, WEIR_CALL_REGION_ALLOC, 0, size, 0, NULL, NULL);
-    if (fake->on_take != NULL) {
-        status = fake->on_take(fake, size);
-    }
-    pthread_mutex_lock(&fake->lock);
-    *address = fake->next_address;
-    fake->next_address += size;
-    pthread_mutex_unlock(&fake->lock);
-    return status;
-}
-
-static inline weir_status fake_region_free(void *ctx, uint64_t address, uint64_t size)
-{
-    return fake_note(ctx, WEIR_CALL_REGION_FREE, address, size, 0, NULL, NULL);
-}
-
-static inline weir_status fake_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
-{
-    *address = 0x7000000;
-    return fake_note(ctx, WEIR_CALL_VM_RESERVE, 0, size, 0, NULL, NULL);
-}
-
-static inline weir_status fake_vm_release(void *ctx, uint64_t address, uint64_t size)
-{
-    return fake_note(ctx, WEIR_CALL_VM_RELEASE, address, size, 0, NULL, NULL);
-}
-
-static inline weir_status fake_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
-{
-    struct fake_device *const fake = ctx;
-    weir_status status = fake_note(fake, WEIR_CALL_VM_CREATE, 0, size, 0, NULL, NULL);
-    if (fake->on_take != NULL) {
-        status = fake->on_take(fake, size);
-    }
-    pthread_mutex_lock(&fake->lock);
-    *handle = fake->next_handle++;
-    pthread_mutex_unlock(&fake->lock);
-    return status;
-}
-
-static inline weir_status fake_vm_destroy(void *ctx, weir_vm_handle handle)
-{
-    return fake_note(ctx, WEIR_CALL_VM_DESTROY, 0, 0, handle, NULL, NULL);
-}
-
-static inline weir_status fake_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
-{
-    return fake_note(ctx, WEIR_CALL_VM_MAP, address, size, handle, NULL, NULL);
-}
-
-static inline weir_status fake_vm_unmap(void *ctx, uint64_t address, uint64_t size)
-{
-    return fake_note(ctx, WEIR_CALL_VM_UNMAP, address, size, 0, NULL, NULL);
-}
-
-static inline weir_status fake_event_create(void *ctx, weir_event **event)
-{
-    *event = (weir_event *)(uintptr_t)0xe1;
-    return fake_note(ctx, WEIR_CALL_EVENT_CREATE, 0, 0, 0, NULL, NULL);
-}
-
-static inline weir_status fake_event_destroy(void *ctx, weir_event *event)
-{
-    return fake_note(ctx, WEIR_CALL_EVENT_DESTROY, 0, 0, 0, event, NULL);
-}
-
-static inline weir_status fake_event_record(void *ctx, weir_event *event, void *native_stream)
-{
-    return fake_note(ctx, WEIR_CALL_EVENT_RECORD, 0, 0, 0, event, native_stream);
-}
-
-static inline weir_status fake_event_query(void *ctx, weir_event *event, bool *complete)
-{
-    *complete = ((struct fake_device *)ctx)->event_complete;
-    return fake_note(ctx, WEIR_CALL_EVENT_QUERY, 0, 0, 0, event, NULL);
-}
-
-static inline weir_status fake_event_sync(void *ctx, weir_event *event)
-{
-    return fake_note(ctx, WEIR_CALL_EVENT_SYNC, 0, 0, 0, event, NULL);
-}
-
-static inline weir_status fake_stream_wait_event(void *ctx, void *native_stream, weir_event *event)
-{
-    return fake_note(ctx, WEIR_CALL_STREAM_WAIT_EVENT, 0, 0, 0, event, native_stream);
-}
-
-static inline weir_status fake_stream_sync(void *ctx, void *native_stream)
-{
-    return fake_note(ctx, WEIR_CALL_STREAM_SYNC, 0, 0, 0, NULL, native_stream);
 }
 
 static inline weir_status fake_native_error(void *ctx, int64_t *code, const char **text)
@@ -167,6 +130,9 @@ static inline void fake_destroy(void *ctx)
     ((struct fake_device *)ctx)->destroyed++;
 }
 
+#define FAKE_SLOT(NAME, slot, ...) .slot = fake_##slot,
+#define FAKE_TAKE_AWAY(NAME, slot, ...) fake->ops.slot = NULL;
+
 static inline void fake_init(struct fake_device *fake)
 {
     memset(fake, 0, sizeof(*fake));
@@ -176,22 +142,7 @@ static inline void fake_init(struct fake_device *fake)
     fake->ops = (weir_device_ops){
         .struct_size = sizeof(weir_device_ops),
         .get_info = fake_get_info,
-        .region_alloc = fake_region_alloc,
-        .region_free = fake_region_free,
-        .vm_reserve = fake_vm_reserve,
-        .vm_release = fake_vm_release,
-        .vm_create = fake_vm_create,
-        .vm_destroy = fake_vm_destroy,
-        .vm_map = fake_vm_map,
-        .vm_unmap = fake_vm_unmap,
-        .event_create = fake_event_create,
-        .event_destroy = fake_event_destroy,
-        .event_record = fake_event_record,
-        .event_query = fake_event_query,
-        .event_sync = fake_event_sync,
-        .stream_wait_event = fake_stream_wait_event,
-        .stream_sync = fake_stream_sync,
-        .native_error = fake_native_error,
+        WEIR__DEVICE_CALLS(FAKE_SLOT, FAKE_SLOT).native_error = fake_native_error,
         .destroy = fake_destroy,
     };
     fake->info = (weir_device_info){
@@ -208,24 +159,13 @@ static inline void fake_init(struct fake_device *fake)
 
 static inline void fake_without_ordering(struct fake_device *fake)
 {
-    fake->ops.event_create = NULL;
-    fake->ops.event_destroy = NULL;
-    fake->ops.event_record = NULL;
-    fake->ops.event_query = NULL;
-    fake->ops.event_sync = NULL;
-    fake->ops.stream_wait_event = NULL;
-    fake->ops.stream_sync = NULL;
+    WEIR__ORDERING_CALLS(FAKE_TAKE_AWAY, FAKE_TAKE_AWAY)
     fake->info.abilities &= ~(uint32_t)WEIR_DEVICE_ORDERED;
 }
 
 static inline void fake_without_virtual_memory(struct fake_device *fake)
 {
-    fake->ops.vm_reserve = NULL;
-    fake->ops.vm_release = NULL;
-    fake->ops.vm_create = NULL;
-    fake->ops.vm_destroy = NULL;
-    fake->ops.vm_map = NULL;
-    fake->ops.vm_unmap = NULL;
+    WEIR__VM_CALLS(FAKE_TAKE_AWAY, FAKE_TAKE_AWAY)
     fake->info.abilities &= ~(uint32_t)WEIR_DEVICE_VIRTUAL_MEMORY;
     fake->info.page_bytes = 0;
 }
@@ -233,43 +173,22 @@ static inline void fake_without_virtual_memory(struct fake_device *fake)
 /* Makes the call of that kind with valid arguments. */
 static inline weir_status fake_make_call(weir_device *device, weir_device_call call)
 {
-    weir_event *const event = (weir_event *)(uintptr_t)0xe2;
-    void *const stream = (void *)(uintptr_t)0x57;
-    uint64_t address = 0;
-    weir_vm_handle handle = 0;
-    weir_event *made = NULL;
+    uint64_t address = 0x3000;
+    const uint64_t size = FAKE_PAGE;
+    weir_vm_handle handle = 78;
+    weir_event *event = (weir_event *)(uintptr_t)0xe2;
+    void *const native_stream = (void *)(uintptr_t)0x57;
     bool complete = false;
     switch (call) {
-    case WEIR_CALL_REGION_ALLOC:
-        return weir_device_region_alloc(device, FAKE_GRANULE, &address);
-    case WEIR_CALL_REGION_FREE:
-        return weir_device_region_free(device, 0x1000, FAKE_GRANULE);
-    case WEIR_CALL_VM_RESERVE:
-        return weir_device_vm_reserve(device, FAKE_PAGE, &address);
-    case WEIR_CALL_VM_RELEASE:
-        return weir_device_vm_release(device, 0x2000, FAKE_PAGE);
-    case WEIR_CALL_VM_CREATE:
-        return weir_device_vm_create(device, FAKE_PAGE, &handle);
-    case WEIR_CALL_VM_DESTROY:
-        return weir_device_vm_destroy(device, 77);
-    case WEIR_CALL_VM_MAP:
-        return weir_device_vm_map(device, 0x3000, FAKE_PAGE, 78);
-    case WEIR_CALL_VM_UNMAP:
-        return weir_device_vm_unmap(device, 0x4000, FAKE_PAGE);
-    case WEIR_CALL_EVENT_CREATE:
-        return weir_device_event_create(device, &made);
-    case WEIR_CALL_EVENT_DESTROY:
-        return weir_device_event_destroy(device, event);
-    case WEIR_CALL_EVENT_RECORD:
-        return weir_device_event_record(device, event, stream);
-    case WEIR_CALL_EVENT_QUERY:
-        return weir_device_event_query(device, event, &complete);
-    case WEIR_CALL_EVENT_SYNC:
-        return weir_device_event_sync(device, event);
-    case WEIR_CALL_STREAM_WAIT_EVENT:
-        return weir_device_stream_wait_event(device, stream, event);
-    case WEIR_CALL_STREAM_SYNC:
-        return weir_device_stream_sync(device, stream);
+#define CALL(NAME, slot, n, ...)                                                                                       \
+    case WEIR_CALL_##NAME:                                                                                             \
+        return weir_device_##slot(device WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__));
+#define GIVING(NAME, slot, result, n, ...)                                                                             \
+    case WEIR_CALL_##NAME:                                                                                             \
+        return weir_device_##slot(device WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), &result);
+        WEIR__DEVICE_CALLS(CALL, GIVING)
+#undef CALL
+#undef GIVING
     case WEIR_CALL_COUNT:
         break;
     }

@@ -2,21 +2,13 @@
 #ifndef WEIR_TESTS_UNIT_FOREIGN_TEXT_H
 #define WEIR_TESTS_UNIT_FOREIGN_TEXT_H
 
-#include "../rig/test.h"
-
-#include "trace.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static inline struct trace *read_foreign(const char *bytes, size_t size)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    if (trace_read_memory("t.csv", bytes, size, NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
+    return trace_of_bytes("t.csv", bytes, size);
 }
 
 /* Checks that the text gives this trace behind the line "#wtr 1", and that the trace can be read again. */
@@ -39,11 +31,7 @@ static inline void becomes(const char *text, const char *expected)
 
 static inline void refused(const char *text, weir_status status, const char *message)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    assert_int_equal(trace_read_memory("t.csv", text, strlen(text), NULL, &trace, &error), status);
-    assert_null(trace);
-    assert_string_equal(error.message, message);
+    is_refused("t.csv", text, strlen(text), status, message);
 }
 
 /* Checks that the file of a header and these lines is refused with the message. */

@@ -480,7 +480,7 @@ TEST(test_a_child_closes_the_file)
 int main(void)
 {
     const int file = mkstemp(path);
-    const int failed = run_all_tests("fork", NULL, NULL);
+    const int failed = run_all_tests("fork");
     (void)close(file);
     (void)unlink(path);
     return failed;

@@ -2,6 +2,7 @@
  * pageable pools under it. tests/contract/heap_contract.c tests the rules for every source. */
 #include "../rig/heap.h"
 #include "../rig/resident.h"
+#include "../rig/sink.h"
 #include "cgroup.h"
 #include "heap_internal.h"
 #include "sandbox.h"
@@ -125,27 +126,10 @@ TEST(test_tally_of_threads)
 
 /* --- recording --- */
 
-struct text {
-    char bytes[1 << 16];
-    size_t length;
-};
-
-static bool keep_text(void *ctx, const char *bytes, size_t length)
-{
-    struct text *t = ctx;
-    if (t->length + length >= sizeof(t->bytes)) {
-        return false;
-    }
-    memcpy(t->bytes + t->length, bytes, length);
-    t->length += length;
-    t->bytes[t->length] = '\0';
-    return true;
-}
-
-static weir_recorder *recorder_to(struct text *t)
+static weir_recorder *recorder_to(struct kept *t)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
-    config.sink = keep_text;
+    config.sink = keep;
     config.sink_ctx = t;
     t->length = 0;
     weir_recorder *recorder = NULL;
@@ -154,10 +138,10 @@ static weir_recorder *recorder_to(struct text *t)
 }
 
 /* Returns the number of lines that begin with the letter. */
-static size_t lines(const struct text *t, char letter)
+static size_t lines(const struct kept *t, char letter)
 {
     size_t found = 0;
-    for (const char *line = t->bytes; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+    for (const char *line = t->text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
         line += *line == '\n';
         found += *line == letter && line[1] == ' ';
     }
@@ -165,10 +149,10 @@ static size_t lines(const struct text *t, char letter)
 }
 
 /* Returns the number of lines `p ID SIZE ...` or `a TIME ID SIZE ...` with that size. */
-static size_t lines_of_size(const struct text *t, char letter, uint64_t size)
+static size_t lines_of_size(const struct kept *t, char letter, uint64_t size)
 {
     size_t found = 0;
-    for (const char *line = t->bytes; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+    for (const char *line = t->text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
         line += *line == '\n';
         uint64_t numbers[3] = {0};
         if (*line == letter &&
@@ -181,7 +165,7 @@ static size_t lines_of_size(const struct text *t, char letter, uint64_t size)
 
 static void record_all(weir_heap *heap, bool can_move)
 {
-    static struct text t;
+    static struct kept t;
     enum { PRIORS = 40 };
     void *priors[PRIORS];
     void *gone[10];
@@ -329,7 +313,7 @@ static bool shuffle(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt)
 
 TEST(test_recording_of_moves_in_moves)
 {
-    static struct text t;
+    static struct kept t;
     struct cached c = {0};
     weir_heap *heap = NULL;
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;

@@ -1,6 +1,6 @@
 /* model_recorded_test.c: the check of the pytorch model against a recording, on small traces written here. If
  * WEIR_TRACES_DIR has recordings of real programs, the model must reproduce every address in them. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,14 +11,10 @@
 static struct recorded_report check_padded(const char *lines, int pad_bytes)
 {
     char text[4096];
-    struct trace *trace = NULL;
-    struct trace_error error;
     struct recorded_report report;
     int length = snprintf(text, sizeof(text), "#wtr 1\n%s", lines);
     assert_true(length > 0 && (size_t)length < sizeof(text));
-    if (trace_read_memory("test", text, (size_t)length, NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
+    struct trace *trace = trace_of_text(text);
     assert_int_equal(recorded_check(trace, pad_bytes, &report), WEIR_OK);
     trace_free(trace);
     return report;
@@ -357,6 +353,6 @@ TEST(test_recordings)
 int main(void)
 {
     struct stat facts;
-    const int failed = run_all_tests("the check of recordings", NULL, NULL);
+    const int failed = run_all_tests("the check of recordings");
     return failed == 0 && stat(WEIR_TRACES_DIR "/pytorch", &facts) != 0 ? 77 : failed;
 }

@@ -634,5 +634,5 @@ TEST(test_texts)
 int main(void)
 {
     page = (uint64_t)sysconf(_SC_PAGESIZE);
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -7,6 +7,7 @@
  * observers that begin and end, and on several threads.
  */
 #include "../rig/sim.h"
+#include "../rig/sink.h"
 
 #include <weir/adaptor.h>
 #include <weir/arena.h>
@@ -667,31 +668,16 @@ TEST(several_observe_at_once)
     end_judge(&judge);
 }
 
-struct lines {
-    char text[1024];
-    size_t length;
-};
-
-static bool keep_lines(void *ctx, const char *text, size_t length)
-{
-    struct lines *lines = ctx;
-    assert_true(lines->length + length < sizeof(lines->text));
-    memcpy(lines->text + lines->length, text, length);
-    lines->length += length;
-    lines->text[lines->length] = '\0';
-    return true;
-}
-
 /* The recorder outlives the pool; events that it has not written yet lose their tags. */
 TEST(a_pool_ends_while_it_is_recorded)
 {
     struct world w;
-    struct lines lines = {.length = 0};
+    struct kept lines = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
     weir_tag tag = 0;
     uint64_t lost = 0;
-    config.sink = keep_lines;
+    config.sink = keep;
     config.sink_ctx = &lines;
     open_world(&w, false, 0);
     ok(weir_pool_tag(w.pool, "weights", &tag));

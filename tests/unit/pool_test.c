@@ -8,6 +8,7 @@
 enum { A, B, C, D, streams };
 
 #include "../rig/pool.h"
+#include "../rig/sink.h"
 
 #include <weir/trace.h>
 
@@ -1318,27 +1319,10 @@ TEST(test_dump_prints_limits_streams_regions_and_ranges)
     close_world(&w);
 }
 
-struct recording {
-    char text[8192];
-    size_t length;
-};
-
-static bool keep(void *ctx, const char *text, size_t length)
-{
-    struct recording *recording = ctx;
-    if (recording->length + length >= sizeof(recording->text)) {
-        return false;
-    }
-    memcpy(recording->text + recording->length, text, length);
-    recording->length += length;
-    recording->text[recording->length] = '\0';
-    return true;
-}
-
 TEST(test_a_recording_pairs_allocs_with_frees)
 {
     struct world w = open_world((struct wish){0});
-    struct recording recording = {.length = 0};
+    struct kept recording = {.length = 0};
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     config.sink = keep;
     config.sink_ctx = &recording;

@@ -407,7 +407,4 @@ TEST(test_pool)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-int main(void)
-{
-    return run_all_tests("tests", make_folder, remove_folder);
-}
+ALL_TESTS(make_folder, remove_folder)

@@ -1,4 +1,5 @@
 /* tests/unit/record_memory_test.c: a recorder of which the n-th request for host memory fails, for every n. */
+#include "../rig/sink.h"
 #include "../rig/test.h"
 
 #include <weir/caching.h>
@@ -58,23 +59,6 @@ TEST(test_a_file_that_is_there_stays)
 
 /* --- events --- */
 
-struct lines {
-    char text[65536];
-    size_t length;
-};
-
-static bool keep_lines(void *ctx, const char *text, size_t length)
-{
-    struct lines *kept = ctx;
-    if (length >= sizeof(kept->text) - kept->length) {
-        return false;
-    }
-    memcpy(kept->text + kept->length, text, length);
-    kept->length += length;
-    kept->text[kept->length] = '\0';
-    return true;
-}
-
 enum { names = 200 };
 
 static void note(weir_recorder *recorder, weir_trace_kind kind, char mode, uint64_t old_id, uint64_t id)
@@ -99,7 +83,7 @@ static void feed(weir_recorder *recorder)
 }
 
 /* Checks that no line names a block that is not live. */
-static void check_lives(const struct lines *kept)
+static void check_lives(const struct kept *kept)
 {
     static bool live[4 * names];
     memset(live, 0, sizeof(live));
@@ -127,7 +111,7 @@ static void check_lives(const struct lines *kept)
 
 TEST(test_events_are_lost_and_counted)
 {
-    static struct lines kept;
+    static struct kept kept;
     bool refused_one = true;
     unsigned losses = 0;
     for (unsigned n = 1; refused_one; n++) {
@@ -135,7 +119,7 @@ TEST(test_events_are_lost_and_counted)
         weir_recorder *recorder = NULL;
         uint64_t lost = 0;
         kept.length = 0;
-        config.sink = keep_lines;
+        config.sink = keep;
         config.sink_ctx = &kept;
         config.ring_events = 4096;
         assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_OK);
@@ -155,7 +139,7 @@ TEST(test_events_are_lost_and_counted)
 
 /* --- blocks that were live before the recording --- */
 
-static uint64_t priors_in(const struct lines *kept)
+static uint64_t priors_in(const struct kept *kept)
 {
     uint64_t count = 0;
     for (const char *line = kept->text; *line != '\0'; line = strchr(line, '\n') + 1) {
@@ -167,7 +151,7 @@ static uint64_t priors_in(const struct lines *kept)
 /* A block that cannot be listed when the recording begins is a lost event. */
 TEST(test_blocks_of_before_are_lost_and_counted)
 {
-    static struct lines kept;
+    static struct kept kept;
     enum { blocks = 200 };
     weir_sim *sim = NULL;
     weir_pool *pool = NULL;
@@ -189,7 +173,7 @@ TEST(test_blocks_of_before_are_lost_and_counted)
         weir_recorder *recorder = NULL;
         uint64_t lost = 0;
         kept.length = 0;
-        asked_for.sink = keep_lines;
+        asked_for.sink = keep;
         asked_for.sink_ctx = &kept;
         refuse(n);
         const weir_status status = weir_recorder_start(pool, &asked_for, &recorder);

@@ -1,4 +1,6 @@
 /* tests/unit/record_note_test.c: a recorder that is fed by hand: reused names, reallocs, losses, threads. */
+#define KEPT_BYTES (1 << 23)
+#include "../rig/sink.h"
 #include "../rig/test.h"
 
 #include <weir/trace.h>
@@ -12,42 +14,26 @@
 
 /* --- the text that comes out --- */
 
-struct output {
-    char *text;
-    size_t length;
-};
+static struct kept out;
 
-static bool take_text(void *ctx, const char *text, size_t length)
-{
-    struct output *const out = ctx;
-    char *const longer = realloc(out->text, out->length + length + 1);
-    if (longer == NULL) {
-        return false;
-    }
-    memcpy(longer + out->length, text, length);
-    out->text = longer;
-    out->length += length;
-    out->text[out->length] = '\0';
-    return true;
-}
-
-static weir_recorder *create(struct output *out, uint32_t ring_events)
+static weir_recorder *create(uint32_t ring_events)
 {
     weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
     weir_recorder *recorder = NULL;
-    config.sink = take_text;
-    config.sink_ctx = out;
+    config.sink = keep;
+    config.sink_ctx = &out;
     config.ring_events = ring_events;
+    out.length = 0;
     assert_int_equal(weir_recorder_create(&config, &recorder), WEIR_OK);
     return recorder;
 }
 
 /* Compares the lines of events without their times, which differ from run to run: "a 5 1 ..." becomes "a 1 ...". */
-static void assert_events(const struct output *out, const char *expected)
+static void assert_events(const char *expected)
 {
     char body[4096];
     size_t length = 0;
-    for (const char *line = out->text; *line != '\0'; line = strchr(line, '\n') + 1) {
+    for (const char *line = out.text; *line != '\0'; line = strchr(line, '\n') + 1) {
         const char *const end = strchr(line, '\n') + 1;
         const char *const from = *line == 'p' ? line + 1 : line + 2 + strspn(line + 2, "0123456789");
         if (*line != '#') {
@@ -61,13 +47,12 @@ static void assert_events(const struct output *out, const char *expected)
     assert_string_equal(body, expected);
 }
 
-static void stop_and_expect(weir_recorder *recorder, struct output *out, uint64_t lost, const char *events)
+static void stop_and_expect(weir_recorder *recorder, uint64_t lost, const char *events)
 {
     uint64_t counted = UINT64_MAX;
     assert_int_equal(weir_recorder_stop(recorder, &counted), WEIR_OK);
     assert_int_equal(counted, lost);
-    assert_events(out, events);
-    free(out->text);
+    assert_events(events);
 }
 
 /* --- shorthand for events --- */
@@ -93,17 +78,14 @@ static void note_realloc(weir_recorder *recorder, char half, uint64_t old_id, ui
 
 TEST(test_header)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
     assert_string_equal(out.text, "#wtr 1\n#src weir recorder\n#clock ns\n");
-    free(out.text);
 }
 
 TEST(test_every_kind)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x1000, .size = 64, .stream = 7, .address = 0x1000, .device = 1);
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 0x2000, .size = 4096, .stream = 9, .extra = 64, .device = 2,
          .address = 0x2000);
@@ -119,7 +101,7 @@ TEST(test_every_kind)
     NOTE(recorder, .kind = WEIR_TRACE_OOM, .size = 100, .extra = 10, .stream = WEIR_TRACE_NONE);
     NOTE(recorder, .kind = WEIR_TRACE_FREE, .id = 0x1000, .stream = WEIR_TRACE_NONE);
     NOTE(recorder, .kind = WEIR_TRACE_FREE, .id = 0x2000, .stream = 7);
-    stop_and_expect(recorder, &out, 0,
+    stop_and_expect(recorder, 0,
                     "p 0 64 0 0x1000 d=1\n"
                     "a 1 4096 1 0 al=64 d=2 addr=0x2000\n"
                     "u 1 0 w\n"
@@ -139,8 +121,7 @@ TEST(test_every_kind)
 /* An event of a kind that has no line, or with a missing field, is left out and does not count as lost. */
 TEST(test_what_is_ignored)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     NOTE(recorder, .kind = WEIR_TRACE_MARK, .mode = 'I', .name = "here");
     NOTE(recorder, .kind = WEIR_TRACE_POOL, .mode = '+');
     NOTE(recorder, .kind = (weir_trace_kind)'!');
@@ -148,70 +129,65 @@ TEST(test_what_is_ignored)
     NOTE(recorder, .kind = WEIR_TRACE_ALLOC, .id = 1, .size = 1, .device = 4096);
     weir_recorder_note(recorder, NULL);
     weir_recorder_note(NULL, &(weir_trace_event){.kind = WEIR_TRACE_TRIM});
-    stop_and_expect(recorder, &out, 0, "");
+    stop_and_expect(recorder, 0, "");
 }
 
 TEST(test_names_come_again)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);
     note_free(recorder, 0x10);
     note_alloc(recorder, 0x10, 2);
     note_alloc(recorder, 0x20, 3);
     note_free(recorder, 0x10);
     note_free(recorder, 0x20);
-    stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nf 0 0 0\na 1 2 0 0\na 2 3 0 0\nf 1 0 0\nf 2 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 1 0 0\nf 0 0 0\na 1 2 0 0\na 2 3 0 0\nf 1 0 0\nf 2 0 0\n");
 }
 
 TEST(test_the_name_zero)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0, 1);
     note_free(recorder, 0);
     note_free(recorder, 0);
-    stop_and_expect(recorder, &out, 1, "a 0 1 0 0\nf 0 0 0\n");
+    stop_and_expect(recorder, 1, "a 0 1 0 0\nf 0 0 0\n");
 }
 
 TEST(test_a_free_that_was_lost)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);
     note_alloc(recorder, 0x10, 2);
     note_free(recorder, 0x10);
     note_free(recorder, 0x10); /* its alloc was lost */
     NOTE(recorder, .kind = WEIR_TRACE_USE, .id = 0x10, .stream = 8);
-    stop_and_expect(recorder, &out, 2, "a 0 1 0 0\nf 0 - 0\na 1 2 0 0\nf 1 0 0\n");
+    stop_and_expect(recorder, 2, "a 0 1 0 0\nf 0 - 0\na 1 2 0 0\nf 1 0 0\n");
 }
 
 /* A prior event is ignored if the block's alloc is recorded or the block is known as prior already. */
 TEST(test_prior_blocks)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x10, .size = 1, .stream = 7);
     NOTE(recorder, .kind = WEIR_TRACE_PRIOR, .id = 0x20, .size = 2, .stream = 7);
     note_free(recorder, 0x20);
     note_free(recorder, 0x10);
-    stop_and_expect(recorder, &out, 0, "a 0 1 0 0\np 1 2 0\nf 1 0 0\nf 0 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 1 0 0\np 1 2 0\nf 1 0 0\nf 0 0 0\n");
 }
 
 /* --- realloc --- */
 
 TEST(test_realloc_moves_and_stays)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
     note_realloc(recorder, 0, 0x20, 0x20, 3);
     note_alloc(recorder, 0x10, 4);
     note_free(recorder, 0x20);
     note_free(recorder, 0x10);
-    stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nr 0 1 2 0\nr 1 2 3 0\na 3 4 0 0\nf 2 0 0\nf 3 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 1 0 0\nr 0 1 2 0\nr 1 2 3 0\na 3 4 0 0\nf 2 0 0\nf 3 0 0\n");
 }
 
 static void *take_the_old_name(void *recorder)
@@ -230,48 +206,44 @@ static void alloc_in_another_thread(weir_recorder *recorder)
 /* The allocator gives the old memory to another thread before realloc returns. */
 TEST(test_realloc_in_two_halves)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
     alloc_in_another_thread(recorder);
     note_realloc(recorder, 'E', 0x10, 0x20, 2);
     note_free(recorder, 0x10);
     note_free(recorder, 0x20);
-    stop_and_expect(recorder, &out, 0, "a 0 1 0 0\na 1 9 0 1\nr 0 2 2 0\nf 1 0 0\nf 2 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 1 0 0\na 1 9 0 1\nr 0 2 2 0\nf 1 0 0\nf 2 0 0\n");
 }
 
 TEST(test_realloc_that_failed)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);
     note_realloc(recorder, 'B', 0x10, 0, 0);
     note_realloc(recorder, 'E', 0x10, 0, 0);
     note_realloc(recorder, 'B', 0x10, 0, 0);
     note_realloc(recorder, 'E', 0x10, 0x10, 5);
     note_free(recorder, 0x10);
-    stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nr 0 1 5 0\nf 1 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 1 0 0\nr 0 1 5 0\nf 1 0 0\n");
 }
 
 TEST(test_realloc_of_an_unknown_block)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     note_realloc(recorder, 0, 0x10, 0x20, 2);
     note_realloc(recorder, 'B', 0x30, 0, 0);
     note_realloc(recorder, 'E', 0x30, 0x40, 4);
     note_free(recorder, 0x40);
     note_free(recorder, 0x20);
-    stop_and_expect(recorder, &out, 0, "a 0 2 0 0\na 1 4 0 0\nf 1 0 0\nf 0 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 2 0 0\na 1 4 0 0\nf 1 0 0\nf 0 0 0\n");
 }
 
 /* --- losses --- */
 
 TEST(test_full_ring)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 4);
+    weir_recorder *recorder = create(4);
     uint64_t lost = 0;
     for (uint64_t id = 1; id <= 6; id++) {
         note_alloc(recorder, id, id);
@@ -282,9 +254,8 @@ TEST(test_full_ring)
     note_free(recorder, 1);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 3);
-    assert_events(&out, "a 0 1 0 0\na 1 2 0 0\na 2 3 0 0\na 3 4 0 0\nf 0 0 0\n");
+    assert_events("a 0 1 0 0\na 1 2 0 0\na 2 3 0 0\na 3 4 0 0\nf 0 0 0\n");
     assert_non_null(strstr(out.text, "\n#note lost 3 events\n"));
-    free(out.text);
 }
 
 static bool refuse(void *ctx, const char *text, size_t length)
@@ -372,13 +343,13 @@ static void *keep_draining(void *ctx)
 }
 
 /* Checks that each number begins once and ends once, no event was lost, and no free was invented. */
-static void check_lives(const struct output *out)
+static void check_lives(void)
 {
     unsigned long long next = 0;
     long live = 0;
-    const char *const end = out->text + out->length;
+    const char *const end = out.text + out.length;
     const char *next_line = NULL;
-    for (const char *line = out->text; line < end; line = next_line) {
+    for (const char *line = out.text; line < end; line = next_line) {
         unsigned long long first = 0;
         unsigned long long second = 0;
         char stream = 0;
@@ -406,8 +377,7 @@ static void check_lives(const struct output *out)
 
 TEST(test_threads)
 {
-    struct output out = {NULL, 0};
-    struct shared all = {.recorder = create(&out, 1u << 17)};
+    struct shared all = {.recorder = create(1u << 17)};
     pthread_t feeders[threads];
     pthread_t drainer;
     uint64_t lost = 1;
@@ -422,15 +392,13 @@ TEST(test_threads)
     assert_int_equal(pthread_join(drainer, NULL), 0);
     assert_int_equal(weir_recorder_stop(all.recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 0);
-    check_lives(&out);
-    free(out.text);
+    check_lives();
 }
 
 /* The recorder does not record the child's events, and the child can release it. */
 TEST(test_fork)
 {
-    struct output out = {NULL, 0};
-    weir_recorder *recorder = create(&out, 0);
+    weir_recorder *recorder = create(0);
     int status = 0;
     note_alloc(recorder, 1, 1);
     const pid_t child = fork();
@@ -444,5 +412,5 @@ TEST(test_fork)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     note_free(recorder, 1);
-    stop_and_expect(recorder, &out, 0, "a 0 1 0 0\nf 0 0 0\n");
+    stop_and_expect(recorder, 0, "a 0 1 0 0\nf 0 0 0\n");
 }

@@ -825,7 +825,4 @@ TEST(test_crowd_with_losses)
     run_crowd(16, true);
 }
 
-int main(void)
-{
-    return run_all_tests("tests", make_device, end_device);
-}
+ALL_TESTS(make_device, end_device)

@@ -1,25 +1,15 @@
 /* replay_recorded_test.c: the row of the recorded allocator, on traces with figures worked out by hand. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "replay/recorded_run.h"
 
-static struct trace *read_text(const char *text)
-{
-    struct trace *trace = NULL;
-    struct trace_error error = {0};
-    if (trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
-}
-
 static struct replay_result run_text(const char *text)
 {
     struct replay_result result;
-    struct trace *trace = read_text(text);
+    struct trace *trace = trace_of_text(text);
     assert_true(recorded_run_known(trace));
     assert_true(recorded_run(trace, true, &result));
     assert_true(recorded_run_is(&result));
@@ -216,15 +206,15 @@ TEST(a_window_in_the_middle)
 /* Live bytes and their peak are those of a replay, also for a reallocation and a request of 0 bytes. */
 TEST(live_bytes_are_those_of_a_replay)
 {
-    struct trace *trace = read_text("#wtr 1\n"
-                                    "s 0 + 0x10000000 20971520 0\n"
-                                    "p 0 1048576 0 0x10000000\n"
-                                    "a 0 1 2097152 0 0 addr=0x10100000\n"
-                                    "a 1 2 3145728 0 0 addr=0x10300000\n"
-                                    "f 2 1 0 0\n"
-                                    "r 3 2 3 4194304 0\n"
-                                    "a 4 4 0 0 0 addr=0x10700000\n"
-                                    "f 5 3 - 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "s 0 + 0x10000000 20971520 0\n"
+                                        "p 0 1048576 0 0x10000000\n"
+                                        "a 0 1 2097152 0 0 addr=0x10100000\n"
+                                        "a 1 2 3145728 0 0 addr=0x10300000\n"
+                                        "f 2 1 0 0\n"
+                                        "r 3 2 3 4194304 0\n"
+                                        "a 4 4 0 0 0 addr=0x10700000\n"
+                                        "f 5 3 - 0\n");
     const struct replay_options options = {.history = true};
     struct replay_result recorded;
     struct replay_result caching;
@@ -391,13 +381,13 @@ TEST(blocks_without_addresses)
 /* Each device has its own row; the events have the numbers of the file. */
 TEST(one_device_of_several)
 {
-    struct trace *both = read_text("#wtr 1\n"
-                                   "s 0 + 0x10000000 20971520 0\n"
-                                   "s 0 + 0x10000000 2097152 1 d=1\n"
-                                   "a 1 0 512 1 0 d=1 addr=0x10000000\n"
-                                   "a 2 1 4194304 0 0 addr=0x10000000\n"
-                                   "s 3 - 0x10000000 2097152 d=1\n"
-                                   "m 4 I end\n");
+    struct trace *both = trace_of_text("#wtr 1\n"
+                                       "s 0 + 0x10000000 20971520 0\n"
+                                       "s 0 + 0x10000000 2097152 1 d=1\n"
+                                       "a 1 0 512 1 0 d=1 addr=0x10000000\n"
+                                       "a 2 1 4194304 0 0 addr=0x10000000\n"
+                                       "s 3 - 0x10000000 2097152 d=1\n"
+                                       "m 4 I end\n");
     static const uint64_t reserved[] = {20 * MIB, 2 * MIB};
     static const uint64_t live[] = {4 * MIB, 512};
     static const uint64_t worst[] = {3, 2};
@@ -435,7 +425,7 @@ TEST(a_trace_without_history_shows_one_moment)
         {"#wtr 1\n", false, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct trace *trace = read_text(cases[i].text);
+        struct trace *trace = trace_of_text(cases[i].text);
         assert_int_equal(recorded_run_known(trace), cases[i].known);
         assert_int_equal(recorded_run_is_moment(trace), cases[i].moment);
         trace_free(trace);

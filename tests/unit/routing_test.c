@@ -1,11 +1,12 @@
 /* tests/unit/routing_test.c: promises of routing beyond the contract: the half that serves a request, strategies that
  * cannot be a half, and that no request fails if the other half has the memory. */
 #include "../rig/sim.h"
+#include <weir/routing.h>
+#define STRATEGY weir_routing_strategy
 #include "../rig/strategy.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>
-#include <weir/routing.h>
 #include <weir/size_class.h>
 
 /* --- the table alone --- */
@@ -306,10 +307,4 @@ TEST(a_region_that_stays_serves_both)
         assert_int_equal(weir_pool_alloc(w.pool, w.stream, small, 0, &none), WEIR_ERR_NO_MEMORY);
         close_world(&w);
     }
-}
-
-int main(void)
-{
-    rig.ops = weir_routing_strategy();
-    return run_each_test("routing", begin_rig, end_rig);
 }

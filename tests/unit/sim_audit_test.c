@@ -735,8 +735,3 @@ TEST(test_long_tags_are_cut)
     assert_int_equal(strlen(f.later.tag), sizeof(f.later.tag) - 1);
     assert_true(strlen(f.text) + 1 < sizeof(f.text));
 }
-
-int main(void)
-{
-    return run_each_test("tests", begin_bench, end_bench);
-}

@@ -1,5 +1,6 @@
 /* tests/unit/sim_direct_test.c: memory that no live block covers, touched with direct_access: the accesses that are
  * audited there and those that are not. The twin of every finding is ordered correctly and must be clean. */
+#define DIRECT_ACCESS true
 #include "../rig/bench.h"
 
 /* --- the flag --- */
@@ -433,10 +434,4 @@ TEST(test_leaks)
     return_region();
     weir_sim_audit_leaks(t.sim);
     assert_int_equal(count_of(WEIR_SIM_FINDING_KINDS), 2);
-}
-
-int main(void)
-{
-    t.direct_access = true;
-    return run_each_test("tests", begin_bench, end_bench);
 }

@@ -146,7 +146,7 @@ int main(void)
         return 1;
     }
     (void)close(file);
-    const int failed = run_all_tests("tests", NULL, NULL);
+    const int failed = run_all_tests("tests");
     (void)unlink(path);
     return failed;
 }

@@ -234,8 +234,3 @@ TEST(test_polling)
         expect(right, WEIR_SIM_EARLY_REUSE, "long kernel", "next");
     }
 }
-
-int main(void)
-{
-    return run_each_test("tests", begin_bench, end_bench);
-}

@@ -1,8 +1,8 @@
 /* size_class_test.c: promises of size_class beyond the contract: the classes, slabs that are reused and given back,
  * slots in other lanes, slots as a last resort. check runs after every call. */
-#include "../rig/strategy.h"
-
 #include <weir/size_class.h>
+#define STRATEGY weir_size_class_strategy
+#include "../rig/strategy.h"
 
 /* --- classes --- */
 
@@ -308,10 +308,4 @@ TEST(configs)
         assert_true(range.size - ((UINT64_C(1) << shift) + 1) <= (UINT64_C(1) << shift) / 8 + GRANULE);
         give(&range, 1, 0);
     }
-}
-
-int main(void)
-{
-    rig.ops = weir_size_class_strategy();
-    return run_each_test("size_class", begin_rig, end_rig);
 }

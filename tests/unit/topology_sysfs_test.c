@@ -251,7 +251,4 @@ TEST(test_out_of_host_memory)
     assert_true(at > 5);
 }
 
-int main(void)
-{
-    return run_each_test("tests", new_root, remove_root);
-}
+EACH_TEST(new_root, remove_root)

@@ -461,5 +461,5 @@ int main(void)
         return 77;
     }
     weir_topology_destroy(t);
-    return run_all_tests("tests", NULL, NULL);
+    return run_all_tests("tests");
 }

@@ -111,5 +111,5 @@ int main(void)
         printf("skipped: the folder of recorded traces %s (WEIR_TRACES_DIR) is not there\n", WEIR_TRACES_DIR);
         return 77;
     }
-    return run_all_tests("CSV of real programs", NULL, NULL);
+    return run_all_tests("CSV of real programs");
 }

@@ -1,22 +1,10 @@
 /* trace_device_test.c: the trace of one device has the events of that device, with the numbers of the file. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "trace.h"
-
 #include "derived_trace.h"
-
-static struct trace *good(const char *text)
-{
-    struct trace *trace = NULL;
-    struct trace_error error = {0};
-    if (trace_read_memory("t.wtr", text, strlen(text), NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
-}
 
 static struct trace *device_of(const struct trace *trace, uint32_t device)
 {
@@ -40,32 +28,33 @@ static void expect(const struct trace *trace, uint32_t device, const char *text,
 
 TEST(test_each_device_gets_its_events)
 {
-    struct trace *trace = good("#wtr 1\n#src s\n#clock order\n#dev 0 cap=1024\n#dev 2 cap=4096 name=\"two\"\n#note n\n"
-                               "#note recorded: r\n"
-                               "s 0 + 0x1000 8192 5 d=2\n" /* 0 */
-                               "z 0 + 0x1000 8192 d=2\n"   /* 1 */
-                               "p 70 512 5 0x1000 d=2\n"   /* 2 */
-                               "p 71 512 0 0x1000\n"       /* 3 */
-                               "@4 here\n"
-                               "a 1 72 100 5 3 pool=9 d=2 @4\n" /* 4 */
-                               "a 2 73 100 0 0\n"               /* 5 */
-                               "r 3 72 74 200 0\n"              /* 6 */
-                               "u 4 74 5 w\n"                   /* 7 */
-                               "w 5 5 10\n"                     /* 8 */
-                               "w 5 0 10\n"                     /* 9 */
-                               "e 6 1 5\n"                      /* 10 */
-                               "e 6 0 0\n"                      /* 11 */
-                               "x 7 1 5\n"                      /* 12 */
-                               "y 8 *\n"                        /* 13 */
-                               "y 8 5\n"                        /* 14 */
-                               "y 8 e1\n"                       /* 15 */
-                               "c 9\n"                          /* 16 */
-                               "c 9 5\n"                        /* 17 */
-                               "l 10 99\n"                      /* 18 */
-                               "m 11 I the middle\n"            /* 19 */
-                               "o 12 7 8 d=2\n"                 /* 20 */
-                               "f 13 74 5 0\n"                  /* 21 */
-                               "f 14 73 - 0\n");                /* 22 */
+    struct trace *trace =
+        trace_of_text("#wtr 1\n#src s\n#clock order\n#dev 0 cap=1024\n#dev 2 cap=4096 name=\"two\"\n#note n\n"
+                      "#note recorded: r\n"
+                      "s 0 + 0x1000 8192 5 d=2\n" /* 0 */
+                      "z 0 + 0x1000 8192 d=2\n"   /* 1 */
+                      "p 70 512 5 0x1000 d=2\n"   /* 2 */
+                      "p 71 512 0 0x1000\n"       /* 3 */
+                      "@4 here\n"
+                      "a 1 72 100 5 3 pool=9 d=2 @4\n" /* 4 */
+                      "a 2 73 100 0 0\n"               /* 5 */
+                      "r 3 72 74 200 0\n"              /* 6 */
+                      "u 4 74 5 w\n"                   /* 7 */
+                      "w 5 5 10\n"                     /* 8 */
+                      "w 5 0 10\n"                     /* 9 */
+                      "e 6 1 5\n"                      /* 10 */
+                      "e 6 0 0\n"                      /* 11 */
+                      "x 7 1 5\n"                      /* 12 */
+                      "y 8 *\n"                        /* 13 */
+                      "y 8 5\n"                        /* 14 */
+                      "y 8 e1\n"                       /* 15 */
+                      "c 9\n"                          /* 16 */
+                      "c 9 5\n"                        /* 17 */
+                      "l 10 99\n"                      /* 18 */
+                      "m 11 I the middle\n"            /* 19 */
+                      "o 12 7 8 d=2\n"                 /* 20 */
+                      "f 13 74 5 0\n"                  /* 21 */
+                      "f 14 73 - 0\n");                /* 22 */
     assert_int_equal(trace->device, TRACE_NO_INDEX);
     assert_true(trace->devices[0].used && !trace->devices[1].used && trace->devices[2].used);
     expect(trace, 0,
@@ -108,16 +97,16 @@ TEST(test_each_device_gets_its_events)
 /* Uses, records and waits across devices stay out, because a replay does not model them. */
 TEST(test_what_crosses_devices)
 {
-    struct trace *trace = good("#wtr 1\n"
-                               "a 0 0 100 0 0\n"
-                               "a 0 1 100 1 0 d=1\n"
-                               "u 1 0 1\n"   /* a block of device 0 on a stream of device 1 */
-                               "e 2 7 1\n"   /* an object of device 1 */
-                               "x 3 7 0\n"   /* awaited on device 0 */
-                               "y 4 e7\n"    /* device 1 */
-                               "y 5 e8\n"    /* an object of no device */
-                               "f 6 0 1 0\n" /* freed in the order of a stream of device 1 */
-                               "f 7 1 - 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "a 0 0 100 0 0\n"
+                                        "a 0 1 100 1 0 d=1\n"
+                                        "u 1 0 1\n"   /* a block of device 0 on a stream of device 1 */
+                                        "e 2 7 1\n"   /* an object of device 1 */
+                                        "x 3 7 0\n"   /* awaited on device 0 */
+                                        "y 4 e7\n"    /* device 1 */
+                                        "y 5 e8\n"    /* an object of no device */
+                                        "f 6 0 1 0\n" /* freed in the order of a stream of device 1 */
+                                        "f 7 1 - 0\n");
     expect(trace, 0, "#wtr 1\n#clock ns\na 0 0 100 0 0\nf 6 0 0 0\n", NUMBERS(0, 7));
     expect(trace, 1, "#wtr 1\n#clock ns\na 0 1 100 0 0 d=1\ne 2 7 0\ny 4 e7\nf 7 1 - 0\n", NUMBERS(1, 3, 5, 8));
     trace_free(trace);
@@ -126,7 +115,7 @@ TEST(test_what_crosses_devices)
 /* A stream belongs to the device that a line names first, as in a replay of the whole. */
 TEST(test_streams_that_mix_devices)
 {
-    struct trace *trace = good("#wtr 1\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=2\na 2 2 100 1 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=2\na 2 2 100 1 0\n");
     assert_true(trace->streams_mix_devices);
     assert_true(trace->devices[0].used && trace->devices[1].used && !trace->devices[2].used);
     expect(trace, 1, "#wtr 1\n#clock ns\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=1\n", NUMBERS(0, 1));
@@ -136,12 +125,12 @@ TEST(test_streams_that_mix_devices)
 /* A trace that uses one device needs no split. The device may have any number. */
 TEST(test_a_single_device)
 {
-    struct trace *trace = good("#wtr 1\n#dev 0 cap=1024\nw 0 4 10\na 1 0 100 1 0 d=3\nu 2 0 4\n");
+    struct trace *trace = trace_of_text("#wtr 1\n#dev 0 cap=1024\nw 0 4 10\na 1 0 100 1 0 d=3\nu 2 0 4\n");
     assert_int_equal(trace->device, 3);
     assert_int_equal(trace->stream_device[4], 3); /* no line names the device of stream 4 */
     expect(trace, 3, "#wtr 1\n#clock ns\nw 0 1 10\na 1 0 100 0 0 d=3\nu 2 0 1\n", NUMBERS(0, 1, 2));
     trace_free(trace);
-    trace = good("#wtr 1\n#dev 4\n");
+    trace = trace_of_text("#wtr 1\n#dev 4\n");
     assert_int_equal(trace->device, 0);
     assert_true(trace->devices[0].used && !trace->devices[4].used);
     trace_free(trace);
@@ -151,7 +140,7 @@ TEST(test_refusals)
 {
     struct trace_error error = {0};
     struct trace *one = NULL;
-    struct trace *trace = good("#wtr 1\n#dev 1\na 0 0 100 0 0\na 1 1 100 1 0 d=2\n");
+    struct trace *trace = trace_of_text("#wtr 1\n#dev 1\na 0 0 100 0 0\na 1 1 100 1 0 d=2\n");
     for (uint32_t device = 1; device < 4; device += 2) {
         char expected[120];
         assert_int_equal(trace_of_device(trace, device, &one, &error), WEIR_ERR_INVALID);
@@ -174,7 +163,7 @@ TEST(test_many_devices)
     for (unsigned d = 0; d < TRACE_MAX_DEVICES - 1; d++) {
         at += sprintf(at, "a %u %u 1 %u 0 d=%u\n", d, d, d, d);
     }
-    struct trace *trace = good(text);
+    struct trace *trace = trace_of_text(text);
     assert_int_equal(trace_of_device(trace, TRACE_MAX_DEVICES - 1, &one, &error), WEIR_ERR_INVALID);
     assert_string_equal(error.message + strlen(error.message) - 5, ", ...");
     assert_int_equal(trace_of_device(trace, UINT32_MAX - 1, &one, &error), WEIR_ERR_INVALID);

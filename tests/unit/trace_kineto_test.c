@@ -1,13 +1,11 @@
 /* trace_kineto_test.c: the import of the JSON that torch.profiler writes. Events are written in the form of the
  * profiler, and a test compares the whole trace as text. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
-
-#include "trace.h"
 
 #define PID 100
 #define HOST 0
@@ -111,37 +109,19 @@ static void waits(const char *kind, int stream, const char *ts, int correlation,
 
 static weir_status read_file(const struct trace_limits *limits, struct trace **trace, struct trace_error *error)
 {
-    /* Memory of exactly this size, so that a sanitizer sees a read beyond it. */
-    char *exact = malloc(used > 0 ? used : 1);
-    assert_non_null(exact);
-    memcpy(exact, file, used);
-    const weir_status status = trace_read_memory("dir/t.json", exact, used, limits, trace, error);
-    free(exact);
-    return status;
+    return read_exactly("dir/t.json", file, used, limits, trace, error);
 }
 
 static void check_trace(const char *expected)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    char *text = NULL;
-    size_t size;
-    if (read_file(NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
-    assert_string_equal(text, expected);
-    free(text);
+    struct trace *trace = trace_of_bytes("dir/t.json", file, used);
+    is_written_as(trace, expected);
     trace_free(trace);
 }
 
 static void check_refused(weir_status status, const char *message)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    assert_int_equal(read_file(NULL, &trace, &error), status);
-    assert_null(trace);
-    assert_string_equal(error.message, message);
+    is_refused("dir/t.json", file, used, status, message);
 }
 
 #define HEAD "#wtr 1\n#src kineto t.json\n#clock ns\n"

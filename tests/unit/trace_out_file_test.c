@@ -301,7 +301,4 @@ TEST(test_signals)
     }
 }
 
-int main(void)
-{
-    return run_all_tests("tests", enter_folder, leave_folder);
-}
+ALL_TESTS(enter_folder, leave_folder)

@@ -1,23 +1,11 @@
 /* trace_part_test.c: a window of a trace begins with the state at its start; the blocks of a stream come with the
  * events that concern them. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "trace.h"
-
 #include "derived_trace.h"
-
-static struct trace *good(const char *text)
-{
-    struct trace *trace = NULL;
-    struct trace_error error = {0};
-    if (trace_read_memory("t.wtr", text, strlen(text), NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
-}
 
 static struct trace *part_of(const struct trace *trace, struct trace_filter filter)
 {
@@ -39,7 +27,7 @@ static void expect(const struct trace *trace, struct trace_filter filter, const 
 
 static void expect_refusal(const char *text, struct trace_filter filter, const char *message)
 {
-    struct trace *trace = good(text);
+    struct trace *trace = trace_of_text(text);
     struct trace *part = NULL;
     struct trace_error error = {0};
     assert_int_equal(trace_filtered(trace, &filter, &part, &error), WEIR_ERR_INVALID);
@@ -69,7 +57,7 @@ static const char plain[] = "#wtr 1\n"
 
 TEST(test_a_window_begins_with_its_state)
 {
-    struct trace *trace = good(plain);
+    struct trace *trace = trace_of_text(plain);
     expect(trace, (struct trace_filter){EVENTS(6, 10)},
            "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 6 to 10 of 12\n"
            "p 9 512 0\np 3 3000 0\na 50 4 4000 1 0\nu 60 3 1\nw 70 1 5\nf 80 3 0 0\na 90 5 5000 0 0\n",
@@ -85,7 +73,7 @@ TEST(test_a_window_begins_with_its_state)
 
 TEST(test_blocks_keep_their_tags)
 {
-    struct trace *trace = good("#wtr 1\n@0 layer\na 0 1 1000 0 0\na 1 2 1000 0 0 @0\nw 2 0 5\n");
+    struct trace *trace = trace_of_text("#wtr 1\n@0 layer\na 0 1 1000 0 0\na 1 2 1000 0 0 @0\nw 2 0 5\n");
     struct trace *part = part_of(trace, (struct trace_filter){EVENTS(2, 2)});
     assert_int_equal(part->events[0].event.tag, WEIR_TRACE_NONE);
     assert_int_equal(part->events[1].event.tag, 0);
@@ -95,7 +83,7 @@ TEST(test_blocks_keep_their_tags)
 
 TEST(test_ends_are_numbers_or_times)
 {
-    struct trace *trace = good(plain);
+    struct trace *trace = trace_of_text(plain);
     const char *text = "#wtr 1\n#clock ns\n#dev 0 cap=8192\n#note events 9 to 10 of 12\n"
                        "p 9 512 0\np 3 3000 0\np 4 4000 1\nf 80 3 0 0\na 90 5 5000 0 0\n";
     expect(trace, (struct trace_filter){EVENTS(9, 10)}, text, NUMBERS(9, 9, 9, 9, 10));
@@ -115,18 +103,18 @@ TEST(test_ends_are_numbers_or_times)
 /* Memory that the recorded allocator mapped and unmapped in pieces: the rest at the start of the window. */
 TEST(test_recorded_memory_at_the_start)
 {
-    struct trace *trace = good("#wtr 1\n"
-                               "s 0 + 0x1000 4096 0\n"   /* 0 */
-                               "z 1 + 0x10000 65536 0\n" /* 1: a hole follows in it */
-                               "z 2 - 0x14000 4096 0\n"  /* 2 */
-                               "s 3 - 0x1000 4096 0\n"   /* 3 */
-                               "z 4 - 0x1c000 65536 0\n" /* 4: reaches beyond the piece */
-                               "s 5 + 0x0 100 0\n"       /* 5: no address */
-                               "s 6 + 0x0 50 0\n"        /* 6 */
-                               "s 7 - 0x0 20 0\n"        /* 7 */
-                               "s 8 + 0x1000 8192 0\n"   /* 8 */
-                               "a 9 1 600 0 0 addr=0x1000\n"
-                               "s 10 + 0x90000 4096 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "s 0 + 0x1000 4096 0\n"   /* 0 */
+                                        "z 1 + 0x10000 65536 0\n" /* 1: a hole follows in it */
+                                        "z 2 - 0x14000 4096 0\n"  /* 2 */
+                                        "s 3 - 0x1000 4096 0\n"   /* 3 */
+                                        "z 4 - 0x1c000 65536 0\n" /* 4: reaches beyond the piece */
+                                        "s 5 + 0x0 100 0\n"       /* 5: no address */
+                                        "s 6 + 0x0 50 0\n"        /* 6 */
+                                        "s 7 - 0x0 20 0\n"        /* 7 */
+                                        "s 8 + 0x1000 8192 0\n"   /* 8 */
+                                        "a 9 1 600 0 0 addr=0x1000\n"
+                                        "s 10 + 0x90000 4096 0\n");
     expect(trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 10}},
            "#wtr 1\n#clock ns\n#note events 10 to 10 of 11\n"
            "s 10 + 0x0 130 0\ns 10 + 0x1000 8192 0\nz 10 + 0x10000 16384 0\nz 10 + 0x15000 28672 0\n"
@@ -138,13 +126,13 @@ TEST(test_recorded_memory_at_the_start)
 /* The starting state of a file is one moment: a window that begins or ends in it has all of it. */
 TEST(test_a_window_does_not_cut_the_start_of_a_file)
 {
-    struct trace *trace = good("#wtr 1\n"
-                               "s 0 + 0x1000 4096 0\n"
-                               "p 1 512 0 0x1000\n"
-                               "s 0 + 0x8000 4096 0\n"
-                               "p 2 512 0 0x8000\n"
-                               "a 1 3 512 0 0 addr=0x8200\n"
-                               "f 2 1 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "s 0 + 0x1000 4096 0\n"
+                                        "p 1 512 0 0x1000\n"
+                                        "s 0 + 0x8000 4096 0\n"
+                                        "p 2 512 0 0x8000\n"
+                                        "a 1 3 512 0 0 addr=0x8200\n"
+                                        "f 2 1 0 0\n");
     const char *start = "s 0 + 0x1000 4096 0\np 1 512 0 0x1000\ns 0 + 0x8000 4096 0\np 2 512 0 0x8000\n";
     char text[300];
     for (uint64_t first = 0; first < 4; first++) {
@@ -165,7 +153,7 @@ TEST(test_sizes_at_the_start)
                                "a 1 1 1000 0 0 addr=0x7f0000000000\n"
                                "a 2 2 1000 0 0 addr=0x7f0000000400\n"
                                "f 3 2 0 0\n";
-    struct trace *trace = good(text);
+    struct trace *trace = trace_of_text(text);
     assert_int_equal(trace->pad_bytes, 0);
     expect(trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 3}},
            "#wtr 1\n#clock ns\n#note events 3 to 3 of 4\ns 3 + 0x7f0000000000 2097152 0\n"
@@ -176,26 +164,26 @@ TEST(test_sizes_at_the_start)
 
 TEST(test_the_blocks_of_a_stream)
 {
-    struct trace *trace = good("#wtr 1\n"
-                               "s 0 + 0x1000 4096 2\n"     /* 0 */
-                               "s 0 + 0x2000 4096 1\n"     /* 1 */
-                               "a 1 10 512 0 0 addr=0x1\n" /* 2 */
-                               "a 2 11 512 1 0 addr=0x2\n" /* 3 */
-                               "a 3 12 512 2 0 addr=0x3\n" /* 4 */
-                               "u 4 11 3\n"                /* 5: a block of stream 1 on stream 3 */
-                               "u 5 12 1\n"                /* 6: a block of stream 2 on stream 1 */
-                               "w 6 3 7\n"                 /* 7 */
-                               "w 7 2 7\n"                 /* 8 */
-                               "e 8 5 3\n"                 /* 9 */
-                               "x 9 5 0\n"                 /* 10 */
-                               "x 10 5 1\n"                /* 11 */
-                               "y 11 *\n"                  /* 12 */
-                               "y 12 2\n"                  /* 13 */
-                               "v 13 9 9\n"                /* 14 */
-                               "f 14 11 3 0\n"             /* 15 */
-                               "f 15 12 2 0\n"             /* 16 */
-                               "m 16 I half\n"             /* 17 */
-                               "o 17 100 5\n");            /* 18 */
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "s 0 + 0x1000 4096 2\n"     /* 0 */
+                                        "s 0 + 0x2000 4096 1\n"     /* 1 */
+                                        "a 1 10 512 0 0 addr=0x1\n" /* 2 */
+                                        "a 2 11 512 1 0 addr=0x2\n" /* 3 */
+                                        "a 3 12 512 2 0 addr=0x3\n" /* 4 */
+                                        "u 4 11 3\n"                /* 5: a block of stream 1 on stream 3 */
+                                        "u 5 12 1\n"                /* 6: a block of stream 2 on stream 1 */
+                                        "w 6 3 7\n"                 /* 7 */
+                                        "w 7 2 7\n"                 /* 8 */
+                                        "e 8 5 3\n"                 /* 9 */
+                                        "x 9 5 0\n"                 /* 10 */
+                                        "x 10 5 1\n"                /* 11 */
+                                        "y 11 *\n"                  /* 12 */
+                                        "y 12 2\n"                  /* 13 */
+                                        "v 13 9 9\n"                /* 14 */
+                                        "f 14 11 3 0\n"             /* 15 */
+                                        "f 15 12 2 0\n"             /* 16 */
+                                        "m 16 I half\n"             /* 17 */
+                                        "o 17 100 5\n");            /* 18 */
     expect(trace, (struct trace_filter){STREAMS(1)},
            "#wtr 1\n#clock ns\n#note events 0 to 18 of 19, blocks of stream 1\n"
            "s 0 + 0x2000 4096 0\na 2 11 512 0 0 addr=0x2\nu 4 11 1\nw 6 1 7\ne 8 5 1\nx 10 5 0\ny 11 *\nf 14 11 1 0\n"
@@ -212,9 +200,9 @@ TEST(test_the_blocks_of_a_stream)
 /* A window of a trace of several devices is one of several devices, and a device of it is of the window. */
 TEST(test_devices)
 {
-    struct trace *trace = good("#wtr 1\n#dev 0 cap=1024\n#dev 1 cap=2048\n"
-                               "s 0 + 0x1000 4096 0\ns 0 + 0x1000 8192 1 d=1\n"
-                               "a 1 1 512 0 0\na 2 2 512 1 0 d=1\nf 3 1 0 0\nu 4 2 2\nf 5 2 1 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\n#dev 0 cap=1024\n#dev 1 cap=2048\n"
+                                        "s 0 + 0x1000 4096 0\ns 0 + 0x1000 8192 1 d=1\n"
+                                        "a 1 1 512 0 0\na 2 2 512 1 0 d=1\nf 3 1 0 0\nu 4 2 2\nf 5 2 1 0\n");
     struct trace *part = part_of(trace, (struct trace_filter){EVENTS(4, 6)});
     struct trace *one = NULL;
     struct trace_error error = {0};
@@ -298,7 +286,7 @@ static struct trace *random_trace(uint64_t *state)
             open[chosen] = i;
         }
     }
-    return good(text);
+    return trace_of_text(text);
 }
 
 TEST(test_random_windows)

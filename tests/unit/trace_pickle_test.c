@@ -305,7 +305,4 @@ TEST(test_truncated_values)
     bad(BYTES("I42"), WEIR_ERR_INVALID, "t.pickle: byte 3: the pickle ends in the middle (INT)");
 }
 
-int main(void)
-{
-    return run_all_tests("tests", NULL, forget);
-}
+ALL_TESTS(NULL, forget)

@@ -1,12 +1,10 @@
 /* trace_snapshot_test.c: the import of PyTorch and torch_npu snapshots, on pickles that the test makes itself. Each
  * test has its expected trace as text. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 
 #include "pickle_writer.h"
-#include "trace.h"
-
 #define ALLOC "alloc"
 #define REQUESTED "free_requested"
 #define COMPLETED "free_completed"
@@ -15,18 +13,12 @@
 /* Imports the pickle, frees the writer, and returns the trace after one round through text. */
 static struct trace *import(struct pickle_writer *writer)
 {
-    struct trace *trace = NULL;
-    struct trace *again = NULL;
+    struct trace *trace = trace_of_bytes("dir/s.pickle", writer->bytes, writer->size);
     struct trace_error error;
     char *text = NULL;
     size_t size = 0;
-    if (trace_read_memory("dir/s.pickle", writer->bytes, writer->size, NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
     assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
-    if (trace_read_memory("again", text, size, NULL, &again, &error) != WEIR_OK) {
-        fail_msg("%s\n%s", error.message, text);
-    }
+    struct trace *again = trace_of_bytes("again", text, size);
     assert_int_equal(again->event_count, trace->event_count);
     for (size_t i = 0; i < trace->event_count; i++) { /* tags keep their stacks; unused tags are not written */
         const uint32_t tag = trace->events[i].event.tag;
@@ -63,11 +55,7 @@ static void expect_text(struct trace *trace, const char *clock, const char *expe
 
 static void bad(struct pickle_writer *writer, weir_status status, const char *message)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    assert_int_equal(trace_read_memory("s.pickle", writer->bytes, writer->size, NULL, &trace, &error), status);
-    assert_null(trace);
-    assert_string_equal(error.message, message);
+    is_refused("s.pickle", writer->bytes, writer->size, status, message);
     pw_free(writer);
 }
 

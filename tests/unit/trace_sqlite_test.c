@@ -1,11 +1,9 @@
 /* trace_sqlite_test.c: the import of profiles in SQLite databases: torch_npu's and nsys's. The tests make their
  * databases with libsqlite3, with the tables of the profilers. Without libsqlite3 the format is refused by name. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "trace.h"
 
 #ifdef WEIR_WITH_SQLITE
 
@@ -50,26 +48,14 @@ static void make(const char *const *statements, size_t count)
 
 static void check_trace(const char *expected)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    char *text = NULL;
-    size_t length;
-    if (trace_read_memory("dir/t.db", bytes, size, NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    assert_int_equal(trace_write_memory(trace, &text, &length, &error), WEIR_OK);
-    assert_string_equal(text, expected);
-    free(text);
+    struct trace *trace = trace_of_bytes("dir/t.db", bytes, size);
+    is_written_as(trace, expected);
     trace_free(trace);
 }
 
 static void check_refused(weir_status status, const char *message)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
-    assert_int_equal(trace_read_memory("dir/t.db", bytes, size, NULL, &trace, &error), status);
-    assert_null(trace);
-    assert_string_equal(error.message, message);
+    is_refused("dir/t.db", bytes, size, status, message);
 }
 
 /* --- torch_npu --- */
@@ -433,7 +419,4 @@ TEST(test_without_sqlite)
 
 #endif
 
-int main(void)
-{
-    return run_all_tests("tests", NULL, forget);
-}
+ALL_TESTS(NULL, forget)

@@ -1,6 +1,6 @@
 /* trace_wtr_test.c: the reader and the writer of `.wtr`. For each rule of the reader the tests have a line that breaks
  * it, with the whole error message. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <lzma.h>
 #include <stdio.h>
@@ -9,45 +9,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "trace.h"
-
 /* --- helpers --- */
-
-static struct trace *read_bytes(const char *bytes, size_t size)
-{
-    struct trace *trace = NULL;
-    struct trace_error error;
-    weir_status status = trace_read_memory("t.wtr", bytes, size, NULL, &trace, &error);
-    if (status != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
-    return trace;
-}
-
-static struct trace *good(const char *text)
-{
-    return read_bytes(text, strlen(text));
-}
 
 /* Checks that the text after the header is refused with this message. */
 static void bad(const char *lines, const char *message)
 {
     char text[2048];
-    struct trace *trace = NULL;
-    struct trace_error error;
     snprintf(text, sizeof(text), "#wtr 1\n%s\n", lines);
-    assert_int_equal(trace_read_memory("t.wtr", text, strlen(text), NULL, &trace, &error), WEIR_ERR_INVALID);
-    assert_null(trace);
-    assert_string_equal(error.message, message);
-}
-
-static void bad_bytes(const void *bytes, size_t size, weir_status expected, const char *message)
-{
-    struct trace *trace = NULL;
-    struct trace_error error;
-    assert_int_equal(trace_read_memory("t.wtr", bytes, size, NULL, &trace, &error), expected);
-    assert_null(trace);
-    assert_string_equal(error.message, message);
+    is_refused("t.wtr", text, strlen(text), WEIR_ERR_INVALID, message);
 }
 
 static const weir_trace_event *event_of(const struct trace *trace, size_t i)
@@ -113,7 +82,7 @@ static const char every_kind[] = "#wtr 1\n"
 
 TEST(test_every_kind)
 {
-    struct trace *trace = good(every_kind);
+    struct trace *trace = trace_of_text(every_kind);
     assert_int_equal(trace->event_count, 37);
     assert_int_equal(trace->block_count, 8);
     assert_int_equal(trace->object_count, 2);
@@ -168,16 +137,16 @@ TEST(test_every_kind)
 
 TEST(test_loose_text)
 {
-    struct trace *trace = good("#wtr 1  \r\n"
-                               "\r\n"
-                               "# any comment\n"
-                               "#unknown 1 2 3\n"
-                               "#dev 0 recorded_segments_at_start 43\n"
-                               "#note\n"
-                               "@18446744073709551615 a\ttag   \n"
-                               "a 0 18446744073709551615 0 0 0 @18446744073709551615 addr=0xAb\r\n"
-                               "r 0 18446744073709551615 5 0 0 \t\n"
-                               "f 0 5 0 0");
+    struct trace *trace = trace_of_text("#wtr 1  \r\n"
+                                        "\r\n"
+                                        "# any comment\n"
+                                        "#unknown 1 2 3\n"
+                                        "#dev 0 recorded_segments_at_start 43\n"
+                                        "#note\n"
+                                        "@18446744073709551615 a\ttag   \n"
+                                        "a 0 18446744073709551615 0 0 0 @18446744073709551615 addr=0xAb\r\n"
+                                        "r 0 18446744073709551615 5 0 0 \t\n"
+                                        "f 0 5 0 0");
     assert_int_equal(trace->event_count, 3);
     assert_int_equal(event_of(trace, 0)->size, 1); /* a request of 0 bytes counts as 1 byte */
     assert_int_equal(event_of(trace, 1)->size, 1);
@@ -194,7 +163,7 @@ TEST(test_stacks)
     const char *text = "#wtr 1\n#clock ns\n#dev 0\n"
                        "@0 a\n#stack 0 inner\n#stack 0 outer (x)\na 0 0 1 0 0 @0\n"
                        "@1 a\n#stack 1 other\na 0 1 1 0 0 @1\n@2 b\na 0 2 1 0 0 @2\n";
-    struct trace *trace = good(text);
+    struct trace *trace = trace_of_text(text);
     struct trace *part = NULL;
     struct trace_error error;
     char *again = NULL;
@@ -211,7 +180,7 @@ TEST(test_stacks)
     free(again);
     trace_free(part);
     trace_free(trace);
-    trace = good("#wtr 1\n@0 a\n");
+    trace = trace_of_text("#wtr 1\n@0 a\n");
     assert_null(trace->stacks);
     trace_free(trace);
 }
@@ -237,7 +206,7 @@ TEST(test_bad_stacks)
 
 TEST(test_no_events)
 {
-    struct trace *trace = good("#wtr 1");
+    struct trace *trace = trace_of_text("#wtr 1");
     assert_int_equal(trace->event_count, 0);
     assert_int_equal(trace->device_count, 1);
     assert_int_equal(trace->stream_count, 1);
@@ -250,32 +219,32 @@ TEST(test_no_events)
 /* Adjacent blocks show whether 32 bytes were added before rounding to 512. */
 TEST(test_pad)
 {
-    struct trace *trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 0 0 addr=0x1200\n");
+    struct trace *trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, 0);
     assert_true(trace->has_addresses);
     trace_free(trace);
-    trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 0 0 addr=0x1400\n");
+    trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 0 0 addr=0x1400\n");
     assert_int_equal(trace->pad_bytes, 32);
     trace_free(trace);
-    trace = good("#wtr 1\na 0 0 100 0 0 addr=0x1000\na 0 1 100 0 0 addr=0x1200\n");
+    trace = trace_of_text("#wtr 1\na 0 0 100 0 0 addr=0x1000\na 0 1 100 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
     /* A freed block proves nothing about later blocks behind it. */
-    trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\nf 0 0 0 0\na 0 1 512 0 0 addr=0x1200\n");
+    trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\nf 0 0 0 0\na 0 1 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
     /* A block that has moved, or one on another device, proves nothing either. */
-    trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\nr 0 0 1 512 0\na 0 2 512 0 0 addr=0x1200\n");
+    trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\nr 0 0 1 512 0\na 0 2 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
-    trace = good("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 1 0 d=1 addr=0x1200\n");
+    trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 1 0 d=1 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
 }
 
 TEST(test_mixed_devices)
 {
-    struct trace *trace = good("#wtr 1\na 0 0 1 0 0 d=1\na 0 1 1 0 0\n");
+    struct trace *trace = trace_of_text("#wtr 1\na 0 0 1 0 0 d=1\na 0 1 1 0 0\n");
     assert_true(trace->streams_mix_devices);
     assert_int_equal(trace->stream_device[0], 1);
     assert_int_equal(trace->device_count, 2);
@@ -297,7 +266,7 @@ TEST(test_sparse_ids)
         unsigned long long id = (i - 1) % 2 == 0 ? i - 1 : 0xfffffffff0000000ull - 977ull * (i - 1);
         used += (size_t)sprintf(text + used, "f 0 %llu 0 0\n", id);
     }
-    struct trace *trace = read_bytes(text, used);
+    struct trace *trace = trace_of_bytes("t.wtr", text, used);
     assert_int_equal(trace->block_count, COUNT);
     for (unsigned i = 0; i < COUNT; i++) {
         assert_int_equal(trace->events[i].index, i);
@@ -311,15 +280,15 @@ TEST(test_sparse_ids)
 
 TEST(test_header)
 {
-    bad_bytes("", 0, WEIR_ERR_INVALID, "t.wtr: is empty");
-    bad_bytes(
-        "hello", 5, WEIR_ERR_INVALID,
+    is_refused("t.wtr", "", 0, WEIR_ERR_INVALID, "t.wtr: is empty");
+    is_refused(
+        "t.wtr", "hello", 5, WEIR_ERR_INVALID,
         "t.wtr: is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
-    bad_bytes("#wtr 2\n", 7, WEIR_ERR_INVALID,
-              "t.wtr:1: version \"2\" of the format is not known; expected \"#wtr 1\"");
-    bad_bytes("#wtr\n", 5, WEIR_ERR_INVALID, "t.wtr:1: the first line must be \"#wtr 1\"");
-    bad_bytes("#wtr 1 x\n", 9, WEIR_ERR_INVALID,
-              "t.wtr:1: version \"1 x\" of the format is not known; expected \"#wtr 1\"");
+    is_refused("t.wtr", "#wtr 2\n", 7, WEIR_ERR_INVALID,
+               "t.wtr:1: version \"2\" of the format is not known; expected \"#wtr 1\"");
+    is_refused("t.wtr", "#wtr\n", 5, WEIR_ERR_INVALID, "t.wtr:1: the first line must be \"#wtr 1\"");
+    is_refused("t.wtr", "#wtr 1 x\n", 9, WEIR_ERR_INVALID,
+               "t.wtr:1: version \"1 x\" of the format is not known; expected \"#wtr 1\"");
     bad("#wtr 1", "t.wtr:2: a second \"#wtr\" line; a file holds one trace");
     bad("#clock us", "t.wtr:2: #clock: expected ns, logical or order");
     bad("#clock", "t.wtr:2: #clock: expected ns, logical or order");
@@ -336,12 +305,13 @@ TEST(test_header)
 
 TEST(test_other_formats)
 {
-    bad_bytes("PK\3\4....", 8, WEIR_ERR_INVALID, "t.wtr: byte 8: the zip archive has no directory at its end");
-    bad_bytes(" {\"segments\": []}", 17, WEIR_ERR_UNSUPPORTED,
-              "t.wtr: is JSON of a memory snapshot; a snapshot is read from the pickle that "
-              "torch.cuda.memory._dump_snapshot writes");
-    bad_bytes("\x28\xb5\x2f\xfd....", 8, WEIR_ERR_UNSUPPORTED,
-              "t.wtr: is packed with zstd; xz, gzip and plain are read");
+    is_refused("t.wtr", "PK\3\4....", 8, WEIR_ERR_INVALID,
+               "t.wtr: byte 8: the zip archive has no directory at its end");
+    is_refused("t.wtr", " {\"segments\": []}", 17, WEIR_ERR_UNSUPPORTED,
+               "t.wtr: is JSON of a memory snapshot; a snapshot is read from the pickle that "
+               "torch.cuda.memory._dump_snapshot writes");
+    is_refused("t.wtr", "\x28\xb5\x2f\xfd....", 8, WEIR_ERR_UNSUPPORTED,
+               "t.wtr: is packed with zstd; xz, gzip and plain are read");
 }
 
 TEST(test_fields)
@@ -494,26 +464,15 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-static void same_text(const struct trace *trace, const char *expected)
-{
-    char *text = NULL;
-    size_t size = 0;
-    struct trace_error error;
-    assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
-    assert_int_equal(size, strlen(text));
-    assert_string_equal(text, expected);
-    free(text);
-}
-
 TEST(test_round_trip_memory)
 {
-    struct trace *trace = good(every_kind);
+    struct trace *trace = trace_of_text(every_kind);
     char *text = NULL;
     size_t size = 0;
     struct trace_error error;
     assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
-    struct trace *again = read_bytes(text, size);
-    same_text(again, text);
+    struct trace *again = trace_of_bytes("t.wtr", text, size);
+    is_written_as(again, text);
     assert_int_equal(again->event_count, trace->event_count);
     assert_int_equal(again->block_count, trace->block_count);
     trace_free(again);
@@ -527,7 +486,7 @@ TEST(test_round_trip_files)
 {
     static const char *const names[] = {"t.wtr", "t.wtr.gz", "t.wtr.xz"};
     static const enum trace_format formats[] = {TRACE_FORMAT_WTR, TRACE_FORMAT_GZIP, TRACE_FORMAT_XZ};
-    struct trace *trace = good(every_kind);
+    struct trace *trace = trace_of_text(every_kind);
     for (size_t i = 0; i < 3; i++) {
         struct trace_error error;
         struct trace *again = NULL;
@@ -558,8 +517,8 @@ TEST(test_long_lines)
         text[used++] = '\n';
     }
     text[used] = '\0';
-    struct trace *trace = good(text);
-    same_text(trace, text);
+    struct trace *trace = trace_of_text(text);
+    is_written_as(trace, text);
     trace_free(trace);
     free(text);
 }
@@ -580,7 +539,7 @@ TEST(test_cannot_open)
     assert_string_equal(error.message, expected);
     unlink(in_folder("empty"));
     assert_null(trace);
-    trace = good("#wtr 1\n");
+    trace = trace_of_text("#wtr 1\n");
     assert_int_equal(trace_write(trace, "no/such/file.wtr", &error), WEIR_ERR_DEVICE);
     assert_string_equal(error.message, "no/such/file.wtr: cannot open for writing: No such file or directory");
     assert_int_equal(trace_write(trace, "no/such/file.wtr.gz", &error), WEIR_ERR_DEVICE);
@@ -597,7 +556,7 @@ TEST(test_cannot_write)
         print_message("skipped: there is no /dev/full here\n");
         skip();
     }
-    struct trace *trace = good(every_kind);
+    struct trace *trace = trace_of_text(every_kind);
     assert_int_equal(trace_write(trace, "/dev/full", &error), WEIR_ERR_DEVICE);
     assert_string_equal(error.message, "/dev/full: cannot write: No space left on device");
     assert_int_equal(stat("/dev/full", &facts), 0);
@@ -606,7 +565,7 @@ TEST(test_cannot_write)
 
 static unsigned char *packed_trace(const char *name, size_t *size)
 {
-    struct trace *trace = good(every_kind);
+    struct trace *trace = trace_of_text(every_kind);
     struct trace_error error;
     assert_int_equal(trace_write(trace, in_folder(name), &error), WEIR_OK);
     unsigned char *bytes = read_file(in_folder(name), size);
@@ -655,7 +614,7 @@ TEST(test_two_members)
                          LZMA_OK);
         size = position;
     }
-    struct trace *trace = read_bytes((const char *)packed, size);
+    struct trace *trace = trace_of_bytes("t.wtr", (const char *)packed, size);
     assert_int_equal(trace->event_count, 2);
     trace_free(trace);
 
@@ -706,7 +665,7 @@ TEST(test_packed_twice)
     size_t position = 0;
     assert_int_equal(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, bytes, size, twice, &position, sizeof(twice)),
                      LZMA_OK);
-    bad_bytes(twice, position, WEIR_ERR_UNSUPPORTED, "t.wtr: is packed twice; unpack it once before");
+    is_refused("t.wtr", twice, position, WEIR_ERR_UNSUPPORTED, "t.wtr: is packed twice; unpack it once before");
     free(bytes);
 }
 
@@ -749,7 +708,4 @@ TEST(test_format)
     assert_string_equal(line, "m 0 I -\n");
 }
 
-int main(void)
-{
-    return run_all_tests("tests", make_folder, remove_folder);
-}
+ALL_TESTS(make_folder, remove_folder)

@@ -1,12 +1,10 @@
 /* trace_zip_test.c: the pickle of a snapshot inside the zip archive of torch.save. The tests write their archives. */
-#include "../rig/test.h"
+#include "../rig/wtr.h"
 
 #include <stdio.h>
 #include <zlib.h>
 
 #include "pickle_writer.h"
-#include "trace.h"
-
 /* --- writing an archive --- */
 
 enum { STORED = 0, DEFLATED = 8 };
@@ -166,22 +164,13 @@ static int forget(void **state)
 
 static weir_status read_archive(const struct trace_limits *limits, struct trace **trace, struct trace_error *error)
 {
-    unsigned char *exact = malloc(archive.size > 0 ? archive.size : 1);
-    assert_non_null(exact);
-    memcpy(exact, archive.bytes, archive.size);
-    const weir_status status = trace_read_memory("t.pt", exact, archive.size, limits, trace, error);
-    free(exact);
-    return status;
+    return read_exactly("t.pt", archive.bytes, archive.size, limits, trace, error);
 }
 
 static void check_read(struct shape shape)
 {
-    struct trace *trace = NULL;
-    struct trace_error error;
     write_archive(shape);
-    if (read_archive(NULL, &trace, &error) != WEIR_OK) {
-        fail_msg("%s", error.message);
-    }
+    struct trace *trace = trace_of_bytes("t.pt", archive.bytes, archive.size);
     assert_int_equal(trace->event_count, 2);
     assert_int_equal(trace->events[1].event.kind, WEIR_TRACE_PRIOR);
     assert_int_equal(trace->events[1].event.address, 4096);
@@ -192,12 +181,8 @@ static void check_read(struct shape shape)
 static void check_refused(weir_status status, size_t byte, const char *message)
 {
     char whole[300];
-    struct trace *trace = NULL;
-    struct trace_error error;
     snprintf(whole, sizeof(whole), "t.pt: byte %zu: %s", byte, message);
-    assert_int_equal(read_archive(NULL, &trace, &error), status);
-    assert_null(trace);
-    assert_string_equal(error.message, whole);
+    is_refused("t.pt", archive.bytes, archive.size, status, whole);
 }
 
 static void set_number(size_t at, uint64_t number, unsigned bytes)
@@ -324,7 +309,4 @@ TEST(test_cut_archives)
     }
 }
 
-int main(void)
-{
-    return run_all_tests("tests", NULL, forget);
-}
+ALL_TESTS(NULL, forget)

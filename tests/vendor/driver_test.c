@@ -396,5 +396,5 @@ int main(void)
     if (setenv("WEIR_DRIVER_CAPACITY", TEXT_OF(CAPACITY), 1) != 0) {
         return 1;
     }
-    return run_all_tests("driver", NULL, NULL);
+    return run_all_tests("driver");
 }

@@ -340,7 +340,7 @@ static void block_is_filled(void)
     say("fill block %u, %s: %d", i, count <= block->size ? "inside" : "beyond", error);
 }
 
-/* Copies a byte pattern to the device and back, and prints a sum of what came back. */
+/* Copies a byte pattern to the device and back, and prints a sum of the bytes that come back. */
 static void bytes_go_around(void)
 {
     const unsigned i = any(BLOCKS);

@@ -53,7 +53,8 @@ char *output_oom(const struct replay_oom *oom);
 void output_recorded_notes(FILE *out, const struct comparison *comparison);
 /* Prints the recorded row of the table. */
 void output_recorded_row(FILE *out, const struct replay_result *result);
-/* Adds `note` to the object of a result. In that of the recorded row, sets the members that no trace tells to null. */
+/* Adds the member `note` to the JSON object of a result. If the result is the recorded row, also sets to null the
+ * members that a recording does not have. */
 void output_recorded_json(json_t *object, const struct replay_result *result);
 
 /* Prints the table. With `colour`, rows with hazards are red, and the row that reserves the least is bold. */

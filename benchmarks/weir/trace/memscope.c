@@ -45,22 +45,6 @@ struct memscope {
     bool several;
 };
 
-static void find_columns(struct memscope *dump)
-{
-    const struct csv *csv = &dump->import->csv;
-    dump->event = csv_column(csv, "Event");
-    dump->type = csv_column(csv, "Event Type");
-    dump->name = csv_column(csv, "Name");
-    dump->time = csv_column(csv, "Timestamp(ns)|Timestamp(us)");
-    dump->scale = csv_column(csv, "Timestamp(ns)") == CSV_NO_COLUMN ? NS_OF_US : 1;
-    dump->process = csv_column(csv, "Process Id");
-    dump->thread = csv_column(csv, "Thread Id");
-    dump->device = csv_column(csv, "Device Id");
-    dump->pointer = csv_column(csv, "Ptr");
-    dump->attributes = csv_column(csv, "Attr");
-    dump->stack = csv_column(csv, "Call Stack(Python)");
-}
-
 /* Finds the value of a key in "{addr:1,size:2,owner:}". */
 static bool attribute(struct csv_field attributes, const char *key, struct csv_field *value)
 {
@@ -301,9 +285,22 @@ static bool correct_times(struct memscope *dump, uint64_t *begin)
 
 bool memscope_read(struct csv_import *import)
 {
-    struct memscope dump = {.import = import};
+    const struct csv *csv = &import->csv;
+    struct memscope dump = {
+        .import = import,
+        .event = csv_column(csv, "Event"),
+        .type = csv_column(csv, "Event Type"),
+        .name = csv_column(csv, "Name"),
+        .time = csv_column(csv, "Timestamp(ns)|Timestamp(us)"),
+        .scale = csv_column(csv, "Timestamp(ns)") == CSV_NO_COLUMN ? NS_OF_US : 1,
+        .process = csv_column(csv, "Process Id"),
+        .thread = csv_column(csv, "Thread Id"),
+        .device = csv_column(csv, "Device Id"),
+        .pointer = csv_column(csv, "Ptr"),
+        .attributes = csv_column(csv, "Attr"),
+        .stack = csv_column(csv, "Call Stack(Python)"),
+    };
     uint64_t begin;
-    find_columns(&dump);
     bool done = csv_each(import, add_row, &dump);
     if (done) {
         keep_calls(&dump);

@@ -32,20 +32,6 @@ struct row {
     uint64_t alloc, release;
 };
 
-static void find_columns(struct rows *rows)
-{
-    const struct csv *csv = &rows->import->csv;
-    rows->name = csv_column(csv, "Name");
-    rows->size = csv_column(csv, "Size(KB)");
-    rows->alloc = csv_column(csv, "Allocation Time(us)");
-    rows->release = csv_column(csv, "Release Time(us)");
-    rows->active = csv_column(csv, "Active Release Time(us)");
-    rows->duration = csv_column(csv, "Duration(us)");
-    rows->stream = csv_column(csv, "Stream Ptr");
-    rows->device = csv_column(csv, "Device Type|Device|Device_id");
-    rows->total = csv_column(csv, "Allocation Total Allocated(MB)");
-}
-
 /* Reads a time if the field has one. */
 static bool read_time(struct rows *rows, size_t column, bool *has, uint64_t *time)
 {
@@ -163,8 +149,20 @@ static bool note_rows(const struct rows *rows)
 
 bool operator_memory_read(struct csv_import *import)
 {
-    struct rows rows = {.import = import, .first_time = UINT64_MAX};
-    find_columns(&rows);
+    const struct csv *csv = &import->csv;
+    struct rows rows = {
+        .import = import,
+        .name = csv_column(csv, "Name"),
+        .size = csv_column(csv, "Size(KB)"),
+        .alloc = csv_column(csv, "Allocation Time(us)"),
+        .release = csv_column(csv, "Release Time(us)"),
+        .active = csv_column(csv, "Active Release Time(us)"),
+        .duration = csv_column(csv, "Duration(us)"),
+        .stream = csv_column(csv, "Stream Ptr"),
+        .device = csv_column(csv, "Device Type|Device|Device_id"),
+        .total = csv_column(csv, "Allocation Total Allocated(MB)"),
+        .first_time = UINT64_MAX,
+    };
     if (!csv_each(import, add_row, &rows)) {
         return false;
     }

@@ -20,19 +20,6 @@ struct plan {
     uint64_t aligned_oddly;
 };
 
-static void find_columns(struct plan *plan)
-{
-    const struct csv *csv = &plan->import->csv;
-    plan->id = csv_column(csv, "id|buffer|buffer_id");
-    plan->lower = csv_column(csv, "lower|start|begin");
-    plan->upper = csv_column(csv, "upper|end");
-    plan->inclusive = csv_column(csv, "upper") == CSV_NO_COLUMN;
-    plan->size = csv_column(csv, "size");
-    plan->alignment = csv_column(csv, "alignment");
-    plan->gaps = csv_column(csv, "gaps");
-    plan->offset = csv_column(csv, "offset");
-}
-
 static bool read_time(struct plan *plan, size_t column, uint64_t *time)
 {
     const struct csv_field field = csv_get(&plan->import->csv, column);
@@ -109,9 +96,19 @@ static bool note_plan(const struct plan *plan)
 
 bool plan_read(struct csv_import *import)
 {
-    struct plan plan = {.import = import};
+    const struct csv *csv = &import->csv;
+    struct plan plan = {
+        .import = import,
+        .id = csv_column(csv, "id|buffer|buffer_id"),
+        .lower = csv_column(csv, "lower|start|begin"),
+        .upper = csv_column(csv, "upper|end"),
+        .inclusive = csv_column(csv, "upper") == CSV_NO_COLUMN,
+        .size = csv_column(csv, "size"),
+        .alignment = csv_column(csv, "alignment"),
+        .gaps = csv_column(csv, "gaps"),
+        .offset = csv_column(csv, "offset"),
+    };
     import->builder.trace->clock = TRACE_CLOCK_LOGICAL;
-    find_columns(&plan);
     if (!csv_each(import, add_buffer, &plan)) {
         return false;
     }

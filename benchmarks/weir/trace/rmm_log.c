@@ -22,17 +22,6 @@ struct rmm_log {
     uint64_t nothing; /* calls with a null pointer */
 };
 
-static void find_columns(struct rmm_log *log)
-{
-    const struct csv *csv = &log->import->csv;
-    log->thread = csv_column(csv, "Thread");
-    log->time = csv_column(csv, "Time");
-    log->action = csv_column(csv, "Action");
-    log->pointer = csv_column(csv, "Pointer");
-    log->size = csv_column(csv, "Size");
-    log->stream = csv_column(csv, "Stream");
-}
-
 /* Parses HH:MM:SS with an optional fraction of a second. */
 static bool parse_time(struct csv_field field, uint64_t *time)
 {
@@ -130,8 +119,16 @@ static bool note_log(const struct rmm_log *log)
 
 bool rmm_log_read(struct csv_import *import)
 {
-    struct rmm_log log = {.import = import};
-    find_columns(&log);
+    const struct csv *csv = &import->csv;
+    struct rmm_log log = {
+        .import = import,
+        .thread = csv_column(csv, "Thread"),
+        .time = csv_column(csv, "Time"),
+        .action = csv_column(csv, "Action"),
+        .pointer = csv_column(csv, "Pointer"),
+        .size = csv_column(csv, "Size"),
+        .stream = csv_column(csv, "Stream"),
+    };
     if (!csv_each(import, add_line, &log)) {
         return false;
     }

@@ -142,8 +142,8 @@ typedef enum verdict {
     DROP   /* the event is not valid here, and is lost */
 } verdict;
 
-/* Writes the free of a block that ended without a free event: a new block has got its address (or other name), or the
- * block was reallocated and the result could not be noted. */
+/* Writes a free for a block whose own free event was lost. That is known when an alloc reports another block under the
+ * same name (its address, as a rule), or when a realloc of the block has no record of its result. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {
     WEIR_ASSERT(number < text->blocks);

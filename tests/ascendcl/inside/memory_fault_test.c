@@ -316,9 +316,6 @@ static int tear_down(void **unused)
     return 0;
 }
 
-int main(void)
-{
-    acl_environment("CAPACITY", "64MiB");
-    acl_environment("REPORT", "none");
-    return run_all_tests("tests", set_up, tear_down);
-}
+ACL_ENVIRONMENT(CAPACITY, "64MiB")
+ACL_ENVIRONMENT(REPORT, "none")
+ALL_TESTS(set_up, tear_down)

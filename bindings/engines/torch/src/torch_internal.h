@@ -85,15 +85,16 @@ struct torch_device {
     _Atomic(struct torch_pool *) blamed; /* the pool that ran out of memory last */
     atomic_bool reported;
     _Atomic uint64_t capacity_bytes;
-    /* Uses of blocks by streams that the pool could not note. The free of the block waits for the stream. Under
-     * weir__torch_lock. */
+    /* Uses of blocks by streams that the pool could not note: the free of such a block waits for the stream. Protected
+     * by weir__torch_lock. */
     atomic_uint unnoted_count;
     struct {
         const weir_block *block;
         void *native;
     } unnoted[WEIR__TORCH_UNNOTED];
     atomic_uint route_count;
-    struct torch_route *routes; /* under route_lock of graph.c; the first route that matches gets the block */
+    struct torch_route
+        *routes; /* protected by route_lock (graph.c); an allocation takes the first route that matches */
 
     /* Bytes of blocks, as handed out; live bytes = allocated - freed. */
     _Atomic int64_t allocated;
@@ -101,7 +102,7 @@ struct torch_device {
     _Atomic int64_t peak;
     _Atomic int64_t past_blocks; /* blocks that pools which no longer exist have handed out */
 
-    /* Under the lock of source.c. */
+    /* Protected by the lock of source.c. */
     uint64_t keep_free; /* without a limit: memory of the device that the pools leave to other code; 0 = none */
     uint64_t reserved;
     uint64_t peak_reserved;

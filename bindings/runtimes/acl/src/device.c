@@ -197,8 +197,8 @@ static weir_status is_here(void *native, bool *here)
     return code == ACL_ERROR_RT_STREAM_CONTEXT ? WEIR_OK : weir__acl_result("aclrtStreamWaitEvent", code);
 }
 
-/* Gives the primary context of the i-th device of the list; *home = NULL if that device was reset. Returns false past
- * the end of the list. */
+/* Stores the primary context of the i-th ACL device of weir in *home; NULL if the device was reset. Returns false if
+ * there are no more than i devices. */
 static bool home_at(size_t i, aclrtContext *home)
 {
     weir__acl_lock();

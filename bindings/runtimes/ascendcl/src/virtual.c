@@ -216,8 +216,8 @@ ACL_EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
 
 /* --- physical memory --- */
 
-/* Enlarges the simulator's capacity by the memory on the host's side, so that this memory uses up none of the
- * devices'. */
+/* Sets the simulator's capacity to that of all devices plus the memory on the host's side, which uses none of a
+ * device's capacity. */
 static void give_host_room(void)
 {
     weir_sim_set_capacity(acl__rt.sim, acl__rt.config.capacity_bytes * acl__rt.config.devices + host_side_bytes);
