@@ -138,16 +138,21 @@ TEST(test_events)
     ok(weir_device_event_sync(device, event));
 
     void *memory = (void *)(uintptr_t)address;
+    aclrtEvent gate = NULL; /* stream 0 stops at it, so its work is under way however fast the device is */
+    acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    acl_ok(aclrtStreamWaitEvent(stream[0], gate));
     acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 1, 64 * MIB, stream[0]));
     ok(weir_device_event_record(device, event, stream[0]));
     ok(weir_device_event_query(device, event, &complete));
     assert_false(complete);
+    acl_ok(aclrtRecordEvent(gate, stream[1]));
     ok(weir_device_stream_wait_event(device, stream[1], event));
     acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 2, 64 * MIB, stream[1])); /* the auditor would find a missing wait */
     ok(weir_device_event_sync(device, event));
     ok(weir_device_event_query(device, event, &complete));
     assert_true(complete);
     ok(weir_device_stream_sync(device, stream[1]));
+    acl_ok(aclrtDestroyEvent(gate));
     ok(weir_device_event_destroy(device, event));
     ok(weir_device_region_free(device, address, 64 * MIB));
     acl_ok(aclrtDestroyStream(stream[0]));

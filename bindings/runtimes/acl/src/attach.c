@@ -309,6 +309,16 @@ static void end_stream(weir_pool *pool, void *native)
     (void)status; /* only the lookup of a stream that the pool does not know needs memory, which may be missing */
 }
 
+void weir__acl_forget(weir_pool *pool, void *native)
+{
+    weir__acl_lock();
+    const bool taken = is_taken(native, false, pool);
+    weir__acl_unlock();
+    if (!taken) {
+        end_stream(pool, native);
+    }
+}
+
 /* Ends the attachment's use of a stream that the runtime is about to destroy. The handle is still valid, and no call
  * that the stream might wait for is in progress. If the stream cannot be waited for, its work may continue until the
  * destroy is over. Then the pool is told of the end only at the detach of the attachment, and no ACL call is made with

@@ -78,6 +78,9 @@ static void attach_new(void *native)
         return;
     }
     const weir_status status = join(device, native);
+    if (status != WEIR_OK) {
+        weir__acl_forget(atomic_load(&device->pool), native);
+    }
     weir__acl_lock();
     device->joining--;
     if (status != WEIR_OK) {

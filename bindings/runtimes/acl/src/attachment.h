@@ -88,6 +88,9 @@ void weir__acl_let_go(weir_pool *pool);
 /* Attaches the pool to the stream in this role, and holds the pool. Must not be called under the lock. */
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment);
+/* After a failed attach to a new stream: the pool forgets the stream, unless another attachment tells it of the end.
+ * Must not be called under the lock. */
+void weir__acl_forget(weir_pool *pool, void *native);
 /* Takes an attachment that is moving off its stream and retires it; on failure it stays and is not moving. Must not be
  * called under the lock. */
 weir_status weir__acl_take_off(weir_acl_attachment *self);

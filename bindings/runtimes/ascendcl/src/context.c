@@ -147,24 +147,38 @@ ACL_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 
 /* --- devices --- */
 
+static aclError default_context_create(int32_t device, acl__context **out)
+{
+    acl__context *made = NULL;
+    ACL_TRY(context_create(device, &made));
+    const aclError error = acl__stream_create_alias(made, &made->alias);
+    if (error != ACL_SUCCESS) {
+        context_end(made, true);
+        return error;
+    }
+    *out = made;
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     ACL_ENTER(aclrtSetDevice);
     acl__context *home = NULL;
-    acl__stream *created = NULL;
+    bool is_new = false;
     {
         ACL_HOLD_LOCK();
         ACL_TRY(device_is_good(deviceId));
         acl__device *device = &acl__rt.devices[deviceId];
-        if (device->default_context == NULL) {
-            ACL_TRY(context_create(deviceId, &device->default_context));
-            created = device->default_context->default_stream;
+        is_new = device->default_context == NULL;
+        if (is_new) {
+            ACL_TRY(default_context_create(deviceId, &device->default_context));
         }
         device->references++;
         home = device->default_context;
     }
-    if (created != NULL) {
-        acl__stream_announce_created(created);
+    if (is_new) {
+        acl__stream_announce_created(home->default_stream);
+        acl__stream_announce_created(home->alias);
     }
     ACL_HOLD_LOCK();
     make_current(home);

@@ -234,6 +234,8 @@ struct acl__context {
     uint32_t generation; /* grows when the slot is reused */
     bool live;
     acl__stream *default_stream;
+    acl__stream
+        *alias; /* of a device's default context: a second handle of the default stream; NULL in other contexts */
 };
 
 /* Returns the calling thread's context, or NULL. */
@@ -285,6 +287,9 @@ void acl__stream_drop(acl__stream *stream);
  * are dropped. */
 void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
+/* Makes a second handle of the context's default stream. It stands for the stream that the vendor's runtime makes for
+ * itself at the first use of a device: its creation is announced, its end is not. */
+aclError acl__stream_create_alias(acl__context *context, acl__stream **alias);
 /* Implements aclrtCreateStreamWithConfig for the public function `name`. The lock is not held. */
 aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name);
 /* Calls the user's state callbacks for a new stream. The lock is not held. */

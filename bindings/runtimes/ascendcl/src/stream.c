@@ -51,6 +51,14 @@ void acl__stream_announce_created(acl__stream *stream)
     announce(stream, ACL_RT_STREAM_STATE_CREATE_POST);
 }
 
+/* Releases the lock while the callbacks run. */
+static void announce_end(acl__stream *stream)
+{
+    acl__unlock();
+    announce(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    acl__lock();
+}
+
 ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
 {
     ACL_ENTER_LOCKED(aclrtRegStreamStateCallback);
@@ -112,6 +120,18 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
     return ACL_SUCCESS;
 }
 
+aclError acl__stream_create_alias(acl__context *context, acl__stream **out)
+{
+    acl__stream *alias = weir__slab_get(&slab);
+    ACL_FAIL_IF(alias == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a stream");
+    memset(alias, 0, sizeof(*alias));
+    alias->context = context;
+    alias->id = context->default_stream->id;
+    alias->live = true;
+    *out = alias;
+    return ACL_SUCCESS;
+}
+
 /* Deletes a stream that no thread can reach any more and that has no work left. */
 static void stream_delete(acl__stream *stream)
 {
@@ -127,11 +147,13 @@ static void stream_delete(acl__stream *stream)
 
 /* Ends a stream: announces the end, waits for its work or drops it, deletes it. The lock is held on entry and return,
  * and released meanwhile. */
-static aclError stream_end(acl__stream *stream, bool force)
+static aclError stream_end(acl__stream *stream, bool force, bool announces)
 {
     const int32_t id = stream->id;
+    if (announces) {
+        announce_end(stream);
+    }
     acl__unlock();
-    announce(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
     acl__op_stream_ends(stream);
     acl__lock();
     aclError error = ACL_SUCCESS;
@@ -146,16 +168,26 @@ static aclError stream_end(acl__stream *stream, bool force)
     return error;
 }
 
+/* The default stream's end is announced first. A context of the program's own announces it once more before it deletes
+ * that stream. Both are as by the vendor. */
 void acl__streams_end_of(acl__context *context, bool force)
 {
+    acl__stream *first = context->default_stream;
+    first->ending = true;
+    announce_end(first);
     for (acl__stream *stream = acl__rt.first_stream; stream != NULL;) {
         if (stream->context == context && !stream->ending) {
             stream->ending = true;
-            (void)stream_end(stream, force);
+            (void)stream_end(stream, force, true);
             stream = acl__rt.first_stream; /* restart: the lock was released meanwhile */
         } else {
             stream = stream->next;
         }
+    }
+    (void)stream_end(first, force, context->alias == NULL);
+    if (context->alias != NULL) {
+        context->alias->live = false;
+        weir__slab_put(&slab, context->alias);
     }
 }
 
@@ -164,11 +196,17 @@ static bool is_stream(const void *handle)
     return weir__slab_owns(&slab, handle) && ((const acl__stream *)handle)->live;
 }
 
+static bool is_alias(const acl__stream *stream)
+{
+    return stream->context->alias == stream;
+}
+
 aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
 {
     ACL_FAIL_IF(handle != NULL && !is_stream(handle), ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
     ACL_NEED_CONTEXT(context);
-    *stream = handle != NULL ? handle : context->default_stream;
+    acl__stream *named = handle;
+    *stream = named == NULL ? context->default_stream : is_alias(named) ? named->context->default_stream : named;
     return ACL_SUCCESS;
 }
 
@@ -234,7 +272,7 @@ static aclError destroy(aclrtStream handle, bool force, const char *name)
                 stream->id);
     stream->ending = true;
     acl__stream_forget_abort(stream);
-    return stream_end(stream, force);
+    return stream_end(stream, force, true);
 }
 
 ACL_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
