@@ -95,7 +95,4 @@ TEST_BETWEEN(the_runtimes_own_stream_can_be_used, listen, stop_listening)
     acl_ok(aclrtResetDevice(0));
 }
 
-int main(void)
-{
-    return run_all_tests("announce", use_device, reset_device);
-}
+ALL_TESTS(use_device, reset_device)
