@@ -25,7 +25,8 @@ static int reset_second_device(void **state)
 TEST(options_of_the_process_and_of_a_context_are_stored_apart)
 {
     int64_t value = -1;
-    acl_expect(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+    acl_ok(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+    assert_int_equal(value, 0);
     acl_expect(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
     acl_ok(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
     acl_ok(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 2));
@@ -35,6 +36,9 @@ TEST(options_of_the_process_and_of_a_context_are_stored_apart)
     assert_int_equal(value, 2);
     acl_ok(aclrtSetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, 1));
     acl_expect(INVALID, aclrtCtxSetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, 1));
+    acl_expect(REFUSED, aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4));
+    acl_expect(REFUSED, aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, -1));
+    acl_expect(REFUSED, aclrtCtxSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 2));
     acl_expect(INVALID, aclrtSetSysParamOpt((aclSysParamOpt)4, 1));
     acl_expect(INVALID, aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, NULL));
     acl_expect(INVALID, aclrtCtxGetSysParamOpt((aclSysParamOpt)-1, &value));
@@ -52,7 +56,7 @@ TEST(options_of_contexts_that_are_gone_take_no_room)
         int64_t value = -1;
         acl_ok(aclrtCreateContext(&context, 1));
         acl_expect(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
-        acl_ok(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, i));
+        acl_ok(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, i % 4));
         acl_ok(aclrtDestroyContext(context));
     }
 }
@@ -89,7 +93,7 @@ TEST(overflow_modes_belong_to_a_device_and_switches_to_a_stream)
     acl_ok(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
     acl_ok(aclrtGetDeviceSatMode(&mode));
     assert_int_equal(mode, ACL_RT_OVERFLOW_MODE_INFNAN);
-    acl_expect(REFUSED, aclrtSetDeviceSatMode((aclrtFloatOverflowMode)3));
+    acl_expect(REFUSED, aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_UNDEF));
     acl_expect(INVALID, aclrtGetDeviceSatMode(NULL));
     aclrtStream stream;
     uint32_t flag = 7;
@@ -101,7 +105,7 @@ TEST(overflow_modes_belong_to_a_device_and_switches_to_a_stream)
     assert_int_equal(flag, 1);
     acl_ok(aclrtGetStreamOverflowSwitch(NULL, &flag));
     assert_int_equal(flag, 0);
-    acl_expect(REFUSED, aclrtSetStreamOverflowSwitch(stream, 2));
+    acl_expect(INVALID, aclrtSetStreamOverflowSwitch(stream, 2));
     acl_expect(INVALID, aclrtGetStreamOverflowSwitch(stream, NULL));
     acl_ok(aclrtDestroyStream(stream));
 }

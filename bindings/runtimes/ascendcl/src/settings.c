@@ -14,7 +14,7 @@ struct option {
     int64_t value;
 };
 
-static struct option process_options[OPTIONS];
+static int64_t process_options[OPTIONS]; /* 0 at the start, where a context's are not set */
 
 /* The options of a context live as long as its slot; a new context in the slot has another generation. */
 static struct context_options {
@@ -28,6 +28,16 @@ static aclError check_option(aclSysParamOpt opt, int count, const char *name)
     return (int)opt >= 0 && (int)opt < count
                ? ACL_SUCCESS
                : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: there is no option %d", name, (int)opt);
+}
+
+/* Levels of determinism are 0 to 3; the other options are switches. */
+static aclError check_value(aclSysParamOpt opt, int64_t value, const char *name)
+{
+    const int64_t most = opt == ACL_OPT_DETERMINISTIC ? 3 : 1;
+    return value >= 0 && value <= most
+               ? ACL_SUCCESS
+               : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: option %d takes 0 to %lld, not %lld", name, (int)opt,
+                           (long long)most, (long long)value);
 }
 
 static aclError option_get(const struct option *from, int64_t *value, const char *name)
@@ -63,7 +73,8 @@ ACL_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
     ACL_ENTER_LOCKED(aclrtSetSysParamOpt);
     ACL_TRY(check_option(opt, OPTIONS, __func__));
-    process_options[opt] = (struct option){true, value};
+    ACL_TRY(check_value(opt, value, __func__));
+    process_options[opt] = value;
     return ACL_SUCCESS;
 }
 
@@ -72,13 +83,15 @@ ACL_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
     ACL_ENTER_LOCKED(aclrtGetSysParamOpt);
     ACL_NEED(value);
     ACL_TRY(check_option(opt, OPTIONS, __func__));
-    return option_get(&process_options[opt], value, __func__);
+    *value = process_options[opt];
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
     ACL_ENTER_LOCKED(aclrtCtxSetSysParamOpt);
     ACL_TRY(check_option(opt, CONTEXT_OPTIONS, __func__));
+    ACL_TRY(check_value(opt, value, __func__));
     struct option *options = NULL;
     ACL_TRY(options_of_context(&options));
     options[opt] = (struct option){true, value};
@@ -168,7 +181,7 @@ static aclrtFloatOverflowMode overflow_modes[ACL__DEVICES];
 ACL_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
     ACL_ENTER_LOCKED(aclrtSetDeviceSatMode);
-    ACL_REFUSE_IF((uint32_t)mode > ACL_RT_OVERFLOW_MODE_UNDEF, ACL_ERROR_RT_PARAM_INVALID, "there is no mode %d",
+    ACL_REFUSE_IF((uint32_t)mode >= ACL_RT_OVERFLOW_MODE_UNDEF, ACL_ERROR_RT_PARAM_INVALID, "there is no mode %d",
                   (int)mode);
     ACL_NEED_CONTEXT(context);
     overflow_modes[context->device] = mode;
@@ -187,7 +200,7 @@ ACL_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 ACL_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag)
 {
     ACL_ENTER_LOCKED(aclrtSetStreamOverflowSwitch);
-    ACL_REFUSE_IF(flag > 1, ACL_ERROR_RT_PARAM_INVALID, "flag must be 0 or 1");
+    ACL_REFUSE_IF(flag > 1, ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1");
     ACL_NEED_STREAM(stream, handle);
     stream->overflow_switch = flag;
     return ACL_SUCCESS;
