@@ -4,6 +4,10 @@
  *
  *     pair512, pair1M, mix1k, mix100k, mix1M, infer, live10 to live100k
  *                  see workloads.h; every row plays the same operations, generated before the clock starts
+ *     infer_touched, mix1k_touched
+ *                  the same with a byte written into each page of each block, for rows that hand out memory of the
+ *                  process; `resident` is the peak of the process's memory over that of live bytes, which says
+ *                  something if the process runs no other case
  *     threadsN     N threads run pair512 at the same time, each on its own stream; per pair and thread
  *     shared2      two threads run pair512 at the same time on one stream; per pair and thread
  *     pc512        one thread allocates blocks of 512 bytes, another frees them on the same stream, with a
@@ -44,6 +48,7 @@
 #include <memory>
 #include <sched.h>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <vector>
 
@@ -81,6 +86,31 @@ template <class row>
             own.free(0, blocks[ops[i].slot]);
         }
     }
+}
+
+template <class row>
+[[gnu::noinline]] void measured_touched_ops(row &own, typename row::block *blocks, const workload_op *ops,
+                                            std::size_t count)
+{
+    for (std::size_t i = 0; i < count; i++) {
+        if (ops[i].size == 0) {
+            own.free(0, blocks[ops[i].slot]);
+            continue;
+        }
+        blocks[ops[i].slot] = own.alloc(0, ops[i].size);
+        auto *bytes = reinterpret_cast<volatile char *>(blocks[ops[i].slot]);
+        for (std::size_t at = 0; at < ops[i].size; at += 4096) {
+            bytes[at] = 1;
+        }
+    }
+}
+
+/* Returns the most bytes of the process that were resident at once. */
+double peak_resident()
+{
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
 /* --- allocators that keep their blocks between repetitions --- */
@@ -134,6 +164,7 @@ template <class row> void add_regions(row &own, std::size_t count, std::vector<t
 }
 
 template <class row> struct play_session : any_session {
+    double resident; /* before it */
     row own;
     const workload &work;
     std::vector<typename row::block> blocks;
@@ -142,7 +173,8 @@ template <class row> struct play_session : any_session {
     std::size_t at;
 
     play_session(const bench_row &r, const char *workload_name, std::size_t region_count)
-        : own(r, 1), work(workload_of(workload_name)), blocks(work.slots), live(work.slots), at(work.start)
+        : resident((workload_of(workload_name), peak_resident())), own(r, 1), work(workload_of(workload_name)),
+          blocks(work.slots), live(work.slots), at(work.start)
     {
         add_regions(own, region_count, &regions);
         const std::size_t warm = work.start != 0 ? work.start : work.count;
@@ -165,13 +197,13 @@ template <class row> struct play_session : any_session {
     {
         return work.pair_bytes != 0 ? batch : static_cast<std::int64_t>(work.batch_pairs);
     }
-    void play_batch()
+    void play_batch(bool touch)
     {
         if (work.pair_bytes != 0) {
             measured_pairs(own, 0, work.pair_bytes, batch);
             return;
         }
-        measured_ops(own, blocks.data(), work.ops + at, work.batch_ops);
+        (touch ? measured_touched_ops<row> : measured_ops<row>)(own, blocks.data(), work.ops + at, work.batch_ops);
         at += work.batch_ops;
         at = at == work.count ? work.start : at;
     }
@@ -190,11 +222,15 @@ template <class row> struct play_session : any_session {
 
 template <class row>
 void play(benchmark::State &state, const std::string &cell, const bench_row &r, const char *workload_name,
-          std::size_t regions)
+          std::size_t regions, bool touch)
 {
     auto &session = session_of<play_session<row>>(cell, r, workload_name, regions);
     while (state.KeepRunningBatch(session.batch_pairs())) {
-        session.play_batch();
+        session.play_batch(touch);
+    }
+    if (touch) {
+        state.counters["resident"] =
+            (peak_resident() - session.resident) / static_cast<double>(session.work.peak_bytes);
     }
 }
 
@@ -392,9 +428,10 @@ benchmark::internal::Benchmark *enter(const std::string &cell, const bench_row &
 }
 
 template <class row>
-void enter_play(const std::string &cell, const bench_row &r, const char *workload, std::size_t regions)
+void enter_play(const std::string &cell, const bench_row &r, const char *workload, std::size_t regions,
+                bool touch = false)
 {
-    enter(cell, r, [=](auto &state, auto &name, auto &own) { play<row>(state, name, own, workload, regions); });
+    enter(cell, r, [=](auto &state, auto &name, auto &own) { play<row>(state, name, own, workload, regions, touch); });
 }
 
 template <class row> void enter_threads(const std::string &cell, const bench_row &r, int threads, bool one_stream)
@@ -426,6 +463,10 @@ template <class row> void enter_common(const bench_row &r)
     }
     if (has_room(r) || r.kind == BENCH_MALLOC || r.kind == BENCH_HEAP) {
         enter_play<row>("mix1k", r, "mix1k", 0);
+    }
+    if (r.kind == BENCH_MALLOC || r.kind == BENCH_HEAP) {
+        enter_play<row>("infer_touched", r, "infer", 0, true);
+        enter_play<row>("mix1k_touched", r, "mix1k", 0, true);
     }
     for (const char *name : {"mix100k", "mix1M", "live10", "live100", "live1k", "live10k", "live100k"}) {
         if (has_room(r)) {

@@ -142,6 +142,64 @@ static void require(const struct list *list, uint64_t size, uint64_t offset, uin
     assert_int_equal(window.end, (BASE + offset + size + GRANULE - 1) & ~(GRANULE - 1));
 }
 
+/* --- with a strategy that shows free memory by size --- */
+
+/* Returns the first range above `first` that is taken or in another region. */
+static size_t end_of_run(const struct list *list, size_t first)
+{
+    size_t end = first;
+    while (end < list->count && !list->ranges[end].taken &&
+           list->ranges[end].region_address == list->ranges[first].region_address) {
+        end++;
+    }
+    return end;
+}
+
+/* True if the ranges from `first` to `end` contain adjacent ranges with memory of at least `least` bytes together. */
+static bool has_memory(const struct list *list, size_t first, size_t end, uint64_t least)
+{
+    uint64_t bytes = 0;
+    for (size_t i = first; i < end && bytes < least; i++) {
+        bytes = list->ranges[i].lane != WEIR_LANE_UNMAPPED ? bytes + list->ranges[i].size : 0;
+    }
+    return bytes >= least;
+}
+
+static bool has_hole(const struct list *list, size_t first, size_t end)
+{
+    while (first < end && list->ranges[first].lane != WEIR_LANE_UNMAPPED) {
+        first++;
+    }
+    return first < end;
+}
+
+/* Visits the runs from the last one on, so in another order than walk. */
+static void walk_runs(const struct list *list, uint64_t least, bool holes, weir_range_visitor visit, void *ctx)
+{
+    for (size_t end = list->count; end > 0; end--) {
+        const bool begins = !list->ranges[end - 1].taken &&
+                            (end == 1 || list->ranges[end - 2].taken ||
+                             list->ranges[end - 2].region_address != list->ranges[end - 1].region_address);
+        const size_t last = begins ? end_of_run(list, end - 1) : 0;
+        const bool more = begins && (holes ? has_hole(list, end - 1, last) : has_memory(list, end - 1, last, least));
+        for (size_t i = end - 1; more && i < last; i++) {
+            if (!visit(ctx, &list->ranges[i])) {
+                return;
+            }
+        }
+    }
+}
+
+static void walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    walk_runs(state, least, false, visit, ctx);
+}
+
+static void walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    walk_runs(state, least, true, visit, ctx);
+}
+
 /* --- windows --- */
 
 TEST(test_an_empty_region_is_used_from_below)
@@ -252,7 +310,8 @@ static void take_all(struct vm_scratch *scratch)
     for (size_t i = 0; i < count; i++) {
         taken[i] = *weir__vm_take_run(scratch);
         const struct vm_run *before = &taken[i > 0 ? i - 1 : 0];
-        assert_true(before->rank < taken[i].rank || before->granules == taken[i].granules ||
+        const bool holes_first = before->rank != 0 && before->beside_hole && !taken[i].beside_hole;
+        assert_true(before->rank < taken[i].rank || before->granules == taken[i].granules || holes_first ||
                     (before->rank == taken[i].rank && (before->granules < taken[i].granules) == (before->rank != 0)));
     }
     assert_int_equal(scratch->run_count, 0);
@@ -279,7 +338,7 @@ TEST(test_only_whole_granules_are_idle)
         LIST({'T', 4}, {'F', 28}, {'T', 1}, {'F', 14}, {'T', 1}, {'F', 4}, {'O', 4}, {'H', 8}, {'F', 16});
     assert_int_equal(idle_of(&scratch, &list, all_limits, NULL), 3 + 0 + 1 + 2);
     assert_int_equal(scratch.run_count, 3);
-    assert_int_equal(scratch.runs[0].address, BASE + 48); /* the smallest first */
+    assert_int_equal(scratch.runs[0].address, BASE + 48); /* of the runs beside the hole the smallest first */
     assert_int_equal(scratch.runs[0].granules, 1);
     assert_int_equal(scratch.runs[0].lane, WEIR_LANE_OPEN); /* it is in two lanes */
     assert_false(scratch.runs[0].hole_below);
@@ -298,8 +357,27 @@ TEST(test_a_window_keeps_what_it_has)
     const struct vm_window window = {.address = BASE + 17, .first = BASE + 16, .end = BASE + 40, .need = 1};
     assert_int_equal(idle_of(&scratch, &list, all_limits, &window), 2 + 5);
     assert_int_equal(scratch.run_count, 2);
-    assert_int_equal(scratch.runs[0].address, BASE);
-    assert_int_equal(scratch.runs[1].address, BASE + 40);
+    assert_int_equal(scratch.runs[0].address, BASE + 40); /* the hole lies above it */
+    assert_int_equal(scratch.runs[1].address, BASE);
+    weir__vm_scratch_fini(&scratch);
+}
+
+/* Holes grow, so that few blocks lie between holes: a run beside a hole comes before smaller runs. */
+TEST(test_runs_beside_holes_come_first)
+{
+    struct vm_scratch scratch = {0};
+    const struct list list = LIST({'F', 8}, {'T', 8}, {'F', 32}, {'H', 8}, {'T', 8}, {'F', 16}, {'T', 8}, {'H', 8},
+                                  {'F', 24}, {'T', 8}, {'H', 8}, {'O', 8}, {'T', 8});
+    assert_int_equal(idle_of(&scratch, &list, first_limits, NULL), 1 + 4 + 2 + 3); /* lane 2 still works */
+    const uint64_t addresses[] = {96, 16, 0, 64};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(scratch.runs[i].address, BASE + addresses[i]);
+        assert_int_equal(scratch.runs[i].hole_below, addresses[i] == 96);
+    }
+    const struct vm_window window = {.address = BASE + 32, .first = BASE + 32, .end = BASE + 56, .need = 1};
+    assert_int_equal(idle_of(&scratch, &list, first_limits, &window), 1 + 2 + 2 + 3);
+    assert_int_equal(scratch.runs[0].address, BASE + 96);
+    assert_int_equal(scratch.runs[1].address, BASE); /* the window will fill the hole behind 16 .. 32 */
     weir__vm_scratch_fini(&scratch);
 }
 
@@ -364,45 +442,23 @@ TEST(test_a_walk_ends_when_enough_is_idle)
     weir__vm_scratch_fini(&scratch);
 }
 
-/* --- with a strategy that shows free memory by size --- */
-
-/* Returns the first range above `first` that is taken or in another region. */
-static size_t end_of_run(const struct list *list, size_t first)
+/* Runs beside holes are met first, the others if these are too few. */
+TEST(test_a_walk_begins_beside_holes)
 {
-    size_t end = first;
-    while (end < list->count && !list->ranges[end].taken &&
-           list->ranges[end].region_address == list->ranges[first].region_address) {
-        end++;
+    struct vm_scratch scratch = {0};
+    const struct list list = LIST({'F', 8}, {'T', 8}, {'H', 8}, {'F', 16}, {'T', 8}, {'F', 32}, {'H', 8}, {'T', 8});
+    struct vm_view view = view_of(&list, all_limits);
+    view.find_handle = NULL;
+    view.walk_free = walk_free;
+    view.walk_holes = walk_holes;
+    const uint64_t found[] = {4, 4, 4, 4, 4 + 2, 4 + 2, 4 + 2 + 1};
+    for (uint64_t wanted = 1; wanted <= 7; wanted++) {
+        uint64_t granules = 0;
+        assert_int_equal(weir__vm_find_idle(&scratch, &view, NULL, wanted, &granules), WEIR_OK);
+        assert_int_equal(granules, found[wanted - 1]);
+        take_all(&scratch);
     }
-    return end;
-}
-
-/* True if the ranges from `first` to `end` contain adjacent ranges with memory of at least `least` bytes together. */
-static bool has_memory(const struct list *list, size_t first, size_t end, uint64_t least)
-{
-    uint64_t bytes = 0;
-    for (size_t i = first; i < end && bytes < least; i++) {
-        bytes = list->ranges[i].lane != WEIR_LANE_UNMAPPED ? bytes + list->ranges[i].size : 0;
-    }
-    return bytes >= least;
-}
-
-/* Visits the runs from the last one on, so in another order than walk. */
-static void walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
-{
-    const struct list *list = state;
-    for (size_t end = list->count; end > 0; end--) {
-        const bool begins = !list->ranges[end - 1].taken &&
-                            (end == 1 || list->ranges[end - 2].taken ||
-                             list->ranges[end - 2].region_address != list->ranges[end - 1].region_address);
-        const size_t last = begins ? end_of_run(list, end - 1) : 0;
-        bool more = begins && has_memory(list, end - 1, last, least);
-        for (size_t i = end - 1; more && i < last; i++) {
-            if (!visit(ctx, &list->ranges[i])) {
-                return;
-            }
-        }
-    }
+    weir__vm_scratch_fini(&scratch);
 }
 
 /* --- comparison with a trial of every place --- */
@@ -534,13 +590,18 @@ TEST(test_free_memory_by_size_is_enough)
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         random_state = seed;
         const struct list list = random_list();
-        random_handles(&list);
+        memset(handles, 0, sizeof(handles));
+        if (seed % 2 == 0) {
+            random_handles(&list);
+        }
         struct vm_scratch all = {0};
         struct vm_scratch some = {0};
         struct vm_view view = view_of(&list, first_limits);
         uint64_t granules = 0;
         const uint64_t expected = idle_of(&all, &list, first_limits, NULL);
         view.walk_free = walk_free;
+        view.walk_holes = walk_holes;
+        view.find_handle = seed % 2 == 0 ? view.find_handle : NULL;
         assert_int_equal(weir__vm_find_idle(&some, &view, NULL, UINT64_MAX, &granules), WEIR_OK);
         assert_int_equal(granules, expected);
         assert_int_equal(some.run_count, all.run_count);
@@ -552,6 +613,7 @@ TEST(test_free_memory_by_size_is_enough)
             assert_int_equal(some.runs[i].address, all.runs[i].address);
             assert_int_equal(some.runs[i].granules, all.runs[i].granules);
             assert_int_equal(some.runs[i].hole_below, all.runs[i].hole_below);
+            assert_int_equal(some.runs[i].beside_hole, all.runs[i].beside_hole);
         }
         kind = WINDOW_MAPPED;
         const struct vm_wish wish = {.size = 1 + below(3 * GRANULE), .align = 1, .kind = kind};

@@ -21,8 +21,8 @@
  * and cannot be destroyed is a *spare*: it counts as reserved, is used first by the next growth, and is destroyed by
  * trim or destroy. Memory is unmapped only after the host has seen it idle.
  *
- * Cost: a walk around the strategy's holes; if memory moves, one or two walks over its free ranges of a granule and
- * more, the smallest first, until enough are idle; and two device calls per handle. One thread at a time.
+ * Cost: a walk around the strategy's holes; if memory moves, one or two more of these, and of its free ranges of a
+ * granule and more, the smallest first, until enough are idle; and two device calls per handle. One thread at a time.
  */
 #include "vm_internal.h"
 

@@ -11,9 +11,9 @@
  * lie at the ends of a stretch, which are among these places.
  *
  * Cost: a window is linear in the holes and the free ranges around them, or in the free ranges as large as the request;
- * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the free ranges of at
- * least a granule, up to the one that suffices if no handle has several granules. A strategy without walk_holes and
- * walk_free is walked as a whole.
+ * and for each piece of a stretch linear in the pieces of a window. Idle granules are linear in the holes and the free
+ * ranges around them, and if these are too few in the free ranges of at least a granule, up to the one that suffices if
+ * no handle has several granules. A strategy without walk_holes and walk_free is walked as a whole.
  */
 #include "vm_window.h"
 
@@ -349,6 +349,9 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
 
 /* --- idle granules --- */
 
+/* The runs that a walk notes. */
+enum idle_kind { IDLE_BESIDE_HOLES, IDLE_ELSEWHERE, IDLE_ALL };
+
 struct idle_search {
     struct vm_scratch *scratch;
     const struct vm_view *view;
@@ -358,16 +361,20 @@ struct idle_search {
     uint64_t next;     /* end of the last range */
     uint64_t granules; /* found so far */
     uint64_t enough;   /* the walk ends at that many */
+    enum idle_kind kind;
     weir_lane lane;
     bool hole_below; /* of the present run */
     bool after_hole; /* the last range was a hole */
     bool failed;
 };
 
-static void note_run(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below, bool large)
+static void note_run(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below, bool hole_above,
+                     bool large)
 {
     struct vm_scratch *scratch = search->scratch;
-    if (from >= to || search->failed) {
+    const bool beside_hole = hole_below || hole_above;
+    const bool wanted = search->kind == IDLE_ALL || beside_hole == (search->kind == IDLE_BESIDE_HOLES);
+    if (from >= to || search->failed || !wanted) {
         return;
     }
     if (!weir__vm_reserve((void **)&scratch->runs, scratch->run_count + 1, &scratch->run_capacity,
@@ -386,30 +393,31 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
         .lane = search->lane,
         .large = large,
         .hole_below = hole_below,
+        .beside_hole = beside_hole,
     };
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
 /* Notes the runs in [from, to). Each large handle is a run of its own; one that is only partly idle is left out. */
-static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below)
+static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below, bool hole_above)
 {
     const struct vm_view *view = search->view;
     uint64_t low = 0;
     uint64_t high = 0;
     while (view->find_handle != NULL && from < to && view->find_handle(view->handles, from, to, &low, &high)) {
-        note_run(search, from, low, hole_below, false);
+        note_run(search, from, low, hole_below, false, false);
         if (low >= from && high <= to) {
-            note_run(search, low, high, hole_below && low == from, true);
+            note_run(search, low, high, hole_below && low == from, hole_above && high == to, true);
         }
         hole_below = false;
         from = high;
     }
-    note_run(search, from, to, hole_below, false);
+    note_run(search, from, to, hole_below, hole_above, false);
 }
 
 /* Ends the present run and notes its idle granules. Granules of the window are left out, because they stay where they
  * are. */
-static void end_idle(struct idle_search *search)
+static void end_idle(struct idle_search *search, bool hole_above)
 {
     const uint64_t from = up(search->start, search->view->granule);
     const uint64_t to = down(search->end, search->view->granule);
@@ -419,10 +427,10 @@ static void end_idle(struct idle_search *search)
         return;
     }
     if (window == NULL || window->end <= from || to <= window->first) {
-        note_idle(search, from, to, search->hole_below);
+        note_idle(search, from, to, search->hole_below, hole_above);
     } else {
-        note_idle(search, from, window->first, search->hole_below);
-        note_idle(search, window->end, to, false);
+        note_idle(search, from, window->first, search->hole_below, false);
+        note_idle(search, window->end, to, false, hole_above);
     }
 }
 
@@ -430,13 +438,14 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
 {
     struct idle_search *search = ctx;
     const bool idle = usable(search->view, range);
+    const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     if (range->address == range->region_address || range->address != search->next) {
-        end_idle(search);
+        end_idle(search, false);
         search->after_hole = false;
     }
     search->next = range->address + range->size;
     if (!idle) {
-        end_idle(search);
+        end_idle(search, hole);
     } else if (search->start == search->end) {
         search->start = range->address;
         search->end = range->address + range->size;
@@ -446,16 +455,19 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
         search->end += range->size;
         search->lane = range->lane == search->lane ? range->lane : WEIR_LANE_OPEN;
     }
-    search->after_hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
+    search->after_hole = hole;
     return !search->failed && search->granules < search->enough;
 }
 
 /* Order: large handles that a hole of the window can take as they are, or that no window may take any more, the largest
- * first; then the smallest runs. */
+ * first; then runs beside holes, then the smallest runs. */
 static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
     if (a->rank != b->rank) {
         return a->rank < b->rank;
+    }
+    if (a->rank != 0 && a->beside_hole != b->beside_hole) {
+        return a->beside_hole;
     }
     if (a->granules != b->granules) {
         return (a->granules < b->granules) == (a->rank != 0);
@@ -507,14 +519,22 @@ weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view 
 {
     WEIR_ASSERT(wanted != 0 && is_power_of_two(view->granule));
     struct idle_search search = {.scratch = scratch, .view = view, .window = window};
-    search.enough = view->find_handle == NULL ? wanted : UINT64_MAX;
+    const bool may_end = view->find_handle == NULL;
+    search.enough = may_end ? wanted : UINT64_MAX;
+    search.kind = IDLE_ALL;
     scratch->run_count = 0;
-    if (view->walk_free != NULL) {
+    if (may_end && view->walk_holes != NULL) {
+        search.kind = IDLE_BESIDE_HOLES;
+        view->walk_holes(view->state, view->granule, see_idle_range, &search);
+        end_idle(&search, false);
+        search.kind = IDLE_ELSEWHERE;
+    }
+    if (search.granules < search.enough && view->walk_free != NULL) {
         view->walk_free(view->state, view->granule, see_idle_range, &search);
-    } else {
+    } else if (search.granules < search.enough) {
         view->strategy->walk(view->state, see_idle_range, &search);
     }
-    end_idle(&search);
+    end_idle(&search, false);
     if (search.failed) {
         return WEIR_ERR_NO_MEMORY;
     }

@@ -9,6 +9,10 @@
  * best window, the *frugal* window is used: the one with the fewest granules that could have been moved. It makes the
  * most of partly used granules.
  *
+ * Idle granules beside a hole are moved first, then those of the smallest runs. So holes grow and stay few: a hole
+ * between two blocks would keep the memory of its neighbours apart when they are freed, and a request would again need
+ * new memory there.
+ *
  * A handle may have memory for several granules. It is mapped and unmapped as a whole, so a block has all of it or
  * nothing, and so has a window. A granule of such a handle is idle only if the whole handle is idle.
  *
@@ -59,8 +63,9 @@ struct vm_run {
     uint64_t granules;
     int rank; /* runs of lower rank are taken first; see cheapest_first */
     weir_lane lane;
-    bool large;      /* a handle of several granules */
-    bool hole_below; /* take from the low end first, so that holes stay together */
+    bool large;       /* a handle of several granules */
+    bool hole_below;  /* take from the low end first, so that holes stay together */
+    bool beside_hole; /* a hole lies below or above */
 };
 
 /* Scratch memory, kept between calls. */
@@ -99,8 +104,9 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
                                  struct vm_window *window);
 
 /* Finds granules that are wholly usable memory and lie outside the window (NULL: anywhere), as scratch->runs: all of
- * them, or `wanted` and more. The walk ends at `wanted` if no handle has several granules: walk_free begins with the
- * smallest ranges, which are the cheapest then. Returns WEIR_ERR_NO_MEMORY without host memory. */
+ * them, or `wanted` and more. If no handle has several granules, the walk begins beside holes and ends at `wanted`:
+ * walk_free begins with the smallest ranges, which are the cheapest of the others. Returns WEIR_ERR_NO_MEMORY without
+ * host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t wanted, uint64_t *granules);
 /* Takes the cheapest run out of scratch->runs, which has one. The result is valid until the next search. */

@@ -48,11 +48,13 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     /* The runtime would have to pin as much as the alignment; where weir maps memory, an alignment costs addresses
      * only. */
     const size_t first = align > node->pool->config.chunk_bytes;
+    /* All sizes and all chunks are whole pages, so every free range begins at one; asking for no more is cheaper. */
+    const uint64_t asked = align > WEIR__HOST_PAGE ? align : WEIR__HOST_ALIGNMENT;
     weir_status status = WEIR_ERR_NO_MEMORY;
     for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
         run->pages = pools[i ^ first];
         if (run->pages != NULL) {
-            status = weir_pool_alloc(run->pages, hosts[i ^ first], size, align, &run->block);
+            status = weir_pool_alloc(run->pages, hosts[i ^ first], size, asked, &run->block);
         }
     }
     return status;
@@ -94,15 +96,17 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     }
     const uint64_t start = weir_block_address(run->block);
     WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && weir_block_capacity(run->block) >= size);
-    run->node = node;
-    run->start = start;
-    run->size = size;
-    run->chunk = run->pages == node->given ? chunk_around(node, start) : NULL;
+    /* The registry's entry makes the members visible. */
+    atomic_store_explicit(&run->node, node, memory_order_relaxed);
+    atomic_store_explicit(&run->start, start, memory_order_relaxed);
+    atomic_store_explicit(&run->size, size, memory_order_relaxed);
+    atomic_store_explicit(&run->chunk, run->pages == node->given ? chunk_around(node, start) : NULL,
+                          memory_order_relaxed);
     WEIR_ASSERT(run->pages == node->mapped || run->chunk != NULL);
-    run->slab = NULL;
+    atomic_store_explicit(&run->slab, NULL, memory_order_relaxed);
     run->rest = NULL;
     run->parts = 0;
-    atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
+    atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_release);
     weir__host_registry_enter(&pool->registry, run, run_tag(run)); /* making the chunk has created the leaves */
     weir__host_decay_take(&pool->decay, size);
     return run;

@@ -190,7 +190,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     /* A thread may keep four blocks larger than its bound, except of pageable memory. */
     const uint64_t bound = most_of(cache);
     const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
-    if (cache->bin_most_bytes + cache->large_most_bytes + size > most) {
+    if (cache->large_most_bytes > 0 && cache->bin_most_bytes + cache->large_most_bytes + size > most) {
         give_way(cache); /* one slot at a time: a slot in use refills soon */
     }
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most || size_of(slot) != size) {
