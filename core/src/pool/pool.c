@@ -198,7 +198,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream
     WEIR_ASSERT(large == (granules >= front_small(pool)));
     const uint64_t key = large ? granules + 1 : front_small_key(pool, size);
     weir_block *block = NULL;
-    if (UNLIKELY(!is_plain(pool)) || UNLIKELY(!remote_frees_are_empty(stream)) ||
+    if (UNLIKELY(!remote_frees_are_empty(stream)) ||
         UNLIKELY((block = take_plainly(pool, stream, size, large, key << pool->granule_shift)) == NULL)) {
         return serve_missed(stream, size, 0, true, out, 0);
     }
