@@ -200,11 +200,14 @@ static inline unsigned next_bin(const struct range_bins *bins, unsigned bin)
         return RANGE_BINS;
     }
     unsigned word = bin / 64;
-    uint64_t held = bins->held[word] & UINT64_MAX << bin % 64;
-    while (held == 0 && ++word < RANGE_BIN_WORDS) {
-        held = bins->held[word];
+    uint64_t held = bins->held[word] >> bin % 64;
+    if (__builtin_expect(held != 0, 1)) {
+        return bin + (unsigned)__builtin_ctzll(held);
     }
-    return held != 0 ? word * 64 + (unsigned)__builtin_ctzll(held) : RANGE_BINS;
+    do {
+        held = bins->held[++word]; /* the bit of RANGE_BINS is set */
+    } while (held == 0);
+    return word * 64 + (unsigned)__builtin_ctzll(held);
 }
 
 static inline bool fits(const struct range *range, uint64_t size, uint64_t align, weir_tick limit)
@@ -321,6 +324,9 @@ static bool reserve_lanes(struct ranges *ranges, size_t count)
         return false;
     }
     memset(bins + held, 0, (wanted - held) * sizeof(*bins));
+    if (held == 0) {
+        ranges->idle.record.as.free.prev = ranges->idle.record.as.free.next = &ranges->idle;
+    }
     ranges->bins = bins;
     ranges->lane_count = count;
     return true;
@@ -330,8 +336,12 @@ static bool reserve_lanes(struct ranges *ranges, size_t count)
 static struct range_bins *new_bins(void)
 {
     struct range_bins *bins = calloc(1, sizeof(*bins));
-    for (unsigned bin = 0; bins != NULL && bin < RANGE_BINS; bin++) {
-        bins->oldest = WEIR_TICK_MAX;
+    if (bins == NULL) {
+        return NULL;
+    }
+    bins->oldest = WEIR_TICK_MAX;
+    bins->held[RANGE_BIN_WORDS] = 1;
+    for (unsigned bin = 0; bin < RANGE_BINS; bin++) {
         bins->heads[bin] = &bins->end;
     }
     return bins;
@@ -355,23 +365,23 @@ weir_status weir_ranges_lane_add(void *state, weir_lane lane)
 
 /* --- regions that are one free range --- */
 
-static void enter_idle(struct ranges *ranges, struct range_region *region)
+static inline void enter_idle(struct ranges *ranges, struct range *border)
 {
-    WEIR_ASSERT(range_spans_region(region->border.next));
-    WEIR_ASSERT(region != ranges->idle);
-    struct range_region *last = ranges->idle != NULL ? ranges->idle_last : NULL;
-    region->idle_prev = last;
-    region->idle_next = NULL;
-    *(last != NULL ? &last->idle_next : &ranges->idle) = region;
-    ranges->idle_last = region;
+    WEIR_ASSERT(range_spans_region(border->next));
+    struct range *last = ranges->idle.record.as.free.prev;
+    border->record.as.free.prev = last;
+    border->record.as.free.next = &ranges->idle;
+    last->record.as.free.next = border;
+    ranges->idle.record.as.free.prev = border;
 }
 
-static void leave_idle(struct ranges *ranges, struct range_region *region)
+static inline void leave_idle(struct range *border)
 {
-    WEIR_ASSERT(region->idle_prev != NULL || region == ranges->idle);
-    WEIR_ASSERT(region->idle_next == NULL || region->idle_next->idle_prev == region);
-    *(region->idle_prev != NULL ? &region->idle_prev->idle_next : &ranges->idle) = region->idle_next;
-    *(region->idle_next != NULL ? &region->idle_next->idle_prev : &ranges->idle_last) = region->idle_prev;
+    struct range *prev = border->record.as.free.prev;
+    struct range *next = border->record.as.free.next;
+    WEIR_ASSERT(prev->record.as.free.next == border && next->record.as.free.prev == border);
+    prev->record.as.free.next = next;
+    next->record.as.free.prev = prev;
 }
 
 /* --- joining and cutting --- */
@@ -409,12 +419,12 @@ static inline struct range *settle(struct ranges *ranges, struct range *range, u
         unlink_next(ranges, prev);
         range = prev;
     }
+    range_set_state(range, state);
     range->record.size = size;
     range->record.as.free.tick = tick;
-    range_set_state(range, state);
     bins_insert_at(ranges, range, bins, range_bin_of(size));
-    if (__builtin_expect(range_spans_region(range), 0)) {
-        enter_idle(ranges, range_region_of(range->next));
+    if (range_spans_region(range)) {
+        enter_idle(ranges, range->next);
     }
     return range;
 }
@@ -442,7 +452,7 @@ static inline void remove_free(struct ranges *ranges, struct range *range)
         ranges->slots->leave(ranges, range);
     } else {
         if (__builtin_expect(range_spans_region(range), 0)) {
-            leave_idle(ranges, range_region_of(range->next));
+            leave_idle(range->next);
         }
         bins_remove(ranges, range);
     }
@@ -562,7 +572,7 @@ struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint6
         return NULL;
     }
     if (range_spans_region(range)) {
-        leave_idle(ranges, range_region_of(range->next));
+        leave_idle(range->next);
     }
     const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
     WEIR_ASSERT(start >= address && start + bytes <= end);
@@ -636,6 +646,20 @@ weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address,
     return WEIR_OK;
 }
 
+/* Returns the idle region after `region`; NULL after the last. */
+static const struct range_region *next_idle(const struct ranges *ranges, const struct range_region *region)
+{
+    struct range *next = region->border.record.as.free.next;
+    return next != &ranges->idle ? range_region_of(next) : NULL;
+}
+
+/* Returns the region that became idle first; NULL if no region is idle. */
+static const struct range_region *first_idle(const struct ranges *ranges)
+{
+    struct range *first = ranges->idle.record.as.free.next;
+    return first != NULL && first != &ranges->idle ? range_region_of(first) : NULL;
+}
+
 static bool is_idle(const struct range_region *region, const weir_tick *limits, size_t lanes)
 {
     const struct range *range = region->border.next;
@@ -671,9 +695,9 @@ weir_status weir_ranges_region_remove(void *state, void *handle, const weir_tick
 bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
     const struct ranges *ranges = state;
-    const struct range_region *region = ranges->idle;
+    const struct range_region *region = first_idle(ranges);
     while (region != NULL && !is_idle(region, limits, lanes)) {
-        region = region->idle_next;
+        region = next_idle(ranges, region);
     }
     const bool several = ranges->sets_held[RANGE_SMALL] > 1 || ranges->sets_held[RANGE_LARGE] > 1;
     if (region == NULL && (several || ranges->slots != NULL)) {
@@ -763,9 +787,9 @@ weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uin
     const bool half = leaves_half(range, kind, bytes);
     const bool high = half || bytes <= ranges->high_bytes;
     uint64_t idle_bytes = 0;
-    if (__builtin_expect(range_spans_region(range), 0)) {
+    if (range_spans_region(range)) {
         idle_bytes = half ? range->record.size : 0;
-        leave_idle(ranges, range_region_of(range->next));
+        leave_idle(range->next);
     }
     range = cut_end(ranges, range, bins, bin, bytes, high);
     range_set_state(range, RANGE_TAKEN);
@@ -1351,10 +1375,11 @@ const char *weir__ranges_broken(const struct ranges *ranges)
         const char *broken = check_region(ranges, region, &totals);
         REQUIRE(broken == NULL, broken);
     }
-    for (const struct range_region *region = ranges->idle; region != NULL; region = region->idle_next) {
+    for (const struct range_region *region = first_idle(ranges); region != NULL; region = next_idle(ranges, region)) {
         REQUIRE(range_spans_region(region->border.next) && range_is_free(region->border.next) && totals.idle > 0,
                 "a region counts as idle and is not");
-        REQUIRE(region->idle_next == NULL || region->idle_next->idle_prev == region, "idle regions are badly linked");
+        const struct range *next = region->border.record.as.free.next;
+        REQUIRE(next->record.as.free.prev == &region->border, "idle regions are badly linked");
         totals.idle--;
     }
     REQUIRE(totals.idle == 0, "an idle region is not listed");

@@ -60,14 +60,12 @@ struct range_region {
     uint64_t size;
     struct range_region *prev;
     struct range_region *next;
-    struct range_region *idle_prev; /* list of regions that are one free range; used only while this region is one */
-    struct range_region *idle_next;
 };
 
 struct range_bins {
-    weir_tick oldest; /* no range in these bins has an earlier tick; WEIR_TICK_MAX if there is none */
-    uint64_t count;   /* ranges in all bins */
-    uint64_t held[RANGE_BIN_WORDS];
+    weir_tick oldest;                   /* no range in these bins has an earlier tick; WEIR_TICK_MAX if there is none */
+    uint64_t count;                     /* ranges in all bins */
+    uint64_t held[RANGE_BIN_WORDS + 1]; /* the bit of RANGE_BINS is always set, so that a search ends */
     void *heads[RANGE_BINS]; /* struct range, linked by record.as.free; prev is the address of the pointer to the
                                 range */
     struct range end;        /* stands at the end of every list; its prev means nothing */
@@ -94,8 +92,9 @@ struct ranges {
     struct range_chunk *chunks;
     struct range_region *first_region;
     struct range_region *last_region;
-    struct range_region *idle; /* idle regions, the most recent last */
-    struct range_region *idle_last;
+    /* Ring of the borders of the regions that are one free range, the most recent last, linked by record.as.free. Made
+     * with the first lane. */
+    struct range idle;
     struct range *gathered;        /* the range that gather has found, of either kind, if gather was the last call; else
                                   NULL */
     size_t sets_held[RANGE_KINDS]; /* number of non-empty sets of bins, without the unmapped lane's */

@@ -50,7 +50,6 @@ void weir__order_flush_large_locked(weir_stream *stream)
         WEIR_ASSERT(state_of(front->large[left - 1]) == BLOCK_CACHED);
         give_block(front->large[left - 1], stream, tick);
     }
-    front->large_bytes = 0;
     __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }
 

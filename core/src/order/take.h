@@ -91,26 +91,50 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     return block;
 }
 
-/* The same in a plain pool (struct weir_pool), for any place, by the owner of the pool's lock. Returns NULL also if the
- * general way must serve the request. */
+/* weir__order_flush_large_locked in a plain pool (struct weir_pool), where a block consists of its record alone. Both
+ * locks held. */
+static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
+{
+    WEIR_ASSERT(stream_is_locked(stream) && pool_is_locked(pool) && is_plain(pool));
+    struct front_cache *front = &stream->front;
+    const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
+    if (front->large_count == 0) {
+        return;
+    }
+    if (UNLIKELY(tick > stream->last_free) && pool->ordered) {
+        weir__order_freed_locked(stream, tick);
+    }
+    WEIR_ASSERT(pool->blocks.count >= front->large_count);
+    pool->blocks.count -= front->large_count;
+    for (uint32_t left = front->large_count; left > 0; left--) {
+        weir_block *block = front->large[left - 1];
+        WEIR_ASSERT(state_word(block) == BLOCK_WORD(BLOCK_CACHED));
+        block_set_state(block, BLOCK_UNUSED);
+        pool->strategy->free(pool->state, block, stream->home, stream->last_free);
+    }
+    __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
+}
+
+/* take_from_own_lane in a plain pool, for any place, by the owner of the pool's lock. Returns NULL also if the general
+ * way must serve the request. */
 static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                        uint64_t rounded)
 {
-    WEIR_ASSERT(stream_is_locked(stream) && is_plain(pool));
+    WEIR_ASSERT(stream_is_locked(stream));
     struct lock_seat *seat;
     WEIR_ASSERT(outside_pool_lock(pool));
     if (UNLIKELY(!stream_lock_try(&pool->lock, &seat))) {
         return NULL;
     }
-    if (large && stream->front.large_count > 0) {
-        weir__order_flush_large_locked(stream);
+    const bool plain = is_plain(pool);
+    if (large && plain) {
+        flush_large_plainly(pool, stream);
     }
     weir_range range;
     weir_block *block = NULL;
     range.idle_bytes = 0;
-    if (UNLIKELY(!is_plain(pool)) ||
-        UNLIKELY(pool->strategy->alloc(pool->state, stream->home, WEIR_TICK_MAX, rounded, pool->strategy->granule_bytes,
-                                       &range) != WEIR_OK)) {
+    if (UNLIKELY(!plain) || UNLIKELY(pool->strategy->alloc(pool->state, stream->home, WEIR_TICK_MAX, rounded,
+                                                           pool->strategy->granule_bytes, &range) != WEIR_OK)) {
         /* The general way tries again. */
     } else if ((UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) ||
                (WEIR_CHECKS >= 1 && !weir__block_enter_locked(pool, (weir_block *)range.token))) {

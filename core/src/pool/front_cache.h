@@ -159,8 +159,6 @@ static inline weir_block *front_take_large(struct front_cache *front, uint32_t i
         block = below;
         key = key_below;
     }
-    WEIR_ASSERT(front->large_bytes >= block_capacity(block));
-    front->large_bytes -= block_capacity(block);
     return block;
 }
 
@@ -193,7 +191,6 @@ static inline bool front_push_large(const weir_pool *pool, struct front_cache *f
     front->large[at] = block;
     front->large_keys[at] = (uint32_t)(capacity >> pool->granule_shift);
     __atomic_store_n(&front->large_count, at + 1, __ATOMIC_RELAXED);
-    front->large_bytes += capacity;
     return true;
 }
 
@@ -208,6 +205,16 @@ static inline void front_set_last(struct front_cache *front, uint64_t key)
 static inline const weir_block *front_freed(const struct front_cache *front)
 {
     return front->last_key != FRONT_EMPTY ? front->last : NULL;
+}
+
+/* Returns the bytes in slots and of large blocks. */
+static inline uint64_t front_all_bytes(const struct front_cache *front)
+{
+    uint64_t bytes = front->bytes;
+    for (uint32_t i = 0; i < front->large_count; i++) {
+        bytes += block_capacity(front->large[i]);
+    }
+    return bytes;
 }
 
 /* True if the cache holds large blocks. Their frees have no tick yet. Needs no lock. */

@@ -198,7 +198,7 @@ static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream
     WEIR_ASSERT(large == (granules >= front_small(pool)));
     const uint64_t key = large ? granules + 1 : front_small_key(pool, size);
     weir_block *block = NULL;
-    if (UNLIKELY(!is_plain(pool)) || UNLIKELY(!remote_frees_are_empty(stream)) ||
+    if (UNLIKELY(!remote_frees_are_empty(stream)) ||
         UNLIKELY((block = take_plainly(pool, stream, size, large, key << pool->granule_shift)) == NULL)) {
         return serve_missed(stream, size, 0, true, out, 0);
     }
@@ -300,18 +300,24 @@ static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
     return front_push_quick(pool, stream, block, capacity);
 }
 
-/* Slow path for a request that is too large for a slot. Stream lock held on entry, released on return. */
+/* Slow path for a request that is too large for a slot; `last` is empty. Stream lock held on entry, released on
+ * return. */
 static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
 {
-    WEIR_ASSERT(large);
-    struct front_cache *front = &stream->front;
-    if (LIKELY(front->last_key != FRONT_EMPTY) && UNLIKELY(push_last(pool, stream) == FRONT_FULL)) {
-        return alloc_after_push(pool, stream, size, large, out, granules);
-    }
-    const uint32_t i = front_find_large(front, granules + 1);
+    WEIR_ASSERT(large && stream->front.last_key == FRONT_EMPTY);
+    (void)large; /* a constant is passed on: it needs no register meanwhile */
+    const uint32_t i = front_find_large(&stream->front, granules + 1);
     return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
-                            : alloc_missed(pool, stream, size, large, out, granules);
+                            : alloc_missed(pool, stream, size, true, out, granules);
+}
+
+/* The same while a block is in `last`. */
+static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
+                                                    weir_block **out, uint64_t granules)
+{
+    return LIKELY(push_last(pool, stream) != FRONT_FULL) ? alloc_large(pool, stream, size, large, out, granules)
+                                                         : alloc_after_push(pool, stream, size, large, out, granules);
 }
 
 /* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on
@@ -340,7 +346,8 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *str
         return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
     }
     if (granules >= front_small(pool)) {
-        return alloc_large(pool, stream, size, true, out, granules);
+        return front->last_key == FRONT_EMPTY ? alloc_large(pool, stream, size, true, out, granules)
+                                              : push_and_alloc_large(pool, stream, size, true, out, granules);
     }
     /* The slot is chosen before the block in `last` is pushed: the record of that block may be far away in memory, and
      * the choice need not wait for it. */

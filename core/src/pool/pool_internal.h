@@ -57,11 +57,10 @@ struct front_slot {
  * nothing else. All other blocks are in slots or in `large`. Bit b of `held` is set if slots[b] holds a block. */
 struct front_cache {
     weir_block *last;
-    uint64_t last_key;    /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
-    uint64_t last_most;   /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_full;   /* last_most inside the set `waiting`; 0 with a tag or on the slow path */
-    uint64_t bytes;       /* in slots */
-    uint64_t large_bytes; /* in `large` */
+    uint64_t last_key;  /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
+    uint64_t last_most; /* bytes of the largest request that may put its block into `last` now */
+    uint64_t last_full; /* last_most inside the set `waiting`; 0 with a tag or on the slow path */
+    uint64_t bytes;     /* in slots */
     uint64_t held[FRONT_WORDS];
     bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: the set must be asked */
     uint32_t large_count;

@@ -6,6 +6,7 @@
  * Cost: linear in the streams and ranges.
  */
 #include "memory/memory.h"
+#include "pool/front_cache.h"
 #include "shared/cancel.h"
 
 #include <inttypes.h>
@@ -67,8 +68,7 @@ static void dump_stream(const struct dump *dump, const weir_stream *stream)
     print_line(dump,
                "  bytes: requested %" PRId64 ", live %" PRId64 ", cached %" PRIu64 "; frees %" PRIu64
                ", misses %" PRIu64,
-               counters->requested, counters->live, stream->front.bytes + stream->front.large_bytes, counters->frees,
-               counters->misses);
+               counters->requested, counters->live, front_all_bytes(&stream->front), counters->frees, counters->misses);
 }
 
 static bool dump_range(void *ctx, const weir_walk_entry *entry)

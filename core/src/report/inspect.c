@@ -151,7 +151,6 @@ static const char *check_front(const weir_stream *stream)
     WEIR_ASSERT(stream_is_locked(stream));
     const struct front_cache *front = &stream->front;
     uint64_t bytes = 0;
-    uint64_t large_bytes = 0;
     for (unsigned bin = 0; bin < FRONT_BINS; bin++) {
         const struct front_slot *slot = &front->slots[bin];
         for (unsigned k = 0; k < slot->count; k++) {
@@ -165,13 +164,12 @@ static const char *check_front(const weir_stream *stream)
         }
     }
     for (uint32_t i = 0; i < front->large_count; i++) {
-        large_bytes += block_capacity(front->large[i]);
         if (state_word(front->large[i]) != BLOCK_WORD(BLOCK_CACHED) ||
             front->large_keys[i] != front_capacity(stream->owner, front->large[i])) {
             return "a front cache holds a large block that does not belong there";
         }
     }
-    return bytes == front->bytes && large_bytes == front->large_bytes ? NULL : "a front cache's bytes do not add up";
+    return bytes == front->bytes ? NULL : "a front cache's bytes do not add up";
 }
 
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
@@ -187,7 +185,7 @@ static const char *check_streams(const weir_pool *pool, const struct tally *tall
         }
         sums.requested += stream->counters.requested;
         sums.live += stream->counters.live;
-        cached += stream->front.bytes + stream->front.large_bytes;
+        cached += front_all_bytes(&stream->front);
     }
     if (cached != tally->cached) {
         return "cached bytes and cached blocks differ";
@@ -278,7 +276,7 @@ static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_st
     stats->allocs += allocs;
     stats->frees += counters->frees;
     stats->served[WEIR_RUNG_FRONT] += allocs - counters->misses;
-    stats->cached_bytes += stream->front.bytes + stream->front.large_bytes;
+    stats->cached_bytes += front_all_bytes(&stream->front);
     sums->requested += counters->requested;
     sums->live += counters->live;
     if (stream->lane == 1) {
