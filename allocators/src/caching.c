@@ -3,8 +3,10 @@
  * Idea: every free range is indexed by size, per lane and per kind of region. Regions for small requests are separate
  * from regions for large requests, so that small, short-lived blocks do not keep large regions in use. A request takes
  * the low end of the best fit, a large request the high end of a range at least twice its size; the rest stays in its
- * lane. A freed range merges at once with its free neighbours of the same region and lane. Regions for requests of
- * every size (virtual memory) have no kinds: there small requests take the high end (RANGE_HIGH_BYTES).
+ * lane. A large request avoids the rest of a region whose only block is more than twice its size, unless that fits
+ * tightly (weir__ranges_choose). A freed range merges at once with its free neighbours of the same region and lane.
+ * Regions for requests of every size (virtual memory) have no kinds: there small requests take the high end
+ * (RANGE_HIGH_BYTES).
  *
  * Guarantee: alloc refuses a request only if no free range of its lane and kind holds it. gather as a last resort
  * refuses only if no run of usable ranges of either kind holds it. Waste inside a block is below one granule (512

@@ -12,6 +12,7 @@ enum {
     chunk_growth = 8,
     looks = 4,            /* ranges of one bin that a search compares */
     regions_of_step = 12, /* a pool grows by this fraction of the reserved bytes */
+    tight_share = 16,     /* a fit is tight if it leaves at most this fraction of the request */
 };
 
 /* --- records --- */
@@ -273,6 +274,53 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
     const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
     unsigned at = range_bin_of(bytes > least ? bytes : least);
     return bins != NULL && bins->count != 0 ? find(bins, &at, bytes, align, limit) : NULL;
+}
+
+/* True if the range is the rest of a region that otherwise holds one block, below it, more than twice as large as
+ * `bytes`. */
+static inline bool is_rest_of_larger(const struct range *range, uint64_t bytes)
+{
+    return range->prev->prev == range->next && range->prev->record.size / 2 > bytes;
+}
+
+/* True if the range is no idle region and lies beside no block larger than `bytes`. A border has no size. */
+static inline bool is_apart(const struct range *range, uint64_t bytes)
+{
+    return !range_spans_region(range) && range->prev->record.size <= bytes && range->next->record.size <= bytes;
+}
+
+/* Returns the range for a large request whose best fit is the rest of a larger block's region: the best fit if it is
+ * tight, else the first of the next few ranges, within two doublings, that fits and is apart, else the best fit. */
+static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
+                                       uint64_t align, weir_tick limit)
+{
+    if (best->record.size - bytes <= bytes / tight_share) {
+        return best;
+    }
+    const unsigned bin = range_bin_of(best->record.size);
+    const uint64_t above = bin / 64 + 1 < RANGE_BIN_WORDS ? bins->held[bin / 64 + 1] << 1 : 0;
+    uint64_t held = bins->held[bin / 64] >> bin % 64 | above << (63 - bin % 64);
+    for (unsigned left = looks; held != 0; held &= held - 1) {
+        const unsigned next = bin + (unsigned)__builtin_ctzll(held);
+        for (struct range *range = first_in_bin(bins, next); range != NULL; range = next_in_bin(bins, range)) {
+            if (is_apart(range, bytes) && fits(range, bytes, align, limit)) {
+                return range;
+            }
+            if (--left == 0) {
+                return best;
+            }
+        }
+    }
+    return best;
+}
+
+struct range *weir__ranges_choose(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
+                                  uint64_t bytes, uint64_t align)
+{
+    struct range *best = weir__ranges_find(ranges, kind, lane, limit, bytes, align, 0);
+    return best != NULL && kind == RANGE_LARGE && is_rest_of_larger(best, bytes)
+               ? find_apart(bins_of_lane(ranges, lane, kind), best, bytes, align, limit)
+               : best;
 }
 
 static uint64_t largest_of(const struct range_bins *bins)
@@ -749,7 +797,7 @@ static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, we
     const enum range_kind kind = kind_of(ranges, size);
     const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
     struct range *range = weir__ranges_take_gathered(ranges, lane, limit, bytes, align);
-    range = range != NULL ? range : weir__ranges_find(ranges, kind, lane, limit, bytes, align, 0);
+    range = range != NULL ? range : weir__ranges_choose(ranges, kind, lane, limit, bytes, align);
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -762,6 +810,36 @@ static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, we
     hand_out(ranges, range, bytes, out);
     out->idle_bytes = idle_bytes;
     return WEIR_OK;
+}
+
+/* Cuts a request, at any place, out of a range of that bin of `bins`, and hands it out. */
+static inline weir_status serve_from(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin,
+                                     enum range_kind kind, uint64_t bytes, weir_range *out)
+{
+    if (!reserve_record(ranges)) {
+        return WEIR_ERR_INTERNAL;
+    }
+    const bool half = leaves_half(range, kind, bytes);
+    const bool high = half || bytes <= ranges->high_bytes;
+    uint64_t idle_bytes = 0;
+    if (range_spans_region(range)) {
+        idle_bytes = half ? range->record.size : 0;
+        leave_idle(range->next);
+    }
+    range = cut_end(ranges, range, bins, bin, bytes, high);
+    range_set_state(range, RANGE_TAKEN);
+    hand_out(ranges, range, bytes, out);
+    out->idle_bytes = idle_bytes;
+    return WEIR_OK;
+}
+
+/* Serves a large request whose best fit is the rest of a larger block's region. */
+static __attribute__((noinline)) weir_status alloc_apart(struct ranges *ranges, struct range *best, uint64_t bytes,
+                                                         weir_range *out)
+{
+    struct range_bins *bins = ranges->bins[best->record.state];
+    struct range *range = find_apart(bins, best, bytes, RANGE_GRANULE, WEIR_TICK_MAX);
+    return serve_from(ranges, range, bins, range_bin_of(range->record.size), RANGE_LARGE, bytes, out);
 }
 
 /* Serves the usual request itself: at any place, from memory of any tick. */
@@ -781,21 +859,10 @@ weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uin
     if (__builtin_expect(range == NULL, 0)) {
         return alloc_any(ranges, lane, WEIR_TICK_MAX, size, RANGE_GRANULE, out);
     }
-    if (!reserve_record(ranges)) {
-        return WEIR_ERR_INTERNAL;
+    if (kind == RANGE_LARGE && is_rest_of_larger(range, bytes)) {
+        return alloc_apart(ranges, range, bytes, out);
     }
-    const bool half = leaves_half(range, kind, bytes);
-    const bool high = half || bytes <= ranges->high_bytes;
-    uint64_t idle_bytes = 0;
-    if (range_spans_region(range)) {
-        idle_bytes = half ? range->record.size : 0;
-        leave_idle(range->next);
-    }
-    range = cut_end(ranges, range, bins, bin, bytes, high);
-    range_set_state(range, RANGE_TAKEN);
-    hand_out(ranges, range, bytes, out);
-    out->idle_bytes = idle_bytes;
-    return WEIR_OK;
+    return serve_from(ranges, range, bins, bin, kind, bytes, out);
 }
 
 struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick)

@@ -207,6 +207,11 @@ void weir__range_delete(struct ranges *ranges, struct range *range);
  * there is no such range; with a limit below WEIR_TICK_MAX also if the probes found none. */
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                 uint64_t bytes, uint64_t align, uint64_t least);
+/* The same for a request. If the best fit of a large request is the rest of a region with one block, more than twice as
+ * large, and is not tight, the request prefers one of the next few ranges, in a region in use and beside no larger
+ * block. So the region of the larger block becomes idle with that block, and serves the next one of its size. */
+struct range *weir__ranges_choose(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
+                                  uint64_t bytes, uint64_t align);
 /* Cuts `bytes` at the first, or with `high` the last, multiple of `align` out of a free range that holds them. The ends
  * stay free. The returned range is in no lane, keeps its tick and counts as taken. Returns NULL, and changes nothing,
  * if there is no host memory. */

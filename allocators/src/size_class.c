@@ -773,7 +773,7 @@ static struct range *find_range(struct size_class *own, const struct want *want)
                                   want->align, 0);
     }
     if (range == NULL) {
-        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);
+        range = weir__ranges_choose(ranges, want->kind, want->lane, want->limit, want->bytes, want->align);
     }
     if (range == NULL && want->kind == RANGE_SMALL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
         range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);

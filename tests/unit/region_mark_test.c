@@ -219,6 +219,70 @@ TEST(test_a_region_less_than_four_times_as_large_is_broken)
     close_world(&w);
 }
 
+/* Opens a world with regions of 36 and 26 MiB. Blocks of 7 MiB in the latter and of `size` bytes in the former leave
+ * 19 MiB in the latter and the rest of the former. */
+static void open_two_regions(struct world *w, uint64_t size, weir_block **block, weir_block **larger)
+{
+    open_world(w);
+    weir_block *first = get(w, 36 * MIB);
+    weir_block *second = get(w, 26 * MIB);
+    put(w, first);
+    put(w, second);
+    *block = get(w, 7 * MIB);
+    *larger = get(w, size);
+    assert_int_equal(figures(w).reserved_bytes, 62 * MIB);
+}
+
+/* The rest of the larger block's region is the best fit, but the region would stay in use after that block. */
+TEST(test_a_block_leaves_the_region_of_a_larger_one_alone)
+{
+    struct world w;
+    weir_block *block;
+    weir_block *larger;
+    open_two_regions(&w, 24 * MIB, &block, &larger);
+    weir_block *second = get(&w, 7 * MIB);
+    put(&w, larger);
+    larger = get(&w, 36 * MIB);
+    assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
+    put(&w, larger);
+    put(&w, second);
+    put(&w, block);
+    close_world(&w);
+}
+
+TEST(test_a_block_takes_a_tight_rest_of_the_region_of_a_larger_one)
+{
+    struct world w;
+    weir_block *block;
+    weir_block *larger;
+    open_two_regions(&w, 28 * MIB, &block, &larger);
+    weir_block *second = get(&w, 7 * MIB + MIB * 3 / 4);
+    put(&w, block);
+    block = get(&w, 26 * MIB);
+    assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
+    put(&w, block);
+    put(&w, second);
+    put(&w, larger);
+    close_world(&w);
+}
+
+/* A block of more than half of the larger one takes the rest. */
+TEST(test_a_block_of_about_the_same_size_takes_the_rest_of_a_region)
+{
+    struct world w;
+    weir_block *block;
+    weir_block *larger;
+    open_two_regions(&w, 20 * MIB, &block, &larger);
+    weir_block *second = get(&w, 11 * MIB);
+    put(&w, block);
+    block = get(&w, 26 * MIB);
+    assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
+    put(&w, block);
+    put(&w, second);
+    put(&w, larger);
+    close_world(&w);
+}
+
 /* Small and large blocks alternate: to keep regions whole costs a few device calls at first and none later. */
 TEST(test_sparing_ends)
 {
