@@ -118,7 +118,7 @@ static inline weir_tag tag_of(const weir_block *block)
     return state_in(word) != BLOCK_UNUSED ? word & BLOCK_TAG_MASK : 0;
 }
 
-/* Returns NULL if no other stream uses the block. The block is not free. */
+/* Returns the list of other streams that use the block, or NULL if there is none. The block must not be free. */
 static inline struct block_uses *block_uses(const weir_block *block)
 {
     return (state_word(block) & BLOCK_USED) != 0 ? (struct block_uses *)block->record.as.pool.link : NULL;
