@@ -3,8 +3,9 @@
  * Idea: a free list over chunks that double in size; the record returned last is the next one handed out, and the next
  * record of the newest chunk if none was returned. So a chunk takes memory only as it is used. Guarantee: memory once
  * handed out stays readable until fini, so a stale handle can be told from a live one by its contents, and `owns` tells
- * a handle of this slab from any other pointer. Only the link of a record that is returned is overwritten. Cost: a few
- * instructions per record; at most 40 chunks. Not thread-safe: the owner locks.
+ * a handle of this slab from any other pointer. Only the link of a record that is returned is overwritten. A record
+ * that is retired instead of returned rests in a queue first, so its address does not soon become another handle. Cost:
+ * a few instructions per record; at most 40 chunks. Not thread-safe: the owner locks.
  */
 #ifndef WEIR_SHARED_SLAB_H
 #define WEIR_SHARED_SLAB_H
@@ -20,7 +21,7 @@
 enum { WEIR__SLAB_CHUNKS = 40 };
 
 typedef struct weir__slab {
-    void *unused; /* linked through each unused record */
+    void *unused; /* linked through each unused record but the resting ones */
     size_t bytes; /* of a record, a multiple of its alignment */
     size_t align;
     size_t link;        /* offset of the link in an unused record */
@@ -28,6 +29,9 @@ typedef struct weir__slab {
     size_t begun;       /* records of the newest chunk that have been handed out at least once */
     size_t chunk_count;
     char *chunk[WEIR__SLAB_CHUNKS];
+    void *resting_first; /* queue of the resting records, the oldest first */
+    void *resting_last;
+    size_t resting;
 } weir__slab;
 
 /* Initialises a slab of records of `type`, with `records` of them in the first chunk. `offset` is that of a pointer in
@@ -96,6 +100,24 @@ static inline void weir__slab_put(weir__slab *slab, void *record)
     slab->unused = record;
 }
 
+/* Returns a record to the slab, where it rests until `rest` later ones have been retired. `rest` is the same in all
+ * calls. */
+static inline void weir__slab_retire(weir__slab *slab, void *record, size_t rest)
+{
+    if (slab->resting++ == 0) {
+        slab->resting_first = record;
+    } else {
+        memcpy((char *)slab->resting_last + slab->link, &record, sizeof(record));
+    }
+    slab->resting_last = record;
+    if (slab->resting > rest) {
+        char *oldest = slab->resting_first;
+        memcpy(&slab->resting_first, oldest + slab->link, sizeof(slab->resting_first));
+        slab->resting--;
+        weir__slab_put(slab, oldest);
+    }
+}
+
 /* Returns record `number`, from 0, of all that have been handed out at least once, in use or not; NULL behind the
  * last. */
 static inline void *weir__slab_at(const weir__slab *slab, size_t number)
@@ -130,7 +152,7 @@ static inline void weir__slab_fini(weir__slab *slab)
         free(slab->chunk[i]);
     }
     slab->unused = NULL;
-    slab->begun = slab->chunk_count = 0;
+    slab->begun = slab->chunk_count = slab->resting = 0;
 }
 
 #endif

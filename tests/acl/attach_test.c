@@ -321,6 +321,12 @@ TEST(test_stream_destroyed_by_force)
     end_world(&w);
 }
 
+/* A new stream gets the handle of the one that was destroyed last. */
+__attribute__((constructor)) static void reuse_handles(void)
+{
+    (void)setenv("WEIR_ASCENDCL_HANDLE_REST", "0", 1);
+}
+
 TEST(test_a_handle_that_comes_again_is_a_new_stream)
 {
     struct world w = make_world();

@@ -83,6 +83,10 @@ TEST(an_event_never_recorded_is_complete_pending_or_an_error_by_its_kind)
     acl_ok(aclrtDestroyEvent(flag));
     acl_ok(aclrtDestroyEvent(ex));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyEvent(ex));
+    acl_ok(aclrtCreateEventExWithFlag(&plain, ACL_EVENT_SYNC)); /* has another handle */
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtRecordEvent(ex, a));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyEvent(ex));
+    acl_ok(aclrtDestroyEvent(plain));
 }
 
 TEST(a_reset_flag_stops_a_stream_again)

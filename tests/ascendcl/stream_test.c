@@ -107,6 +107,10 @@ TEST(a_context_that_ended_is_nobodys)
     acl_ok(aclrtDestroyContext(other));
     acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtGetCurrentContext(&now));
     assert_null(now);
+    acl_ok(aclrtCreateContext(&now, 0)); /* has another handle */
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtSetCurrentContext(other));
+    acl_expect(ACL_ERROR_RT_CONTEXT_NULL, aclrtDestroyContext(other));
+    acl_ok(aclrtDestroyContext(now));
     acl_ok(aclrtSetCurrentContext(before));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtSetDevice(99));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtCreateContext(&other, -1));
@@ -137,6 +141,24 @@ TEST(a_stream_refuses_what_is_not_one)
     acl_ok(aclrtDestroyStream(stream));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyStream(stream));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtStreamQuery(stream, &status));
+}
+
+/* The streams that come next have other handles, so a program that uses the old one is refused. */
+TEST(the_handle_of_a_destroyed_stream_rests)
+{
+    aclrtStream gone, stream;
+    aclrtEvent event;
+    acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    acl_ok(aclrtCreateStream(&gone));
+    acl_ok(aclrtDestroyStream(gone));
+    for (int i = 0; i < 4096; i++) {
+        acl_ok(aclrtCreateStream(&stream));
+        assert_ptr_not_equal(stream, gone);
+        acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtRecordEvent(event, gone));
+        acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtDestroyStream(gone));
+        acl_ok(aclrtDestroyStream(stream));
+    }
+    acl_ok(aclrtDestroyEvent(event));
 }
 
 TEST(a_wait_times_out_in_the_devices_time)

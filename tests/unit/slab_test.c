@@ -60,6 +60,32 @@ TEST(test_the_record_returned_last_comes_first)
     weir__slab_fini(&slab);
 }
 
+/* A retired record comes back after two later ones, the oldest first. With no rest it comes back at once. */
+TEST(test_a_retired_record_rests)
+{
+    weir__slab slab = make_slab();
+    struct record *records[4];
+    for (int i = 0; i < 4; i++) {
+        records[i] = weir__slab_get(&slab);
+        assert_non_null(records[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        weir__slab_retire(&slab, records[i], 2);
+        assert_true(weir__slab_owns(&slab, records[i]));
+    }
+    assert_ptr_equal(weir__slab_get(&slab), records[1]);
+    assert_ptr_equal(weir__slab_get(&slab), records[0]);
+    struct record *next = weir__slab_get(&slab);
+    assert_true(next != records[2] && next != records[3]);
+    weir__slab_retire(&slab, next, 2);
+    assert_ptr_equal(weir__slab_get(&slab), records[2]);
+    weir__slab_fini(&slab);
+    next = weir__slab_get(&slab);
+    weir__slab_retire(&slab, next, 0);
+    assert_ptr_equal(weir__slab_get(&slab), next);
+    weir__slab_fini(&slab);
+}
+
 TEST(test_a_slab_knows_its_records)
 {
     weir__slab slab = make_slab();

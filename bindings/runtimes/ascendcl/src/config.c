@@ -188,6 +188,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         .unpin_ns_per_mib = 95000,
         .stream_limit = 1984,
         .event_limit = 65536,
+        .handle_rest = 4096,
         .report = "stderr",
         .bus_ids = DEFAULT_BUS_IDS,
     };
@@ -213,7 +214,8 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&
         read_number("UNPIN_NS_PER_MIB", 0, UINT32_MAX, &config->unpin_ns_per_mib) &&
         read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
-        read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) && read_number("NUMA_NODES", 0, 1024, &nodes) &&
+        read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) &&
+        read_u32("HANDLE_REST", 0, UINT32_MAX, &config->handle_rest) && read_number("NUMA_NODES", 0, 1024, &nodes) &&
         read_number("EXIT_CODE", 0, 255, &exit_code) && read_costs(&sim->costs) && acl__faults_read(variable("FAULTS"));
     config->numa_nodes = (int32_t)nodes;
     config->exit_code = (int32_t)exit_code;

@@ -81,7 +81,7 @@ static void context_end(acl__context *context, bool force)
     context->live = false;
     acl__streams_end_of(context, force);
     ACL_LIST_REMOVE(first_context, context);
-    weir__slab_put(&slab, context);
+    weir__slab_retire(&slab, context, acl__rt.config.handle_rest);
 }
 
 ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)

@@ -184,7 +184,7 @@ static void event_release(acl__event *event)
     if (--event->references == 0) {
         acl__record_release(event->latest);
         event->latest = NULL;
-        weir__slab_put(&events, event);
+        weir__slab_retire(&events, event, acl__rt.config.handle_rest);
     }
 }
 

@@ -172,6 +172,7 @@ typedef struct acl__config {
     uint64_t pin_page_bytes;   /* alignment that a registration requires */
     uint64_t pin_ns_per_mib;   /* host time of page-locking; the next member is that of undoing it */
     uint64_t unpin_ns_per_mib;
+    uint32_t handle_rest; /* ends of a kind of handle until one that ended is used again */
     uint32_t stream_limit;
     uint32_t event_limit;
     const char *bus_ids; /* PCI bus ids of the devices, separated by commas; a device without one is not on PCI */

@@ -1,8 +1,9 @@
 /* stream.c: creation and end of streams, and waits for them.
  *
- * A stream is a queue of the simulator and, in front of it, a list of the tasks that wait for the host (queue.c). Slots
- * are reused, last in first out, so a handle value comes back soon, as the vendor's do. This exposes a program that
- * keeps state by handle and forgets to drop it.
+ * A stream is a queue of the simulator and, in front of it, a list of the tasks that wait for the host (queue.c). The
+ * handle of a destroyed stream rests, so a program that still uses it is refused. With WEIR_ASCENDCL_HANDLE_REST=0 the
+ * next stream gets it, as may happen on the vendor's runtime. This exposes a program that keeps state by handle and
+ * forgets to drop it.
  */
 #include "runtime.h"
 
@@ -142,7 +143,7 @@ static void stream_delete(acl__stream *stream)
     ACL_LIST_REMOVE(acl__rt.first_stream, stream);
     stream->live = false;
     stream_count--;
-    weir__slab_put(&slab, stream);
+    weir__slab_retire(&slab, stream, acl__rt.config.handle_rest);
 }
 
 /* Ends a stream: announces the end, waits for its work or drops it, deletes it. The lock is held on entry and return,
@@ -187,7 +188,7 @@ void acl__streams_end_of(acl__context *context, bool force)
     (void)stream_end(first, force, context->alias == NULL);
     if (context->alias != NULL) {
         context->alias->live = false;
-        weir__slab_put(&slab, context->alias);
+        weir__slab_retire(&slab, context->alias, acl__rt.config.handle_rest);
     }
 }
 
