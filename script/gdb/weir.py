@@ -62,10 +62,11 @@ class Stream:
 
     def to_string(self):
         front = self.stream["front"]
+        large = [front["large"][i].dereference() for i in range(int(front["large_count"]))]
         return "stream %d%s, native 0x%x, tick %d, %d bytes live, %d bytes cached" % (
             int(self.stream["lane"]), ", retired" if self.stream["retired"] else "", int(self.stream["native"]),
             atomic(self.stream["tick"]), int(self.stream["counters"]["live"]),
-            int(front["bytes"]) + int(front["large_bytes"]))
+            int(front["bytes"]) + sum(int(block["record"]["size"]) for block in large))
 
 
 class Pool:

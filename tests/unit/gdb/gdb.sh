@@ -14,9 +14,9 @@ grep -qiE 'ptrace.*not permitted' "$out" && skip 'this machine forbids ptrace'
 
 fail() { echo "FAILED: no line matches: $1"; cat "$out"; exit 1; }
 expect() { grep -qE "$1" "$out" || fail "$1"; }
-expect '^\$1 = pool, [1-9][0-9]* bytes reserved \(peak [1-9][0-9]*, limit 67108864\), 1 blocks, 0 pending bytes'
+expect '^\$1 = pool, [1-9][0-9]* bytes reserved \(peak [1-9][0-9]*, limit 67108864\), 3 blocks, 0 pending bytes'
 expect 'streams\[1\] = stream 1, native 0x[0-9a-f]+, '
-expect '^\$2 = stream 1, native 0x[0-9a-f]+, tick 1, 5120 bytes live, 0 bytes cached$'
+expect '^\$2 = stream 1, native 0x[0-9a-f]+, tick 1, 14336 bytes live, 7168 bytes cached$'
 expect '^\$3 = block 0x[0-9a-f]+, 5120 bytes, live, requested 5000, tag 0$'
 expect '^\$4 = range 0x[0-9a-f]+, [1-9][0-9]* bytes, free, lane 1, tick 0$'
 expect '^\$5 = range 0x[0-9a-f]+, 5120 bytes, taken$'

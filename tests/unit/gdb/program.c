@@ -30,6 +30,7 @@ int main(void)
     weir_sim_stream *native = NULL;
     weir_stream *stream = NULL;
     weir_block *block = NULL;
+    weir_block *freed[2] = {NULL, NULL};
     must(weir_sim_create(&sim_config, &sim));
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
@@ -37,7 +38,11 @@ int main(void)
     must(weir_pool_create(&config, &pool));
     must(weir_sim_stream_create(sim, &native));
     must(weir_pool_stream(pool, native, &stream));
+    must(weir_pool_alloc(pool, stream, 9000, 0, &freed[0]));
+    must(weir_pool_alloc(pool, stream, 7000, 0, &freed[1]));
     must(weir_pool_alloc(pool, stream, 5000, 0, &block));
+    must(weir_pool_free(pool, freed[0], stream)); /* stays in the register `last`, and so counts as live */
+    must(weir_pool_free(pool, freed[1], stream)); /* is cached: 7168 bytes */
     show(pool, stream, block, ((const struct range *)(const void *)block)->next); /* the rest of the region is free */
     must(weir_pool_free(pool, block, stream));
     must(weir_pool_destroy(pool));
