@@ -1,11 +1,11 @@
-# core/package/documents.cmake: the pages, as they are installed: README.md, docs/, the READMEs of the folders and the programs
+# core/package/documents.cmake: the pages, as they are installed: README.md, docs/, the pages of the folders and the programs
 # that they lead to, laid out as in the tree. Links lead to what is installed (document.awk).
 #
 #   weir_install_documents([TREE_PATH INSTALLED_PATH]...)    the pairs: what a package has under another name
 function(weir_install_documents)
     file(GLOB pages RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS README.md CONTRIBUTING.md docs/*.md)
     foreach(room core allocators bindings benchmarks tests)
-        file(GLOB rest RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${room}/README.md ${room}/*/README.md ${room}/*/*/README.md)
+        file(GLOB rest RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${room}/*.md ${room}/*/README.md ${room}/*/*/README.md)
         list(APPEND pages ${rest})
     endforeach()
     file(GLOB programs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS docs/examples/* tests/examples/*.c)
