@@ -297,12 +297,11 @@ static inline struct range *find_apart(const struct range_bins *bins, struct ran
     if (best->record.size - bytes <= bytes / tight_share) {
         return best;
     }
-    const unsigned bin = range_bin_of(best->record.size);
-    const uint64_t above = bin / 64 + 1 < RANGE_BIN_WORDS ? bins->held[bin / 64 + 1] << 1 : 0;
-    uint64_t held = bins->held[bin / 64] >> bin % 64 | above << (63 - bin % 64);
-    for (unsigned left = looks; held != 0; held &= held - 1) {
-        const unsigned next = bin + (unsigned)__builtin_ctzll(held);
-        for (struct range *range = first_in_bin(bins, next); range != NULL; range = next_in_bin(bins, range)) {
+    const unsigned first = range_bin_of(best->record.size);
+    const unsigned end = first + 64 < RANGE_BINS ? first + 64 : RANGE_BINS;
+    unsigned left = looks;
+    for (unsigned bin = next_bin(bins, first); bin < end; bin = next_bin(bins, bin + 1)) {
+        for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
             if (is_apart(range, bytes) && fits(range, bytes, align, limit)) {
                 return range;
             }

@@ -1,7 +1,7 @@
 /* tests/rig/seeds.h: the seeds that a random test runs.
  *
- * WEIR_SEEDS in the environment is the number of random programs of the cheapest test, stress.pool_random. A test whose
- * programs take longer runs all of its usual number and a share of the rest, so that one value suits every test.
+ * WEIR_SEEDS in the environment is the number of random programs of the cheapest test, stress.pool_random. A test with
+ * longer programs runs all of its usual number and a share of the rest, so that one value suits every test.
  * WEIR_SEED is the first seed; without WEIR_SEEDS it is the only one. */
 #ifndef WEIR_RIG_SEEDS_H
 #define WEIR_RIG_SEEDS_H

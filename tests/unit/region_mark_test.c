@@ -250,13 +250,14 @@ TEST(test_a_block_leaves_the_region_of_a_larger_one_alone)
     close_world(&w);
 }
 
-TEST(test_a_block_takes_a_tight_rest_of_the_region_of_a_larger_one)
+/* Checks that a request takes the rest of the region of a block of `size` bytes: the other region can become idle. */
+static void expect_rest_is_taken(uint64_t size, uint64_t request)
 {
     struct world w;
     weir_block *block;
     weir_block *larger;
-    open_two_regions(&w, 28 * MIB, &block, &larger);
-    weir_block *second = get(&w, 7 * MIB + MIB * 3 / 4);
+    open_two_regions(&w, size, &block, &larger);
+    weir_block *second = get(&w, request);
     put(&w, block);
     block = get(&w, 26 * MIB);
     assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
@@ -266,21 +267,15 @@ TEST(test_a_block_takes_a_tight_rest_of_the_region_of_a_larger_one)
     close_world(&w);
 }
 
+TEST(test_a_block_takes_a_tight_rest_of_the_region_of_a_larger_one)
+{
+    expect_rest_is_taken(28 * MIB, 7 * MIB + MIB * 3 / 4);
+}
+
 /* A block of more than half of the larger one takes the rest. */
 TEST(test_a_block_of_about_the_same_size_takes_the_rest_of_a_region)
 {
-    struct world w;
-    weir_block *block;
-    weir_block *larger;
-    open_two_regions(&w, 20 * MIB, &block, &larger);
-    weir_block *second = get(&w, 11 * MIB);
-    put(&w, block);
-    block = get(&w, 26 * MIB);
-    assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
-    put(&w, block);
-    put(&w, second);
-    put(&w, larger);
-    close_world(&w);
+    expect_rest_is_taken(20 * MIB, 11 * MIB);
 }
 
 /* Small and large blocks alternate: to keep regions whole costs a few device calls at first and none later. */
