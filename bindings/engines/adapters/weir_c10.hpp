@@ -28,10 +28,10 @@ class c10_allocator final : public c10::Allocator
     {
         static c10_allocator allocator;
         heap_of_process() = heap;
-        c10::SetAllocator(c10::DeviceType::CPU, &allocator, 1); /* libtorch's own has priority 0 */
+        c10::SetAllocator(c10::DeviceType::CPU, &allocator, 1); /* libtorch's own allocator has priority 0 */
     }
 
-    /* The first overrides the function of libtorch before 2.3, the second that of later releases. */
+    /* libtorch declares allocate const before 2.3 and not const since: one of these two overrides it. */
     c10::DataPtr allocate(std::size_t bytes) const { return block_of(bytes); }
     c10::DataPtr allocate(std::size_t bytes) { return block_of(bytes); }
 

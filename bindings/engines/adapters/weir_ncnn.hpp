@@ -13,7 +13,7 @@
 #ifndef WEIR_NCNN_HPP
 #define WEIR_NCNN_HPP
 
-#include <allocator.h> /* of ncnn */
+#include <allocator.h> /* ncnn's header */
 #include <weir/heap.h>
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace weir
 {
 
 constexpr std::size_t ncnn_slack_bytes = 64;
-constexpr std::size_t ncnn_align = 64; /* of vector loads */
+constexpr std::size_t ncnn_align = 64; /* alignment that ncnn's vector loads need */
 
 class ncnn_allocator final : public ncnn::Allocator
 {

@@ -61,10 +61,10 @@ class tvm_device_api final : public tvm::runtime::DeviceAPI
 
     bool SupportsDevicePointerArithmeticsOnHost() override { return true; }
 
-    using DeviceAPI::AllocDataSpace; /* by shape */
+    using DeviceAPI::AllocDataSpace; /* the overload that takes a shape */
 
   protected:
-    using DeviceAPI::CopyDataFromTo; /* of tensors */
+    using DeviceAPI::CopyDataFromTo; /* the overload for tensors */
 
     void CopyDataFromTo(const void *from, std::size_t from_offset, void *to, std::size_t to_offset, std::size_t bytes,
                         tvm::Device, tvm::Device, DLDataType, TVMStreamHandle) override
@@ -75,7 +75,7 @@ class tvm_device_api final : public tvm::runtime::DeviceAPI
   private:
     tvm_device_api(DeviceAPI *own, weir_heap *heap) : own_(own), heap_(heap) {}
 
-    DeviceAPI *own_; /* TVM's, for the attributes of the CPU */
+    DeviceAPI *own_; /* TVM's own; reports the CPU's attributes */
     weir_heap *heap_;
 };
 

@@ -66,7 +66,7 @@ static inline umf_result_t weir_umf_free(void *heap, void *block)
 static inline umf_result_t weir_umf_last_error(void *heap)
 {
     (void)heap;
-    return UMF_RESULT_ERROR_OUT_OF_HOST_MEMORY; /* read only after a NULL */
+    return UMF_RESULT_ERROR_OUT_OF_HOST_MEMORY; /* UMF reads it only after a NULL */
 }
 
 static inline umf_result_t weir_umf_pool_name(void *heap, const char **name)
@@ -76,7 +76,8 @@ static inline umf_result_t weir_umf_pool_name(void *heap, const char **name)
     return UMF_RESULT_SUCCESS;
 }
 
-/* The table for umfPoolCreate; its params are the heap. Slots that a release of UMF has beyond these stay NULL. */
+/* Returns the ops table for umfPoolCreate, whose `params` argument is the heap. Slots that newer releases of UMF add
+ * stay NULL. */
 static inline const umf_memory_pool_ops_t *weir_umf_pool_ops(void)
 {
     static umf_memory_pool_ops_t ops;
@@ -151,7 +152,7 @@ static inline umf_result_t weir_umf_provider_name(void *heap, const char **name)
     return weir_umf_pool_name(heap, name);
 }
 
-/* The table for umfMemoryProviderCreate; its params are the heap. */
+/* Returns the ops table for umfMemoryProviderCreate, whose `params` argument is the heap. */
 static inline const umf_memory_provider_ops_t *weir_umf_provider_ops(void)
 {
     static umf_memory_provider_ops_t ops;

@@ -37,7 +37,8 @@ namespace weir
 class ge_allocator final : public ge::Allocator
 {
   public:
-    /* Follows the stream with the pool. acl_stream must not be NULL: see weir_acl_follow. */
+    /* Makes the pool follow the stream (weir_acl_follow). acl_stream must not be NULL. Returns an empty pointer on
+     * failure. */
     static std::shared_ptr<ge::Allocator> create(weir_pool *pool, void *acl_stream)
     {
         weir_acl_attachment *attachment = nullptr;

@@ -21,10 +21,10 @@
 #include <string.h>
 
 #define BLOCK_ALIGN 64      /* kernels load whole vectors */
-#define TRIM_STEP (1 << 20) /* malloc is trimmed at least so many bytes of weights apart */
+#define TRIM_STEP (1 << 20) /* least growth of the weights, in bytes, between two trims of malloc */
 
 struct weir_onnxruntime {
-    struct OrtAllocator allocator; /* first: the engine's pointer is also the binding's */
+    struct OrtAllocator allocator; /* first member: a pointer to it is a pointer to the binding */
     weir_heap *heap;
     struct runtime api;
     const struct OrtMemoryInfo *info;
@@ -32,8 +32,8 @@ struct weir_onnxruntime {
     atomic_int_fast64_t live;       /* number of live blocks */
     atomic_uint_fast64_t reserves;
     bool trims_malloc;
-    atomic_uint_fast64_t weight_bytes; /* ever reserved */
-    atomic_uint_fast64_t next_trim;    /* malloc is trimmed when weight_bytes reaches this */
+    atomic_uint_fast64_t weight_bytes; /* total of all weights so far */
+    atomic_uint_fast64_t next_trim;    /* the value of weight_bytes at which malloc is trimmed next */
     atomic_bool weight_is_last;        /* the last request was a weight */
     /* Protected by the lock. */
     struct OrtEnv *env;     /* NULL = not attached */
@@ -68,7 +68,7 @@ static void *hand_out(weir_onnxruntime *binding, void *block, size_t size)
     return block;
 }
 
-/* Gives malloc's free memory back to the system. Other libraries of C do so themselves, or have no such call. */
+/* Returns malloc's free memory to the system. C libraries other than glibc need no such call, or have none. */
 static void trim_malloc(void)
 {
 #ifdef __GLIBC__
@@ -89,7 +89,8 @@ static void note_weight(weir_onnxruntime *binding, size_t size)
     atomic_store_explicit(&binding->weight_is_last, true, memory_order_relaxed);
 }
 
-/* The first tensor after the weights: the session is complete, and the engine has freed the rest of the model. */
+/* Trims malloc at the first tensor after the weights: by then the session is complete, and the engine has freed the
+ * rest of the model. */
 static void note_tensor(weir_onnxruntime *binding)
 {
     if (atomic_load_explicit(&binding->weight_is_last, memory_order_relaxed) &&
@@ -176,8 +177,8 @@ static OrtStatus *engine_shrink(struct OrtAllocator *self)
     return engine_status(binding, weir_heap_trim(binding->heap, 0, NULL));
 }
 
-/* Fills an allocator of the given version. Members that a runtime is too old for stay NULL; it does not read them.
- * AllocOnStream stays NULL: the engine then calls Alloc; a heap has its own order. */
+/* Makes an allocator for a runtime of this version. Members that the runtime does not know yet stay NULL. AllocOnStream
+ * stays NULL too: the engine then calls Alloc. A heap does not distinguish streams. */
 static struct OrtAllocator make_allocator(uint32_t version)
 {
     struct OrtAllocator allocator = {
@@ -206,7 +207,8 @@ static uint32_t minor_version(const char *text)
     return minor < 100000 ? (uint32_t)minor : 0;
 }
 
-/* Copies a function pointer out of the table. ISO C has no conversion between the types; the bytes are the same. */
+/* Copies the function pointer at index `place` of the runtime's table. It copies bytes, because ISO C has no conversion
+ * from an object pointer to a function pointer. */
 static void find(const struct OrtApi *table, size_t place, void *function)
 {
     memcpy(function, (const char *)table + place * sizeof(void (*)(void)), sizeof(void (*)(void)));

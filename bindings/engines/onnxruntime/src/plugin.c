@@ -84,7 +84,7 @@ static bool read_settings(struct settings *settings, char *why, size_t size)
 
 /* --- heap and binding --- */
 
-/* Copies a function pointer out of a table of the runtime (runtime.h). */
+/* Copies the function pointer at index `place` of the runtime's table. */
 static void find(const struct OrtApi *table, size_t place, void *function)
 {
     memcpy(function, (const char *)table + place * sizeof(void (*)(void)), sizeof(void (*)(void)));

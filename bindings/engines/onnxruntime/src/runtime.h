@@ -20,7 +20,7 @@ struct OrtApiBase {
     const char *(*GetVersionString)(void);            /* "1.28.2" */
 };
 
-/* Members behind Info are read by runtimes from the version in their comment on. */
+/* A runtime reads the members after Info only if it is of the version in their comment or later. */
 struct OrtAllocator {
     uint32_t version;
     void *(*Alloc)(struct OrtAllocator *self, size_t size);
@@ -33,9 +33,9 @@ struct OrtAllocator {
 };
 
 enum {
-    OLDEST_VERSION = 12,  /* the table of this version is the oldest that was compared */
-    NEWEST_VERSION = 25,  /* struct OrtAllocator below has all members up to this version */
-    RESERVE_VERSION = 18, /* versions that added members to struct OrtAllocator */
+    OLDEST_VERSION = 12,  /* oldest version whose table was compared with the vendor's header */
+    NEWEST_VERSION = 25,  /* struct OrtAllocator has the members of all versions up to this one */
+    RESERVE_VERSION = 18, /* this and the next two: versions that added a member to struct OrtAllocator */
     STATS_VERSION = 23,
     SHRINK_VERSION = 25,
 

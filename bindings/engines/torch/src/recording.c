@@ -27,7 +27,7 @@ struct known_stream {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool active;
-static char *path; /* under the lock, as is `files`; NULL: nothing is recorded */
+static char *path; /* protected by the lock, like `files`; NULL while nothing is recorded */
 static struct {
     weir_recorder *recorder;
     struct known_stream *streams;
@@ -104,8 +104,9 @@ static void note_pools(struct torch_device *at, weir_walk_visitor visit)
             status = weir_pool_walk(other->pool, visit, at);
         }
     }
-    (void)status; /* a pool that was not walked does no harm: the recorder accepts an alloc of a block that it knows and
-                     a free of a block that it does not know */
+    /* an incomplete walk does no harm: the recorder accepts an alloc of a block that it knows and a free of a block
+     * that it does not know */
+    (void)status;
 }
 
 /* --- events that the other files report --- */
@@ -285,6 +286,6 @@ __attribute__((destructor)) static void complete_files(void)
 {
     (void)pthread_mutex_lock(&lock);
     const weir_status status = close_all();
-    (void)status; /* at exit no caller is left to report it to */
+    (void)status; /* at exit no caller is left to receive the failure */
     (void)pthread_mutex_unlock(&lock);
 }

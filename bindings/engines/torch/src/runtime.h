@@ -13,11 +13,11 @@ weir_status weir__torch_runtime_device(int device, int pages, weir_device **made
 /* Reads the value of the setting `pages`. Returns false if the runtime has no such value. */
 bool weir__torch_runtime_pages(const char *text, int *pages);
 
-/* Stores the free memory of a device. Returns false if the runtime does not tell it in the calling thread. */
+/* Stores the free memory of a device. Returns false if the runtime cannot report it in the calling thread. */
 bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes);
 
-/* Returns a number that changes before a followed stream ends and before a device is reset. A runtime that tells of
- * neither counts the ties that weir__torch_runtime_unfollow has ended. */
+/* Returns a number that changes before a followed stream ends and before a device is reset. If the runtime announces
+ * neither event, the number counts the ties that weir__torch_runtime_unfollow has ended. */
 uint64_t weir__torch_runtime_epoch(void);
 /* True if the device was reset after weir__torch_runtime_device. */
 bool weir__torch_runtime_lost(const weir_device *device);

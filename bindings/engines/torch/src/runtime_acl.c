@@ -35,7 +35,7 @@ bool weir__torch_runtime_pages(const char *text, int *pages)
     return false;
 }
 
-/* ACL tells it for the device of the current context only, which is the device that torch_npu allocates on. */
+/* ACL reports the free memory of the current context's device only. torch_npu allocates on that device. */
 bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes)
 {
     int32_t current = -1;

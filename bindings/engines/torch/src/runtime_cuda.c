@@ -42,7 +42,8 @@ bool weir__torch_runtime_lost(const weir_device *device)
     return false;
 }
 
-/* torch's workspaces come from its allocator: a pool needs no reserve. */
+/* Always false, so pools keep no device memory free: torch takes its workspaces from its allocator, not from the
+ * device. */
 bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes)
 {
     (void)device;
@@ -89,7 +90,7 @@ weir_status weir__torch_runtime_unfollow(struct torch_follower *follower)
     if (follower == NULL) {
         return WEIR_OK;
     }
-    (void)atomic_fetch_add(&epoch, 1); /* before the weir_stream ends */
+    (void)atomic_fetch_add(&epoch, 1); /* the epoch changes before the weir_stream ends */
     const weir_status status = weir_stream_retire(follower->pool, follower->stream);
     if (status == WEIR_OK) {
         free(follower);

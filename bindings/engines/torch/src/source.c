@@ -42,9 +42,9 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return weir_device_get_info(self->inner, info);
 }
 
-/* True if enough device memory stays free after the pools have taken `size` more bytes. The free part serves code that
- * allocates from the device itself, such as the workspaces of torch_npu's operators. A limit is the user's own division
- * of the device. */
+/* True if enough device memory stays free after the pools have taken `size` more bytes. Code that allocates from the
+ * device directly, such as the workspaces of torch_npu's operators, needs that memory. Always true if the user has set
+ * a limit: a limit already reserves the rest of the device for other code. */
 static bool leaves_enough(const struct torch_device *at, uint64_t size)
 {
     (void)pthread_mutex_lock(&lock);
@@ -54,8 +54,8 @@ static bool leaves_enough(const struct torch_device *at, uint64_t size)
     return keep == 0 || !weir__torch_runtime_free_bytes(at->id, &free) || (free >= size && free - size >= keep);
 }
 
-/* Counts `size` bytes as reserved, before the device is asked: two threads cannot both take the last bytes below the
- * limit. Returns false if the limit does not allow it. */
+/* Counts `size` bytes as reserved, before the device call: so two threads cannot both take the last bytes below the
+ * limit. Returns false if the limit would be exceeded. */
 static bool reserve(struct torch_source *self, uint64_t size)
 {
     struct torch_device *at = self->at;
@@ -179,8 +179,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region ==
-        NULL) { /* forgotten when the source was lost; the runtime's device knows of the reset and takes the call */
+    if (region == NULL) { /* a lost source has forgotten its regions; the runtime's device accepts the call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);

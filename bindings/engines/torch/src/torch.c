@@ -26,7 +26,7 @@
 pthread_mutex_t weir__torch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct torch_device devices[WEIR__TORCH_DEVICES];
-static struct torch_settings settings; /* under the lock, as the next two */
+static struct torch_settings settings; /* protected by weir__torch_lock, like the next two */
 static bool settings_read;
 static char failure[512]; /* the last failure, as a sentence */
 static atomic_bool misuse_reported;
@@ -102,7 +102,7 @@ bool weir__torch_read_settings_locked(const char *text)
     }
     settings_read = true;
     if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
-        /* other failures are reported when a pool's file is opened */
+        /* any other failure is reported when a pool's file is opened */
         weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY));
     }
     return true;
@@ -143,7 +143,8 @@ const char *weir_torch_last_error(void)
 /* True if the pool's device has not been reset since the pool was created. */
 static bool is_current(struct torch_pool *pool)
 {
-    const uint64_t epoch = weir__torch_runtime_epoch(); /* read before the check, so a later reset changes the epoch */
+    /* the epoch is read before the check, so a reset after it changes the epoch */
+    const uint64_t epoch = weir__torch_runtime_epoch();
     if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
         return true;
     }
@@ -190,7 +191,7 @@ static weir_status make_pool(struct torch_pool *made)
     }
     if (status == WEIR_OK && (status = make_index(made->pool)) != WEIR_OK) {
         const weir_status ended = weir_pool_destroy(made->pool);
-        (void)ended; /* the pool has taken no memory */
+        (void)ended; /* cannot fail: the pool has taken no memory */
     }
     if (status != WEIR_OK) {
         (void)!weir_device_destroy(made->device); /* no pool uses it */
@@ -301,7 +302,7 @@ struct torch_pool *weir__torch_pool_of(int device)
         return found;
     }
     (void)pthread_mutex_lock(&weir__torch_lock);
-    if (at->id != device) { /* once, before any other thread can see the device's pool */
+    if (at->id != device) { /* written once, before any other thread can see the device's pool */
         at->id = device;
     }
     found = atomic_load(&at->own);
@@ -380,7 +381,7 @@ static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, 
     }
     recent.pool = pool;
     recent.native = native;
-    recent.epoch = epoch; /* read before the search, so a stream that has ended since changes the epoch */
+    recent.epoch = epoch; /* the epoch was read before the search, so the end of a stream since then changes it */
     recent.stream = found;
     *stream = found;
     return WEIR_OK;
@@ -411,7 +412,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
                          weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
-    if (!ran_out) { /* for example a size that is too large, or a stream that is gone */
+    if (!ran_out) { /* some other failure, such as a size that is too large or a stream that is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
         weir__torch_fail_with_status_locked("a block", status);
         (void)pthread_mutex_unlock(&weir__torch_lock);

@@ -44,13 +44,13 @@ struct torch_region {
 struct torch_source {
     weir_device *inner;
     struct torch_device *at;
-    weir_torch_drain drain; /* NULL: the framework has no queue of its own, all work is queued with the runtime */
+    weir_torch_drain drain; /* NULL: all work is queued with the runtime at once */
     void *drain_ctx;
     uint64_t held;          /* bytes */
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
-    bool pinned; /* idle memory is not returned: a graph replays in it */
-    bool lost;   /* no longer counted in the device's statistics */
+    bool pinned; /* true: idle memory is not returned, because a graph replays in it */
+    bool lost;   /* true: the device's statistics no longer count the source */
 };
 
 /* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
@@ -63,10 +63,11 @@ struct torch_pool {
     _Atomic uint64_t current_at; /* weir__torch_runtime_epoch at the last check that found `inner` not lost */
     atomic_bool lost;
     struct torch_pool *next;      /* in the device's list of further pools */
-    struct torch_stream *streams; /* under weir__torch_lock */
+    struct torch_stream *streams; /* protected by weir__torch_lock */
     bool of_graphs;
-    weir_torch_pool_id id; /* for pools of graphs, under weir__torch_lock */
-    uint64_t uses;         /* begins without a release, under weir__torch_lock; 0 = the entry may serve another id */
+    weir_torch_pool_id id; /* set in pools of graphs; protected by weir__torch_lock */
+    /* number of begins not yet released; protected by weir__torch_lock; 0 = the entry may serve another id */
+    uint64_t uses;
 };
 
 struct torch_route {
@@ -100,10 +101,10 @@ struct torch_device {
     _Atomic int64_t allocated;
     _Atomic int64_t freed;
     _Atomic int64_t peak;
-    _Atomic int64_t past_blocks; /* blocks that pools which no longer exist have handed out */
+    _Atomic int64_t past_blocks; /* number of blocks handed out by pools that no longer exist */
 
     /* Protected by the lock of source.c. */
-    uint64_t keep_free; /* without a limit: memory of the device that the pools leave to other code; 0 = none */
+    uint64_t keep_free; /* device memory that the pools leave to other code while `limit` is 0; 0 = none */
     uint64_t reserved;
     uint64_t peak_reserved;
     uint64_t taken; /* total bytes taken from the device */
@@ -149,8 +150,8 @@ void weir__torch_forget_locked(bool settings_too);
 /* Creates pool->device, which passes every call on to pool->inner. Its context is pool->source. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
-/* Returns every region that the source still lists to the device. The pool must be empty or destroyed. Such a region
- * remains if the pool took it while the source was pinned and then had no host memory to keep it. */
+/* Returns to the device every region that the source still lists. The pool must be empty or destroyed. A region can
+ * remain if the pool had no host memory for its record and the source, being pinned, did not take the region back. */
 weir_status weir__torch_source_sweep(struct torch_source *source);
 /* Marks the source as lost: its memory went with the device and is no longer counted. */
 void weir__torch_source_lose(struct torch_source *source);
@@ -173,7 +174,8 @@ void weir__torch_drop_routes_locked(struct torch_device *at);
 
 /* --- recording.c --- */
 
-/* Write an event to the device's recording, if there is one. A free is noted before it is made. */
+/* Write an event to the device's recording, if there is one. Call weir__torch_note_free before the pool frees the
+ * block. */
 void weir__torch_note_alloc(const struct torch_device *at, const weir_block *block, const void *native);
 void weir__torch_note_free(const struct torch_device *at, const weir_block *block, const void *native);
 void weir__torch_note_use(const struct torch_device *at, const weir_block *block, const void *native);

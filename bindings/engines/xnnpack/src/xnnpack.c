@@ -26,7 +26,7 @@ enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
 struct lender {
     weir_heap *heap;
     unsigned char *reserve;
-    pthread_mutex_t lock; /* protects the next two */
+    pthread_mutex_t lock; /* protects `used` and `pieces` */
     size_t used;
     size_t pieces;
 };
@@ -73,7 +73,7 @@ static void take_back(struct lender *lender)
 
 /* --- XNNPACK's five functions --- */
 
-/* Returns 1 for 0: malloc(0) is not a failure for XNNPACK. */
+/* Replaces a size of 0 by 1: XNNPACK requests 0 bytes and takes NULL for a failure. */
 static size_t at_least_one(size_t size)
 {
     return size != 0 ? size : 1;

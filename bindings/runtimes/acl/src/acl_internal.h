@@ -83,16 +83,16 @@ weir_status weir__acl_resolve(void *acl_stream, void **native);
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
-/* True if this process is a child, by fork, of the one that watches streams. Takes no lock, because in a child the lock
- * may be held for ever. */
+/* True in a child of fork of the process that watches streams. Takes no lock, because in a child the lock may be held
+ * for ever. */
 bool weir__acl_in_child(void);
 /* Releases the lock until another thread calls weir__acl_changed_locked. */
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);
 
-/* Notes the place of the stream and watches for its end. With `attached` the note lasts until the same number of calls
- * of weir__acl_unwatch_locked, otherwise until the stream is destroyed. Returns WEIR_ERR_NO_MEMORY, or the runtime's
- * refusal to register the callback. */
+/* Notes the place of the stream and watches for its end. If `attached` is true, the note lasts until
+ * weir__acl_unwatch_locked was called as often as this function; otherwise until the stream is destroyed. Returns
+ * WEIR_ERR_NO_MEMORY, or the runtime's refusal to register the callback. */
 weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached);
 void weir__acl_unwatch_locked(void *native);
 /* Reads the note of the stream. Returns false if there is none. */
@@ -104,8 +104,7 @@ bool weir__acl_is_buried(void *native);
 
 /* --- device.c, for stream_registry.c --- */
 
-/* Called when a stream is about to be destroyed. If it is the default stream of a device, the device is marked as
- * lost. */
+/* Called before a stream is destroyed. If the stream is the default stream of a device, marks the device as lost. */
 void weir__acl_device_goes_locked(const void *native);
 
 /* --- attach.c --- */
@@ -115,14 +114,15 @@ void weir__acl_next_epoch(void);
 
 /* --- attach.c, for stream_registry.c --- */
 
-/* Called when the stream is about to be destroyed. */
+/* Called before the stream is destroyed: ends the use of the stream by all its attachments. */
 void weir__acl_stream_goes(void *native);
-/* Called when the stream was created: forgets that earlier streams had the handle. */
+/* Called after the stream was created: forgets that earlier streams had the handle. */
 void weir__acl_stream_comes_locked(void *native);
 
 /* --- attach_device.c, for stream_registry.c --- */
 
-/* Called when the stream was created, after weir__acl_stream_comes_locked. Must not be called under the lock. */
+/* Called after the stream was created and after weir__acl_stream_comes_locked: attaches the stream if its device has an
+ * attachment. Must not be called under the lock. */
 void weir__acl_stream_is_new(void *native);
 
 #endif

@@ -250,7 +250,7 @@ static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, 
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment)
 {
-    /* Before taking the binding's lock: a device call may take that lock under the pool's lock. */
+    /* These calls precede the binding's lock: a device call may take that lock under the pool's lock. */
     weir_stream *stream = NULL;
     weir_status status = role->is_held || role->device != NULL ? make_room(role, pool, native) : WEIR_OK;
     if (status == WEIR_OK) {
@@ -306,7 +306,7 @@ static void end_stream(weir_pool *pool, void *native)
     if (status == WEIR_OK) {
         status = weir_stream_ended(pool, stream);
     }
-    (void)status; /* only the lookup of a stream that the pool does not know needs memory, which may be missing */
+    (void)status; /* the lookup fails only if the pool does not know the stream and has no host memory for a new one */
 }
 
 void weir__acl_forget(weir_pool *pool, void *native)
@@ -452,7 +452,7 @@ weir_status weir__acl_take_off(weir_acl_attachment *self)
     weir_pool *pool = atomic_load(&self->pool);
     self->moving = false;
     if (status == WEIR_OK) {
-        weir__acl_unwatch_locked(self->native); /* NULL if the stream is gone; then it has no note */
+        weir__acl_unwatch_locked(self->native); /* does nothing if the stream is gone: `native` is NULL */
         weir__acl_retire_locked(self);
     }
     weir__acl_changed_locked();
@@ -489,12 +489,13 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
 
 static bool is_over(const weir_acl_attachment *self)
 {
-    /* With `unended` the destroy of the stream may still be in progress, unless its handle is a new stream's by now. */
+    /* While `unended` is set, the destroy of the stream may still be in progress. It is over if old_native is NULL:
+     * then a new stream has the handle. */
     return !self->is_held && self->state == GONE && !self->moving && self->left_on == NULL &&
            (!self->unended || self->old_native == NULL) && atomic_load(&self->live) <= 0;
 }
 
-/* Retires one; returns its pool, or NULL if there is none. */
+/* Retires one attachment that is over, and returns its pool. Returns NULL if no attachment is over. */
 static weir_pool *retire_one_locked(void)
 {
     weir_acl_attachment *self = in_use;

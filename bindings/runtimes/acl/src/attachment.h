@@ -23,41 +23,41 @@ enum weir__acl_state { DETACHED, ATTACHED, GONE };
 /* The role of an attachment, as weir__acl_attach takes it. */
 typedef struct weir__acl_role {
     const char *function; /* the public function, for sentences */
-    bool registers;       /* as the stream's allocator; else the attachment only follows the stream */
-    bool is_held;         /* a caller has the handle; else the attachment ends with its stream */
+    bool registers;       /* true: the attachment becomes the stream's allocator; false: it only follows the stream */
+    bool is_held;         /* true: a caller has the handle; false: the attachment ends with its stream */
     weir_acl_attachment *device;
 } weir__acl_role;
 
 struct weir_acl_attachment {
-    /* Read by the callbacks, without the lock. */
+    /* The callbacks read these fields without the lock. */
     _Atomic(weir_pool *) pool;     /* NULL: detached */
-    _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone; of a device: always */
+    _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone, or the attachment is that of a device */
     atomic_bool closed;
     _Atomic int64_t live;
     _Atomic uint64_t requests;
     _Atomic uint64_t failures;
     _Atomic uint64_t refused_frees;
 
-    /* Under the lock of stream_registry.c. */
+    /* Protected by the lock of stream_registry.c. */
     enum weir__acl_state state;
     bool moving;      /* a thread works on the attachment without the lock */
     unsigned tellers; /* calls of the idle callback in progress */
     bool registers;
     bool is_held;
     bool is_device;
-    weir_acl_attachment *device; /* of a stream of a device: the attachment of the device; else NULL */
+    weir_acl_attachment *device; /* the attachment of the device that attached this stream; NULL: none */
     bool watched;                /* ATTACHED: stream_registry.c has a note of it */
     void *native;                /* ATTACHED */
     void *old_native;            /* GONE: the former `native`; NULL once a stream with the same handle was created */
-    aclrtContext context;        /* ATTACHED: the stream's; NULL: there was none */
+    aclrtContext context;        /* ATTACHED: the stream's context; NULL: not known yet */
     bool unended;                /* GONE: the pool must still be told that the stream's work is over */
     void *left_on;         /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
-    weir_block *workspace; /* ATTACHED; NULL: none. Changed only while `moving` */
+    weir_block *workspace; /* ATTACHED: the stream's workspace, or NULL; changed only while `moving` */
     weir_acl_idle_callback idle; /* NULL: none */
     void *idle_ctx;
     weir_acl_attachment *next;
 
-    /* Of a device, under the lock. */
+    /* Used in the attachment of a device; protected by the lock. */
     int32_t device_id;
     unsigned joining; /* threads that attach a new stream */
     uint64_t missed;
@@ -88,8 +88,8 @@ void weir__acl_let_go(weir_pool *pool);
 /* Attaches the pool to the stream in this role, and holds the pool. Must not be called under the lock. */
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment);
-/* After a failed attach to a new stream: the pool forgets the stream, unless another attachment tells it of the end.
- * Must not be called under the lock. */
+/* Undoes a failed attach to a new stream: the pool forgets the stream, unless another attachment will tell it of the
+ * stream's end. Must not be called under the lock. */
 void weir__acl_forget(weir_pool *pool, void *native);
 /* Takes an attachment that is moving off its stream and retires it; on failure it stays and is not moving. Must not be
  * called under the lock. */

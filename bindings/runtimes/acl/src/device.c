@@ -32,12 +32,12 @@ typedef struct acl_device {
     aclrtContext home;       /* the primary context */
     aclrtStream home_stream; /* its default stream */
     aclrtMemMallocPolicy policy;
-    aclrtMemAttr attribute; /* of physical memory */
+    aclrtMemAttr attribute; /* attribute of new physical memory */
     weir_device_info info;
     char pci_bus_id[16];       /* "": unknown */
     const weir_device *device; /* the weir_device that has this context */
     struct acl_device *next;   /* under the binding's lock */
-    bool watched;              /* under the binding's lock: stream_registry.c has a note of the default stream */
+    bool watched;              /* stream_registry.c has a note of the default stream; protected by the binding's lock */
     atomic_bool lost;          /* the device was reset */
 } acl_device;
 
@@ -96,7 +96,7 @@ void *weir__acl_home_stream(const void *acl_device_)
 
 /* --- a device that is reset --- */
 
-/* stream_registry.c removes its note of the stream after this call, so the device is not watched any more. */
+/* After this call stream_registry.c removes its note of the stream, so the device no longer counts as watched. */
 void weir__acl_device_goes_locked(const void *native)
 {
     for (acl_device *one = all; one != NULL; one = one->next) {
@@ -403,7 +403,7 @@ static weir_status event_destroy(void *ctx, weir_event *event)
 static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 {
     if (is_lost(ctx)) {
-        *complete = true; /* its work ended with the device */
+        *complete = true; /* the event's work ended with the device */
         return WEIR_OK;
     }
     aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
@@ -517,7 +517,7 @@ static void destroy(void *ctx)
     unwatch(self);
     delist(self);
     const aclrtContext before = weir__acl_current();
-    if (!is_lost(self)) { /* a reset dropped all references to the device; one that exists since is the program's */
+    if (!is_lost(self)) { /* a reset dropped all references to the device; a later reference belongs to the program */
         (void)ACL_TWICE(aclrtResetDevice, self->id);
     }
     if (before != NULL && before != self->home) {
@@ -631,7 +631,7 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
         const weir__acl_place place = {.context = self->home, .device = self->id};
         status = weir__acl_watch(self->home_stream, &place, true);
         self->watched = status == WEIR_OK;
-        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* then a reset goes unnoticed */
+        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* without the callback a reset goes unnoticed */
     }
     if (status == WEIR_OK) {
         const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;

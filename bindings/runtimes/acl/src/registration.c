@@ -30,7 +30,8 @@ uint64_t weir_acl_block_bytes(uint64_t size)
 
 /* --- the four callbacks --- */
 
-/* Counts a block less. The thread that counts the last one calls the idle callbacks, if there are any. */
+/* Counts one block as given back. The thread that gives back the last block calls the idle callbacks, if there are
+ * any. */
 static void lower(weir_acl_attachment *self)
 {
     if (atomic_fetch_sub(&self->live, 1) == 1) {
@@ -122,7 +123,7 @@ static void *on_get_address(aclrtAllocatorBlock acl_block)
     return acl_block != NULL ? (void *)(uintptr_t)weir_block_address(acl_block) : NULL;
 }
 
-/* --- the same for other allocator interfaces --- */
+/* --- alloc and free for engines with another allocator interface --- */
 
 weir_status weir_acl_attachment_alloc(weir_acl_attachment *attachment, uint64_t size, weir_block **block)
 {

@@ -25,7 +25,7 @@ struct note {
     struct note *next;
     void *native;
     weir__acl_place place;
-    unsigned attached; /* calls of weir__acl_unwatch_locked that are due; the note stays until 0 */
+    unsigned attached; /* number of weir__acl_unwatch_locked calls still to come; the note stays while it is not 0 */
     bool known;        /* the note stays until the stream is destroyed */
     bool buried;       /* the note stays until a stream with the same handle is created */
 };
@@ -76,7 +76,7 @@ bool weir__acl_in_child(void)
 
 static const char *callback_name(void)
 {
-    static char name[48]; /* under the lock; each copy of this library in the process needs its own */
+    static char name[48]; /* protected by the lock; each copy of this library in the process needs a name of its own */
     (void)snprintf(name, sizeof(name), "weir_acl_%p", (void *)&lock);
     return name;
 }
@@ -152,7 +152,8 @@ static weir_status join_locked(void)
     registered = status == WEIR_OK;
     process = registered ? getpid() : process;
     if (registered && !at_exit) {
-        at_exit = atexit(leave) == 0; /* registered after the runtime's handlers, so called before them */
+        /* this handler is registered after the runtime's handlers, so it runs before them */
+        at_exit = atexit(leave) == 0;
     }
     return status;
 }

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-struct ggml_backend_buffer_type; /* ggml_backend_buffer_type_t is a pointer to it */
+struct ggml_backend_buffer_type; /* ggml_backend_buffer_type_t points to this struct */
 
 enum {
     /* Buffers are long-lived, such as weights: weir_heap_alloc_long_lived. */

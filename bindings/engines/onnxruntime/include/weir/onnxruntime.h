@@ -49,9 +49,10 @@ struct OrtSessionOptions;
 typedef struct weir_onnxruntime weir_onnxruntime;
 
 enum {
-    /* For config.flags: the binding never calls glibc's malloc_trim. By default it does so while weights are allocated,
-     * each time that they have grown by an eighth and 1 MiB, and at the first tensor after a weight: the engine reads a
-     * model into memory of malloc, which would stay resident beside the heap. A steady state trims nothing. */
+    /* For config.flags: the binding never calls glibc's malloc_trim. The engine reads a model into memory of malloc and
+     * frees it while it allocates weights; without a trim that memory would stay resident beside the heap. So by
+     * default the binding trims each time that the weights have grown by an eighth plus 1 MiB, and at the first tensor
+     * after a weight. In a steady state it does not trim. */
     WEIR_ONNXRUNTIME_NO_MALLOC_TRIM = 1u << 0,
 };
 
@@ -86,15 +87,15 @@ WEIR_API weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding);
 WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 /* Unregisters the allocator. Existing sessions keep using it, so release them first. `env` is the environment of the
- * attach, or NULL if that has been released meanwhile and must not be called.
+ * attach; pass NULL if that environment has been released since, so that the binding does not call it.
  *
  * WEIR_ERR_INVALID: not attached, or attached to another environment. WEIR_ERR_DEVICE: the runtime refused; still
  * attached. */
 WEIR_API weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 enum {
-    /* For weir_onnxruntime_session_options. Kernels use weights in the model's layout: all weights come from the heap,
-     * and none is held twice. Slower where a kernel would have packed them. */
+    /* For weir_onnxruntime_session_options: kernels use weights in the model's layout. All weights then come from the
+     * heap, and none is held twice. Kernels that would have repacked their weights run more slowly. */
     WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 0,
 };
 

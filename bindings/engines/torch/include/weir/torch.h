@@ -61,8 +61,8 @@ WEIR_API void weir_torch_record_stream(void *ptr, void *stream);
 /* Ends a use noted by weir_torch_record_stream: the last work of `stream` on the block has been queued. */
 WEIR_API void weir_torch_erase_stream(void *ptr, void *stream);
 
-/* Sets the settings, in the form of WEIR_TORCH and in its place. Must be called before the first block is requested.
- * WEIR_ERR_INVALID: the text cannot be read. WEIR_ERR_BUSY: a pool exists already. */
+/* Sets the settings, as text in the form of WEIR_TORCH; that variable is then ignored. Must be called before the first
+ * block is requested. WEIR_ERR_INVALID: the text cannot be read. WEIR_ERR_BUSY: a pool exists already. */
 WEIR_API weir_status weir_torch_configure(const char *settings);
 
 /* Returns idle memory to the device until no more than `keep_bytes` are reserved, waiting for streams
@@ -88,23 +88,23 @@ WEIR_API const char *weir_torch_last_error(void);
 #define WEIR_TORCH_COUNTER_LIST(X)                                                                                     \
     X(allocation)      /* live blocks */                                                                               \
     X(segment)         /* regions */                                                                                   \
-    X(active)          /* as allocation */                                                                             \
+    X(active)          /* same as `allocation` */                                                                      \
     X(allocated_bytes) /* of live blocks, as handed out */                                                             \
     X(reserved_bytes)  /* taken from the device */                                                                     \
-    X(active_bytes)    /* allocated, and freed but still used by streams; peak: at least allocated's */                \
-    X(requested_bytes) /* of live blocks, as requested plus the bytes that kernels may read behind; no running total */
+    X(active_bytes)    /* allocated_bytes plus freed blocks that streams still use; peak: a lower bound */             \
+    X(requested_bytes) /* of live blocks: requested bytes plus padding that kernels may read; no running total */
 
 #define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
-    X(num_alloc_retries)    /* requests that failed, or first returned memory or waited */                             \
+    X(num_alloc_retries)    /* requests that failed, or that first returned memory or waited */                        \
     X(num_ooms)             /* requests that failed */                                                                 \
-    X(num_sync_all_streams) /* host waits that weir made */                                                            \
+    X(num_sync_all_streams) /* waits of the host that weir made */                                                     \
     X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
     X(num_device_free)
 
 typedef struct weir_torch_counter {
     int64_t current;
-    int64_t peak;      /* for bytes allocated, active and reserved: since weir_torch_reset_peaks; otherwise = current */
-    int64_t allocated; /* total so far, as `freed` */
+    int64_t peak; /* allocated, active and reserved bytes: since weir_torch_reset_peaks; other counters: = current */
+    int64_t allocated; /* running total; so is `freed` */
     int64_t freed;
 } weir_torch_counter;
 

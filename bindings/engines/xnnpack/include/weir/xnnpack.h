@@ -35,13 +35,13 @@ extern "C" {
 
 struct xnn_allocator; /* defined in xnnpack.h */
 
-/* Fills *allocator. The host must be able to read and write the heap's memory. WEIR_ERR_INVALID: NULL.
+/* Fills *allocator. The host must be able to read and write the heap's memory. WEIR_ERR_INVALID: an argument is NULL.
  * WEIR_ERR_NO_MEMORY: no memory for the reserve; *allocator is unchanged. */
 WEIR_API weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *allocator);
 
-/* Gives the reserve back and fills *allocator with NULL. Optional; call it when XNNPACK is called no more and before
- * weir_heap_destroy. WEIR_ERR_INVALID: not filled by the function above. WEIR_ERR_BUSY: a block of XNNPACK in the
- * reserve is still live; nothing has changed. */
+/* Frees the reserve and sets all members of *allocator to NULL. Optional; call it after the last call of XNNPACK and
+ * before weir_heap_destroy. WEIR_ERR_INVALID: *allocator was not filled by weir_xnnpack_allocator_init. WEIR_ERR_BUSY:
+ * a block of XNNPACK in the reserve is still live; nothing has changed. */
 WEIR_API weir_status weir_xnnpack_allocator_fini(struct xnn_allocator *allocator);
 
 #ifdef __cplusplus

@@ -42,7 +42,7 @@ extern "C" {
 
 typedef enum weir_acl_memory {
     WEIR_ACL_MEMORY_DEVICE = 0, /* memory of the accelerator */
-    WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported: weir_acl_host_runtime and weir/host.h */
+    WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported: use weir_acl_host_runtime and weir/host.h */
 } weir_acl_memory;
 
 /* Pages of regions (aclrtMemMallocPolicy). */
@@ -195,7 +195,7 @@ WEIR_API weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl
  * else is as with weir_acl_attach. After a failure nothing is attached. */
 WEIR_API weir_status weir_acl_attach_device(weir_pool *pool, weir_acl_attachment **attachment);
 
-/* Called when ACL holds no block of the attachment. */
+/* Called when ACL no longer holds a block of the attachment. */
 typedef void (*weir_acl_idle_callback)(void *ctx, weir_acl_attachment *attachment);
 
 /* Calls `callback` once, as soon as ACL holds no block of the attachment, so that a weir_acl_detach that returned
@@ -217,15 +217,15 @@ typedef struct weir_acl_attachment_info {
     weir_pool *pool;
     weir_stream *stream;  /* valid until detach; NULL once the ACL stream is gone */
     void *acl_stream;     /* NULL once the ACL stream is gone */
-    bool handle_reused;   /* the ACL stream is gone and one with the same handle has been created since */
+    bool handle_reused;   /* the ACL stream is gone, and a new stream with the same handle has been created since */
     uint64_t live_blocks; /* handed to ACL and not freed yet */
     uint64_t failures; /* allocations that ended with NULL; weir_pool_get_oom of the pool has the last one's reason */
     uint64_t refused_frees;   /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
     uint64_t requests;        /* how often ACL asked for a block, failures included. 0 after operators have run: nothing
                                uses the pool, and weir_acl_attachment_explain names the possible causes */
-    uint64_t streams;         /* attached or followed now: 1 or 0; of a device: the streams attached now */
-    uint64_t missed_streams;  /* of a device: new streams that could not be attached */
-    uint64_t workspace_bytes; /* of weir_acl_workspace, handed out and kept */
+    uint64_t streams;         /* streams attached or followed now; more than 1 only for an attachment of a device */
+    uint64_t missed_streams;  /* attachment of a device: new streams that could not be attached */
+    uint64_t workspace_bytes; /* size of the workspaces that weir_acl_workspace keeps */
 } weir_acl_attachment_info;
 
 #define WEIR_ACL_ATTACHMENT_INFO_INIT WEIR_STRUCT_INIT(weir_acl_attachment_info)
