@@ -1,4 +1,4 @@
-/* cuda.c: a pool on an NVIDIA GPU. Where there is no driver it says so and ends well. */
+/* cuda.c: a pool on an NVIDIA GPU. Without a driver the program says so and exits with 0. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int main(void)
     config.strategy = weir_caching_strategy();
     config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     check(weir_pool_create(&config, &pool));
-    check(weir_pool_stream(pool, NULL, &stream)); /* or a CUstream, which cudaStream_t is too */
+    check(weir_pool_stream(pool, NULL, &stream)); /* NULL or a CUstream (cudaStream_t is the same type) */
     for (int i = 0; i < 100; i++) {
         check(weir_pool_alloc(pool, stream, 1 << 20, 0, &block));
         /* ... kernels on the stream work at weir_block_address(block) ... */

@@ -11,7 +11,7 @@
 #include <weir/ranges.h>
 
 struct first_fit {
-    weir_ranges ranges; /* first: the functions of weir/ranges.h take the state as theirs */
+    weir_ranges ranges; /* first member: the functions of weir/ranges.h take a pointer to the state */
 };
 
 static size_t state_size(const void *config)

@@ -189,7 +189,7 @@ weir_status memfd_device_create(uint64_t capacity_bytes, weir_device **device)
     atomic_init(&made->held_bytes, 0);
     const weir_status status = weir_device_create(&ops, made, device);
     if (status != WEIR_OK) {
-        free(made); /* weir_device_create failed and did not take ownership */
+        free(made); /* after a failure the object still belongs to the caller */
     }
     return status;
 }

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     pool.strategy = weir_caching_strategy();
     pool.limit_bytes = strtoull(argv[2], NULL, 10) << 20;
     config.pool = &pool;
-    config.report = print; /* hazards, and the largest holders if memory runs out */
+    config.report = print; /* called with the hazards, and with the largest holders if memory runs out */
     if (weir_trace_read(argv[1], NULL, &trace) != WEIR_OK || weir_trace_replay(trace, &config, &figures) != WEIR_OK) {
         fprintf(stderr, "memory_limit: %s\n", weir_last_error());
         return 2;

@@ -11,7 +11,7 @@ static void check(weir_status status)
     char why[2048] = "";
     (void)weir_host_explain(pool, WEIR_HOST_ANY_NODE, why, sizeof(why));
     fprintf(stderr, "pin: %s\n%s", weir_status_text(status), why);
-    exit(status == WEIR_ERR_NO_MEMORY ? 77 : 1); /* 77: pinning is not permitted here; ctest skips the test */
+    exit(status == WEIR_ERR_NO_MEMORY ? 77 : 1); /* 77: this process may not pin memory; ctest skips the test */
 }
 
 /* Returns the node next to a device. Where the machine reports no affinity, spreads the devices over the nodes. */

@@ -27,7 +27,8 @@ typedef struct weir__cuda_driver {
 #undef WEIR__CUDA_POINTER
 } weir__cuda_driver;
 
-/* Complete from the first weir__cuda_load that succeeds to the end of the process; NULLs before. */
+/* The table of the driver's functions. All entries are NULL until a weir__cuda_load has succeeded, and set from then
+ * on. */
 extern weir__cuda_driver weir__cuda;
 
 /* Opens the driver unless it is open. The sentence of a failure names `function`; a later call tries again. */
@@ -52,7 +53,7 @@ typedef struct cuda_device {
     bool retained; /* the context is the primary one, and retained by this device */
     weir_device_info info;
     weir_cuda_device_info facts;
-    CUmemProp prop;      /* of physical memory */
+    CUmemProp prop;      /* properties of new physical memory */
     CUmemAccess *access; /* the device itself, then its peers */
     size_t access_count;
     const weir_device *device; /* the weir_device that has this context */

@@ -16,8 +16,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver's mapping unit for a cuMemAlloc of this size or more */
-#define REGION_ALIGNMENT_BYTES 512u /* needed by strategies; the driver promises 256; checked for each region */
+#define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver maps a cuMemAlloc of 2 MiB or more in units of this */
+#define REGION_ALIGNMENT_BYTES 512u           /* strategies need 512, the driver promises 256: each region is checked */
 
 static const char creating[] = "weir_cuda_device_create";
 

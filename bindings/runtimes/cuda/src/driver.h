@@ -1,8 +1,8 @@
 /* bindings/runtimes/cuda/src/driver.h: the functions of the CUDA driver that weir calls, by weir's own declarations.
  *
- * Names, parameters and numbers are those of the CUDA Driver API reference, release 12.4; the library exports a
- * function that was changed once under the name with _v2. One list makes the table of pointers (driver.c) and, in the
- * tests, the prototypes of the double that stands for the driver.
+ * Names, parameters and numbers are those of the CUDA Driver API reference, release 12.4. If a release changed a
+ * function, the library exports the changed function with the suffix _v2. One list makes the table of pointers
+ * (driver.c) and, in the tests, the prototypes of the double that stands for the driver.
  */
 #ifndef WEIR_CUDA_DRIVER_H
 #define WEIR_CUDA_DRIVER_H
@@ -48,7 +48,7 @@ enum {
 
 enum {
     CU_EVENT_DISABLE_TIMING = 2,
-    CU_HOST_PORTABLE = 1, /* of CU_MEMHOSTALLOC_ and CU_MEMHOSTREGISTER_ alike */
+    CU_HOST_PORTABLE = 1, /* this flag and the next: same value with CU_MEMHOSTALLOC_ and CU_MEMHOSTREGISTER_ */
     CU_HOST_DEVICEMAP = 2,
     CU_CAPTURE_NONE = 0,
     CU_CAPTURE_ACTIVE = 1,

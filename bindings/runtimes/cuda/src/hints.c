@@ -38,7 +38,8 @@ static bool is_captured(CUstream stream)
     return weir__cuda.cuStreamIsCapturing(stream, &status) == CU_SUCCESS && status != CU_CAPTURE_NONE;
 }
 
-/* Checks the arguments and opens the driver: with a pool of another kind of device it may not be open yet. */
+/* Checks the arguments and opens the driver. It may not be open yet, because the pool may be over another kind of
+ * device. */
 static weir_status check(const char *function, const void *pool, const void *other, const char *name)
 {
     const weir_status status = weir__hint_check(function, pool, other, name);

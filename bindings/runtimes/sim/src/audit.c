@@ -41,7 +41,7 @@ struct block {
     uint64_t start;
     uint64_t end;
     weir__sim_op *alloc;
-    weir__sim_op *freed; /* its free, or the region_free that removed its memory; NULL before either */
+    weir__sim_op *freed; /* its free, or the region_free that removed its memory; NULL: neither has happened */
     uint64_t segments;   /* number of segments that it owns */
     struct block *next;  /* next in the list `covered` */
     bool live;
@@ -76,7 +76,7 @@ struct audit_stream {
 enum { HINTS = 8192 };
 
 struct weir__sim_audit {
-    bool blind; /* out of memory once: no more judgements */
+    bool blind; /* true once memory has run out: no operation is judged any more */
     uint64_t lost;
     uint64_t operations;
     uint64_t host_tick;
@@ -89,7 +89,7 @@ struct weir__sim_audit {
 
     weir__sim_ranges segments;
     weir__sim_ranges givens;
-    struct given *last_given; /* the entry that held the last block; NULL after a change */
+    struct given *last_given; /* the entry that contained the block looked up last; NULL after a change of `givens` */
     struct block *covered;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
     struct block *direct;      /* owner of memory touched directly; NULL: direct access is off */
@@ -542,7 +542,7 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
     if (!clock_join(&stream->clock, event, &changed)) {
         go_blind(audit);
     } else if (changed) {
-        /* A new tick for the wait: operations after it are ordered after more than operations before it. */
+        /* The wait gets a tick of its own: operations after it are ordered after more than operations before it. */
         stream->clock.ticks[number] = ++stream->tick;
     }
 }
@@ -705,7 +705,8 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
     }
     s = segment_cut(audit, s, at, end);
     if (s != NULL && s->owner->live && !is_held(s->owner)) {
-        /* Left over from the region that was here before. That block was reported when its region was returned. */
+        /* The segment is left over from an earlier region here. Its block was reported when that region was
+         * returned. */
         if (s->owner->start == s->range.start) {
             cover(audit, s->owner);
         }
@@ -879,7 +880,7 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (owner->start == s->range.start) {
             cover(audit, owner);
         }
-        if (is_held(owner)) { /* otherwise its region was returned before, which was reported then */
+        if (is_held(owner)) { /* if not, the block was reported when its region was returned */
             report(audit, WEIR_SIM_OVERLAP, s->range.start, s->range.end, owner->alloc, op, "");
         }
         return false;

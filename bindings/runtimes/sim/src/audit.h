@@ -29,7 +29,7 @@ typedef struct weir__sim_clock {
 void weir__sim_clock_fini(weir__sim_clock *clock);
 
 typedef struct weir__sim_op_info {
-    const char *what; /* a constant */
+    const char *what; /* a constant string */
     const char *tag;  /* copied; may be NULL */
     uint64_t start_ns;
     uint64_t end_ns;
@@ -67,7 +67,7 @@ void weir__sim_audit_saw_all(weir__sim_audit *audit);
 /* The host learnt that no work of the stream itself runs any more, because the stream broke. */
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
 
-/* `stream` may be WEIR__SIM_HOST. */
+/* A block was handed out, or given back, in the order of `stream`; WEIR__SIM_HOST: by the host. */
 void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t stream,
                                  const weir__sim_op_info *info);
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,

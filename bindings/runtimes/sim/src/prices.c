@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* X(MEMBER, default in ns): the prices that are no price of a call. Sources: bindings/runtimes/sim/README.md. */
+/* X(MEMBER, default in ns): the prices other than the fixed price of a call. Sources:
+ * bindings/runtimes/sim/README.md. */
 #define OTHER_PRICES(X)                                                                                                \
     X(region_alloc_ns_per_mib, 1000)                                                                                   \
     X(region_free_ns_per_mib, 500)                                                                                     \
@@ -60,7 +61,7 @@ static uint64_t *price_at(weir_sim_costs *costs, size_t index)
                                    : (uint64_t *)(void *)((char *)costs + others[index - WEIR_CALL_COUNT].offset);
 }
 
-/* "region_alloc_ns" for the price of that call; the member's name for the other prices. */
+/* Writes a price's name: the call's name with "_ns" for the fixed price of a call, otherwise the member's name. */
 static void name_of(char *name, size_t size, size_t index)
 {
     if (index < WEIR_CALL_COUNT) {

@@ -44,8 +44,9 @@ void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint
 /* --- memory.c: addresses, capacity, regions, virtual memory --- */
 
 typedef struct weir__sim_physical {
-    uint64_t size;   /* 0: free */
-    uint64_t offset; /* in the physical file; in a free descriptor: the next free one, numbered as physical_free */
+    uint64_t size; /* 0: free */
+    /* offset in the physical file; in a free descriptor: the next free one, numbered like physical_free */
+    uint64_t offset;
     uint32_t mappings;
     uint32_t generation;
 } weir__sim_physical;
@@ -91,7 +92,7 @@ typedef enum weir__sim_effect_kind {
     WEIR__SIM_COPY_FROM_HOST,
     WEIR__SIM_COPY_TO_HOST,
     WEIR__SIM_CALL,
-    WEIR__SIM_CALL_DROPPED /* the stream broke: calls the effect's dropped function, stored in `function` */
+    WEIR__SIM_CALL_DROPPED /* the stream broke: the effect calls its dropped function, now stored in `function` */
 } weir__sim_effect_kind;
 
 typedef struct weir__sim_effect {

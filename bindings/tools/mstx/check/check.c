@@ -39,23 +39,23 @@
 #define FINDING_LIST(X)                                                                                                \
     X(DOMAIN_NAME, "domain-name") /* empty, too long, or not of [A-Za-z0-9_] */                                        \
     X(DOMAIN_UNKNOWN, "domain-unknown")                                                                                \
-    X(DOMAIN_IN_USE, "domain-in-use") /* destroyed with heaps or regions in it */                                      \
+    X(DOMAIN_IN_USE, "domain-in-use") /* destroyed while heaps or regions are in it */                                 \
     X(ARGUMENT, "argument")           /* NULL where a value is required, or an invalid usage, type or flag */          \
     X(RANGE, "range")                 /* no bytes, or beyond the end of the address space */                           \
     X(NO_HANDLES, "no-handles")       /* no array for the handles of regions */                                        \
     X(HEAP_OVERLAP, "heap-overlap")                                                                                    \
     X(HEAP_UNKNOWN, "heap-unknown")                                                                                    \
     X(HEAP_AGAIN, "heap-withdrawn-again")                                                                              \
-    X(HEAP_IN_USE, "heap-in-use") /* withdrawn with regions in it */                                                   \
+    X(HEAP_IN_USE, "heap-in-use") /* withdrawn while regions are in it */                                              \
     X(REGION_OUTSIDE, "region-outside-heap")                                                                           \
     X(REGION_OVERLAP, "region-overlap")                                                                                \
     X(REGION_UNKNOWN, "region-unknown")                                                                                \
     X(REGION_AGAIN, "region-withdrawn-again")                                                                          \
-    X(MEMORY_MISSING, "memory-missing") /* a heap in memory that is gone or smaller */                                 \
-    X(MEMORY_LATE, "memory-late")       /* memory reported after a heap in it */                                       \
-    X(MEMORY_IN_USE, "memory-in-use")   /* memory given back with a heap in it */                                      \
+    X(MEMORY_MISSING, "memory-missing") /* the heap's memory is gone or smaller than the heap */                       \
+    X(MEMORY_LATE, "memory-late")       /* memory reported after a heap was announced in it */                         \
+    X(MEMORY_IN_USE, "memory-in-use")   /* memory given back while a heap is in it */                                  \
     X(LEFT_OVER, "left-over")           /* still announced at the end of the process */                                \
-    X(HOST_MEMORY, "host-memory")       /* the checker had none: that call is not checked */
+    X(HOST_MEMORY, "host-memory")       /* no host memory for the checker: that call is not checked */
 
 enum finding {
 #define FINDING_ENUM(name, kind) FINDING_##name,
@@ -70,7 +70,7 @@ static const char *const kinds[FINDINGS] = {
 #undef FINDING_KIND
 };
 
-enum { lines_most = 100 }; /* of one kind; further findings are only counted */
+enum { lines_most = 100 }; /* findings of one kind that are printed; further ones are only counted */
 
 /* --- announced heaps and regions --- */
 
@@ -110,11 +110,11 @@ struct region {
 /* Real memory, as far as it was reported. */
 struct memory {
     weir__range range; /* must be the first member */
-    bool gone;         /* the runtime has it back, and has given no memory there since */
+    bool gone;         /* the runtime has taken the memory back, and has given no memory there since */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static weir__tree memories; /* those that are not gone do not overlap */
+static weir__tree memories; /* entries that are not gone do not overlap */
 static struct domain global = {.alive = true, .name = "(global)"};
 static struct domain *domains = &global;
 static weir__number_map heaps;   /* by id */

@@ -119,7 +119,7 @@ struct weir_mstx {
     struct domain *domain;
     struct total *total;
     weir_pool *pool; /* NULL after the pool's end */
-    pid_t process;   /* a child after fork announces nothing to its copy of the tool */
+    pid_t process;   /* the process that attached; a child of fork announces nothing to its copy of the tool */
     uint32_t device;
     bool exact_sizes;
     pthread_mutex_t lock;
@@ -146,8 +146,8 @@ static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, 
     return mstx->tool->heap_register(mstx->domain->handle, &desc);
 }
 
-/* Registers a heap with the total size. For the first heap the total is its own size too, so a tool that takes it for
- * the heap's size is not misled. */
+/* Registers a heap with the total size of all heaps. For the first heap the total is also its own size, so it misleads
+ * no tool that takes the total for the heap's size. */
 static void announce_total(weir_mstx *mstx, struct heap *heap)
 {
     (void)pthread_mutex_lock(&domains_lock);

@@ -39,7 +39,7 @@ enum { channel_pinned = 4094, channel_host = 4095 };
 
 enum { channel_records_host = 1, channel_records_device = 2 }; /* bits of channel.what */
 
-enum { channel_image = 'X' }; /* the kind of an image's first event; all other events have a weir_trace_kind */
+enum { channel_image = 'X' }; /* `kind` of the first event of an image; all other events have a weir_trace_kind */
 
 struct channel_slot {
     _Alignas(64) _Atomic uint64_t turn;
@@ -52,7 +52,7 @@ struct channel_slot {
     uint16_t device;
     uint8_t kind;
     char mode;
-    uint32_t image; /* number of the image, from 0 in order of arrival */
+    uint32_t image; /* number of the image, counted from 0 in order of arrival */
 };
 
 struct channel {

@@ -86,8 +86,8 @@ static bool are_of_one_object(const void *one, const void *other)
     return dladdr(one, &first) != 0 && dladdr(other, &second) != 0 && first.dli_fbase == second.dli_fbase;
 }
 
-/* Drops malloc_usable_size if it belongs to another library than malloc: an allocator without that function may precede
- * one that has it, which knows nothing of the first one's blocks. */
+/* Drops malloc_usable_size if it and malloc belong to different libraries. An allocator without that function may
+ * precede a library that has it; the function of that library does not know the allocator's blocks. */
 static void forget_foreign_sizes(void)
 {
     void *size_of = NULL;
@@ -233,8 +233,8 @@ static void *move_early(void *old, size_t size)
     return block;
 }
 
-/* Size 0: the allocator decides whether to free the block or to return one. Recorded as a free, followed by an alloc if
- * it returns a block. */
+/* Calls realloc with size 0: the allocator decides whether to free the block or to return one. The call is recorded as
+ * a free, followed by an alloc if a block is returned. */
 static void *realloc_to_nothing(struct channel *to, void *old)
 {
     if (to != NULL) {

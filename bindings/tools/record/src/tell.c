@@ -137,8 +137,8 @@ static const char *channel_path_in(char *const *environment)
     return NULL;
 }
 
-/* Reads the environment once, in the first call that has one: the C library has none before it has started, so
- * secure_getenv cannot be used. A process with another user's rights ignores the variable all the same. */
+/* Reads the environment once, in the first call that gets one. The C library has no environment before it has started,
+ * so secure_getenv cannot be used. As secure_getenv does, a process with another user's rights ignores the variable. */
 static void look_at_environment(char *const *environment)
 {
     int nobody = 0;

@@ -34,17 +34,17 @@ extern "C" {
 /* --- the device --- */
 
 enum {
-    /* Leave the virtual-memory group out, also on a device that has it. */
+    /* Leave out the virtual-memory slots (vm_...), even if the GPU supports virtual memory. */
     WEIR_CUDA_NO_VIRTUAL_MEMORY = 1u << 0,
-    /* Work in the context that is current in the thread that creates the device, in place of the primary one. The
+    /* Use the context that is current in the thread that creates the device, instead of the primary context. The
      * context must be of the device `ordinal` and outlive the weir device. */
     WEIR_CUDA_CURRENT_CONTEXT = 1u << 1,
 };
 
 /* How physical memory may be shared with other processes (CUmemAllocationHandleType). */
 typedef enum weir_cuda_handle_type {
-    WEIR_CUDA_HANDLE_BEST = 0, /* the first of the following that the device gives */
-    WEIR_CUDA_HANDLE_FABRIC,   /* with processes of other machines of the same NVLink domain */
+    WEIR_CUDA_HANDLE_BEST = 0, /* the first of the following types that the device supports */
+    WEIR_CUDA_HANDLE_FABRIC,   /* with processes on other machines in the same NVLink domain */
     WEIR_CUDA_HANDLE_FILE,     /* as a file descriptor */
     WEIR_CUDA_HANDLE_NONE,     /* not at all */
 } weir_cuda_handle_type;
@@ -81,11 +81,11 @@ typedef struct weir_cuda_device_info {
     size_t struct_size;
     void *context; /* CUcontext */
     int32_t ordinal;
-    int32_t driver_version;            /* of CUDA that the driver supports: 12040 is 12.4 */
-    weir_cuda_handle_type handle_type; /* of virtual memory: never WEIR_CUDA_HANDLE_BEST; WEIR_CUDA_HANDLE_NONE without
-                                          it */
-    bool rdma_capable;                 /* network cards may be given access to virtual memory */
-    char pci_bus_id[24];               /* "0000:3b:00.0" */
+    int32_t driver_version; /* the CUDA version that the driver supports: 12040 is 12.4 */
+    /* type of the device's handles, never WEIR_CUDA_HANDLE_BEST; WEIR_CUDA_HANDLE_NONE without virtual memory */
+    weir_cuda_handle_type handle_type;
+    bool rdma_capable;   /* network cards may be given access to virtual memory */
+    char pci_bus_id[24]; /* "0000:3b:00.0" */
 } weir_cuda_device_info;
 
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
