@@ -32,14 +32,14 @@ struct callback {
     struct callback *next;      /* next in its subscription's list */
     acl__subscription *runs_it; /* while QUEUED: the subscription that lists it; NULL: the runtime's thread has it */
     acl__stream *stream;
-    acl__record *before; /* of a non-blocking function: the recording that it comes after */
+    acl__record *before; /* non-blocking function: the recording after which it runs */
     void (*function)(void *data);
     void *data;
     uint64_t number; /* order of queuing */
     callback_family family;
     stage stage;
     bool blocks;
-    bool dropped; /* its stream has ended it: it must not run any more */
+    bool dropped; /* true: the stream has ended the callback, which must not run any more */
 };
 
 /* A thread that runs callbacks of one family. Exists while streams are subscribed to it or callbacks are left. */
@@ -58,7 +58,7 @@ enum { MOST_THREADS = 1024 };
 static acl__subscription *subscriptions;
 static uint32_t subscription_count;
 static uint64_t last_number;
-/* Value of acl__stream.report for the runtime's own thread, once a host function was launched. */
+/* A stream's `report` points here once one of its host functions was launched for the runtime's own thread. */
 static acl__subscription by_runtime;
 
 /* --- subscriptions --- */
@@ -254,7 +254,7 @@ static void blocking_end(acl__task *task)
         subscription_end_if_idle(s);
         callback_free(c);
     } else if (c->stage == QUEUED || c->stage == RUNNING) {
-        c->dropped = true; /* the thread that has it frees it */
+        c->dropped = true; /* the thread that runs it frees it */
     } else {
         callback_free(c);
     }
@@ -357,7 +357,7 @@ static void leave(acl__stream *stream, acl__subscription **slot)
         struct callback *next = c->next;
         if (c->stream == stream && c->blocks) {
             take_from_queue(c);
-            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* host function: goes to the runtime's thread */
+            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* a host function goes to the runtime's thread */
         }
         c = next;
     }
@@ -390,7 +390,7 @@ void acl__callback_stream_ends(acl__stream *stream)
         acl__subscription *next = s->next;
         for (struct callback *c = s->first; c != NULL;) {
             struct callback *after = c->next;
-            if (c->stream == stream) { /* a non-blocking one: leave() has taken the blocking ones */
+            if (c->stream == stream) { /* a non-blocking function: leave() has removed the blocking ones */
                 take_from_queue(c);
                 callback_free(c);
             }
@@ -416,7 +416,7 @@ static acl__subscription *await(callback_family family, const acl__deadline *dea
     bool waits = true;
     while (s != NULL && s->first == NULL && waits) {
         waits = acl__wait_step(0, deadline);
-        s = subscription_of(family, this_thread()); /* it may have changed: the wait releases the lock */
+        s = subscription_of(family, this_thread()); /* the subscription may have changed: the wait releases the lock */
     }
     return s;
 }

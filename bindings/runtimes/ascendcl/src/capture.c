@@ -17,7 +17,7 @@ typedef struct acl__capture {
     acl__task **last;
     aclmdlRICaptureMode mode;
     pthread_t thread;
-    const char *flaw; /* reason why it cannot be executed; NULL: none */
+    const char *flaw; /* reason why the instance cannot be executed; NULL: it can */
 } acl__capture;
 
 static acl__capture *instances; /* captures that have ended */

@@ -14,7 +14,8 @@
 
 #define PREFIX "WEIR_ASCENDCL_"
 
-/* Each byte of capacity takes twenty bytes of addresses; the thread sanitizer leaves a program few addresses. */
+/* The simulator reserves twenty bytes of addresses for each byte of capacity. Under the thread sanitizer a program has
+ * few addresses, so the default capacity is smaller there. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define FEW_ADDRESSES 1
@@ -167,7 +168,8 @@ static bool read_costs(weir_sim_costs *costs)
     return true;
 }
 
-/* In a domain that machines seldom have, so that no device is taken for one of the machine. */
+/* The bus ids lie in PCI domain ffff, which real machines seldom have, so no simulated device is taken for a real
+ * one. */
 #define DEFAULT_BUS_IDS                                                                                                \
     "ffff:c1:00.0,ffff:c2:00.0,ffff:81:00.0,ffff:82:00.0,ffff:41:00.0,ffff:42:00.0,ffff:01:00.0,ffff:02:00.0,"         \
     "ffff:c3:00.0,ffff:c4:00.0,ffff:83:00.0,ffff:84:00.0,ffff:43:00.0,ffff:44:00.0,ffff:03:00.0,ffff:04:00.0"

@@ -34,7 +34,7 @@ struct acl__wrapper {
     int32_t stream_id;
     pthread_mutex_t mutex; /* for the callbacks and the spans; recursive: a callback may end its own registration */
     struct span *spans;
-    uint32_t references; /* one for the table, one for each execution; under the table's lock */
+    uint32_t references; /* the table holds one, each execution one; protected by the table's lock */
     uint32_t executing;
 };
 
@@ -249,7 +249,7 @@ void acl__op_stream_ends(aclrtStream handle)
     }
     (void)pthread_mutex_unlock(&table_lock);
     if (wrapper != NULL) {
-        recycle(wrapper); /* now, even if an execution still holds it */
+        recycle(wrapper); /* gives the spans back now, even if an execution still holds the wrapper */
         wrapper_release(wrapper);
     }
 }
@@ -281,7 +281,7 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     }
 }
 
-/* Returns the next wrapper after `last`, with a reference; NULL at the end. */
+/* Returns the next wrapper with spans after `last`, with a reference; NULL at the end. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
     HOLD(&table_lock);

@@ -15,7 +15,7 @@ typedef struct acl__supply {
     acl__stream *stream;
     int32_t stream_id;
     acl__wrapper *wrapper; /* NULL: the runtime's own memory */
-    uint64_t page_bytes;   /* requests are rounded up to it; 1: exact sizes */
+    uint64_t page_bytes;   /* requests are rounded up to multiples of page_bytes; 1: exact sizes */
     bool keeps;            /* keeps returned pieces for later requests */
 } acl__supply;
 

@@ -94,7 +94,7 @@ ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
         ACL_TRY(device_is_good(deviceId));
         ACL_TRY(context_create(deviceId, &made));
     }
-    /* Announced while the former context is current, as by the vendor. */
+    /* As in the vendor's runtime, the stream is announced while the former context is still current. */
     acl__stream_announce_created(made->default_stream);
     ACL_HOLD_LOCK();
     make_current(made);
@@ -131,7 +131,8 @@ ACL_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
 {
     ACL_ENTER_LOCKED(aclrtGetCurrentContext);
     ACL_NEED(context);
-    *context = acl__context_current(); /* NULL on failure as well: clients check the variable rather than the code */
+    /* *context becomes NULL on failure too, because clients check it instead of the result */
+    *context = acl__context_current();
     acl__context *now = NULL;
     return acl__context_need(&now);
 }

@@ -1,8 +1,8 @@
 /* copy.c: copies and sets.
  *
- * The address of each side tells where it lies, not the kind, as in the vendor's synchronous copy. Synchronous copies
- * run on the simulator's default stream, which has no other users: such a copy is ordered after the work that the host
- * has seen complete and after no other work.
+ * As in the vendor's synchronous copy, the addresses decide if a side is host or device memory; the kind does not.
+ * Synchronous copies run on the simulator's default stream, which has no other users: such a copy is ordered after the
+ * work that the host has seen complete and after no other work.
  */
 #include "runtime.h"
 
@@ -243,7 +243,8 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
 
 /* --- the public functions --- */
 
-/* Checks the kind only if one side is pageable host memory; the kind must then fit. Otherwise the addresses decide. */
+/* Refuses a kind that contradicts the addresses of a copy between pageable host memory and device memory. For all other
+ * copies the kind is not checked: the addresses decide. */
 static aclError check_direction(const void *to, const void *from, uint64_t size, aclrtMemcpyKind kind, const char *name)
 {
     const side to_side = side_of(to, size);
@@ -313,7 +314,7 @@ ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
     return copy_async(dst, destMax, src, count, kind, stream_handle, __func__);
 }
 
-/* The vendor's function waits where the host's memory is pageable. So does aclrtMemcpyAsync here. */
+/* The vendor's function waits if the host memory is pageable; copy_async does so for all asynchronous copies. */
 ACL_EXPORT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count,
                                                   aclrtMemcpyKind kind, aclrtStream stream_handle)
 {

@@ -279,7 +279,7 @@ ACL_EXPORT aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **
     return batch_async(&b, stream_handle);
 }
 
-/* The second version of both tells no index. */
+/* aclrtMemcpyBatchV2 and aclrtMemcpyBatchAsyncV2 do not report the index of the failed piece. */
 ACL_EXPORT aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
                                        aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs)
 {
@@ -366,7 +366,7 @@ static aclError fill_words(void *ctx)
     return ACL_SUCCESS;
 }
 
-/* As a kernel of its own, at the speed of the device's memory. */
+/* Queues the set as one kernel, which runs at the speed of the device's memory. */
 ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream_handle)
 {
     enum { BYTES_IN_NS = 1200, LAUNCH_NS = 5000 };

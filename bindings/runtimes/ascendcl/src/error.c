@@ -24,8 +24,9 @@ struct texts {
     char returned[TEXT_BYTES]; /* the result of the last aclGetRecentErrMsg */
 };
 
-/* Kept small. Parts of core want their thread-local data in the static block, of which a library that is loaded late
- * gets little, and a library's data is either all in that block or not at all. */
+/* This struct is small because it may share the static thread-local block with core's thread-local data: all of a
+ * library's thread-local data is in that block or none of it, and a library that is loaded late gets little room
+ * there. */
 static _Thread_local struct {
     aclError code;
     uint32_t thread; /* the thread's number; 0: not read yet */
@@ -172,12 +173,12 @@ static struct {
     aclrtExceptionInfoCallback callback;
     struct rtExceptionInfo *first; /* list of failures not reported yet */
     struct rtExceptionInfo **last;
-    bool reporting; /* a thread is in `report_all`, perhaps in the callback */
+    bool reporting; /* true while a thread runs report_all, perhaps inside the callback */
     pthread_t reporter;
     pthread_cond_t reported;
     bool posted;
     acl__job job;
-    _Atomic uint32_t left;         /* failures not reported yet, or in the callback */
+    _Atomic uint32_t left;         /* number of failures that are not reported yet or are being reported */
     aclError faults[ACL__DEVICES]; /* code of each device's latest failed task */
 } exceptions = {.last = &exceptions.first, .reported = PTHREAD_COND_INITIALIZER};
 
@@ -247,7 +248,7 @@ static void job_done(acl__job *job)
 {
     (void)job;
     exceptions.posted = false;
-    if (exceptions.first != NULL) { /* a failure that came while the callback ran */
+    if (exceptions.first != NULL) { /* another task has failed while the callback ran */
         exceptions.posted = acl__engine_post(&exceptions.job) == ACL_SUCCESS;
     }
 }
@@ -260,7 +261,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
         return;
     }
     struct rtExceptionInfo *info = calloc(1, sizeof(*info));
-    if (info == NULL) { /* the stream has the error, and the next synchronisation returns it */
+    if (info == NULL) { /* no report, but the stream has the error, and its next synchronisation returns it */
         return;
     }
     info->task = task != NULL ? task->number : NO_EXCEPTION;
@@ -324,7 +325,7 @@ ACL_EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo
 
 /* --- a device's fault --- */
 
-/* Memory faults are the only faults with a type of their own on devices of this generation. */
+/* Returns the type of a device's fault. Devices of this generation distinguish memory faults only. */
 ACL_EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
     ACL_ENTER_LOCKED(aclrtGetErrorVerbose);

@@ -30,13 +30,13 @@ struct acl__event {
     void *link; /* used by the slab */
     event_kind kind;
     uint32_t flags;
-    uint32_t references; /* one for the handle, one for each held wait */
+    uint32_t references; /* the handle holds one, each held wait one */
     bool live;
     acl__record *latest;
-    bool is_reset;           /* since the latest recording was queued */
+    bool is_reset;           /* true: reset since the latest recording was queued */
     uint64_t reset_ns;       /* virtual time at which the stream comes to the reset */
     int32_t stream_id;       /* stream of the latest recording */
-    uint32_t queued_waits;   /* waits of streams that the simulator does not have yet */
+    uint32_t queued_waits;   /* number of streams' waits not yet submitted to the simulator */
     uint64_t waits_until_ns; /* virtual time at which the submitted waits are over */
 };
 
@@ -113,7 +113,7 @@ static aclError record_submit(acl__stream *stream, acl__task *task)
     const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
     if (status == WEIR_OK) {
         record->submitted = true;
-        record->time_ns = arrival(stream); /* an idle stream records at once */
+        record->time_ns = arrival(stream); /* on an idle stream the recording is complete at once */
     }
     return acl__status(status, "recording an event");
 }
@@ -300,7 +300,7 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     return record_event(handle, stream_handle);
 }
 
-/* The two flags differ in captured work only, of which recordings of events are left out. */
+/* The two flags differ only in captured work, which contains no recordings of events here. So both act alike. */
 ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
 {
     ACL_ENTER_LOCKED(aclrtRecordEventWithFlag);
@@ -314,8 +314,9 @@ ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stre
 struct event_task {
     acl__task task; /* first member */
     acl__event *event;
-    acl__record *record; /* wait: the record to wait for; NULL: the event's latest when the stream reaches the wait.
-                          * Reset: the event's latest at the call */
+    /* wait: the record to wait for, or NULL for the event's latest record when the stream reaches the wait; reset:
+     * the event's latest record at the call */
+    acl__record *record;
 };
 
 static aclError wait_submit(acl__stream *stream, acl__task *task)
@@ -355,9 +356,9 @@ static void wait_end(acl__task *task)
     event_end(task);
 }
 
-/* The host forgets a reset of an event of aclrtCreateEvent when the event is recorded again, even if the stream comes
- * to the reset later. A wait that was queued before and is reached after the reset would stop its stream on a device;
- * here it is over already, so the report tells it. */
+/* Resets an event. A later recording cancels the reset of a PLAIN event for the host, even if the stream reaches the
+ * reset after that. On a device, a wait that was queued before the reset and is reached after it stops its stream. Here
+ * that wait is over already, so the report has a warning. */
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
     const struct event_task *t = (struct event_task *)(void *)task;
@@ -464,8 +465,8 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
 
 /* --- queries by the host --- */
 
-/* Returns true if the event is complete; `unrecorded` if it was never recorded. Each query costs time, so that time
- * passes for a program that polls. */
+/* Returns true if the event is complete. Returns `unrecorded` if the event was never recorded. Each query costs time,
+ * so that time passes for a program that polls. */
 static bool poll(const acl__event *event, bool unrecorded)
 {
     acl__ask();
@@ -568,8 +569,8 @@ static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
 {
     NEED_EVENT(event, handle);
     ACL_TRY(is_for_host(event, false));
-    if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) { /* the vendor's events all keep the
-                                                                               * time */
+    /* all events of the vendor's runtime keep the time */
+    if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) {
         return acl__fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event keeps no time: it was made without "
                                                                "ACL_EVENT_TIME_LINE");
     }

@@ -60,7 +60,7 @@ static inline uint16_t acl__half_from_float(float value)
         half = 1u << (shift - 1);
     }
     if (rest > half || (rest == half && (kept & 1u) != 0)) {
-        kept++; /* may carry into the exponent, which gives the right result */
+        kept++; /* a carry into the exponent gives the right result too */
     }
     return (uint16_t)(sign | kept);
 }

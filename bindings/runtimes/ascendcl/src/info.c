@@ -35,7 +35,7 @@ static aclError check_device(int64_t device, aclError code, const char *name)
 
 ACL_EXPORT const char *aclrtGetSocName(void)
 {
-    ACL_ENTER_OR(aclrtGetSocName, SOC_NAME); /* callers compare the result without checking it */
+    ACL_ENTER_OR(aclrtGetSocName, SOC_NAME); /* never NULL: callers compare the name without checking it */
     return SOC_NAME;
 }
 
@@ -120,7 +120,7 @@ ACL_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo devi
     }
 }
 
-/* The device has none of the features that the function can ask for. */
+/* Answers no for every feature: the device has none of them. */
 ACL_EXPORT aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value)
 {
     ACL_ENTER(aclrtGetDeviceCapability);

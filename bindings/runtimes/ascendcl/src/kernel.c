@@ -33,7 +33,7 @@ struct buffer {
 
 struct arguments {
     struct arguments *next;
-    const struct binary *binary; /* they end with it: a program may launch with them many times */
+    const struct binary *binary; /* arguments end with their binary: a program may use them for many launches */
     unsigned char *bytes;
     size_t size;
     struct buffer *buffers;
@@ -368,7 +368,7 @@ static aclError launch(aclrtFuncHandle handle, uint32_t blocks, const void *byte
         const struct function *f = function_of(handle, &binary);
         ACL_FAIL_IF(f == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: funcHandle is no function of a loaded binary", name);
         ACL_FAIL_IF(blocks == 0, ACL_ERROR_RT_PARAM_INVALID, "%s: numBlocks is 0", name);
-        loaded.name = f->name; /* it lives until the binary is unloaded, which the program does after its launches */
+        loaded.name = f->name; /* valid until the binary is unloaded, which the program does after its launches */
         loaded.entry = f->entry;
         ask = atomic_load(&hook);
         ctx = hook_ctx;

@@ -58,7 +58,7 @@ static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
         uint64_t mark;
         memcpy(&mark, memory + mark_at(bytes, i), sizeof(mark));
         first = i == 0 ? mark : first;
-        /* Marks that overlap: the one written earlier is lost. */
+        /* Where two marks overlap, only the one written later can be read. */
         const bool covered = i > 0 && mark_at(bytes, i) < mark_at(bytes, i - 1) + sizeof(mark);
         *intact = *intact && (i == 0 || covered || mark == mix(first, i));
         all = mix(all, mark);

@@ -28,7 +28,7 @@ typedef enum segment_state { FREE, CACHED, BUSY } segment_state;
 
 struct page {
     weir_vm_handle memory; /* 0: none */
-    bool mapped;           /* false although there is memory: the device refused to map it or to take it back */
+    bool mapped; /* can be false while `memory` is not 0: the device refused to map the memory or to take it back */
 };
 
 struct segment {
@@ -159,7 +159,7 @@ static void join(struct pool *p, struct segment *a, struct segment *b)
     weir__sim_ranges_resized(&a->range);
 }
 
-/* Merges a segment with its neighbours where they are alike. Returns the result. */
+/* Merges a segment with its neighbours where can_join allows it. Returns the result. */
 static struct segment *coalesce(struct pool *p, struct segment *s)
 {
     struct segment *before = previous_segment(s);
@@ -500,7 +500,7 @@ static aclError malloc_locked(struct pool *p, uint64_t asked, acl__stream *strea
     const aclError error = announce(stream, s->range.start, asked);
     drop_stamps(s);
     if (error != ACL_SUCCESS) {
-        /* The block counts as allocated and freed again. */
+        /* The failed request counts as an allocation and a free on the stream. */
         s->stamps[s->stamp_count++] = acl__stamp_make(line, false);
         (void)coalesce(p, s);
         return error;
@@ -570,7 +570,7 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
      * task. */
     if (range != NULL && range->kind != ACL__POOLED) {
         acl__host_saw(stream);
-        (void)acl__free(pointer); /* there is no caller to return an error to */
+        (void)acl__free(pointer); /* no caller is left to receive an error */
     }
     return ACL_SUCCESS;
 }
@@ -651,7 +651,7 @@ bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size
 
 /* --- synchronisation --- */
 
-/* Merges segments that have become alike. */
+/* Merges segments that can be joined by now. */
 static void tidy(struct pool *p)
 {
     for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {

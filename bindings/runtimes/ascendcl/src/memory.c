@@ -205,7 +205,7 @@ static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
         case ACL_RT_MEM_ATTR_DEVICE_ID:
             *device = (int32_t)(a->value.deviceId & INT32_MAX);
             break;
-        default: /* an address flag is for host memory */
+        default: /* the remaining attributes apply to host memory */
             return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMallocWithCfg: attribute %d is none of device memory",
                              (int)a->attr);
         }
@@ -213,7 +213,7 @@ static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
     return ACL_SUCCESS;
 }
 
-/* Here the policy may be combined with memory types, and the size is padded to 32 bytes only. */
+/* Unlike aclrtMalloc, this function accepts a policy combined with memory types, and pads the size to 32 bytes only. */
 ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
     ACL_ENTER(aclrtMallocWithCfg);
@@ -376,7 +376,7 @@ ACL_EXPORT aclError aclrtMemInvalidate(void *devPtr, size_t size)
     return check_cached(devPtr, size, __func__);
 }
 
-/* The device can only fetch into its cache; the other operations are those of later devices. */
+/* The simulated device can only prefetch into its cache; later devices have the other operations. */
 ACL_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtCmoAsync);

@@ -18,7 +18,7 @@
 /* --- marks --- */
 
 struct mark {
-    uint32_t references; /* one for the kernel that sets it, one for each word or notify that holds it */
+    uint32_t references; /* the kernel that sets the mark holds one, each word or notify with the mark one */
     acl__record *record; /* NULL: no order is known */
 };
 
@@ -139,7 +139,7 @@ static aclError write_now(void *ctx)
     }
     memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
     struct word *to = word_get(w->address);
-    if (to != NULL) { /* without a record a waiting stream finds the value, but no order */
+    if (to != NULL) { /* NULL (no host memory): a waiting stream then finds the value but gets no order */
         mark_give(&to->last, w->mark);
     }
     return ACL_SUCCESS;
@@ -152,8 +152,8 @@ static void write_end(void *ctx)
     free(w);
 }
 
-/* Queues a write of a word. The recording is queued after the write, so that a stream that waited for it may write the
- * word too. */
+/* Queues a write of a word, then a recording. A stream that waited for the recording is ordered after the write and may
+ * write the word too. */
 ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
     ACL_ENTER_LOCKED(aclrtValueWrite);

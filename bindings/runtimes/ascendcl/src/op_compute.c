@@ -245,7 +245,7 @@ static const char *prepare_elementwise(acl__op *op)
         return "this operator takes float32, float16 and int32";
     }
     const char *wrong = broadcast(op);
-    op->vector_ops = 1; /* per element; multiplied by the elements in acl__op_prepare */
+    op->vector_ops = 1; /* operations for one element; acl__op_prepare multiplies by the number of elements */
     return wrong;
 }
 
@@ -546,7 +546,7 @@ void acl__op_compute(const acl__op *given, const void *const in[], void *out, vo
         compute_elementwise(&op, in, out, result);
         break;
     }
-    if (result != out) { /* rounded once, at the end */
+    if (result != out) { /* each element is rounded once, here */
         for (uint64_t i = 0; i < op.elements; i++) {
             store(op.out.type, out, (int64_t)i, load(ACL_FLOAT, result, (int64_t)i));
         }

@@ -63,11 +63,12 @@ static bool pump_stream(acl__stream *stream)
     while (stream->held_first != NULL) {
         acl__task *task = stream->held_first;
         stream->submitting = task;
-        const aclError error = task->ops->submit(stream, task); /* takes time, in which other work may fail */
+        /* virtual time passes during a submit, and other work may fail */
+        const aclError error = task->ops->submit(stream, task);
         if (stream->submitting == task && error != ACL__HELD && error != ACL_SUCCESS) {
             acl__stream_fail(stream, task, error);
         }
-        if (stream->submitting != task) { /* a failure dropped it */
+        if (stream->submitting != task) { /* a failure has dropped the task */
             task->ops->end(task);
             return true;
         }
@@ -169,7 +170,7 @@ void acl__ask(void)
 {
     enum { QUESTION_NS = 1000, BEFORE_DOUBLING = 64, MOST_DOUBLINGS = 24 };
     const uint64_t now = weir_sim_now(acl__rt.sim);
-    const uint64_t next = acl__next_end(now); /* UINT64_MAX: only the host can change anything */
+    const uint64_t next = acl__next_end(now); /* UINT64_MAX: no work is under way */
     const uint64_t patient = (uint64_t)QUESTION_NS << (questions / BEFORE_DOUBLING);
     questions += questions < BEFORE_DOUBLING * MOST_DOUBLINGS ? 1 : 0;
     uint64_t until = now + QUESTION_NS;
@@ -293,7 +294,7 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
         work.host_ctx = k;
         work.kernel = true;
         work.dropped = kernel_dropped;
-        k->holders++; /* it may be over before the call returns */
+        k->holders++; /* the kernel may end before the call returns */
     }
     const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
     const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &work);

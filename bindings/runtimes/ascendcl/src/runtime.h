@@ -96,7 +96,7 @@ typedef enum acl__function {
 #define ACL_NEED(argument) ACL_REFUSE_IF((argument) == NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #argument)
 
 /* Declare `context` as the calling thread's context, and `stream` as the stream of a handle; a NULL handle names the
- * context's default stream. Without one they return the error. */
+ * context's default stream. In a thread without a context they return the error. */
 #define ACL_NEED_CONTEXT(context)                                                                                      \
     acl__context *context = NULL;                                                                                      \
     ACL_TRY(acl__context_need(&(context)))
@@ -104,7 +104,7 @@ typedef enum acl__function {
     acl__stream *stream = NULL;                                                                                        \
     ACL_TRY(acl__stream_of(handle, &(stream)))
 
-/* Defines a public function that returns a fact if the condition holds, else `otherwise`. */
+/* Defines a public function that returns `fact` if the condition holds, else `otherwise`. */
 #define ACL_FACT(type, name, parameters, condition, fact, otherwise)                                                   \
     ACL_EXPORT type name parameters                                                                                    \
     {                                                                                                                  \
@@ -155,7 +155,7 @@ enum { ACL__DEVICES = 16 };
 /* Read from the environment, WEIR_ASCENDCL_<NAME>; the README has the list. Fixed once the runtime has started. */
 typedef struct acl__config {
     uint64_t capacity_bytes; /* of each device */
-    uint64_t runtime_bytes;  /* of each device in use: the runtime's own */
+    uint64_t runtime_bytes;  /* memory that the runtime itself takes of each device in use */
     uint32_t devices;
     uint64_t seed;
     bool audit;
@@ -164,15 +164,15 @@ typedef struct acl__config {
     bool pin_default;          /* an operator before any registration fixes the stream's allocator */
     bool idle_time;            /* time also passes while no call is made */
     bool span_cache;           /* models keep the memory that they took from a registered allocator */
-    bool old_driver;           /* driver and firmware announce no features that came later */
+    bool old_driver;           /* driver and firmware of an old release: they announce no newer features */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
-    uint64_t model_page_bytes; /* models round their requests up to it */
+    uint64_t model_page_bytes; /* models round their requests up to multiples of this */
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
     uint64_t pin_limit_bytes;  /* limit of one host allocation or registration; 0 = none */
     uint64_t pin_page_bytes;   /* alignment that a registration requires */
-    uint64_t pin_ns_per_mib;   /* host time of page-locking; the next member is that of undoing it */
+    uint64_t pin_ns_per_mib;   /* host time to pin memory; unpin_ns_per_mib: to unpin it */
     uint64_t unpin_ns_per_mib;
-    uint32_t handle_rest; /* ends of a kind of handle until one that ended is used again */
+    uint32_t handle_rest; /* an ended handle is used again only after so many more of its kind have ended */
     uint32_t stream_limit;
     uint32_t event_limit;
     const char *bus_ids; /* PCI bus ids of the devices, separated by commas; a device without one is not on PCI */
@@ -182,10 +182,10 @@ typedef struct acl__config {
 } acl__config;
 
 typedef struct acl__device {
-    uint64_t held_huge_bytes; /* of the device's capacity, by the kind of page */
+    uint64_t held_huge_bytes; /* bytes held in huge pages and in normal pages, of the device's capacity */
     uint64_t held_normal_bytes;
-    uint64_t peak_bytes;    /* peak of both together */
-    uint64_t runtime_bytes; /* of the device's capacity: the runtime's own, from the first context to the reset */
+    uint64_t peak_bytes;    /* peak of held_huge_bytes + held_normal_bytes */
+    uint64_t runtime_bytes; /* bytes that the runtime itself holds, from the first context to the reset */
     uint32_t references;    /* number of aclrtSetDevice calls not yet reset */
     acl__context *default_context;
 } acl__device;
@@ -236,7 +236,7 @@ struct acl__context {
     bool live;
     acl__stream *default_stream;
     acl__stream
-        *alias; /* of a device's default context: a second handle of the default stream; NULL in other contexts */
+        *alias; /* in a device's default context: a second handle of the default stream; NULL in other contexts */
 };
 
 /* Returns the calling thread's context, or NULL. */
@@ -266,8 +266,8 @@ struct acl__stream {
     uint32_t aborts;       /* number of aborts */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
-    acl__task *submitting; /* head of the held tasks while it is being submitted: if it is dropped meanwhile, the pump
-                            * ends it */
+    /* the first held task while it is being submitted; if it is dropped meanwhile, the pump ends it */
+    acl__task *submitting;
     struct acl__subscription *report; /* callback.c: the thread that runs its callbacks; NULL: none */
     struct acl__subscription *host_func;
     struct acl__capture *capture; /* capture.c: the running capture; NULL: none */
@@ -309,10 +309,11 @@ void acl__consumer_fork_unlock(void);
 
 /* --- queue.c: tasks, time, the engine thread --- */
 
-/* Not an aclError: the task has to wait for an action of the host. */
+/* Result of a submit that is not an aclError: the task has to wait for an action of the host. */
 #define ACL__HELD ((aclError)INT32_MAX)
 
-/* One task queued on a stream. The first member of the structs that each file defines for its tasks. */
+/* The functions of a kind of task. A task is one piece of work queued on a stream; acl__task is the first member of the
+ * structs that each file defines for its tasks. */
 typedef struct acl__task_ops {
     /* Gives the task to the simulator. Called when everything before it on the stream has been given to the simulator.
      * Returns ACL__HELD if that is not possible yet; the runtime then calls it again after every change. Any other
@@ -320,25 +321,25 @@ typedef struct acl__task_ops {
     aclError (*submit)(acl__stream *stream, acl__task *task);
     /* Ends the task: called once, after it was submitted or dropped. */
     void (*end)(acl__task *task);
-    /* Returns a new task that does the same when it is queued. NULL: out of memory, or this task cannot be repeated.
-     * The slot may be NULL: no such task can be repeated. */
+    /* Returns a copy of the task, which may be queued. NULL: out of memory, or this task cannot be repeated. The slot
+     * itself is NULL if no task of this kind can be repeated. */
     acl__task *(*clone)(const acl__task *task);
-    bool is_mark;       /* has no effect of its own: a capture may leave it out */
-    const char *awaits; /* the thing that a held task waits for, in words; NULL for tasks that are never held */
+    bool is_mark;       /* true: the task has no effect of its own, and a capture may leave it out */
+    const char *awaits; /* words for the thing that a held task waits for; NULL if such a task is never held */
 } acl__task_ops;
 
 struct acl__task {
     acl__task *next;
     const acl__task_ops *ops;
-    uint32_t number; /* in the order of queuing, in the process */
+    uint32_t number; /* order of queuing in the process */
     uint32_t thread; /* number of the thread that queued it */
 };
 
 /* Queues a task. The stream owns the task from now on, also after an error. */
 aclError acl__queue(acl__stream *stream, acl__task *task);
-/* Charges 1 us for a query of progress by the host. A thread that repeats queries and queues nothing is treated as if
- * it slept in between, or waited for something long: its queries take longer, by no more than 1/64 of the time that has
- * passed since the first of them, and never move time beyond the next end of a stream's work. */
+/* Charges 1 us of host time for a query of progress. Queries of a thread that queues nothing in between become more
+ * expensive, as if the thread slept between them: each costs at most 1/64 of the time since the first of them, and
+ * never moves time beyond the next end of a stream's work. */
 void acl__ask(void);
 
 /* True if everything before the task that is being submitted has happened on the stream. */
@@ -412,12 +413,13 @@ struct acl__record {
     void *link; /* used by the slab */
     weir_event *sim;
     uint32_t references;
-    bool submitted;   /* the simulator has recorded it */
-    bool dropped;     /* its stream was dropped before it was submitted */
-    bool is_reset;    /* of an event of aclrtCreateEvent: a stream that comes to it from reset_ns on stops for ever */
-    uint64_t time_ns; /* virtual time at which it is complete, once submitted */
+    bool submitted; /* the simulator has recorded it */
+    bool dropped;   /* the stream was dropped before the recording was submitted */
+    /* event of aclrtCreateEvent: a stream that reaches a wait for the recording at reset_ns or later stops for ever */
+    bool is_reset;
+    uint64_t time_ns; /* virtual time at which the recording is complete; set once it is submitted */
     uint64_t reset_ns;
-    uint64_t waits_begin_ns; /* virtual time at which the last of the streams comes to its wait */
+    uint64_t waits_begin_ns; /* latest virtual time at which a stream reaches its wait for the recording */
 };
 
 /* Queues a recording at the stream's end, for other streams to wait for. NULL: out of memory (error noted). The caller

@@ -14,7 +14,7 @@ struct option {
     int64_t value;
 };
 
-static int64_t process_options[OPTIONS]; /* 0 at the start, where a context's are not set */
+static int64_t process_options[OPTIONS]; /* values of the process, 0 at the start; contexts start without values */
 
 /* The options of a context live as long as its slot; a new context in the slot has another generation. */
 static struct context_options {
@@ -47,8 +47,8 @@ static aclError option_get(const struct option *from, int64_t *value, const char
     return ACL_SUCCESS;
 }
 
-/* Finds the options of the calling thread's context. An unused entry, or that of a context that is gone, becomes its
- * entry. */
+/* Finds the options of the calling thread's context. If the context has none, it gets an unused entry, or the entry of
+ * a context that is gone. */
 static aclError options_of_context(struct option **options)
 {
     ACL_NEED_CONTEXT(context);
@@ -166,7 +166,8 @@ ACL_EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
     return ACL_SUCCESS;
 }
 
-/* The limit of waits for events on the device. A wait that never ends is named by the runtime instead. */
+/* Sets the time-out of waits for events on the device. It has no effect here: the runtime instead names a wait that
+ * never ends. */
 ACL_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
     ACL_ENTER(aclrtSetOpWaitTimeout);
@@ -302,7 +303,7 @@ ACL_EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
     return ACL_SUCCESS;
 }
 
-/* The runtime has a report of its own; a program's log lines are not kept. */
+/* Accepts a program's log line and does not keep it: the runtime prints only its own report. */
 ACL_EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
 {
     if (acl__enter(ACL_FN_aclAppLog) != ACL_SUCCESS) {

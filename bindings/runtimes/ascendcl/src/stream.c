@@ -169,8 +169,8 @@ static aclError stream_end(acl__stream *stream, bool force, bool announces)
     return error;
 }
 
-/* The default stream's end is announced first. A context of the program's own announces it once more before it deletes
- * that stream. Both are as by the vendor. */
+/* As in the vendor's runtime, the end of the default stream is announced first, and a context of aclrtCreateContext
+ * announces it again before it deletes that stream. */
 void acl__streams_end_of(acl__context *context, bool force)
 {
     acl__stream *first = context->default_stream;
@@ -372,8 +372,8 @@ static bool is_idle(const acl__stream *stream)
     return stream->held_first == NULL && tail_of(stream) <= weir_sim_now(acl__rt.sim);
 }
 
-/* Returns the time up to which a wait for the stream can let time pass: the end of its work, or 0 while it has held
- * tasks. */
+/* Returns the virtual time up to which a wait for the stream may advance the clock: the end of the stream's work, or 0
+ * while it has held tasks. */
 static uint64_t target_of(const acl__stream *stream)
 {
     return stream->held_first == NULL ? tail_of(stream) : 0;
@@ -406,7 +406,8 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
                     "stream %d was destroyed while it was waited for", id);
     }
     if (stream->aborts != aborts && stream->error == ACL_SUCCESS) {
-        stream->error = ACL_ERROR_RT_STREAM_ABORT; /* aborted during the wait, and new work was queued since */
+        /* the stream was aborted during the wait, and new work was queued since */
+        stream->error = ACL_ERROR_RT_STREAM_ABORT;
     }
     return saw_end(stream);
 }

@@ -21,7 +21,7 @@ enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30 };
 
 struct reservation {
     weir__sim_range range; /* first member */
-    int32_t maker;         /* current device when it was made; -1: none */
+    int32_t maker;         /* device that was current at the reservation; -1: none */
     int32_t device;        /* device that the mapped memory belongs to, while `of_device` is not 0 */
     uint32_t of_device;    /* number of mappings of a device's memory */
     uint32_t mappings;
@@ -36,7 +36,7 @@ struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references; /* one for the creation, one for each retain; 0: the user has no valid handle any more */
+    uint32_t references; /* the creation holds one, each retain one; 0: the user has no valid handle any more */
     uint32_t mappings;   /* number of addresses at which it is mapped */
     uint64_t shareable;  /* 0: not exported */
 };
@@ -82,8 +82,8 @@ bool acl__virtual_is_reserved(const void *pointer)
     return reservation_at((uintptr_t)pointer) != NULL;
 }
 
-/* Refuses a fixed address. The vendor offers them as an experiment, in one window of addresses that the host may not
- * have free. */
+/* Refuses a fixed address. The vendor offers fixed addresses as an experiment, in one window of addresses that the host
+ * may not have free. */
 static aclError check_expected(const void *expected)
 {
     const uint64_t address = (uintptr_t)expected;
@@ -106,7 +106,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     }
     ACL_REFUSE_IF(acl__rt.config.strict && size % PAGE != 0, ACL_ERROR_RT_PARAM_INVALID,
                   "%zu bytes are no multiple of %d", size, (int)PAGE);
-    /* Leave room for a mapping of 1 GiB pages: its size is rounded up further. */
+    /* Round up further for a mapping of 1 GiB pages, whose size is rounded up to them. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     ACL_REFUSE_IF(rounded == 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "there are no %zu bytes of addresses", size);
     struct reservation *r = weir__slab_get(&reservations_slab);
@@ -149,8 +149,8 @@ ACL_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
 
 typedef enum attribute_sides { NOWHERE = 0, ON_HOST = 1, ON_DEVICE = 2, ANYWHERE = 3 } attribute_sides;
 
-/* Returns where memory of an attribute can be, and its granularity. Attributes not listed are not for physical
- * memory. */
+/* Returns the sides on which memory with the attribute can lie, and its granularity. NOWHERE: the attribute is not for
+ * physical memory. */
 static attribute_sides sides_of(aclrtMemAttr attribute, uint64_t *granularity)
 {
     *granularity = PAGE;
@@ -423,7 +423,7 @@ static aclError unmap(acl__range *range)
     p->mappings--;
     acl__range_remove(&acl__rt.device_memory, range);
     if (p->references == 0 && p->mappings == 0) {
-        (void)physical_end(p); /* on failure it is kept for end_orphans */
+        (void)physical_end(p); /* on failure the memory is kept for end_orphans */
     }
     return ACL_SUCCESS;
 }

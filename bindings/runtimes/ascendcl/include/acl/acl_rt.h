@@ -185,7 +185,7 @@ typedef struct {
     size_t numAttrs;
 } aclrtMallocConfig;
 
-/* Immediate: neither allocation nor free waits for a stream. */
+/* Allocation and free take effect at the call: neither waits for a stream. */
 ACL_FUNC_VISIBILITY aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 ACL_FUNC_VISIBILITY aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
@@ -578,7 +578,7 @@ typedef enum aclrtDeviceStatus {
 } aclrtDeviceStatus;
 
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
-typedef struct aclrtUtilizationInfo { /* per cent */
+typedef struct aclrtUtilizationInfo { /* all figures in per cent */
     int32_t cubeUtilization;
     int32_t vectorUtilization;
     int32_t aicpuUtilization;

@@ -31,7 +31,7 @@ typedef struct weir_ascendcl_kernel {
     size_t struct_size;
     uint64_t duration_ns;              /* time that the kernel takes on its stream */
     const char *tag;                   /* for findings; copied; NULL = none */
-    const weir_ascendcl_range *ranges; /* copied; memory that no range names is not judged */
+    const weir_ascendcl_range *ranges; /* copied; the auditor judges only the memory that these ranges name */
     size_t range_count;
     /* Called once virtual time reaches the kernel's end, in the thread that moves time there. It may read and write
      * device memory by its addresses, and must not call ACL or wait for another thread. A result other than ACL_SUCCESS

@@ -97,7 +97,7 @@ static double count_macs(const acl__network *n, const acl__layer *l, const acl__
     case ACL__LAYER_SDPA: {
         const acl__shape *keys =
             l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)] : &shapes[acl__layer_bottom(n, l, 1)];
-        /* the scores, and their product with the values */
+        /* attention: the multiply-adds of the scores, and those of their product with the values */
         return elements(in) * (double)keys->h + elements(out) * (double)keys->h;
     }
     default:

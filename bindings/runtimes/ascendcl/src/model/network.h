@@ -201,7 +201,7 @@ typedef struct acl__storage {
     acl__storage_kind kind;
     uint32_t index; /* index of the input or the output */
     uint32_t born;  /* the first layer that writes it */
-    uint32_t last;  /* the last layer that touches it; born <= last */
+    uint32_t last;  /* the last layer that touches it, not before `born` */
 } acl__storage;
 
 typedef struct acl__plan {

@@ -64,7 +64,7 @@ static void plan_layer(struct planner *p, uint32_t l, uint32_t *inputs)
     }
 }
 
-/* Makes memory that holds an output of the network the caller's buffer from the start. */
+/* Places each output of the network in the caller's buffer, from the layer that produces it on. */
 static void bind_outputs(struct planner *p)
 {
     for (uint32_t i = 0; i < p->network->output_count; i++) {
@@ -91,7 +91,7 @@ static void collect_gone(struct planner *p)
             uint32_t s = plan->storage_of[blob];
             bool ends = plan->storages[s].kind == ACL__STORAGE_INTERNAL && plan->storages[s].last == l;
             if (ends && p->pending[s] != UINT32_MAX) {
-                p->pending[s] = UINT32_MAX; /* list it once, however often the layer names it */
+                p->pending[s] = UINT32_MAX; /* a layer may name the memory twice: list it once */
                 plan->gone[used++] = s;
             }
         }

@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Values of a padding that keep the size: the odd rest goes after (upper) or before (lower). */
+/* Values of a padding parameter that keep the size. If the padding is odd, the extra element goes after the input
+ * (upper) or before it (lower). */
 #define SAME_UPPER (-233)
 #define SAME_LOWER (-234)
 
