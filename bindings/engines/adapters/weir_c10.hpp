@@ -23,7 +23,7 @@ namespace weir
 class c10_allocator final : public c10::Allocator
 {
   public:
-    /* Makes the heap libtorch's allocator for the CPU. The heap is borrowed for ever. */
+    /* Makes the heap libtorch's allocator for the CPU. libtorch keeps the heap until the process ends. */
     static void install(weir_heap *heap)
     {
         static c10_allocator allocator;

@@ -24,7 +24,8 @@ namespace weir
 class tvm_device_api final : public tvm::runtime::DeviceAPI
 {
   public:
-    /* Makes the heap TVM's memory on the CPU. The heap is borrowed for ever. Throws if TVM has used its CPU before. */
+    /* Makes the heap TVM's memory on the CPU. TVM keeps the heap until the process ends. Throws if TVM has used its CPU
+     * device before. */
     static void install(weir_heap *heap)
     {
         constexpr char name[] = "device_api.cpu";

@@ -52,7 +52,7 @@ class ge_allocator final : public ge::Allocator
         return made;
     }
 
-    /* Serves from an attachment of the caller. The caller detaches it after the allocator has ended. */
+    /* Makes an allocator over an attachment of the caller. The caller detaches it after the allocator has ended. */
     static std::shared_ptr<ge::Allocator> from_attachment(weir_acl_attachment *attachment)
     {
         return attachment != nullptr ? share(attachment, false) : nullptr;

@@ -142,7 +142,7 @@ static void add_number(const weir_onnxruntime *binding, OrtKeyValuePairs *pairs,
     binding->api.AddKeyValuePair(pairs, key, text);
 }
 
-/* The keys are those of the engine's own arena. */
+/* Names each figure by the key that the engine's own arena uses. */
 static OrtStatus *engine_get_stats(const struct OrtAllocator *self, OrtKeyValuePairs **out)
 {
     const weir_onnxruntime *binding = (const weir_onnxruntime *)self;

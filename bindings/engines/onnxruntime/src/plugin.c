@@ -32,7 +32,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Indices in OrtApi of functions that the binding does not call, and a value of OrtLoggingLevel. */
+/* Positions in OrtApi of functions that only the plugin calls, and a value of OrtLoggingLevel. */
 enum { CREATE_STATUS = 0, CREATE_ENV = 3, RELEASE_ENV = 92, RELEASE_STATUS = 93, LEVEL_WARNING = 2 };
 
 struct settings {
@@ -58,7 +58,7 @@ static bool read_setting(const char *text, struct settings *settings)
     return settings->report || strcmp(text, "report:0") == 0;
 }
 
-/* Writes the reason to `why` if it returns false. */
+/* Reads the settings. On failure returns false and writes the reason to `why`. */
 static bool read_settings(struct settings *settings, char *why, size_t size)
 {
     const char *all = secure_getenv("WEIR_ONNXRUNTIME");
@@ -212,8 +212,8 @@ OrtStatus *RegisterCustomOps(struct OrtSessionOptions *options, const struct Ort
     return create_status(CODE_FAIL, why);
 }
 
-/* Node calls the initializer of an addon with an environment and the object of its exports. These two declarations are
- * all of Node's interface that is needed. */
+/* Node calls an addon's initializer with an environment and with the addon's exports object. The plugin needs no other
+ * part of Node's interface than these two declarations. */
 __attribute__((weak)) extern int napi_throw_error(void *env, const char *code, const char *text);
 EXPORT void *napi_register_module_v1(void *env, void *exports);
 

@@ -17,7 +17,7 @@ namespace
 
 using Filter = std::function<bool(CUstream_st *)>;
 
-// Needs no memory except the reserve that the C++ runtime keeps for exceptions.
+// Throwing it needs no memory except the reserve that the C++ runtime keeps for exceptions.
 class out_of_memory final : public std::bad_alloc
 {
   public:

@@ -84,7 +84,7 @@ static struct torch_pool *vacant(const struct torch_device *at)
     return pool;
 }
 
-/* Gives the pool with the id: the one in use, a vacant entry, or a new pool. */
+/* Finds the pool with the id: the pool that is in use under it, a vacant entry, or a new pool. */
 static weir_status name_pool(struct torch_pool *own, weir_torch_pool_id id, struct torch_pool **pool)
 {
     struct torch_device *at = own->at;
@@ -214,7 +214,7 @@ void weir_torch_pool_release(int device, weir_torch_pool_id id)
         weir__torch_report_misuse("a pool of graphs was released that is not there", NULL);
     } else if (last) {
         const weir_status status = weir_pool_trim(pool->pool, 0, 0, NULL);
-        (void)status; /* a later trim returns the memory that is not idle yet */
+        (void)status; /* memory that is not idle yet is returned by a later trim */
     }
 }
 

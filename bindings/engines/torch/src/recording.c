@@ -241,7 +241,7 @@ static weir_status open_all(const char *wanted)
     if (status != WEIR_OK) {
         const int why = errno;
         const weir_status closed = close_all();
-        (void)closed; /* the first failure is the one to tell */
+        (void)closed; /* the first failure is reported */
         errno = why;
     }
     return status;

@@ -56,7 +56,7 @@ uint64_t weir__torch_runtime_block_bytes(uint64_t size)
     return size;
 }
 
-/* NULL is the legacy default stream of the device's primary context, which weir's NULL stands for too. */
+/* Both torch's NULL and weir's NULL stand for the legacy default stream of the device's primary context. */
 void *weir__torch_runtime_default_stream(int device)
 {
     (void)device;

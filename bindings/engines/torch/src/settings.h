@@ -11,7 +11,7 @@ struct torch_settings {
     uint64_t reserve_bytes; /* UINT64_MAX = a sixteenth of the device */
     weir_growth growth;
     bool virtual_memory;
-    int pages; /* of the runtime; 0 = its default */
+    int pages; /* a value of weir__torch_runtime_pages; 0 = the default */
     bool report;
     char record[1024]; /* a file's name; "" = no recording */
 };

@@ -116,7 +116,8 @@ static void put_region(struct torch_source *self, struct torch_region *region)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Removes the region at the address from the list, any region if `address` is 0. Returns NULL if there is none. */
+/* Removes the region at the address from the list and returns it; with `address` 0 any region. Returns NULL if there is
+ * none. */
 static struct torch_region *take_region(struct torch_source *self, uint64_t address)
 {
     (void)pthread_mutex_lock(&lock);

@@ -162,8 +162,8 @@ struct torch_pool *weir__torch_existing(int device)
     return pool != NULL && is_current(pool) ? pool : NULL;
 }
 
-/* Makes the pool build its index of addresses, which it does at the first search. At the first free there might be no
- * host memory for the index, and that free would fail. */
+/* Makes the pool build its index of addresses now. It would build the index at the first search, which is the first
+ * free; if there were no host memory for the index then, the free would fail. */
 static weir_status make_index(weir_pool *pool)
 {
     weir_block *none = NULL;

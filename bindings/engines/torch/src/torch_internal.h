@@ -56,13 +56,13 @@ struct torch_source {
 /* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
 struct torch_pool {
     struct torch_device *at;
-    weir_device *inner;  /* the runtime's device; pools of graphs share the one of the device's own pool */
+    weir_device *inner;  /* the runtime's device; pools of graphs share the device of the device's own pool */
     weir_device *device; /* its context is `source` */
     struct torch_source source;
     weir_pool *pool;
     _Atomic uint64_t current_at; /* weir__torch_runtime_epoch at the last check that found `inner` not lost */
     atomic_bool lost;
-    struct torch_pool *next;      /* in the device's list of further pools */
+    struct torch_pool *next;      /* next in the device's list `others` */
     struct torch_stream *streams; /* protected by weir__torch_lock */
     bool of_graphs;
     weir_torch_pool_id id; /* set in pools of graphs; protected by weir__torch_lock */
@@ -82,7 +82,8 @@ struct torch_route {
 struct torch_device {
     int id;
     _Atomic(struct torch_pool *) own;
-    _Atomic(struct torch_pool *) others; /* grows at its head until shutdown */
+    /* list of further pools; new pools are added in front, none is removed before shutdown */
+    _Atomic(struct torch_pool *) others;
     _Atomic(struct torch_pool *) blamed; /* the pool that ran out of memory last */
     atomic_bool reported;
     _Atomic uint64_t capacity_bytes;

@@ -1,5 +1,5 @@
-/* bindings/engines/torch/src/upkeep.c: trim, limits, reports and shutdown, and these functions again with the
- * signatures that frameworks call. */
+/* bindings/engines/torch/src/upkeep.c: trim, limits, reports and shutdown, also with the signatures that frameworks
+ * call. */
 #include "torch_internal.h"
 
 #include <stdlib.h>

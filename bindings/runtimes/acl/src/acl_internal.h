@@ -28,7 +28,8 @@ weir_status weir__acl_result(const char *call, aclError code);
 /* Reads the last failed ACL call of this thread; 0 and "" if no call has failed. */
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
-/* For calls that release a resource: the call is tried once more, because the first failure may be a passing one. */
+/* Calls a function that releases a resource. After a failure it is called once more, because the failure may be a
+ * passing one. */
 #define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
@@ -46,7 +47,7 @@ void *weir__acl_home_stream(const void *acl_device);
 /* Makes a context of the device current. weir__acl_unbind makes the thread's former context current again. */
 weir_status weir__acl_bind(const void *acl_device, weir__acl_bound *bound);
 void weir__acl_unbind(const weir__acl_bound *bound);
-/* The status of `call`, made in a context of the device; or that of weir__acl_bind, if it fails. */
+/* Makes `call` in a context of the device and gives its status. If weir__acl_bind fails, gives that status instead. */
 #define IN_CONTEXT(acl_device, call)                                                                                   \
     __extension__({                                                                                                    \
         weir__acl_bound bound_;                                                                                        \
@@ -70,7 +71,8 @@ typedef struct weir__acl_place {
  * primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a sentence that names
  * `function`, if the stream belongs to none of these. Must not be called under a lock. */
 weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
-/* Waits for a stream in `context`, its own one; NULL: in the current context. Must not be called under a lock. */
+/* Waits for a stream. `context` is the stream's own context; NULL: the current context. Must not be called under a
+ * lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
 
 /* --- hints.c --- */

@@ -125,7 +125,7 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
     return self;
 }
 
-/* Adds the counters of a device's stream to those of the device. */
+/* Adds the counters of a stream's attachment to those of the attachment of its device. */
 static void hand_up(const weir_acl_attachment *self)
 {
     weir_acl_attachment *device = self->device;
@@ -353,7 +353,7 @@ static void empty(weir_acl_attachment *self, void *native)
     weir__acl_unlock();
 }
 
-/* Returns an attachment to the stream, marked as moving, or NULL if there is none. Waits for threads that work on
+/* Returns an attachment to the stream and marks it as moving; NULL: there is none. Waits if another thread works on
  * one. */
 static weir_acl_attachment *next_attached_to(const void *native)
 {
@@ -466,7 +466,7 @@ weir_status weir__acl_take_off(weir_acl_attachment *self)
 weir_status weir_acl_detach(weir_acl_attachment *self)
 {
     if (self == NULL || weir__acl_in_child()) {
-        return WEIR_OK; /* a child of fork leaves the attachment as it is, like the pool */
+        return WEIR_OK; /* in a child of fork the attachment stays as it is, like the pool */
     }
     weir__acl_lock();
     const bool in_callback = !weir__acl_callbacks_ended_locked(self);

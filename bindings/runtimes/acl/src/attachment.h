@@ -117,7 +117,8 @@ void weir__acl_became_idle(void);
 bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self);
 /* Removes the callback. */
 void weir__acl_forget_idle_locked(weir_acl_attachment *self);
-/* Returns the number of blocks that ACL holds of the attachment, of a device: of all its streams. */
+/* Returns the number of blocks that ACL holds of the attachment. For an attachment of a device, counts all its
+ * streams. */
 int64_t weir__acl_live_locked(const weir_acl_attachment *self);
 
 #endif

@@ -23,8 +23,8 @@
 #include <weir/topology.h>
 
 #define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
-/* The runtime asks the driver for this alignment (aclrtMalloc is specified with at least 64), and strategies need it.
- * Checked for each region. */
+/* Strategies need this alignment. The runtime requests it from the driver, although aclrtMalloc promises 64 only; so
+ * each region is checked. */
 #define REGION_ALIGNMENT_BYTES 512u
 
 typedef struct acl_device {
@@ -151,7 +151,7 @@ bool weir_acl_device_lost(const weir_device *device)
 
 aclrtContext weir__acl_current(void)
 {
-    aclrtContext current = NULL; /* a failing call may leave it unchanged */
+    aclrtContext current = NULL; /* a failing call may leave `current` unchanged */
     return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
 }
 
@@ -481,7 +481,8 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     }
     weir__acl_bound bound = {.before = weir__acl_current()};
     if (context != NULL && context != bound.before) {
-        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK; /* on failure try the current one */
+        /* on failure the wait is tried in the current context */
+        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK;
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
     weir__acl_unbind(&bound);

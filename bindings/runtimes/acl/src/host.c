@@ -52,7 +52,8 @@ static weir_status malloc_shifted(uint64_t size, void **memory)
     return WEIR_OK;
 }
 
-/* Removes the entry of the memory from the list. Returns NULL if there is none: the memory begins where ACL's does. */
+/* Removes the entry of the memory from the list and returns it. Returns NULL if there is none: then the memory begins
+ * at the address that ACL gave. */
 static struct shifted *take_entry(const void *memory)
 {
     weir__acl_lock();

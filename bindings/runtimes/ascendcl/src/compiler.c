@@ -49,7 +49,7 @@ ACL_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t leng
     return ACL_SUCCESS;
 }
 
-/* Every operator takes every shape, with either flag. */
+/* The flag has no effect: every operator takes every shape. */
 ACL_EXPORT aclError aclopSetCompileFlag(aclOpCompileFlag flag)
 {
     ACL_ENTER(aclopSetCompileFlag);

@@ -34,8 +34,8 @@ typedef enum acl__executor {
 /* The supply functions are called without the lock. Each records its error. */
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor);
 void acl__supply_end(acl__supply *supply);
-/* Takes memory. ACL_ERROR_RT_MEMORY_ALLOCATION: there is none, not even after the stream was synchronised. With a hint
- * the allocator's advise function is called, if it has one. */
+/* Takes memory. If `hint` is set, calls the allocator's advise function, if it has one. ACL_ERROR_RT_MEMORY_ALLOCATION:
+ * no memory, even after a synchronisation of the stream. */
 aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece);
 /* Gives a piece back. Does nothing for an empty piece. */
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag);

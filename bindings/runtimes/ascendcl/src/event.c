@@ -46,7 +46,8 @@ static uint32_t event_count;
 
 /* --- records --- */
 
-/* Creates a record with one reference. A record in the slab keeps its event of the simulator. */
+/* Creates a record with one reference. A record that is in the slab again keeps its simulator event for the next
+ * use. */
 static acl__record *record_new(void)
 {
     acl__record *record = weir__slab_get(&records);
@@ -218,7 +219,7 @@ static aclError is_for_host(const acl__event *event, bool ipc_too)
                : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
 }
 
-/* True for a combination of the flags that may be combined, or for one of the flags that stand alone. */
+/* True if the flags are valid: a combination of flags that may be combined, or one flag that must stand alone. */
 static bool are_flags(event_kind kind, uint32_t flags)
 {
     enum { COMBINED = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | DRIVER_SYNC | ACL_EVENT_TIME_LINE };

@@ -28,7 +28,7 @@ struct pinned {
     struct pinned *next; /* list of memory freed while work was under way */
     void *start;
     size_t size;
-    uint64_t over_ns; /* end of the work that was under way at the free, once it is known */
+    uint64_t over_ns; /* virtual time at which the work under way at the free ends */
     bool over_is_known;
 };
 
@@ -256,7 +256,7 @@ ACL_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
     return malloc_host(hostPtr, size, __func__);
 }
 
-/* The attributes have no effect here, but only two of them are allowed for host memory. */
+/* Checks the attributes, which have no effect here. Only two of them are allowed for host memory. */
 static aclError check_attributes(const aclrtMallocConfig *cfg)
 {
     ACL_FAIL_IF(cfg != NULL && cfg->attrs == NULL, ACL_ERROR_RT_PARAM_INVALID,

@@ -143,7 +143,7 @@ ACL_EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, i
     return ACL_SUCCESS;
 }
 
-/* One entry: all memory of the device that the program and the runtime hold. */
+/* Reports one entry: all memory of the device that the program and the runtime hold. */
 ACL_EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
                                          size_t *outputNum)
 {
@@ -424,8 +424,8 @@ ACL_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamCo
     return acl__stream_create_with(stream, handle != NULL ? handle->priority : 0, (uint32_t)flags, __func__);
 }
 
-/* Drops the stream's work; the next wait returns an error. The vendor's function keeps the tasks behind the running
- * one, for a clean-up function that is not offered here; this one drops them too. */
+/* Drops all work of the stream; the next wait returns an error. The vendor's function drops only the running task: a
+ * clean-up function, which is not offered here, drops the rest. */
 ACL_EXPORT aclError aclrtStreamStop(aclrtStream handle)
 {
     ACL_ENTER_LOCKED(aclrtStreamStop);

@@ -43,7 +43,7 @@ static uint64_t mark_count(uint64_t bytes)
 
 static void write_marks(char *memory, uint64_t bytes, uint64_t digest)
 {
-    for (uint64_t i = mark_count(bytes); i-- > 0;) { /* mark 0 last: it is the digest itself */
+    for (uint64_t i = mark_count(bytes); i-- > 0;) { /* mark 0 is the digest itself and is written last */
         const uint64_t mark = i == 0 ? digest : mix(digest, i);
         memcpy(memory + mark_at(bytes, i), &mark, sizeof(mark));
     }
@@ -210,7 +210,7 @@ static aclError shape_of(const struct execution *e, uint32_t input, const aclTen
     ACL_FAIL_IF(desc->type != ACL_FLOAT && desc->type != ACL_DT_UNDEFINED, (aclError)ACL_ERROR_GE_DATATYPE_INVALID,
                 "input %u (\"%.60s\"): only float32 is taken", (unsigned)input, name);
     uint32_t first = 0, rank = desc->rank;
-    /* A leading 1 is the batch, unless the rank in the file includes it. */
+    /* A first dimension of 1 is the batch, unless the shape in the file has that dimension too. */
     if (desc->dims[0] == 1 && rank > 1 && (usual == NULL ? rank > 3 : rank == usual->rank + 1)) {
         first = 1;
         rank--;
@@ -445,7 +445,7 @@ static aclError run_layer(struct execution *e, uint32_t l)
 
 /* --- start and end of an execution --- */
 
-/* Copies each output that is another name of an input, or of another output, into its own buffer. */
+/* Copies each output that shares memory with an input or with another output into its own buffer. */
 static aclError copy_shared_outputs(const struct execution *e)
 {
     const acl__network *n = e->model->network;

@@ -58,7 +58,7 @@ struct pool {
     uint32_t opportunistic;
     uint32_t internal;
     acl__range *range;  /* the pool's addresses, in the set of device memory */
-    struct page *pages; /* one for each struct page of the addresses */
+    struct page *pages; /* one entry for each page of the pool's addresses */
     weir__sim_ranges segments;
 };
 
@@ -533,7 +533,8 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
     return malloc_locked(p, size, stream, ptr);
 }
 
-/* Returns the BUSY segment at an address, or NULL. *in becomes the pool of the address, or NULL if it is no pool's. */
+/* Returns the BUSY segment at an address, or NULL. *in becomes the pool that has the address, or NULL if no pool has
+ * it. */
 static struct segment *busy_at(const void *pointer, struct pool **in)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
@@ -552,7 +553,7 @@ static void make_cached(struct pool *p, struct segment *s)
     (void)coalesce(p, s);
 }
 
-/* --- free of memory that is no pool's: when the stream reaches it, before any later work --- */
+/* --- free of memory that belongs to no pool: when the stream reaches the free, before any later work --- */
 
 struct late_free {
     acl__task task; /* first member */
@@ -566,8 +567,8 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
     }
     void *pointer = ((struct late_free *)(void *)task)->pointer;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    /* By now the address may belong to a pool, and that pool may be in the middle of the operation that pumped this
-     * task. */
+    /* Memory of a pool is not freed here. The address may belong to a pool by now, and this task may run inside an
+     * operation of that pool. */
     if (range != NULL && range->kind != ACL__POOLED) {
         acl__host_saw(stream);
         (void)acl__free(pointer); /* no caller is left to receive an error */
@@ -613,7 +614,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
     return ACL_SUCCESS;
 }
 
-/* Frees a block on the host's word that no work touches it any more. */
+/* Frees a block at once: the host says that no work touches it any more. */
 static void free_now(struct pool *p, struct segment *s)
 {
     weir_sim_block_free(acl__rt.sim, s->range.start, NULL, "aclrtFree");

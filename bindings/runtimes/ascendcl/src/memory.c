@@ -154,7 +154,7 @@ static aclError check(void **pointer, size_t size, const char *name)
                : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: %s", name, pointer == NULL ? "the output is NULL" : "size 0");
 }
 
-/* Implements all forms of aclrtMalloc. Device -1: the current one; any other value must be the current device. */
+/* Implements all forms of aclrtMalloc. `device` is -1 or the current device; another device is an error. */
 static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMallocPolicy policy, int32_t device,
                          const char *name)
 {

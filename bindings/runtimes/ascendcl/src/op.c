@@ -366,7 +366,7 @@ struct op_kernel {
     void *temporary;
 };
 
-/* Runs an operator's kernel. If its memory was freed before, the error is the hardware's for an exception of the
+/* Runs an operator's kernel. If the kernel's memory is gone, returns the hardware's error for an exception of the
  * core. */
 static aclError compute(void *ctx)
 {
@@ -513,7 +513,7 @@ ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, 
     return run_v2(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
-/* The arrays are of constant descriptions and buffers here; run() changes none of them. */
+/* run() takes arrays of objects that are not const, but it changes none of them. */
 ACL_EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
                                            const aclDataBuffer *const inputs[], int numOutputs,
                                            const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],

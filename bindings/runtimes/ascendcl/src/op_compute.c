@@ -182,8 +182,8 @@ static void store_any(aclDataType type, void *at, int64_t i, double value)
 
 /* --- shapes --- */
 
-/* Counts the elements of a tensor. Returns false if a dimension is negative or there are too many elements. In the
- * bound dimensions of 0 count as 1, so that no product of a subset of the dimensions overflows. */
+/* Counts the elements of a tensor. Returns false if a dimension is negative or if there are too many elements. For the
+ * bound, a dimension of 0 counts as 1, so that the product of any dimensions stays below it. */
 static bool count_elements(const acl__tensor *t, uint64_t *elements)
 {
     uint64_t count = 1;
@@ -498,8 +498,8 @@ static void compute_matrix(const acl__op *op, const void *const in[], void *resu
     }
 }
 
-/* Three passes: the greatest value of each row, the sum of the exponentials relative to it, the quotients. `reductions`
- * holds two floats for each row. */
+/* Computes a softmax in three passes: the greatest value of each row; the sum of the exponentials relative to it; the
+ * quotients. `reductions` holds two floats for each row. */
 static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to, void *reductions)
 {
     const aclDataType type = op->in[0].type;

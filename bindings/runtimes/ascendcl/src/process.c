@@ -85,8 +85,7 @@ static void start(void)
     }
     acl__rt.memory = weir_sim_device(acl__rt.sim);
     weir__sim_set_reach(acl__rt.sim, acl__reaches);
-    (void)pthread_atfork(before_fork, after_fork, in_child); /* on failure (out of memory) a child of fork must not use
-                                                              * ACL */
+    (void)pthread_atfork(before_fork, after_fork, in_child); /* if out of memory, a child of fork must not use ACL */
     start_error = ACL_SUCCESS;
 }
 

@@ -182,7 +182,7 @@ void weir__sim_effects_fini(weir_sim *sim)
 {
     weir__sim_effects *effects = &sim->effects;
     weir__sim_lock(sim);
-    effects->running = true; /* keeps a called function from running further effects */
+    effects->running = true; /* effects do not run inside a function that an effect calls */
     effects->runner = pthread_self();
     while (effects->count > 0) {
         weir__sim_effect e = pop(effects);

@@ -13,7 +13,7 @@
 /* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
 struct extent {
     weir__sim_range range; /* first member */
-    uint32_t physical;     /* of a mapping: index of the mapped physical memory */
+    uint32_t physical;     /* mapping: index of the mapped physical memory */
 };
 
 enum {
@@ -313,8 +313,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     weir__sim_backing_discard(&memory->backing, offset, size);
     weir__sim_ranges placed = {.root = NULL};
     struct extent *e = extent_add(memory, &placed, offset, offset + size);
-    if (e !=
-        NULL) { /* on failure the offsets are lost, not the memory: there are many times more offsets than capacity */
+    if (e != NULL) { /* NULL: these offsets stay unused; there are many times more offsets than bytes of capacity */
         extent_free(memory, &placed, &memory->free_offsets, e);
     }
 }

@@ -146,8 +146,8 @@ static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, 
     return mstx->tool->heap_register(mstx->domain->handle, &desc);
 }
 
-/* Registers a heap with the total size of all heaps. For the first heap the total is also its own size, so it misleads
- * no tool that takes the total for the heap's size. */
+/* Registers a heap with the total size of all heaps. The total of the first heap is its own size, so a tool that reads
+ * the total as the heap's size is right there too. */
 static void announce_total(weir_mstx *mstx, struct heap *heap)
 {
     (void)pthread_mutex_lock(&domains_lock);

@@ -67,11 +67,9 @@ typedef struct weir_onnxruntime_config {
 
 #define WEIR_ONNXRUNTIME_CONFIG_INIT WEIR_STRUCT_INIT(weir_onnxruntime_config)
 
-/* Makes an allocator that uses the heap. No session uses it yet.
- *
- * WEIR_ERR_INVALID: NULL for the config, its heap or its runtime, or an unknown flag. WEIR_ERR_UNSUPPORTED: a runtime
- * before 1.12, or an unreadable version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not
- * describe the CPU's memory. */
+/* Makes an allocator over the heap; sessions use it after weir_onnxruntime_attach. WEIR_ERR_INVALID: the config, its
+ * heap or its runtime is NULL, or a flag is unknown. WEIR_ERR_UNSUPPORTED: a runtime before 1.12, or an unreadable
+ * version. WEIR_ERR_NO_MEMORY: no host memory. WEIR_ERR_DEVICE: the runtime does not describe the CPU's memory. */
 WEIR_API weir_status weir_onnxruntime_create(const weir_onnxruntime_config *config, weir_onnxruntime **binding);
 
 /* Destroys the binding, not the heap. NULL is allowed. No session or environment may use the binding any more: release
@@ -106,8 +104,8 @@ enum {
 WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding, struct OrtSessionOptions *options,
                                                       uint32_t flags);
 
-/* Returns the allocator itself, for CreateTensorAsOrtValue and similar functions; valid until weir_onnxruntime_destroy.
- * NULL for NULL. */
+/* Returns the binding's allocator, for CreateTensorAsOrtValue and similar functions; valid until
+ * weir_onnxruntime_destroy. Returns NULL if `binding` is NULL. */
 WEIR_API struct OrtAllocator *weir_onnxruntime_allocator(weir_onnxruntime *binding);
 
 /* Writes, like snprintf, the runtime's message of the last WEIR_ERR_DEVICE of this binding. Writes an empty string if

@@ -69,17 +69,17 @@ WEIR_API weir_status weir_torch_configure(const char *settings);
  * (torch.npu.empty_cache). Device -1: all devices. `released` may be NULL. */
 WEIR_API weir_status weir_torch_trim(int device, uint64_t keep_bytes, uint64_t *released);
 
-/* Reads weir_pool_get_stats of the device's own pool, without its pools of graphs. WEIR_ERR_INVALID: the device has no
- * pool. */
+/* Fills *stats as weir_pool_get_stats does, for the device's own pool; pools of graphs are not included.
+ * WEIR_ERR_INVALID: the device has no pool. */
 WEIR_API weir_status weir_torch_get_stats(int device, weir_pool_stats *stats);
 
 /* Writes why the device's pool last ran out of memory, or could not be created, as lines of text; empty if there was no
  * failure. Returns the length of the whole text, as snprintf does. */
 WEIR_API size_t weir_torch_report(int device, char *text, size_t size);
 
-/* Returns weir_last_error of the copy of weir inside this library: the sentence that explains the calling thread's last
- * call here that returned WEIR_ERR_INVALID, WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED. Never NULL; valid until the thread's
- * next refusal or its end. */
+/* Returns the sentence that explains the calling thread's last call of this library that returned WEIR_ERR_INVALID,
+ * WEIR_ERR_BUSY or WEIR_ERR_UNSUPPORTED (weir_last_error of the copy of weir in this library). Never NULL; valid until
+ * the thread's next refusal or its end. */
 WEIR_API const char *weir_torch_last_error(void);
 
 /* --- statistics under torch's names (torch.npu.memory_stats) --- */
@@ -133,7 +133,7 @@ WEIR_API size_t weir_torch_stats_json(int device, char *text, size_t size);
 /* Sets each peak to the current value (set_reset_peak_status_fn of torch_npu). */
 WEIR_API void weir_torch_reset_peaks(int8_t device);
 
-/* --- optional functions of a framework: its set_..._fn take the address of one of these --- */
+/* --- optional functions: each can be given to the set_..._fn of a framework that its comment names --- */
 
 /* set_init_fn: reads WEIR_TORCH now, so that an error in it is reported before the first block. */
 WEIR_API void weir_torch_init(int device_count);

@@ -53,7 +53,7 @@ typedef enum weir_acl_pages {
 } weir_acl_pages;
 
 enum {
-    /* Leave the virtual-memory group out, even if the chip supports it. */
+    /* Leave out the virtual-memory slots (vm_...), even if the chip supports virtual memory. */
     WEIR_ACL_NO_VIRTUAL_MEMORY = 1u << 0,
     /* Create all memory so that other devices and network cards can get access to it: the P2P kinds of
      * aclrtMemMallocPolicy for regions, and ACL_MEM_P2P_HUGE for the handles of virtual memory. This property cannot be

@@ -438,7 +438,7 @@ static weir_status tile(const struct place *p)
 
 static weir_status permute(const struct place *p)
 {
-    /* For each order, the former place of w, h and c; w varies fastest. Order 0 changes nothing. */
+    /* For each order, the input's dimension that becomes w, h and c of the output. Order 0 changes nothing. */
     static const char orders3[6][4] = {"whc", "hwc", "wch", "cwh", "hcw", "chw"};
     const acl__shape *s = in(p, 0);
     int64_t order = param(p, 0, 0);
