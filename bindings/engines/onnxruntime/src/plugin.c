@@ -32,7 +32,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Positions in OrtApi of functions that only the plugin calls, and a value of OrtLoggingLevel. */
+/* Indices in OrtApi of the functions that the plugin itself calls, and a value of OrtLoggingLevel. */
 enum { CREATE_STATUS = 0, CREATE_ENV = 3, RELEASE_ENV = 92, RELEASE_STATUS = 93, LEVEL_WARNING = 2 };
 
 struct settings {
