@@ -408,8 +408,8 @@ static uint64_t this_thread(void)
     return (uint64_t)pthread_self();
 }
 
-/* Waits until a callback is queued for this thread, or the deadline passes. NULL: the thread is not subscribed, or not
- * any more. */
+/* Waits until a callback is queued for this thread, or the deadline passes. Returns NULL if the thread is not
+ * subscribed, or is unsubscribed during the wait. */
 static acl__subscription *await(callback_family family, const acl__deadline *deadline)
 {
     acl__subscription *s = subscription_of(family, this_thread());

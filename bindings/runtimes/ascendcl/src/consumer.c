@@ -32,7 +32,8 @@ struct acl__wrapper {
     acl__allocator allocator;
     acl__stream *stream;
     int32_t stream_id;
-    pthread_mutex_t mutex; /* for the callbacks and the spans; recursive: a callback may end its own registration */
+    /* guards the callbacks and the spans; recursive, because a callback may end its own registration */
+    pthread_mutex_t mutex;
     struct span *spans;
     uint32_t references; /* the table holds one, each execution one; protected by the table's lock */
     uint32_t executing;
@@ -412,7 +413,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
     return true;
 }
 
-/* Keeps a piece as a span. Returns false if it cannot be kept. */
+/* Keeps a piece as a span, if the supply keeps pieces. Otherwise, or without host memory, returns false. */
 static bool keep(const acl__supply *supply, acl__piece *piece)
 {
     struct span *kept = supply->keeps ? malloc(sizeof(*kept)) : NULL;

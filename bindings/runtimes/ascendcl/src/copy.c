@@ -18,14 +18,15 @@ static uint64_t address_of(const void *pointer)
 
 static side side_of(const void *pointer, uint64_t size)
 {
-    /* Reserved addresses are the device's, even where no memory is mapped. */
+    /* Reserved addresses count as device memory, even where no memory is mapped. */
     if (acl__range_at(&acl__rt.device_memory, pointer) != NULL || acl__virtual_is_reserved(pointer)) {
         return DEVICE_SIDE;
     }
     return acl__is_pinned(pointer, size) ? PINNED_SIDE : PAGEABLE_SIDE;
 }
 
-/* Refuses a range that is not all memory. Host memory is not checked, as with the vendor. */
+/* Refuses a range of device memory that is not mapped from end to end. Host memory is not checked, as in the vendor's
+ * runtime. */
 static aclError check_there(const void *pointer, uint64_t size, side where, const char *name)
 {
     ACL_FAIL_IF(where == DEVICE_SIDE && weir_sim_bytes(acl__rt.sim, address_of(pointer), size) == NULL,

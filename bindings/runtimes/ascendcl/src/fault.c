@@ -1,4 +1,4 @@
-/* fault.c: calls that fail because the environment says so. A call that a fault strikes has no other effect. */
+/* fault.c: calls that fail because WEIR_ASCENDCL_FAULTS names them. A call that a fault strikes has no other effect. */
 #include "config.h"
 
 #include <inttypes.h>

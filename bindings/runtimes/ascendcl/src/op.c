@@ -112,7 +112,7 @@ static aclError begin(const char *function, const aclopAttr *attr, const char *n
     return *a != NULL ? ACL_SUCCESS : no_memory(function);
 }
 
-/* Adds an attribute, in place of one of the same name. */
+/* Adds an attribute. It replaces an attribute of the same name. */
 static void put(aclopAttr *attr, struct attribute *a)
 {
     struct attribute **link = &attr->first;

@@ -34,7 +34,7 @@ void acl__stamp_drop(acl__stamp *stamp);
 bool acl__stamp_is_seen(const acl__stamp *stamp);
 /* True if the stamp is complete by now; the host has then seen it. */
 bool acl__stamp_look(acl__stamp *stamp);
-/* The host waits for a stamp. Returns false if an action of the host or an error stands in the way. */
+/* Makes the host wait until the stamp is complete. Returns false if the wait needs an action of the host, or fails. */
 bool acl__stamp_await(acl__stamp *stamp);
 /* True if the stamp is ordered before the next work of the line's stream. */
 bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line);

@@ -13,7 +13,8 @@ bool acl__report_has_findings(void);
 
 /* Counts memory that a device still held when it was reset. */
 void acl__report_left_behind(uint64_t bytes, uint64_t pieces);
-/* Prints at once that a stream is stopped while no work is under way; `awaits` is that of its first held task. */
+/* Prints at once that a stream is stopped while no work is under way. `awaits` comes from the stream's first held
+ * task. */
 void acl__report_stopped(int32_t stream, const char *awaits);
 /* Counts a warning of a practice that the vendor tolerates and that can fail later. `sentence` is constant and names
  * the kind. */

@@ -292,7 +292,7 @@ ACL_EXPORT aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, si
     return ACL_SUCCESS;
 }
 
-/* 1: the device has it, 0: it does not. */
+/* Stores 1 if the device has the capability, else 0. */
 ACL_EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
 {
     ACL_ENTER(aclGetCannAttribute);

@@ -37,7 +37,7 @@ struct physical {
     aclrtMemLocation location;
     int32_t maker;
     uint32_t references; /* the creation holds one, each retain one; 0: the user has no valid handle any more */
-    uint32_t mappings;   /* number of addresses at which it is mapped */
+    uint32_t mappings;   /* number of addresses at which the memory is mapped */
     uint64_t shareable;  /* 0: not exported */
 };
 

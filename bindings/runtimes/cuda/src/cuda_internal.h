@@ -42,7 +42,8 @@ weir_status weir__cuda_result(const char *call, CUresult code);
 /* Reads the last failed call of this thread; 0 and "" if no call has failed. */
 void weir__cuda_last(int *cuda_error, const char **text);
 #define CUDA(function, ...) weir__cuda_result(#function, UNCANCELLED(weir__cuda.function(__VA_ARGS__)))
-/* For calls that release a resource: the call is tried once more, because the first failure may be a passing one. */
+/* Makes a call that releases a resource. After a failure it is made once more, because the failure may be a passing
+ * one. */
 #define CUDA_TWICE(function, ...) (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
 
 /* --- device.c --- */
@@ -87,8 +88,8 @@ void weir__cuda_leave(weir__cuda_bound *bound);
 
 /* --- virtual.c --- */
 
-/* Finds the kind of handles and their granularity, in the device's context. Leaves the virtual-memory group out if the
- * device supports none. */
+/* Finds the kind of handles and their granularity, in the device's context. If the device supports no kind, it gets no
+ * virtual-memory slots. */
 weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_device_config *config);
 
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address);

@@ -58,7 +58,7 @@ weir_status weir_cuda_record_event(weir_pool *pool, void *event, void *stream)
     weir_stream *found = NULL;
     weir_status status = check(function, pool, event, "event");
     if (status == WEIR_OK && is_captured(stream)) {
-        weir__hint_told(weir_event_forgotten(pool, event)); /* drops the event's earlier record */
+        weir__hint_told(weir_event_forgotten(pool, event)); /* the pool drops the event's earlier record */
         return record(event, stream);
     }
     if (status == WEIR_OK) {

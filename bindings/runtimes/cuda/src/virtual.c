@@ -101,7 +101,7 @@ weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_de
     static const struct {
         weir_cuda_handle_type type;
         int native;
-        int attribute; /* the device attribute that shows support; 0 = always supported */
+        int attribute; /* device attribute that must be set for the handle type; 0 = always supported */
     } kinds[] = {
         {WEIR_CUDA_HANDLE_FABRIC, CU_HANDLE_FABRIC, CU_ATTRIBUTE_FABRIC_HANDLES},
         {WEIR_CUDA_HANDLE_FILE, CU_HANDLE_FILE, CU_ATTRIBUTE_FILE_HANDLES},

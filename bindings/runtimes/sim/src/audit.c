@@ -54,7 +54,7 @@ struct read {
 };
 
 struct segment {
-    weir__sim_range range; /* first member, so that a range of the set is a segment; 0 to 0 once removed */
+    weir__sim_range range; /* first member, so that a range of the set is a segment; start and end are 0 once removed */
     struct block *owner;
     weir__sim_op *write; /* never NULL */
     struct read *reads;
@@ -618,7 +618,7 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
 {
     struct segment *last = NULL;
     while (s != NULL && s->range.start < end) {
-        if (s->owner != owner) { /* belongs to an overlapping block, which was reported */
+        if (s->owner != owner) { /* the piece belongs to an overlapping block, which was reported */
             s = segment_next(s);
             continue;
         }

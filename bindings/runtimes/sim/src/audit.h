@@ -21,7 +21,7 @@
 typedef struct weir__sim_audit weir__sim_audit;
 
 typedef struct weir__sim_clock {
-    uint64_t *ticks; /* by stream number; entries from `count` on are 0 */
+    uint64_t *ticks; /* indexed by stream number; entries from `count` on are 0 */
     uint32_t count;
     uint32_t capacity;
 } weir__sim_clock;
@@ -79,7 +79,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
 /* The device got the same range back. */
 void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
 
-/* Reports live blocks and ranges still given as leaks. */
+/* Reports live blocks, and ranges that the device has not got back, as leaks. */
 void weir__sim_audit_leaks(weir__sim_audit *audit);
 /* Reports anything else that was never given back as a leak. */
 void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);

@@ -114,7 +114,7 @@ __attribute__((format(printf, 2, 3))) static weir_status bad_line(const struct r
     return weir_refuse(WEIR_ERR_INVALID, "%s: %s:%u: %s", reader->function, reader->path, reader->line, why);
 }
 
-/* Finds the price with that name; price_count = none. */
+/* Returns the index of the price with that name, or price_count if there is none. */
 static size_t find_price(const char *name)
 {
     char known[64];
@@ -128,7 +128,7 @@ static size_t find_price(const char *name)
     return index;
 }
 
-/* Reads a decimal number without a sign, at most an hour. */
+/* Reads a decimal number of ns without a sign, at most an hour. */
 static bool read_ns(const char *text, uint64_t *ns)
 {
     const uint64_t most = UINT64_C(3600) * 1000 * 1000 * 1000;

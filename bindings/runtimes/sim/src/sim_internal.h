@@ -167,7 +167,7 @@ struct weir_sim_stream {
 
 typedef struct weir__sim_event {
     void *link;                   /* used by the slab */
-    struct weir__sim_event *next; /* list of all events ever created, for cleanup */
+    struct weir__sim_event *next; /* next in the list of all events ever created, for clean-up */
     weir__sim_clock clock;
     weir_sim_stream *stream; /* stream of the last record; valid only while its number equals `number` */
     uint64_t time;           /* virtual time at which the captured work is complete */
@@ -179,7 +179,7 @@ typedef struct weir__sim_event {
 
 struct weir_sim {
     pthread_mutex_t lock;
-    weir_sim_config config; /* with defaults filled in; costs hold actual prices */
+    weir_sim_config config; /* the caller's config with all defaults filled in; `costs` holds actual prices */
     weir_device_ops ops;
     weir_device *device;
     uint64_t now;
@@ -192,7 +192,7 @@ struct weir_sim {
     weir_sim_stream *default_stream;
     weir__sim_event *all_events;
     uint32_t stream_count; /* streams ever created; number of the next one */
-    uint64_t ended_tail;   /* the latest end of work on destroyed streams */
+    uint64_t ended_tail;   /* the latest virtual time at which work on a destroyed stream ends */
 
     weir__sim_audit *audit; /* NULL: no auditor */
     weir__sim_memory memory;
@@ -268,7 +268,7 @@ weir_status weir__sim_stream_wait_event(weir_sim *sim, void *native, weir_event 
 weir_status weir__sim_stream_sync(weir_sim *sim, void *native);
 /* Refuses a handle that is not a stream of this simulator. */
 weir_status weir__sim_stream_check(weir_sim *sim, const void *native);
-/* Refuses a NULL argument with WEIR_ERR_INVALID and names it. Needs no lock. */
+/* Refuses a NULL argument with WEIR_ERR_INVALID and a sentence that names the argument. Needs no lock. */
 weir_status weir__sim_null(const char *function, const char *argument);
 
 /* --- prices.c --- */

@@ -53,7 +53,7 @@ void weir_sim_advance_to(weir_sim *sim, uint64_t now_ns)
     weir__sim_unlock(sim);
 }
 
-/* The host waits until `target`, and until another thread's running host function has returned. */
+/* Makes the host wait until `target`, and until another thread's running host function has returned. */
 static void wait_until(weir_sim *sim, uint64_t target)
 {
     weir__sim_effects_settle(sim);
@@ -284,7 +284,7 @@ struct piece {
     weir__sim_effect effect;
 };
 
-/* Queues a piece of work. Lock held. */
+/* Queues a piece of work. The lock is held. */
 static weir_status queue(weir_sim *sim, weir_sim_stream *native, struct piece *p)
 {
     weir__sim_reach(sim, weir__sim_plus(sim->now, p->cost_ns));

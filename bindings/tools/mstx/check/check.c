@@ -703,7 +703,7 @@ struct cover {
     uint64_t start;
     uint64_t end;
     uint64_t reached;
-    bool broken; /* found a region without a heap in a domain with heaps, a hole, or an overlap */
+    bool broken; /* true: the walk found a region without a heap in a domain with heaps, a hole, or an overlap */
 };
 
 static void add_cover(struct cover *cover, const weir__range *range)

@@ -98,7 +98,7 @@ typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
-typedef enum aclrtEventRecordedStatus { /* the values are the reverse of aclrtEventStatus */
+typedef enum aclrtEventRecordedStatus { /* the values of aclrtEventStatus are the other way round */
                                         ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
                                         ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;

@@ -103,7 +103,7 @@ ACL_FUNC_VISIBILITY bool weir_ascendcl_finding(size_t index, char *text, size_t 
 ACL_FUNC_VISIBILITY const char *weir_ascendcl_finding_kind(size_t index);
 
 /* Returns how often the runtime warned of a practice that the vendor tolerates and that can fail later. Counts the
- * warnings with `part` in their sentence in the report; NULL = all. */
+ * warnings whose sentence in the report contains `part`; NULL = all. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_warning_count(const char *part);
 
 /* --- figures --- */

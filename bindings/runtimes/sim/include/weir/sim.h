@@ -78,7 +78,7 @@ typedef struct weir_sim_config {
     uint64_t capacity_bytes;           /* 0 = 64 GiB accounting, 1 GiB backed */
     uint64_t region_granularity_bytes; /* 0 = 2 MiB; backed: at least the host's page */
     uint64_t page_bytes;               /* page of virtual memory; 0 = 2 MiB; backed: at least the host's page */
-    uint64_t seed; /* not 0: work takes 75 to 125 % of the requested time; 0 = exactly the requested time */
+    uint64_t seed; /* 0: work takes exactly the requested time; otherwise 75 to 125 % of it, chosen by this seed */
     /* First address in accounting mode; 0 = 0x100000000000. In backed mode the simulator picks host addresses and the
      * first is a multiple of 64 MiB. */
     uint64_t address_base;
@@ -223,7 +223,7 @@ typedef enum weir_sim_finding_kind {
 
 /* One operation as a finding names it. */
 typedef struct weir_sim_operation {
-    const char *what; /* "kernel", "copy", "alloc", "free", "region_free", ...; a constant */
+    const char *what; /* kind of operation: "kernel", "copy", "alloc", "free", "region_free", ...; a constant */
     char tag[48];     /* cut to fit */
     uint32_t stream;  /* weir_sim_stream_number; UINT32_MAX = host */
     /* Position in its stream, counted from 1; waits that add an order count too. An alloc or a free has the position of
