@@ -36,7 +36,7 @@ bool acl__stamp_is_seen(const acl__stamp *stamp);
 bool acl__stamp_look(acl__stamp *stamp);
 /* Makes the host wait until the stamp is complete. Returns false if the wait needs an action of the host, or fails. */
 bool acl__stamp_await(acl__stamp *stamp);
-/* True if the stamp is ordered before the next work of the line's stream. */
+/* True if the stamp is ordered before the next work of the stream that the line describes. */
 bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line);
 /* Makes the line's stream wait for a stamp. */
 bool acl__stamp_join(acl__stamp *stamp, acl__line *line);

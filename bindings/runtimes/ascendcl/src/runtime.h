@@ -486,8 +486,8 @@ void acl__host_give(uint64_t bytes);
 
 /* --- share.c --- */
 
-/* The device that gives work to the simulator: the auditor checks that it may touch the memory. A copy may be made by
- * the device at either end. */
+/* The device whose work is given to the simulator: the auditor checks that this device may touch the memory. A copy
+ * between two devices may be made by either. */
 typedef struct acl__worker {
     int32_t device;
     bool copies;

@@ -212,7 +212,7 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
     return ACL_SUCCESS;
 }
 
-/* Importer and exporter are one process: it closes the key once for each import, and once more for the export. */
+/* The importer and the exporter are one process, which closes the key once for each import and once for the export. */
 ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
 {
     ACL_ENTER_LOCKED(aclrtIpcMemClose);

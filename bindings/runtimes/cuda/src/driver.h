@@ -48,7 +48,7 @@ enum {
 
 enum {
     CU_EVENT_DISABLE_TIMING = 2,
-    CU_HOST_PORTABLE = 1, /* this flag and the next: same value with CU_MEMHOSTALLOC_ and CU_MEMHOSTREGISTER_ */
+    CU_HOST_PORTABLE = 1, /* this flag and the next have the same value for cuMemHostAlloc and cuMemHostRegister */
     CU_HOST_DEVICEMAP = 2,
     CU_CAPTURE_NONE = 0,
     CU_CAPTURE_ACTIVE = 1,

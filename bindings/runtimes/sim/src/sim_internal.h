@@ -275,7 +275,7 @@ weir_status weir__sim_null(const char *function, const char *argument);
 
 /* Reads the file that WEIR_SIM_PRICES names. Without the variable every price is 0. */
 weir_status weir__sim_costs_of_environment(weir_sim_costs *costs);
-/* Gives each price that is 0 the price of the table, or the default if that is 0 too. */
+/* Fills in each price that is 0: from `table`, or with the default if the table's price is 0 too. */
 void weir__sim_fill_costs(weir_sim_costs *costs, const weir_sim_costs *table);
 
 /* --- sim_device.c --- */

@@ -110,7 +110,8 @@ typedef struct acl__layer {
     const char *name;
     acl__layer_kind kind;
     uint32_t line;
-    /* Positions in network->links and network->params; tops are blobs in the order of the file. */
+    /* `bottom` is an index in network->links, `param` in network->params, `top` in the blobs in the order of the
+     * file. */
     uint32_t bottom, bottom_count;
     uint32_t top, top_count;
     uint32_t param, param_count;
