@@ -23,7 +23,7 @@ enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
 
 /* The context of an xnn_allocator. [reserve, reserve + used) has been handed out, with `pieces` pieces still live; if
  * pieces is 0, used is 0. */
-struct lender {
+struct context {
     weir_heap *heap;
     unsigned char *reserve;
     pthread_mutex_t lock; /* protects `used` and `pieces` */
@@ -38,37 +38,37 @@ struct piece {
 
 /* --- the reserve --- */
 
-static bool is_lent(const struct lender *lender, const void *block)
+static bool is_in_reserve(const struct context *self, const void *block)
 {
-    return (uintptr_t)block - (uintptr_t)lender->reserve < RESERVE_BYTES;
+    return (uintptr_t)block - (uintptr_t)self->reserve < RESERVE_BYTES;
 }
 
-static void *lend(struct lender *lender, size_t size)
+static void *reserve_alloc(struct context *self, size_t size)
 {
     void *block = NULL;
     if (size > RESERVE_BYTES) {
         return NULL;
     }
     const size_t room = sizeof(struct piece) + (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
-    (void)pthread_mutex_lock(&lender->lock);
-    if (room <= RESERVE_BYTES - lender->used) {
-        struct piece *piece = (struct piece *)(void *)(lender->reserve + lender->used);
+    (void)pthread_mutex_lock(&self->lock);
+    if (room <= RESERVE_BYTES - self->used) {
+        struct piece *piece = (struct piece *)(void *)(self->reserve + self->used);
         piece->size = size;
-        lender->used += room;
-        lender->pieces++;
+        self->used += room;
+        self->pieces++;
         block = piece + 1;
     }
-    (void)pthread_mutex_unlock(&lender->lock);
+    (void)pthread_mutex_unlock(&self->lock);
     return block;
 }
 
-static void take_back(struct lender *lender)
+static void reserve_free(struct context *self)
 {
-    (void)pthread_mutex_lock(&lender->lock);
-    if (--lender->pieces == 0) {
-        lender->used = 0;
+    (void)pthread_mutex_lock(&self->lock);
+    if (--self->pieces == 0) {
+        self->used = 0;
     }
-    (void)pthread_mutex_unlock(&lender->lock);
+    (void)pthread_mutex_unlock(&self->lock);
 }
 
 /* --- XNNPACK's five functions --- */
@@ -81,44 +81,44 @@ static size_t at_least_one(size_t size)
 
 static void *allocate(void *context, size_t size)
 {
-    struct lender *lender = context;
-    void *block = weir_heap_alloc(lender->heap, at_least_one(size));
-    return block != NULL ? block : lend(lender, size);
+    struct context *self = context;
+    void *block = weir_heap_alloc(self->heap, at_least_one(size));
+    return block != NULL ? block : reserve_alloc(self, size);
 }
 
 static void deallocate(void *context, void *block)
 {
-    struct lender *lender = context;
-    if (is_lent(lender, block)) {
-        take_back(lender);
+    struct context *self = context;
+    if (is_in_reserve(self, block)) {
+        reserve_free(self);
     } else {
-        (void)weir_heap_free(lender->heap, block); /* a foreign block is refused and counted in the heap's statistics */
+        (void)weir_heap_free(self->heap, block); /* a foreign block is refused and counted in the heap's statistics */
     }
 }
 
 /* Moves a piece from the reserve into the heap. */
-static void *move_lent(struct lender *lender, void *block, size_t size)
+static void *move_to_heap(struct context *self, void *block, size_t size)
 {
     const struct piece *piece = (const struct piece *)block - 1;
-    void *moved = weir_heap_alloc(lender->heap, at_least_one(size));
+    void *moved = weir_heap_alloc(self->heap, at_least_one(size));
     if (moved != NULL) {
         memcpy(moved, block, size < piece->size ? size : piece->size);
-        take_back(lender);
+        reserve_free(self);
     }
     return moved;
 }
 
 static void *reallocate(void *context, void *block, size_t size)
 {
-    struct lender *lender = context;
-    return is_lent(lender, block) ? move_lent(lender, block, size)
-                                  : weir_heap_realloc(lender->heap, block, at_least_one(size));
+    struct context *self = context;
+    return is_in_reserve(self, block) ? move_to_heap(self, block, size)
+                                      : weir_heap_realloc(self->heap, block, at_least_one(size));
 }
 
 static void *aligned_allocate(void *context, size_t align, size_t size)
 {
-    struct lender *lender = context;
-    return weir_heap_alloc_aligned(lender->heap, at_least_one(size), align);
+    struct context *self = context;
+    return weir_heap_alloc_aligned(self->heap, at_least_one(size), align);
 }
 
 /* --- init and fini --- */
@@ -129,17 +129,17 @@ weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_allocator *a
         return weir_refuse(WEIR_ERR_INVALID, "weir_xnnpack_allocator_init: %s is NULL",
                            heap == NULL ? "heap" : "allocator");
     }
-    struct lender *lender = calloc(1, sizeof(*lender));
+    struct context *self = calloc(1, sizeof(*self));
     void *reserve = weir_heap_alloc_long_lived(heap, RESERVE_BYTES, PIECE_ALIGN);
-    if (lender == NULL || reserve == NULL || pthread_mutex_init(&lender->lock, NULL) != 0) {
+    if (self == NULL || reserve == NULL || pthread_mutex_init(&self->lock, NULL) != 0) {
         (void)weir_heap_free(heap, reserve);
-        free(lender);
+        free(self);
         return WEIR_ERR_NO_MEMORY;
     }
-    lender->heap = heap;
-    lender->reserve = reserve;
+    self->heap = heap;
+    self->reserve = reserve;
     const struct weir__xnnpack_table table = {
-        .context = lender,
+        .context = self,
         .allocate = allocate,
         .reallocate = reallocate,
         .deallocate = deallocate,
@@ -162,17 +162,17 @@ weir_status weir_xnnpack_allocator_fini(struct xnn_allocator *allocator)
             WEIR_ERR_INVALID,
             "weir_xnnpack_allocator_fini: allocator was not filled by weir_xnnpack_allocator_init, or has ended");
     }
-    struct lender *lender = table.context;
-    (void)pthread_mutex_lock(&lender->lock);
-    const size_t pieces = lender->pieces;
-    (void)pthread_mutex_unlock(&lender->lock);
+    struct context *self = table.context;
+    (void)pthread_mutex_lock(&self->lock);
+    const size_t pieces = self->pieces;
+    (void)pthread_mutex_unlock(&self->lock);
     if (pieces != 0) {
         return weir_refuse(WEIR_ERR_BUSY,
                            "weir_xnnpack_allocator_fini: %zu blocks in the reserve of allocator are live", pieces);
     }
-    const weir_status status = weir_heap_free(lender->heap, lender->reserve);
-    (void)pthread_mutex_destroy(&lender->lock);
-    free(lender);
+    const weir_status status = weir_heap_free(self->heap, self->reserve);
+    (void)pthread_mutex_destroy(&self->lock);
+    free(self);
     memset(allocator, 0, sizeof(table));
     return status;
 }

@@ -101,13 +101,13 @@ void weir__acl_unwatch_locked(void *native);
 bool weir__acl_noted(void *native, weir__acl_place *place);
 /* Forbids passing the handle to ACL until a stream with this handle is created. The handle may belong to a stream that
  * is gone, and a pool still has to hold back the memory of that stream. */
-void weir__acl_bury_locked(void *native);
-bool weir__acl_is_buried(void *native);
+void weir__acl_block_handle_locked(void *native);
+bool weir__acl_handle_blocked(void *native);
 
 /* --- device.c, for stream_registry.c --- */
 
 /* Called before a stream is destroyed. If the stream is the default stream of a device, marks the device as lost. */
-void weir__acl_device_goes_locked(const void *native);
+void weir__acl_device_loses_stream_locked(const void *native);
 
 /* --- attach.c --- */
 
@@ -117,14 +117,14 @@ void weir__acl_next_epoch(void);
 /* --- attach.c, for stream_registry.c --- */
 
 /* Called before the stream is destroyed: ends the use of the stream by all its attachments. */
-void weir__acl_stream_goes(void *native);
+void weir__acl_stream_ends(void *native);
 /* Called after the stream was created: forgets that earlier streams had the handle. */
-void weir__acl_stream_comes_locked(void *native);
+void weir__acl_stream_created_locked(void *native);
 
 /* --- attach_device.c, for stream_registry.c --- */
 
-/* Called after the stream was created and after weir__acl_stream_comes_locked: attaches the stream if its device has an
- * attachment. Must not be called under the lock. */
-void weir__acl_stream_is_new(void *native);
+/* Called after weir__acl_stream_created_locked: attaches the new stream if its device has an attachment. Must not
+ * be called under the lock. */
+void weir__acl_attach_new_stream(void *native);
 
 #endif

@@ -10,7 +10,7 @@
  *     live = blocks that ACL holds + alloc callbacks in progress; `closed` forbids new ones:
  *     alloc raises live, then reads closed; detach sets closed, then reads live. One of the two sees the other.
  *
- * The states of an attachment, under the lock of stream_registry.c. `moving` is set while a thread works on it without
+ * The states of an attachment, under the lock of stream_registry.c. `busy` is set while a thread works on it without
  * the lock.
  *
  *     ATTACHED --detach--> DETACHED
@@ -106,7 +106,7 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
     atomic_store(&self->failures, 0);
     atomic_store(&self->refused_frees, 0);
     self->state = ATTACHED;
-    self->moving = true;
+    self->busy = true;
     self->registers = role->registers;
     self->is_held = role->is_held;
     self->is_device = false;
@@ -115,8 +115,8 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
     self->native = native;
     self->old_native = NULL;
     self->context = NULL;
-    self->unended = false;
-    self->left_on = NULL;
+    self->end_pending = false;
+    self->registered_on = NULL;
     self->workspace = NULL;
     self->idle = NULL;
     self->next = in_use;
@@ -126,7 +126,7 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
 }
 
 /* Adds the counters of a stream's attachment to those of the attachment of its device. */
-static void hand_up(const weir_acl_attachment *self)
+static void add_to_device(const weir_acl_attachment *self)
 {
     weir_acl_attachment *device = self->device;
     (void)atomic_fetch_add(&device->requests, atomic_load(&self->requests));
@@ -142,14 +142,14 @@ void weir__acl_retire_locked(weir_acl_attachment *self)
     }
     *link = self->next;
     if (self->device != NULL) {
-        hand_up(self);
+        add_to_device(self);
     }
     weir__acl_forget_idle_locked(self);
     atomic_store(&self->closed, true);
     atomic_store(&self->pool, NULL);
     atomic_store(&self->stream, NULL);
     self->state = DETACHED;
-    self->moving = false;
+    self->busy = false;
     self->device = NULL;
     self->native = NULL;
     self->old_native = NULL;
@@ -172,7 +172,7 @@ static weir_status taken_by(const char *function, void *native, const char *whom
     return weir_refuse(WEIR_ERR_BUSY, "%s: stream %p has %s", function, native, whom);
 }
 
-/* Watches the stream and registers the attachment. `self` is in the list and moving, so no other call takes its place
+/* Watches the stream and registers the attachment. `self` is in the list and busy, so no other call takes its place
  * on the stream meanwhile. */
 static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
@@ -216,7 +216,7 @@ static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stre
     status = connect(role->function, self, native, &place);
     weir__acl_lock();
     if (status == WEIR_OK) {
-        self->moving = false;
+        self->busy = false;
         *attachment = self;
     } else {
         weir__acl_unwatch_locked(self->watched ? native : NULL);
@@ -236,9 +236,9 @@ static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, 
                             self->device != NULL || atomic_load(&self->pool) != pool)) {
         self = self->next;
     }
-    const bool busy = self != NULL && self->moving;
+    const bool busy = self != NULL && self->busy;
     if (self != NULL && !busy) {
-        self->moving = true;
+        self->busy = true;
     }
     weir__acl_unlock();
     if (busy) {
@@ -341,36 +341,36 @@ static void empty(weir_acl_attachment *self, void *native)
     }
     weir__acl_lock();
     if (status != WEIR_OK) {
-        self->unended = true;
-        weir__acl_bury_locked(native);
+        self->end_pending = true;
+        weir__acl_block_handle_locked(native);
     }
-    self->left_on = left ? native : NULL;
+    self->registered_on = left ? native : NULL;
     self->native = NULL;
     self->old_native = native;
     self->state = GONE;
-    self->moving = false;
+    self->busy = false;
     weir__acl_changed_locked();
     weir__acl_unlock();
 }
 
-/* Returns an attachment to the stream and marks it as moving; NULL: there is none. Waits if another thread works on
+/* Returns an attachment to the stream and marks it as busy; NULL: there is none. Waits if another thread works on
  * one. */
 static weir_acl_attachment *next_attached_to(const void *native)
 {
     weir__acl_lock();
     weir_acl_attachment *self = attached_to(native);
-    while (self != NULL && self->moving) {
+    while (self != NULL && self->busy) {
         weir__acl_wait_locked();
         self = attached_to(native);
     }
     if (self != NULL) {
-        self->moving = true;
+        self->busy = true;
     }
     weir__acl_unlock();
     return self;
 }
 
-void weir__acl_stream_goes(void *native)
+void weir__acl_stream_ends(void *native)
 {
     for (weir_acl_attachment *self; (self = next_attached_to(native)) != NULL;) {
         empty(self, native);
@@ -378,7 +378,7 @@ void weir__acl_stream_goes(void *native)
     weir__acl_sweep();
 }
 
-void weir__acl_stream_comes_locked(void *native)
+void weir__acl_stream_created_locked(void *native)
 {
     for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
         if (other->old_native == native) {
@@ -399,10 +399,10 @@ static weir_status disconnect(weir_acl_attachment *self)
 /* Tells the pool of the end of a stream that could not be waited for when it was destroyed. The destroy is over now,
  * and with it the stream's work. If a new stream with the same handle was created since, that stream has taken over the
  * old one's memory, and the pool is not told. */
-static void end_grave(weir_acl_attachment *self)
+static void end_late(weir_acl_attachment *self)
 {
     weir__acl_lock();
-    void *old_native = self->unended ? self->old_native : NULL;
+    void *old_native = self->end_pending ? self->old_native : NULL;
     weir__acl_unlock();
     if (old_native != NULL) {
         end_stream(atomic_load(&self->pool), old_native);
@@ -423,8 +423,8 @@ static weir_status leave(weir_acl_attachment *self)
                         (long long)live);
     } else if (attached) {
         status = disconnect(self);
-    } else if (self->left_on != NULL) {
-        status = weir__acl_leave_registry(self->left_on, self);
+    } else if (self->registered_on != NULL) {
+        status = weir__acl_leave_registry(self->registered_on, self);
     }
     if (status != WEIR_OK) {
         atomic_store(&self->closed, !attached);
@@ -435,7 +435,7 @@ static weir_status leave(weir_acl_attachment *self)
         weir__acl_free_workspace(self);
         end_stream(atomic_load(&self->pool), self->native);
     } else {
-        end_grave(self);
+        end_late(self);
     }
     return WEIR_OK;
 }
@@ -450,7 +450,7 @@ weir_status weir__acl_take_off(weir_acl_attachment *self)
     const weir_status status = leave(self);
     weir__acl_lock();
     weir_pool *pool = atomic_load(&self->pool);
-    self->moving = false;
+    self->busy = false;
     if (status == WEIR_OK) {
         weir__acl_unwatch_locked(self->native); /* does nothing if the stream is gone: `native` is NULL */
         weir__acl_retire_locked(self);
@@ -471,7 +471,7 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
     weir__acl_lock();
     const bool in_callback = !weir__acl_callbacks_ended_locked(self);
     const bool is_one = weir__acl_is_attachment_locked(self);
-    if (!is_one || in_callback || self->moving) {
+    if (!is_one || in_callback || self->busy) {
         weir__acl_unlock();
         return !is_one ? weir__acl_no_attachment("weir_acl_detach", self)
                : in_callback
@@ -480,7 +480,7 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
                                  "weir_acl_detach: another thread detaches attachment %p or destroys its stream",
                                  (void *)self);
     }
-    self->moving = true;
+    self->busy = true;
     weir__acl_unlock();
     return self->is_device ? weir__acl_detach_device(self) : weir__acl_take_off(self);
 }
@@ -489,10 +489,10 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
 
 static bool is_over(const weir_acl_attachment *self)
 {
-    /* While `unended` is set, the destroy of the stream may still be in progress. It is over if old_native is NULL:
+    /* While `end_pending` is set, the destroy of the stream may still be in progress. It is over if old_native is NULL:
      * then a new stream has the handle. */
-    return !self->is_held && self->state == GONE && !self->moving && self->left_on == NULL &&
-           (!self->unended || self->old_native == NULL) && atomic_load(&self->live) <= 0;
+    return !self->is_held && self->state == GONE && !self->busy && self->registered_on == NULL &&
+           (!self->end_pending || self->old_native == NULL) && atomic_load(&self->live) <= 0;
 }
 
 /* Retires one attachment that is over, and returns its pool. Returns NULL if no attachment is over. */

@@ -66,7 +66,7 @@ static void attach_new(void *native)
     }
     weir__acl_lock();
     weir_acl_attachment *device = find_locked(place.device);
-    const bool changing = device != NULL && device->moving;
+    const bool changing = device != NULL && device->busy;
     if (changing) {
         (void)weir_refuse(WEIR_ERR_BUSY, "%s: another thread was attaching or detaching the device", attaching);
         miss_locked(device);
@@ -89,7 +89,7 @@ static void attach_new(void *native)
     weir__acl_unlock();
 }
 
-void weir__acl_stream_is_new(void *native)
+void weir__acl_attach_new_stream(void *native)
 {
     weir__acl_sweep();
     weir__acl_lock();
@@ -114,7 +114,7 @@ static weir_status check(weir_pool *pool, weir_acl_attachment **attachment, void
                              attaching);
 }
 
-/* Makes the attachment of the device, which is moving. The pool is held. */
+/* Makes the attachment of the device, which is busy. The pool is held. */
 static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made)
 {
     static const weir__acl_role role = {.function = attaching, .is_held = true};
@@ -146,7 +146,7 @@ static weir_status attach(weir_pool *pool, const void *acl_device, weir_acl_atta
     status = join(self, weir__acl_home_stream(acl_device));
     weir__acl_lock();
     if (status == WEIR_OK) {
-        self->moving = false;
+        self->busy = false;
         *attachment = self;
     } else {
         weir__acl_retire_locked(self);
@@ -188,16 +188,16 @@ static void open_locked(weir_acl_attachment *device)
     weir_acl_attachment *one = next_of_locked(device, weir__acl_first_locked());
     for (; one != NULL; one = next_of_locked(device, one->next)) {
         atomic_store(&one->closed, one->state != ATTACHED);
-        one->moving = false;
+        one->busy = false;
     }
-    device->moving = false;
+    device->busy = false;
     weir__acl_changed_locked();
 }
 
 static bool is_changing_locked(const weir_acl_attachment *device)
 {
     const weir_acl_attachment *one = next_of_locked(device, weir__acl_first_locked());
-    while (one != NULL && !one->moving) {
+    while (one != NULL && !one->busy) {
         one = next_of_locked(device, one->next);
     }
     return device->joining > 0 || one != NULL;
@@ -208,7 +208,7 @@ static bool is_changing_locked(const weir_acl_attachment *device)
 static weir_status close_locked(weir_acl_attachment *device)
 {
     if (is_changing_locked(device)) {
-        device->moving = false;
+        device->busy = false;
         return weir_refuse(WEIR_ERR_BUSY,
                            "weir_acl_detach: another thread creates or destroys a stream of ACL device %d",
                            device->device_id);
@@ -216,7 +216,7 @@ static weir_status close_locked(weir_acl_attachment *device)
     weir_acl_attachment *one = next_of_locked(device, weir__acl_first_locked());
     for (; one != NULL; one = next_of_locked(device, one->next)) {
         atomic_store(&one->closed, true);
-        one->moving = true;
+        one->busy = true;
     }
     const int64_t live = weir__acl_live_locked(device);
     if (live == 0) {

@@ -40,8 +40,8 @@ struct weir_acl_attachment {
 
     /* Protected by the lock of stream_registry.c. */
     enum weir__acl_state state;
-    bool moving;      /* a thread works on the attachment without the lock */
-    unsigned tellers; /* calls of the idle callback in progress */
+    bool busy;           /* a thread works on the attachment without the lock */
+    unsigned idle_calls; /* calls of the idle callback in progress */
     bool registers;
     bool is_held;
     bool is_device;
@@ -50,9 +50,9 @@ struct weir_acl_attachment {
     void *native;                /* ATTACHED */
     void *old_native;            /* GONE: the former `native`; NULL once a stream with the same handle was created */
     aclrtContext context;        /* ATTACHED: the stream's context; NULL: not known yet */
-    bool unended;                /* GONE: the pool must still be told that the stream's work is over */
-    void *left_on;         /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
-    weir_block *workspace; /* ATTACHED: the stream's workspace, or NULL; changed only while `moving` */
+    bool end_pending;            /* GONE: the pool must still be told that the stream's work is over */
+    void *registered_on;   /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
+    weir_block *workspace; /* ATTACHED: the stream's workspace, or NULL; changed only while `busy` */
     weir_acl_idle_callback idle; /* NULL: none */
     void *idle_ctx;
     weir_acl_attachment *next;
@@ -79,7 +79,7 @@ weir_status weir__acl_registered(void *native, aclrtAllocator *owner);
 weir_acl_attachment *weir__acl_first_locked(void);
 bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
 weir_status weir__acl_no_attachment(const char *function, const void *handle);
-/* Makes a record that is ATTACHED and moving; returns NULL if there is no host memory. The caller holds the pool. */
+/* Makes a record that is ATTACHED and busy; returns NULL if there is no host memory. The caller holds the pool. */
 weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
                                             const weir__acl_role *role);
 /* Ends a record; its memory stays. The caller releases the pool. */
@@ -91,7 +91,7 @@ weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *
 /* Undoes a failed attach to a new stream: the pool forgets the stream, unless another attachment will tell it of the
  * stream's end. Must not be called under the lock. */
 void weir__acl_forget(weir_pool *pool, void *native);
-/* Takes an attachment that is moving off its stream and retires it; on failure it stays and is not moving. Must not be
+/* Takes an attachment that is busy off its stream and retires it; on failure it stays and is not busy. Must not be
  * called under the lock. */
 weir_status weir__acl_take_off(weir_acl_attachment *self);
 /* Retires attachments that no caller has the handle of, whose stream is gone, and of which ACL holds no block. Must not
@@ -100,12 +100,12 @@ void weir__acl_sweep(void);
 
 /* --- attach_device.c --- */
 
-/* Detaches the attachment of a device, which is moving, and all its streams. */
+/* Detaches the attachment of a device, which is busy, and all its streams. */
 weir_status weir__acl_detach_device(weir_acl_attachment *self);
 
 /* --- workspace.c --- */
 
-/* Frees the workspace in the order of the stream. `self` is moving and has its stream. Must not be called under the
+/* Frees the workspace in the order of the stream. `self` is busy and has its stream. Must not be called under the
  * lock. */
 void weir__acl_free_workspace(weir_acl_attachment *self);
 

@@ -97,7 +97,7 @@ void *weir__acl_home_stream(const void *acl_device_)
 /* --- a device that is reset --- */
 
 /* After this call stream_registry.c removes its note of the stream, so the device no longer counts as watched. */
-void weir__acl_device_goes_locked(const void *native)
+void weir__acl_device_loses_stream_locked(const void *native)
 {
     for (acl_device *one = all; one != NULL; one = one->next) {
         if (one->watched && one->home_stream == native) {
@@ -438,7 +438,7 @@ static weir_status on_stream(acl_device *self, const char *name, aclError (*call
         return WEIR_OK;
     }
     aclrtStream stream = native != NULL ? native : self->home_stream;
-    if (weir__acl_is_buried(stream)) {
+    if (weir__acl_handle_blocked(stream)) {
         return weir__acl_result(name, ACL_ERROR_RT_INVALID_HANDLE);
     }
     weir__acl_bound bound;
@@ -476,7 +476,7 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
 /* Changes to the stream's own context, because not every version of the runtime does so by itself. */
 weir_status weir__acl_sync(void *native, aclrtContext context)
 {
-    if (weir__acl_is_buried(native)) {
+    if (weir__acl_handle_blocked(native)) {
         return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
     }
     weir__acl_bound bound = {.before = weir__acl_current()};

@@ -1,15 +1,15 @@
 /* bindings/runtimes/acl/src/idle.c: the callback when ACL holds no block of an attachment.
  *
  * Guarantee: a callback is called once, and not after weir_acl_detach has returned WEIR_OK. weir_acl_notify_idle raises
- * `wishes` and then reads the counts of blocks; the thread that gives back the last block lowers its count and then
- * reads `wishes`. So one of the two sees the other.
+ * `idle_callbacks` and then reads the counts of blocks; the thread that gives back the last block lowers its count and
+ * then reads `idle_callbacks`. So one of the two sees the other.
  *
  * Cost: one load for a free that leaves its attachment without a block.
  */
 #include "attachment.h"
 
-static _Atomic unsigned wishes;      /* attachments with a callback */
-static _Thread_local unsigned depth; /* callbacks that this thread is in */
+static _Atomic unsigned idle_callbacks; /* attachments with a callback */
+static _Thread_local unsigned depth;    /* callbacks that this thread is in */
 
 int64_t weir__acl_live_locked(const weir_acl_attachment *self)
 {
@@ -46,7 +46,7 @@ static bool call_one(void)
     const weir_acl_idle_callback callback = self->idle;
     void *const ctx = self->idle_ctx;
     weir__acl_forget_idle_locked(self);
-    self->tellers++;
+    self->idle_calls++;
     weir__acl_unlock();
 
     const int cancel = cancel_disable();
@@ -56,7 +56,7 @@ static bool call_one(void)
     cancel_restore(cancel);
 
     weir__acl_lock();
-    self->tellers--;
+    self->idle_calls--;
     weir__acl_changed_locked();
     weir__acl_unlock();
     return true;
@@ -64,13 +64,13 @@ static bool call_one(void)
 
 void weir__acl_became_idle(void)
 {
-    while (atomic_load(&wishes) != 0 && call_one()) {
+    while (atomic_load(&idle_callbacks) != 0 && call_one()) {
     }
 }
 
 bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self)
 {
-    while (depth == 0 && weir__acl_is_attachment_locked(self) && self->tellers > 0) {
+    while (depth == 0 && weir__acl_is_attachment_locked(self) && self->idle_calls > 0) {
         weir__acl_wait_locked();
     }
     return depth == 0;
@@ -80,7 +80,7 @@ void weir__acl_forget_idle_locked(weir_acl_attachment *self)
 {
     if (self->idle != NULL) {
         self->idle = NULL;
-        (void)atomic_fetch_sub(&wishes, 1);
+        (void)atomic_fetch_sub(&idle_callbacks, 1);
     }
 }
 
@@ -95,7 +95,7 @@ weir_status weir_acl_notify_idle(weir_acl_attachment *self, weir_acl_idle_callba
         weir__acl_forget_idle_locked(self);
         self->idle = callback;
         self->idle_ctx = ctx;
-        (void)atomic_fetch_add(&wishes, callback != NULL);
+        (void)atomic_fetch_add(&idle_callbacks, callback != NULL);
     }
     weir__acl_unlock();
     if (!is_one) {

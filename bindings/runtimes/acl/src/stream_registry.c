@@ -27,7 +27,7 @@ struct note {
     weir__acl_place place;
     unsigned attached; /* number of weir__acl_unwatch_locked calls still to come; the note stays while it is not 0 */
     bool known;        /* the note stays until the stream is destroyed */
-    bool buried;       /* the note stays until a stream with the same handle is created */
+    bool blocked;      /* the note stays until a stream with the same handle is created */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,8 +35,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct note *notes;
 static bool registered; /* the callback is registered with the runtime */
 static bool at_exit;
-static pid_t process;      /* the process that registered the callback; 0: it was never registered */
-static atomic_uint buried; /* number of buried notes */
+static pid_t process;               /* the process that registered the callback; 0: it was never registered */
+static atomic_uint blocked_handles; /* number of blocked handles */
 
 void weir__acl_lock(void)
 {
@@ -92,29 +92,29 @@ static void drop(struct note **link)
 static void on_created(void *native)
 {
     weir__acl_lock();
-    weir__acl_stream_comes_locked(native);
+    weir__acl_stream_created_locked(native);
     struct note **link = find(native);
-    if (*link != NULL && (*link)->buried) {
-        (void)atomic_fetch_sub_explicit(&buried, 1, memory_order_relaxed);
-        (*link)->buried = false;
+    if (*link != NULL && (*link)->blocked) {
+        (void)atomic_fetch_sub_explicit(&blocked_handles, 1, memory_order_relaxed);
+        (*link)->blocked = false;
     }
     if (*link != NULL && (*link)->attached == 0) {
         drop(link);
     }
     weir__acl_unlock();
-    weir__acl_stream_is_new(native);
+    weir__acl_attach_new_stream(native);
 }
 
 static void on_destroyed(void *native)
 {
-    weir__acl_stream_goes(native);
+    weir__acl_stream_ends(native);
     weir__acl_lock();
-    weir__acl_device_goes_locked(native);
+    weir__acl_device_loses_stream_locked(native);
     struct note **link = find(native);
     if (*link != NULL) {
         (*link)->attached = 0;
         (*link)->known = false;
-        if (!(*link)->buried) {
+        if (!(*link)->blocked) {
             drop(link);
         }
     }
@@ -204,7 +204,7 @@ void weir__acl_unwatch_locked(void *native)
     struct note **link = find(native);
     if (*link != NULL) {
         (*link)->attached -= (*link)->attached > 0;
-        if ((*link)->attached == 0 && !(*link)->known && !(*link)->buried) {
+        if ((*link)->attached == 0 && !(*link)->known && !(*link)->blocked) {
             drop(link);
         }
     }
@@ -222,23 +222,23 @@ bool weir__acl_noted(void *native, weir__acl_place *place)
     return note != NULL;
 }
 
-void weir__acl_bury_locked(void *native)
+void weir__acl_block_handle_locked(void *native)
 {
     struct note *note = *find(native);
-    if (note != NULL && !note->buried) {
-        note->buried = true;
-        (void)atomic_fetch_add_explicit(&buried, 1, memory_order_relaxed);
+    if (note != NULL && !note->blocked) {
+        note->blocked = true;
+        (void)atomic_fetch_add_explicit(&blocked_handles, 1, memory_order_relaxed);
     }
 }
 
-bool weir__acl_is_buried(void *native)
+bool weir__acl_handle_blocked(void *native)
 {
-    if (atomic_load_explicit(&buried, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&blocked_handles, memory_order_relaxed) == 0) {
         return false;
     }
     weir__acl_lock();
     const struct note *note = *find(native);
-    const bool is = note != NULL && note->buried;
+    const bool is = note != NULL && note->blocked;
     weir__acl_unlock();
     return is;
 }

@@ -18,7 +18,7 @@ static weir_acl_attachment *find_locked(const weir_pool *pool, const void *nativ
 {
     for (weir_acl_attachment *one = weir__acl_first_locked(); one != NULL;) {
         const bool is_it = one->state == ATTACHED && one->native == native && atomic_load(&one->pool) == pool;
-        if (is_it && !one->moving) {
+        if (is_it && !one->busy) {
             return one;
         }
         if (is_it) {
@@ -29,7 +29,7 @@ static weir_acl_attachment *find_locked(const weir_pool *pool, const void *nativ
     return NULL;
 }
 
-/* Exchanges the workspace for a larger one. `self` is moving; the lock is not held. */
+/* Exchanges the workspace for a larger one. `self` is busy; the lock is not held. */
 static weir_status exchange(weir_acl_attachment *self, uint64_t bytes)
 {
     weir__acl_free_workspace(self);
@@ -55,11 +55,11 @@ static weir_status serve(const weir_pool *pool, const void *native, uint64_t byt
     weir_acl_attachment *self = find_locked(pool, native);
     *found = self != NULL;
     if (*found && (self->workspace == NULL || weir_block_capacity(self->workspace) < bytes)) {
-        self->moving = true;
+        self->busy = true;
         weir__acl_unlock();
         status = exchange(self, bytes);
         weir__acl_lock();
-        self->moving = false;
+        self->busy = false;
         weir__acl_changed_locked();
     }
     if (*found && status == WEIR_OK) {
@@ -103,7 +103,7 @@ weir_status weir_acl_workspace(weir_pool *pool, void *acl_stream, uint64_t size,
     return resolved == WEIR_OK ? follow_and_serve(pool, native, bytes, workspace) : resolved;
 }
 
-/* Finds an attachment that has a workspace of the pool, or that was made for one, and marks it as moving. Sets *busy if
+/* Finds an attachment that has a workspace of the pool, or that was made for one, and marks it as busy. Sets *busy if
  * another thread works on it. */
 static weir_acl_attachment *take_one(const weir_pool *pool, bool *busy)
 {
@@ -113,9 +113,9 @@ static weir_acl_attachment *take_one(const weir_pool *pool, bool *busy)
                             (self->workspace == NULL && (self->is_held || self->device != NULL)))) {
         self = self->next;
     }
-    *busy = self != NULL && self->moving;
+    *busy = self != NULL && self->busy;
     if (self != NULL && !*busy) {
-        self->moving = true;
+        self->busy = true;
     }
     weir__acl_unlock();
     return self;
@@ -141,7 +141,7 @@ weir_status weir_acl_workspace_release(weir_pool *pool)
         } else {
             weir__acl_free_workspace(self);
             weir__acl_lock();
-            self->moving = false;
+            self->busy = false;
             weir__acl_changed_locked();
             weir__acl_unlock();
         }

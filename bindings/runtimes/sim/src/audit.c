@@ -43,9 +43,9 @@ struct block {
     weir__sim_op *alloc;
     weir__sim_op *freed; /* its free, or the region_free that removed its memory; NULL: neither has happened */
     uint64_t segments;   /* number of segments that it owns */
-    struct block *next;  /* next in the list `covered` */
+    struct block *next;  /* next in the list `overlapped` */
     bool live;
-    bool covered; /* live, but its first byte was handed out again: it is in the list `covered` */
+    bool overlapped; /* live, but its first byte was handed out again: it is in the list `overlapped` */
 };
 
 struct read {
@@ -60,7 +60,7 @@ struct segment {
     struct read *reads;
 };
 
-struct given {
+struct device_range {
     weir__sim_range range; /* first member */
     weir__sim_op *op;
     bool mapped;
@@ -76,7 +76,7 @@ struct audit_stream {
 enum { HINTS = 8192 };
 
 struct weir__sim_audit {
-    bool blind; /* true once memory has run out: no operation is judged any more */
+    bool stopped; /* true once memory has run out: no operation is judged any more */
     uint64_t lost;
     uint64_t operations;
     uint64_t host_tick;
@@ -88,12 +88,12 @@ struct weir__sim_audit {
     uint64_t host_version; /* grows with every change of `host`; above 0 */
 
     weir__sim_ranges segments;
-    weir__sim_ranges givens;
-    struct given *last_given; /* the entry that contained the block looked up last; NULL after a change of `givens` */
-    struct block *covered;
+    weir__sim_ranges device_ranges;
+    struct device_range *last_found; /* contained the block looked up last; NULL after a change of `device_ranges` */
+    struct block *overlapped;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
     struct block *direct;      /* owner of memory touched directly; NULL: direct access is off */
-    weir__slab ops, blocks, reads, segment_slab, given_slab;
+    weir__slab ops, blocks, reads, segment_slab, device_range_slab;
     weir__sim_report report;
     struct segment *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
 };
@@ -151,19 +151,19 @@ static bool is_ordered(const weir__sim_op *op, const weir__sim_clock *clock)
     return op->bound == 0 || (op->stream < clock->count && clock->ticks[op->stream] >= op->bound);
 }
 
-static void go_blind(weir__sim_audit *audit)
+static void stop_judging(weir__sim_audit *audit)
 {
-    audit->blind = true;
+    audit->stopped = true;
     audit->lost++;
 }
 
 /* True if the auditor has stopped for want of memory; then counts the operation as lost. */
-static bool is_blind(weir__sim_audit *audit)
+static bool is_stopped(weir__sim_audit *audit)
 {
-    if (audit->blind) {
+    if (audit->stopped) {
         audit->lost++;
     }
-    return audit->blind;
+    return audit->stopped;
 }
 
 /* Returns the stream after joining the host's clock into its clock: work that the host has seen complete comes before
@@ -174,7 +174,7 @@ static struct audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
     if (stream->host_version != audit->host_version) {
         bool changed = false;
         if (!clock_reach(&stream->clock, number + 1) || !clock_join(&stream->clock, &audit->host, &changed)) {
-            go_blind(audit);
+            stop_judging(audit);
             return NULL;
         }
         stream->host_version = audit->host_version;
@@ -186,7 +186,7 @@ static void host_learns(weir__sim_audit *audit, const weir__sim_clock *clock)
 {
     bool changed = false;
     if (!clock_join(&audit->host, clock, &changed)) {
-        go_blind(audit);
+        stop_judging(audit);
         return;
     }
     if (changed) {
@@ -201,7 +201,7 @@ static weir__sim_op *op_new(weir__sim_audit *audit, uint32_t stream, const weir_
 {
     weir__sim_op *op = weir__slab_get(&audit->ops);
     if (op == NULL) {
-        go_blind(audit);
+        stop_judging(audit);
         return NULL;
     }
     op->stream = stream;
@@ -234,7 +234,7 @@ static void op_release(weir__sim_audit *audit, weir__sim_op *op)
 
 static void block_release(weir__sim_audit *audit, struct block *b)
 {
-    if (b->segments == 0 && !b->covered) {
+    if (b->segments == 0 && !b->overlapped) {
         op_release(audit, b->alloc);
         op_release(audit, b->freed);
         weir__slab_put(&audit->blocks, b);
@@ -303,7 +303,7 @@ static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint6
 {
     struct segment *s = weir__slab_get(&audit->segment_slab);
     if (s == NULL) {
-        go_blind(audit);
+        stop_judging(audit);
         return NULL;
     }
     s->range.start = start;
@@ -336,7 +336,7 @@ static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op
 {
     struct read *r = weir__slab_get(&audit->reads);
     if (r == NULL) {
-        go_blind(audit);
+        stop_judging(audit);
         return false;
     }
     r->op = op_hold(op);
@@ -351,7 +351,7 @@ static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, 
 {
     struct segment *upper = weir__slab_get(&audit->segment_slab);
     if (upper == NULL) {
-        go_blind(audit);
+        stop_judging(audit);
         return NULL;
     }
     upper->range.start = at;
@@ -439,12 +439,12 @@ weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access)
     audit->blocks = (weir__slab)WEIR__SLAB_INIT(struct block, 0, 128);
     audit->reads = (weir__slab)WEIR__SLAB_INIT(struct read, 0, 128);
     audit->segment_slab = (weir__slab)WEIR__SLAB_INIT(struct segment, 0, 128);
-    audit->given_slab = (weir__slab)WEIR__SLAB_INIT(struct given, 0, 16);
+    audit->device_range_slab = (weir__slab)WEIR__SLAB_INIT(struct device_range, 0, 16);
     weir__sim_audit_stream_created(audit);
     if (direct_access) {
         audit->direct = direct_owner(audit);
     }
-    if (audit->blind || (direct_access && audit->direct == NULL)) {
+    if (audit->stopped || (direct_access && audit->direct == NULL)) {
         weir__sim_audit_destroy(audit);
         return NULL;
     }
@@ -465,7 +465,7 @@ void weir__sim_audit_destroy(weir__sim_audit *audit)
     weir__slab_fini(&audit->blocks);
     weir__slab_fini(&audit->reads);
     weir__slab_fini(&audit->segment_slab);
-    weir__slab_fini(&audit->given_slab);
+    weir__slab_fini(&audit->device_range_slab);
     weir__sim_report_fini(&audit->report);
     free(audit);
 }
@@ -489,14 +489,14 @@ uint64_t weir__sim_audit_lost(const weir__sim_audit *audit)
 
 void weir__sim_audit_stream_created(weir__sim_audit *audit)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     if (audit->stream_count == audit->stream_capacity) {
         uint32_t capacity = audit->stream_capacity == 0 ? 8 : audit->stream_capacity * 2;
         struct audit_stream *streams = realloc(audit->streams, capacity * sizeof(*streams));
         if (streams == NULL) {
-            go_blind(audit);
+            stop_judging(audit);
             return;
         }
         audit->streams = streams;
@@ -507,14 +507,14 @@ void weir__sim_audit_stream_created(weir__sim_audit *audit)
 
 void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t number)
 {
-    if (!is_blind(audit)) {
+    if (!is_stopped(audit)) {
         weir__sim_clock_fini(&audit->streams[number].clock);
     }
 }
 
 void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t number, weir__sim_clock *event)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     struct audit_stream *stream = stream_now(audit, number);
@@ -523,7 +523,7 @@ void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t number, weir__sim
     }
     event->count = 0;
     if (!clock_reach(event, stream->clock.count)) {
-        go_blind(audit);
+        stop_judging(audit);
         return;
     }
     memcpy(event->ticks, stream->clock.ticks, event->count * sizeof(*event->ticks));
@@ -531,7 +531,7 @@ void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t number, weir__sim
 
 void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir__sim_clock *event)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     struct audit_stream *stream = stream_now(audit, number);
@@ -540,7 +540,7 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
     }
     bool changed = false;
     if (!clock_join(&stream->clock, event, &changed)) {
-        go_blind(audit);
+        stop_judging(audit);
     } else if (changed) {
         /* The wait gets a tick of its own: operations after it are ordered after more than operations before it. */
         stream->clock.ticks[number] = ++stream->tick;
@@ -549,25 +549,25 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
 
 void weir__sim_audit_saw_event(weir__sim_audit *audit, const weir__sim_clock *event)
 {
-    if (!is_blind(audit)) {
+    if (!is_stopped(audit)) {
         host_learns(audit, event);
     }
 }
 
 void weir__sim_audit_saw_stream(weir__sim_audit *audit, uint32_t number)
 {
-    if (!is_blind(audit)) {
+    if (!is_stopped(audit)) {
         host_learns(audit, &audit->streams[number].clock);
     }
 }
 
 void weir__sim_audit_saw_all(weir__sim_audit *audit)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     if (!clock_reach(&audit->host, audit->stream_count)) {
-        go_blind(audit);
+        stop_judging(audit);
         return;
     }
     for (uint32_t i = 0; i < audit->stream_count; i++) {
@@ -578,11 +578,11 @@ void weir__sim_audit_saw_all(weir__sim_audit *audit)
 
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     if (!clock_reach(&audit->host, number + 1)) {
-        go_blind(audit);
+        stop_judging(audit);
         return;
     }
     audit->host.ticks[number] = audit->streams[number].tick;
@@ -661,20 +661,20 @@ static bool is_held(const struct block *b)
 /* Returns the address up to which the device gave memory without a gap from `start` on, at most `end`: in one region,
  * or in adjacent mappings. *first is the region or mapping at `start`. If the device gave nothing there, *first is NULL
  * and the result is `start`. */
-static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, const struct given **first)
+static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t end, const struct device_range **first)
 {
-    struct given *g = audit->last_given;
+    struct device_range *g = audit->last_found;
     if (g == NULL || start < g->range.start || g->range.end <= start) {
-        g = (struct given *)(void *)weir__sim_ranges_floor(&audit->givens, start);
+        g = (struct device_range *)(void *)weir__sim_ranges_floor(&audit->device_ranges, start);
         if (g == NULL || g->range.end <= start) {
             *first = NULL;
             return start;
         }
-        audit->last_given = g;
+        audit->last_found = g;
     }
     *first = g;
     while (g->range.end < end) {
-        struct given *next = (struct given *)(void *)weir__sim_ranges_next(&g->range);
+        struct device_range *next = (struct device_range *)(void *)weir__sim_ranges_next(&g->range);
         if (!g->mapped || next == NULL || !next->mapped || next->range.start != g->range.end) {
             return g->range.end;
         }
@@ -683,14 +683,14 @@ static uint64_t given_to(weir__sim_audit *audit, uint64_t start, uint64_t end, c
     return end;
 }
 
-/* Adds a live block to the list `covered` because its first byte was handed out again, so that its own free still finds
- * it. */
+/* Adds a live block to the list `overlapped` because its first byte was handed out again, so that its own free still
+ * finds it. */
 static void cover(weir__sim_audit *audit, struct block *b)
 {
-    if (!b->covered) {
-        b->covered = true;
-        b->next = audit->covered;
-        audit->covered = b;
+    if (!b->overlapped) {
+        b->overlapped = true;
+        b->next = audit->overlapped;
+        audit->overlapped = b;
     }
 }
 
@@ -720,8 +720,8 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
 static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                          uint64_t end, bool write, bool reported)
 {
-    const struct given *first = NULL;
-    uint64_t limit = given_to(audit, start, end, &first);
+    const struct device_range *first = NULL;
+    uint64_t limit = device_bytes_in(audit, start, end, &first);
     if (limit < end && !reported) {
         char detail[80];
         (void)snprintf(detail, sizeof(detail), "%" PRIu64 " bytes run past the end of the memory that the device gave",
@@ -730,7 +730,7 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
         reported = true;
     }
     struct segment *last = NULL;
-    for (uint64_t at = start; at < limit && !audit->blind;) {
+    for (uint64_t at = start; at < limit && !audit->stopped;) {
         struct segment *s = direct_piece(audit, at, limit, first->op);
         if (s == NULL) {
             return;
@@ -776,7 +776,7 @@ static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, we
             s = segment_next(s);
         }
     }
-    if (end > inside && audit->direct != NULL && !audit->blind) {
+    if (end > inside && audit->direct != NULL && !audit->stopped) {
         touch_direct(audit, clock, op, inside, end, write, true);
     }
 }
@@ -805,11 +805,11 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     if (end <= start) {
         return;
     }
-    const struct given *there = NULL;
+    const struct device_range *there = NULL;
     struct segment *s = segment_at(audit, start);
     if (s != NULL && is_held(s->owner)) {
         touch_block(audit, clock, op, s, start, end, access->write);
-    } else if (audit->direct != NULL && given_to(audit, start, end, &there) > start) {
+    } else if (audit->direct != NULL && device_bytes_in(audit, start, end, &there) > start) {
         touch_direct(audit, clock, op, start, end, access->write, false);
     } else {
         touch_nothing(audit, op, s, start, end);
@@ -832,7 +832,7 @@ static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const we
 void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__sim_op_info *info,
                           const weir_sim_access *accesses, size_t access_count)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     struct audit_stream *stream = stream_now(audit, number);
@@ -846,10 +846,10 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
         return;
     }
     weir__sim_op *op = op_new(audit, number, info);
-    for (size_t i = 0; i < access_count && !audit->blind; i++) {
+    for (size_t i = 0; i < access_count && !audit->stopped; i++) {
         touch(audit, &stream->clock, op, &accesses[i]);
     }
-    if (audit->reaches != NULL && !audit->blind) {
+    if (audit->reaches != NULL && !audit->stopped) {
         judge_reach(audit, op, accesses, access_count);
     }
     op_release(audit, op);
@@ -859,11 +859,11 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
 
 static struct block *uncover(weir__sim_audit *audit, uint64_t address)
 {
-    for (struct block **link = &audit->covered; *link != NULL; link = &(*link)->next) {
+    for (struct block **link = &audit->overlapped; *link != NULL; link = &(*link)->next) {
         struct block *b = *link;
         if (b->start == address) {
             *link = b->next;
-            b->covered = false;
+            b->overlapped = false;
             return b;
         }
     }
@@ -925,7 +925,7 @@ static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir_
 void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t number,
                                  const weir__sim_op_info *info)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     const weir__sim_clock *clock = &audit->host;
@@ -941,11 +941,11 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     struct block *b = weir__slab_get(&audit->blocks);
     struct segment *s = NULL;
     if (op == NULL || b == NULL || !hand_out(audit, clock, op, address, end, &s)) {
-        go_blind(audit);
+        stop_judging(audit);
         return;
     }
-    const struct given *beside = NULL;
-    if (given_to(audit, address, end, &beside) < end || beside == NULL) {
+    const struct device_range *beside = NULL;
+    if (device_bytes_in(audit, address, end, &beside) < end || beside == NULL) {
         report(audit, WEIR_SIM_OUTSIDE_REGION, address, end, beside != NULL ? beside->op : NULL, op,
                beside != NULL ? "whose end it crosses" : "the device gave nothing there");
     }
@@ -956,7 +956,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     b->segments = 0;
     b->next = NULL;
     b->live = true;
-    b->covered = false;
+    b->overlapped = false;
     if (s == NULL) {
         (void)segment_new(audit, address, end, b, op);
         return;
@@ -1016,7 +1016,7 @@ static void block_free(weir__sim_audit *audit, struct block *b, weir__sim_op *op
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t number,
                                 const weir__sim_op_info *info)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     weir__sim_op *op = op_new(audit, number, info);
@@ -1050,20 +1050,20 @@ void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32
 void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t size, bool mapped,
                            const weir__sim_op_info *info)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
-    struct given *g = weir__slab_get(&audit->given_slab);
+    struct device_range *g = weir__slab_get(&audit->device_range_slab);
     weir__sim_op *op = op_new(audit, WEIR__SIM_HOST, info);
     if (g == NULL || op == NULL) {
-        go_blind(audit);
+        stop_judging(audit);
         return;
     }
     g->range.start = address;
     g->range.end = end_of(address, size);
     g->op = op;
     g->mapped = mapped;
-    weir__sim_ranges_insert(&audit->givens, &g->range);
+    weir__sim_ranges_insert(&audit->device_ranges, &g->range);
 }
 
 /* Judges and forgets the contents of memory that was returned to the device. Live blocks there lose their memory. */
@@ -1097,7 +1097,7 @@ static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, we
 
 void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     weir__sim_op *op = op_new(audit, WEIR__SIM_HOST, info);
@@ -1106,12 +1106,12 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
     }
     judge_taken(audit, address, end_of(address, size), op);
     op_release(audit, op);
-    struct given *g = (struct given *)(void *)weir__sim_ranges_floor(&audit->givens, address);
+    struct device_range *g = (struct device_range *)(void *)weir__sim_ranges_floor(&audit->device_ranges, address);
     if (g != NULL && g->range.start == address) {
-        audit->last_given = NULL;
-        weir__sim_ranges_remove(&audit->givens, &g->range);
+        audit->last_found = NULL;
+        weir__sim_ranges_remove(&audit->device_ranges, &g->range);
         op_release(audit, g->op);
-        weir__slab_put(&audit->given_slab, g);
+        weir__slab_put(&audit->device_range_slab, g);
     }
 }
 
@@ -1119,7 +1119,7 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
 
 void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     weir__sim_op *op = op_new(audit, WEIR__SIM_HOST, info);
@@ -1131,7 +1131,7 @@ void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t s
 
 void weir__sim_audit_leaks(weir__sim_audit *audit)
 {
-    if (is_blind(audit)) {
+    if (is_stopped(audit)) {
         return;
     }
     for (weir__sim_range *r = weir__sim_ranges_first(&audit->segments); r != NULL; r = weir__sim_ranges_next(r)) {
@@ -1140,12 +1140,12 @@ void weir__sim_audit_leaks(weir__sim_audit *audit)
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
         }
     }
-    for (const struct block *b = audit->covered; b != NULL; b = b->next) {
+    for (const struct block *b = audit->overlapped; b != NULL; b = b->next) {
         if (b->freed == NULL) {
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
         }
     }
-    for (weir__sim_range *r = weir__sim_ranges_first(&audit->givens); r != NULL; r = weir__sim_ranges_next(r)) {
-        report(audit, WEIR_SIM_LEAK, r->start, r->end, ((struct given *)(void *)r)->op, NULL, "");
+    for (weir__sim_range *r = weir__sim_ranges_first(&audit->device_ranges); r != NULL; r = weir__sim_ranges_next(r)) {
+        report(audit, WEIR_SIM_LEAK, r->start, r->end, ((struct device_range *)(void *)r)->op, NULL, "");
     }
 }

@@ -17,9 +17,9 @@
  * gives the reason. The binding works around two faults of XNNPACK. It requests 0 bytes and takes NULL for a failure:
  * the binding returns a block. Until July 2026 its memory planner wrote through NULL if a small table could not be
  * allocated: requests of `allocate`, which are small tables, have a reserve of 256 KiB, which is taken from the heap at
- * init and lent when the heap has no more memory. The caller must work around a third fault: in the version of February
- * 2022 (Debian 12) xnn_create_runtime returns success and leaves the runtime unchanged if the work space cannot be
- * allocated. Set the runtime to NULL before the call and check it afterwards.
+ * init and serves them when the heap has no more memory. The caller must work around a third fault: in the version
+ * of February 2022 (Debian 12) xnn_create_runtime returns success and leaves the runtime unchanged if the work space
+ * cannot be allocated. Set the runtime to NULL before the call and check it afterwards.
  *
  * This header needs no header of XNNPACK and may be included before or after it.
  */
