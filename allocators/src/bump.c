@@ -44,15 +44,15 @@
 #define LEAST_HOLE (UINT64_C(64) << 10)
 
 enum {
-    hole_share = 8, /* a hole of at least this fraction of the smallest chunk is a place too */
+    hole_share = 8, /* a hole of at least this fraction of the smallest chunk is also a place (see above) */
     own_chunk = 4,  /* a request of at least this fraction of a chunk gets its own chunk */
 };
 
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
 struct arena {
-    struct ranges ranges;   /* first: most functions of the table take the state as struct ranges */
-    struct range **current; /* current piece of each lane; NULL or a record */
+    struct ranges ranges;   /* must be the first member: most functions of the table take the state as struct ranges */
+    struct range **current; /* record of each lane's current piece, or NULL */
     size_t lane_count;
     uint64_t least_place;
     uint64_t fixed_chunk; /* 0: chunks grow with the pool */
@@ -180,7 +180,8 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     }
     WEIR_ASSERT(block->record.size >= bytes);
     weir__ranges_hand_out(&arena->ranges, block, out);
-    /* The lane continues above the block, unless its current piece elsewhere is larger. */
+    /* The free end above the block becomes the lane's current piece, unless the current piece lies elsewhere and is
+     * larger. */
     const struct range *current = current_of(arena, lane);
     struct range *above = block->next;
     if (is_free_in(above, lane) && (current == NULL || current == range || above->record.size > current->record.size)) {
@@ -206,7 +207,7 @@ static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
 }
 
 /* Gathers a run of pieces. alloc has searched every place of the lane, so if no other lane holds memory, only crumbs
- * are left. */
+ * are left to gather. */
 static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                          uint64_t size, uint64_t align, bool last_resort)
 {

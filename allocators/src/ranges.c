@@ -40,8 +40,8 @@ static bool grow_records(struct ranges *ranges)
         return false;
     }
     if (count == largest_chunk_ranges) {
-        /* Huge pages: frees come in any order, and with 100,000 blocks, records in pages of 4 KiB cost a TLB miss for
-         * each free. Linux may refuse. */
+        /* Asks for huge pages, which Linux may refuse. Frees come in any order: with 100,000 blocks and pages of 4 KiB,
+         * each free would miss the TLB for its record. */
         (void)madvise(chunk, bytes, MADV_HUGEPAGE);
     }
     chunk->count = count;
@@ -81,7 +81,7 @@ static inline void delete_record(struct ranges *ranges, struct range *range)
     ranges->unused = range;
 }
 
-/* Makes sure that the next `wanted` new records need no host memory. Returns false if there is none. */
+/* Makes sure that the next `wanted` new records need no host memory. Returns false if there is no host memory. */
 static bool reserve_records(struct ranges *ranges, size_t wanted)
 {
     struct range **link = &ranges->unused;
@@ -217,9 +217,9 @@ static inline bool fits(const struct range *range, uint64_t size, uint64_t align
     return range->record.as.free.tick <= limit && range->record.size >= size && range->record.size - size >= padding;
 }
 
-/* Returns the smallest fitting range among the first `most` ranges of a bin, the last freed first. `plain`: only the
- * size counts. Which range is best is not predictable, so one comparison finds a range that is too small, too: the
- * bytes left over then wrap around. */
+/* Returns the smallest fitting range among the first `most` ranges of a bin, the last freed first. If `plain`, only the
+ * size counts. Which range is best is not predictable, so a single comparison also excludes ranges that are too small:
+ * the unsigned difference of the sizes is then huge. */
 static inline struct range *best_of(const struct range_bins *bins, unsigned bin, size_t most, uint64_t size,
                                     uint64_t align, weir_tick limit, bool plain)
 {
@@ -236,7 +236,7 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-/* Searches the bins from *at on. *at becomes the bin of the result. */
+/* Returns the best range of the first bin from *at on that has a fitting one, and stores that bin in *at. */
 static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
@@ -251,7 +251,7 @@ static inline struct range *search(const struct range_bins *bins, unsigned *at, 
 }
 
 /* Continues a search after the first probes. Reads all ranges of a bin before it refuses, except under a tick limit:
- * there gather searches completely. */
+ * then gather does the complete search. */
 static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
                                                            uint64_t align, weir_tick limit, bool plain)
 {
@@ -259,7 +259,7 @@ static __attribute__((noinline)) struct range *find_harder(const struct range_bi
     return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
 }
 
-/* Finds a range in the bins from *at on. *at becomes the bin of the result. */
+/* Finds a range in the bins from *at on, and stores its bin in *at. */
 static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
                                  weir_tick limit)
 {
@@ -276,21 +276,22 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
     return bins != NULL && bins->count != 0 ? find(bins, &at, bytes, align, limit) : NULL;
 }
 
-/* True if the range is the rest of a region that otherwise holds one block, below it, more than twice as large as
- * `bytes`. */
+/* True if the range is the upper end of a region whose only other range, below it, is more than twice as large as
+ * `bytes`. The size of a border is 0, so the lower end of a region fails the test. */
 static inline bool is_rest_of_larger(const struct range *range, uint64_t bytes)
 {
     return range->prev->prev == range->next && range->prev->record.size / 2 > bytes;
 }
 
-/* True if the range is no idle region and lies beside no block larger than `bytes`. A border has no size. */
+/* True if the range is not a whole region and neither neighbour is larger than `bytes`. The size of a border is 0. */
 static inline bool is_apart(const struct range *range, uint64_t bytes)
 {
     return !range_spans_region(range) && range->prev->record.size <= bytes && range->next->record.size <= bytes;
 }
 
-/* Returns the range for a large request whose best fit is the rest of a larger block's region: the best fit if it is
- * tight, else the first of the next few ranges, within two doublings, that fits and is apart, else the best fit. */
+/* Returns the range for a large request whose best fit `best` is the rest of a larger block's region. Returns `best` if
+ * it is tight; else the first range for which is_apart holds and that fits, among the next few within two doublings;
+ * else `best`. */
 static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
                                        uint64_t align, weir_tick limit)
 {
@@ -573,7 +574,7 @@ static struct range *split(struct ranges *ranges, struct range *range, uint64_t 
     WEIR_ASSERT(bytes % RANGE_GRANULE == 0);
     struct range *rest =
         insert_between(ranges, range, range->next, range->record.address + bytes, range->record.size - bytes, range);
-    range_set_state(rest, RANGE_TAKEN); /* so that `range` does not merge with it when it is freed */
+    range_set_state(rest, RANGE_TAKEN); /* so that `range` does not merge with `rest` when `range` is freed */
     range->record.size = bytes;
     return rest;
 }
@@ -592,7 +593,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
     return middle;
 }
 
-/* Cuts `bytes` off one end of a range of that bin of `bins`. A record is reserved. */
+/* Cuts `bytes` off one end of a range in bin `bin` of `bins`. A record is reserved. */
 static inline struct range *cut_end(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin,
                                     uint64_t bytes, bool high)
 {
@@ -761,8 +762,8 @@ bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t 
 
 /* --- ranges --- */
 
-/* `bytes` is the size of the range. The record may have been written just before, in single words: read back as a
- * vector, it would stall. */
+/* Counts the range as taken and describes it in *out. The caller passes the size of the range as `bytes`: the record
+ * may have been written just before in single words, and reading it back as a vector would stall. */
 static inline void hand_out(struct ranges *ranges, struct range *range, uint64_t bytes, weir_range *out)
 {
     WEIR_ASSERT(!range_is_free(range));
@@ -783,7 +784,7 @@ static inline enum range_kind kind_of(const struct ranges *ranges, uint64_t size
     return size <= ranges->small_bytes ? RANGE_SMALL : RANGE_LARGE;
 }
 
-/* True if a large request leaves half of the range or more: then it gets the high end. */
+/* True if a large request leaves half of the range or more. Such a request gets the high end of the range. */
 static inline bool leaves_half(const struct range *range, enum range_kind kind, uint64_t bytes)
 {
     return kind == RANGE_LARGE && range->record.size / 2 >= bytes;
@@ -811,7 +812,7 @@ static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, we
     return WEIR_OK;
 }
 
-/* Cuts a request, at any place, out of a range of that bin of `bins`, and hands it out. */
+/* Cuts a request without an alignment above the granule out of a range in bin `bin` of `bins`, and hands it out. */
 static inline weir_status serve_from(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin,
                                      enum range_kind kind, uint64_t bytes, weir_range *out)
 {
@@ -841,7 +842,8 @@ static __attribute__((noinline)) weir_status alloc_apart(struct ranges *ranges, 
     return serve_from(ranges, range, bins, range_bin_of(range->record.size), RANGE_LARGE, bytes, out);
 }
 
-/* Serves the usual request itself: at any place, from memory of any tick. */
+/* Serves the usual request: no alignment above the granule, no tick limit, no gathered range. alloc_any serves all
+ * other requests. */
 weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                weir_range *out)
 {
@@ -1021,8 +1023,9 @@ struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, c
     return best_run(ranges, kind, wish, &run) ? take_in(ranges, &run, wish->lane, wish->tick) : NULL;
 }
 
-/* Within one lane a search finds all free memory of a kind: if no other lane holds memory, there is nothing to join. A
- * last resort is also called without a search before it. */
+/* The alloc before this gather found nothing in the lane, where neighbours have merged already. So if no other lane
+ * holds free memory, there is nothing to join. A last resort always searches, because it may come without an alloc
+ * before it. */
 bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
                                    bool last_resort)
 {
@@ -1049,8 +1052,8 @@ static bool holds_address(const struct range *range, uint64_t address)
     return address - range->record.address < range->record.size;
 }
 
-/* If one set of bins holds all free memory, neighbours have merged, so `least` bytes lie in one range or nowhere:
- * returns the least size of a range to look at. */
+/* Returns the least size of a range to look at in a search for `least` adjacent bytes. If one set of bins holds all
+ * free memory, neighbours have merged, so the bytes lie in one range or nowhere. */
 static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind, uint64_t least)
 {
     return ranges->sets_held[kind] > 1 ? 0 : least;
@@ -1100,7 +1103,7 @@ static bool claimable(const struct range *range, const weir_tick *limits, size_t
     return limits != NULL ? range_eligible(range, limits, lanes) : is_hole(range);
 }
 
-/* The former state of a range in no lane, to restore for its ends. */
+/* The lane and tick that a range had before a claim took it. The ends that the claim does not need go back there. */
 struct origin {
     weir_lane lane;
     weir_tick tick;
@@ -1165,7 +1168,7 @@ weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size
     if (first == NULL || last->prev->record.address + last->prev->record.size < end) {
         return WEIR_ERR_BUSY;
     }
-    if (!reserve_records(ranges, count + 1)) { /* one record for each cut: both ends, and between the parts */
+    if (!reserve_records(ranges, count + 1)) { /* one record for each cut: at both ends and between the parts */
         return WEIR_ERR_NO_MEMORY;
     }
     struct origin origin = detach_for_claim(ranges, first);
@@ -1217,8 +1220,8 @@ static bool leads(const struct range *range, bool holes, uint64_t least)
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
 }
 
-/* Returns the lowest range of the run of free ranges around a leader; NULL if the run has another leader below it or
- * less than `least` bytes. */
+/* Returns the lowest range of the run of free ranges around `leader` (see leads). Returns NULL if the run has another
+ * leader below this one, or fewer than `least` bytes. */
 static inline struct range *run_of(struct range *leader, bool holes, uint64_t least)
 {
     struct range *first = leader;

@@ -66,9 +66,9 @@ struct range_bins {
     weir_tick oldest;                   /* no range in these bins has an earlier tick; WEIR_TICK_MAX if there is none */
     uint64_t count;                     /* ranges in all bins */
     uint64_t held[RANGE_BIN_WORDS + 1]; /* the bit of RANGE_BINS is always set, so that a search ends */
-    void *heads[RANGE_BINS]; /* struct range, linked by record.as.free; prev is the address of the pointer to the
-                                range */
-    struct range end;        /* stands at the end of every list; its prev means nothing */
+    void *heads[RANGE_BINS]; /* lists of struct range, linked by record.as.free; prev is the address of the pointer to
+                                the range */
+    struct range end;        /* the end of every list; its prev is never read */
 };
 
 struct ranges;
@@ -202,14 +202,16 @@ void weir__range_delete(struct ranges *ranges, struct range *range);
 
 /* --- ranges --- */
 
-/* Returns the smallest free range, as far as a few probes show, of the lane and kind that holds `bytes` at a multiple
- * of `align` and has a tick at or below `limit`, among those in the bin of `least` bytes and above. Returns NULL if
- * there is no such range; with a limit below WEIR_TICK_MAX also if the probes found none. */
+/* Returns the smallest free range, as far as a few probes show, of the lane and kind that holds `bytes` at a
+ * multiple of `align` and has a tick at or below `limit`, among those in the bin of `least` bytes and above. Returns
+ * NULL if there is no such range. With a limit below WEIR_TICK_MAX, also returns NULL if the probes missed a range
+ * that serves. */
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                 uint64_t bytes, uint64_t align, uint64_t least);
-/* The same for a request. If the best fit of a large request is the rest of a region with one block, more than twice as
- * large, and is not tight, the request prefers one of the next few ranges, in a region in use and beside no larger
- * block. So the region of the larger block becomes idle with that block, and serves the next one of its size. */
+/* Finds a range for a request, as weir__ranges_find does. But if the best fit of a large request is not tight, and is
+ * the rest of a region with one block that is more than twice as large, the request prefers one of the next few ranges:
+ * one in a region in use and beside no larger block. So the region of the larger block becomes idle with that block,
+ * and serves the next block of its size. */
 struct range *weir__ranges_choose(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                   uint64_t bytes, uint64_t align);
 /* Cuts `bytes` at the first, or with `high` the last, multiple of `align` out of a free range that holds them. The ends
@@ -246,7 +248,7 @@ struct range_wish {
     uint64_t bytes;
     uint64_t align;
     uint64_t least; /* bytes of the whole run */
-    /* True if the slot may be taken out of its slab; NULL: no slot may */
+    /* True if the slot may be taken out of its slab. NULL: no slot may be taken. */
     bool (*slot_usable)(const struct ranges *ranges, const struct range *slot);
 };
 
@@ -258,8 +260,8 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own);
 /* Moves the smallest run of eligible neighbours of `kind` that holds the wish into the lane of the wish, as one range.
  * Returns NULL if there is no such run. */
 struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish);
-/* The same as a strategy's gather: keeps the range for the next alloc, and searches only where a search within the lane
- * may have missed a run. False: no run. */
+/* Gathers as a strategy's gather does: keeps the range for the next alloc, and searches only where a search within the
+ * lane may have missed a run. Returns false if there is no run. */
 bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
                                    bool last_resort);
 

@@ -195,8 +195,8 @@ static weir_status routing_lane_add(void *state, weir_lane lane)
     return status;
 }
 
-/* Ends the validity of a gathered range, which lasts for one call only. The half that found it may not see that call,
- * so this promotes the half's open lane, which moves nothing but counts as a call. */
+/* Forgets the gathered range: it is valid for the next call only. The half that found it may not see that call, so this
+ * function promotes the half's open lane, which moves nothing but counts as a call of the half. */
 static void forget_found(struct routing *routing)
 {
     WEIR_ASSERT(routing->found.half < HALVES);

@@ -136,7 +136,7 @@ union slab_entry {
 };
 
 struct size_class {
-    struct ranges ranges; /* first: callbacks from ranges.c get its address */
+    struct ranges ranges; /* must be the first member: callbacks from ranges.c get its address */
     uint64_t small_bytes;
     uint64_t largest_slot; /* bytes; 0: no classes */
     uint64_t slab_region_bytes;
@@ -230,7 +230,8 @@ static bool grow_share_store(struct size_class *own)
     return true;
 }
 
-/* Reserves shares for a slab: the lanes that hold its slots are at most its slots, and at most all lanes. */
+/* Reserves shares for a slab: one for each lane that can hold slots of it. There are no more such lanes than slots, and
+ * no more than lanes in all. */
 static bool reserve_shares(struct size_class *own, struct slab *slab, size_t lanes)
 {
     const size_t wanted = lanes < slab->made ? lanes : slab->made;
@@ -293,8 +294,8 @@ static struct share *share_of(const struct slab *slab, weir_lane lane)
     return share;
 }
 
-/* Adds a share. A slab that has just got its first free slot is used first: slabs with free slots for longer may become
- * empty meanwhile. */
+/* Adds a share at the head of the lane's list. So alloc first uses the slab that has just got its first free slot, and
+ * slabs that have had free slots for longer may become empty meanwhile. */
 static struct share *open_share(struct size_class *own, struct slab *slab, weir_lane lane)
 {
     WEIR_ASSERT(slab->spare != NULL);
@@ -455,7 +456,8 @@ static void slot_quits(struct ranges *ranges, struct range *slot)
 
 static const struct range_slots slot_calls = {slot_enters, slot_leaves, slot_quits};
 
-/* Returns a slab with `slots` records for slots without addresses; the first slot's record comes with the range. */
+/* Returns a slab of `slots` slots without addresses. It has a record for each slot but the first, whose record is that
+ * of the range to be divided. */
 static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
 {
     struct slab *slab = calloc(1, sizeof(*slab) + slots * sizeof(slab->slots[0]));
@@ -781,7 +783,8 @@ static struct range *find_range(struct size_class *own, const struct want *want)
     return range;
 }
 
-/* Returns the number of slots of a slab of the class in this range. With less than two a slab is not worth making. */
+/* Returns the number of slots that a slab of the class would have in this range; 0 if no slab may be made there. A slab
+ * of fewer than two slots is not worth making. */
 static unsigned slots_in(const struct size_class *own, const struct range *range, const struct want *want)
 {
     if (want->class == NULL || range_kind(range) != RANGE_SMALL || !slots_align(want->class, want->align) ||
@@ -860,8 +863,8 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
     keep(own, slab);
 }
 
-/* Handles a slab after slots of it have become open. The kept slab stays: it may be in the lane that is being promoted,
- * and its slots, if they merged now, would all wait for the latest of their ticks. */
+/* Handles a slab after slots of it have entered the open lane. The kept slab is not dissolved: it may be in the lane
+ * that is being promoted, and if its slots merged now, they would all wait for the latest of their ticks. */
 static void settle_open(struct size_class *own, struct slab *slab)
 {
     WEIR_ASSERT(slab->members != 0);
@@ -974,8 +977,8 @@ static void move_slot(struct size_class *own, struct range *slot, const struct r
     weir__ranges_settle_slot(&own->ranges, slot, wish->lane, kept > wish->tick ? kept : wish->tick);
 }
 
-/* Gathers in this order: a slot of the class, a run of memory that no slab uses, a run in regions of the other kind,
- * and last slots out of slabs in use. Those slabs become smaller, or ranges. */
+/* Gathers in this order: a slot of the class, a run of memory that no slab uses, such a run in regions of the other
+ * kind, and finally a run that includes slots of slabs in use. Such a slab gets smaller, or is divided into ranges. */
 static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                               uint64_t size, uint64_t align, bool last_resort)
 {
@@ -1204,7 +1207,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .check = size_class_check,
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
-        .claim = weir_ranges_claim, /* slots become ranges too, even slots of slabs in use */
+        .claim = weir_ranges_claim, /* a claim turns slots into ranges, even slots of slabs in use */
         .walk_holes = weir_ranges_walk_holes,
     };
     return &ops;

@@ -81,14 +81,14 @@ WEIR_API uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_
 WEIR_API weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address, uint64_t size, weir_lane lane,
                                             weir_tick tick, void **region);
 /* Gathers the smallest sufficient run of neighbours of `kind`, or as a last resort of either kind, for a strategy's
- * gather. Linear in the ranges; constant if only the requesting lane holds free memory and it is no last resort. */
+ * gather. Linear in the ranges; constant if only the requesting lane holds free memory and `last_resort` is false. */
 WEIR_API bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
                                  size_t lanes, uint64_t size, uint64_t align, bool last_resort);
 
 /* Returns the range that the gather just before this call has made, if it serves the request. Otherwise returns the
  * smallest range that serves it, as far as a few probes show, among the ranges of `kind` with at least about `least`
- * bytes. Returns NULL if there is no such range; with a limit below WEIR_TICK_MAX also if the probes found none.
- * Constant, except for a refusal, which reads one bin. */
+ * bytes. Returns NULL if there is no such range. With a limit below WEIR_TICK_MAX, also returns NULL if the probes
+ * missed a range that serves the request. Constant, except for a refusal, which reads one bin. */
 WEIR_API weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_tick limit, uint64_t size,
                                        uint64_t align, uint64_t least);
 /* Returns the range after `range` in the order of walk, including taken ranges: the first range for NULL, NULL after
