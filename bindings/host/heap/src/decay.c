@@ -1,6 +1,6 @@
-/* decay.c: when idle memory of the process goes back: the setting decay_ms, and the thread of WEIR_HEAP_DECAY_THREAD.
- * The rule which memory goes is the pool's (pool/src/decay.c); each of the heap's own pools follows it by itself.
- */
+/* decay.c: idle memory of the process goes back by itself: the setting decay_ms, and the thread of
+ * WEIR_HEAP_DECAY_THREAD. The pool decides which memory goes back (pool/src/decay.c); each of the heap's own pools
+ * decides for itself. */
 #include "heap_internal.h"
 
 #include "shared/cancel.h"
@@ -75,7 +75,8 @@ static void *decay_until_the_end(void *argument)
     return NULL;
 }
 
-/* Signals of the program are for threads of the program. */
+/* Starts the decay thread with all signals blocked, so that only threads of the program handle the program's
+ * signals. */
 static bool start_thread(weir_heap *heap)
 {
     sigset_t all;

@@ -230,7 +230,8 @@ static OUT_OF_LINE void note_alloc(weir_heap *heap, size_t which, const void *bl
     weir__heap_note(heap, &event);
 }
 
-/* Must run before the free, after which another thread may own the address. Notes a live block only. */
+/* Records the free of a live block; ignores any other address. Must run before the free: after the free another thread
+ * may own the address. */
 static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
 {
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
@@ -245,8 +246,8 @@ static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
     }
 }
 
-/* `mode` 'B': before the old block is freed and may be handed out again; 'E': after that; 0: the block was not
- * moved. */
+/* Records a realloc. `mode` 'B': the old block has not been freed yet; after the free another thread may own its
+ * address. 'E': the old block has been freed. 0: the block was not moved. */
 static void note_realloc(weir_heap *heap, size_t which, char mode, const void *old, const void *block, uint64_t size)
 {
     if (weir__heap_is_recorded(heap)) {
@@ -472,7 +473,8 @@ static OUT_OF_LINE void *rise_front(weir_heap *heap, weir__tally_cell *cell, voi
     return block;
 }
 
-/* Tells the calling thread's cache which cell of the tally the thread owns, for the hits that follow. */
+/* Stores in the calling thread's cache which cell of the tally the thread owns, so that later cache hits need not find
+ * it. */
 static void note_cell(weir_heap *heap)
 {
     weir__host_cache *cache = weir__host_mine;
@@ -491,7 +493,8 @@ static OUT_OF_LINE void *alloc_slow(weir_heap *heap, uint64_t size)
     return block;
 }
 
-/* Returns the request to `front` for a block of the heap. */
+/* Returns the bytes to request from `front` for a block of `size` bytes: with the slack, rounded up to the heap's
+ * align. */
 static inline uint64_t asked_for(const weir_heap *heap, uint64_t size)
 {
     const uint64_t align = heap->config.align;
@@ -578,7 +581,7 @@ static OUT_OF_LINE weir_status refuse_free(weir_heap *heap, const void *block)
                        block, heap->name);
 }
 
-/* Gives a block back to a source, the `first` one or one behind it. */
+/* Frees a block. Offers it to the sources in order, from index `first` on, until one of them knows the block. */
 static inline weir_status give(weir_heap *heap, void *block, size_t first)
 {
     for (size_t i = first; i < WEIR__HEAP_SOURCES; i++) {
@@ -678,7 +681,8 @@ static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, 
     }
     memcpy(moved, block, usable < size ? usable : size);
     count(&heap->moves);
-    /* Noted only now, after the events of a reclaim callback that obtain() may have called. */
+    /* The move is recorded only now, because obtain() may have called a reclaim callback, and the callback's events
+     * come first. */
     note_realloc(heap, which, 'B', block, NULL, size);
     const weir_status status = give(heap, block, WEIR__HEAP_GOING);
     (void)status; /* cannot fail: source_of() has found the block */

@@ -17,8 +17,8 @@ enum { WEIR__HEAP_ALIGN = 16, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64
 
 /* --- tally.c: live bytes and their peak --- */
 
-/* A thread's address chooses one of WEIR__TALLY_OWN cells, which belongs to the first thread that comes. The other
- * threads with that choice share a cell behind. */
+/* The address of a thread (weir__tally_thread) selects one of the first WEIR__TALLY_OWN cells. The first thread to
+ * select a cell owns it. Other threads that select the same cell share another one, WEIR__TALLY_OWN further on. */
 enum { WEIR__TALLY_OWN = 32, WEIR__TALLY_CELLS = 2 * WEIR__TALLY_OWN };
 
 typedef struct weir__tally_cell {
@@ -46,7 +46,8 @@ void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell);
 /* Changes the live bytes of a thread that does not own its cell yet, or will never own it. */
 void weir__tally_change_other(weir__tally *tally, int64_t bytes);
 
-/* The address is that of a living thread only. A thread that gets it later takes over the cell. */
+/* Identifies the calling thread by the address of a thread-local variable. Living threads have different addresses. A
+ * new thread with the address of an ended thread takes over its cell. */
 static inline uintptr_t weir__tally_thread(void)
 {
     return (uintptr_t)&weir__host_mine;
@@ -126,7 +127,7 @@ weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_releas
 /* Calls `visit` with the shard's lock held. False ends the walk of that shard; the walk continues with the next
  * shard. */
 void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
-/* Returns the name, or 0 if there is no entry. */
+/* Returns the source's name for the block, or 0 if there is no entry. */
 uint64_t weir__owned_get(weir__owned *owned, const void *block);
 void weir__owned_counts(weir__owned *owned, uint64_t *allocs, uint64_t *frees);
 
@@ -193,7 +194,7 @@ struct weir_heap {
     /* Read by every call. */
     _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* with defaults filled in */
     weir__source sources[WEIR__HEAP_SOURCES];
-    weir_host_pool *front; /* of the first source, if that is memory of the process; else NULL */
+    weir_host_pool *front; /* host pool of the first source, if that source is memory of the process; else NULL */
     uint64_t front_most;   /* requests of up to so many bytes may be served by the calling thread's cache of `front` */
     _Atomic uint64_t largest_bytes;
     _Atomic(weir_recorder *) recorder; /* NULL: not recorded */

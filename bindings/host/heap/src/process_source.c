@@ -21,7 +21,7 @@ static weir_status process_close(weir__source *source)
 
 static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
-    /* Checked first, so that the pool does not extend its tables for a request that it must refuse. */
+    /* The limit is checked first, so that the pool does not extend its tables for a request that it must refuse. */
     const uint64_t limit = atomic_load_explicit(&source->heap->ledger.limit_bytes, memory_order_relaxed);
     if (limit != 0 && size > limit) {
         return WEIR_ERR_LIMIT;

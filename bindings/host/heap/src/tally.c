@@ -86,7 +86,8 @@ void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell)
     const uint64_t used = atomic_load(&tally->used);
     for (uint64_t left = used; left != 0; left &= left - 1) {
         const int i = __builtin_ctzll(left);
-        /* The ceiling first: a thread that adds after its cell was read then finds it exceeded and comes here too. */
+        /* Lowers the ceiling before it reads the cell: a thread that adds after the read then exceeds the ceiling and
+         * comes here too. */
         atomic_store(&tally->cells[i].ceiling, INT64_MIN);
         seen[i] = atomic_load(&tally->cells[i].live);
         live += seen[i];

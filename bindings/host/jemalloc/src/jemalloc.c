@@ -208,7 +208,7 @@ static void destroy(weir__host_engine *engine)
     char name[32];
     (void)snprintf(name, sizeof(name), "arena.%u.destroy", engine->arena);
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
-    (void)failed; /* its memory belongs to the node, which ends too */
+    (void)failed; /* harmless: the arena's memory belongs to the node, which ends too */
     weir__slab_fini(&engine->extents);
     (void)pthread_mutex_destroy(&engine->lock);
     free(engine);
@@ -276,7 +276,8 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
     const uint64_t bytes = engine->bytes[bin];
     int flags = flags_for(engine, thread);
     if (engine->is_oblivious && bytes >= 4 * engine->page) {
-        flags |= MALLOCX_ALIGN(engine->page); /* bypasses jemalloc's thread cache, but starts at the page */
+        flags |= MALLOCX_ALIGN(engine->page); /* the block then starts at its page; the request bypasses jemalloc's
+                                                 thread cache */
     }
     size_t got = 0;
     asked_bin = bin;

@@ -1,7 +1,8 @@
 /* cgroup.c: memory limits of control groups, as the kernel documents them (admin-guide/cgroup-v2, cgroup-v1/memory).
  *
  * /proc/self/cgroup names the process's group below the mounted hierarchy. A container may see only its own part of the
- * hierarchy, mounted as if it were the whole: folders above that do not exist there are passed over.
+ * hierarchy, mounted as if it were the whole. So folders of the group's path that do not exist below the mount are
+ * skipped.
  */
 #include "cgroup.h"
 
@@ -20,8 +21,8 @@ enum { PATH_MOST = 1024, TEXT_MOST = 8192 };
 
 /* The files of a version. */
 struct version {
-    const char *line;  /* begins the version's line in /proc/self/cgroup, behind the number of the hierarchy */
-    const char *mount; /* where systemd, Docker and Kubernetes mount it */
+    const char *line;  /* start of the version's line in /proc/self/cgroup, after the number of the hierarchy */
+    const char *mount; /* the mount point that systemd, Docker and Kubernetes use */
     const char *limit;
     const char *swap; /* version 1: of memory and swap together */
     const char *used;
@@ -49,7 +50,7 @@ static const struct version versions[] = {
 struct group {
     const char *root;
     const struct version *version;
-    char path[PATH_MOST]; /* of the group, below the mount; "" for its top */
+    char path[PATH_MOST]; /* path of the group below the mount; "" for the top group */
 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -87,8 +88,8 @@ static uint64_t value_of(const char *text, const char *key)
     return 0;
 }
 
-/* The kernel charges pages in batches for each processor, and page tables too: 1/64 of the limit, from 1 to 64 MiB, is
- * left to it. */
+/* Returns the room that is left to the kernel, 1/64 of the limit, but 1 to 64 MiB: the kernel charges page tables too,
+ * and charges pages in batches for each processor. */
 static uint64_t margin_of(uint64_t limit)
 {
     const uint64_t part = limit / 64;

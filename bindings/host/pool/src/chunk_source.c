@@ -17,7 +17,7 @@
 /* One page in this many bytes is queried and represents its neighbours; a policy puts neighbouring pages on one node. A
  * strict pool queries each page. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
-/* After a failure the ladder is not tried again for this time. */
+/* The time after a failure during which the ladder is not tried again. */
 #define REFUSED_NS UINT64_C(10000000)
 
 struct attempt {
@@ -78,7 +78,7 @@ static weir_status place(struct attempt *a, void *at)
     weir__numa_pages pages = pages_of(a->kind);
     weir_status status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
-        pages = WEIR__PAGES_SMALL; /* transparent huge pages only improve speed; no other step offers small ones */
+        pages = WEIR__PAGES_SMALL; /* small pages are only slower, and the ladder has no step for them */
         status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     }
     if (status != WEIR_OK) {
@@ -143,8 +143,8 @@ static weir_status try_mapped(struct attempt *a, uint64_t address)
     return status;
 }
 
-/* Gives a chunk back to the runtime, inherited by children again (MADV_DOFORK). If the runtime refuses, the chunk stays
- * excluded from children. */
+/* Gives a chunk back to the runtime, and lets children inherit it again (MADV_DOFORK). If the runtime refuses, the
+ * chunk stays excluded from children. */
 static weir_status give_to_runtime(const struct attempt *a)
 {
     WEIR_ASSERT(a->kind == WEIR_HOST_RUNTIME && a->memory != NULL);

@@ -32,7 +32,7 @@ enum {
 
 struct slab {
     weir__host_slab shown; /* its `bin` is the class */
-    struct slab *next;     /* next slab of the class with a free slot; the link of an unused description */
+    struct slab *next;     /* next slab of the class with a free slot; of an unused description: the next unused one */
     struct slab *previous;
     uint64_t start; /* 0: unused description */
     uint32_t slots; /* same as shown.blocks */
@@ -46,7 +46,7 @@ struct size_class {
     struct slab *first; /* list of slabs with a free slot */
     uint32_t empty;     /* number of wholly free slabs in the list */
     uint32_t bytes;
-    uint32_t pages; /* of a slab; where memory is scarce, of the smallest slab */
+    uint32_t pages; /* pages of a slab; where memory is scarce, of the smallest slab */
     uint32_t slots;
     uint64_t all_slots; /* of all slabs of the class */
 };
@@ -54,7 +54,7 @@ struct size_class {
 struct weir__host_engine {
     weir__host_slabs from;
     pthread_mutex_t lock;    /* protects the next */
-    weir__slab descriptions; /* not freed before the engine: a lookup of a stale address may read one */
+    weir__slab descriptions; /* kept until the engine ends: a lookup of a stale address may read a description */
     struct slab *unused[MARK_SIZES];
     struct size_class classes[WEIR__HOST_CLASSES];
 };
@@ -159,7 +159,8 @@ static void unlist(struct size_class *c, struct slab *s)
     s->is_listed = false;
 }
 
-/* Returns the number of marks of size `size`: one to four units, then four sizes for each doubling. */
+/* Returns the number of marks of a description of size class `size`: one to four units, then four classes for each
+ * doubling. */
 static size_t marks_in(size_t size)
 {
     WEIR_ASSERT(size < MARK_SIZES);

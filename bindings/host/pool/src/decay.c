@@ -12,8 +12,8 @@
 
 #include <time.h>
 
-/* The pool of pages itself keeps 1/16 more than its peak of live bytes (node.c): the margin is larger, so that decay
- * and moves of chunks do not undo each other. */
+/* The pool of pages itself keeps 1/16 more than its peak of live bytes (node.c). The margin here is larger, so that
+ * decay and moves of chunks do not undo each other. */
 enum { MARGIN_SHARE = 8, MARGIN_CHUNKS = 8 };
 
 static uint64_t coarse_ns(void)
@@ -73,7 +73,8 @@ static void give_back(weir_host_pool *pool, uint64_t keep_bytes)
     }
 }
 
-/* Ends the current slot and the empty ones after it. Returns the most bytes used in the slots that count. */
+/* Ends the current slot of time and those after it in which no call looked at the clock. Returns the most bytes used
+ * within the decay time. */
 static uint64_t end_slots(weir__host_decay *decay, uint64_t slots)
 {
     WEIR_ASSERT_HELD(&decay->lock);
@@ -84,7 +85,7 @@ static uint64_t end_slots(weir__host_decay *decay, uint64_t slots)
             decay->past[j] = decay->past[j - 1];
         }
         decay->past[0] = ended;
-        ended = used; /* without a look at the clock nothing changed */
+        ended = used; /* no call looked at the clock in the later slots, so the use counts as unchanged */
     }
     uint64_t most = used;
     for (size_t j = 0; j < WEIR__HOST_DECAY_SLOTS; j++) {

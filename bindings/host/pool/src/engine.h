@@ -17,7 +17,7 @@
 enum {
     WEIR__HOST_SMALL_BYTES = 64 << 10,
     WEIR__HOST_PAGE = 4096,
-    WEIR__HOST_ALIGNMENT = 64,      /* of blocks of pinned memory, and the largest that a small block can have */
+    WEIR__HOST_ALIGNMENT = 64,      /* alignment of blocks of pinned memory; the largest that a small block can have */
     WEIR__HOST_FINE_ALIGNMENT = 16, /* of blocks of pageable memory */
     WEIR__HOST_BINS = 80,           /* at most */
     WEIR__HOST_SLAB_BLOCKS = 512,   /* at most, in a slab of pinned memory */
@@ -25,8 +25,9 @@ enum {
     WEIR__HOST_MARKS_UNIT = 256 /* marks of a slab: a multiple of this number */
 };
 
-/* State of a block of a slab. The engine changes a mark between FREE and OUT. The owner of a block that is out, a
- * thread, changes it between OUT and LIVE by a plain store; a mark is a byte, so that this is possible. */
+/* State of a block of a slab. The engine changes a mark between FREE and OUT. While the block is OUT, one thread owns
+ * it and changes the mark between OUT and LIVE by a plain store. A mark is a byte, so such a store changes no other
+ * mark. */
 enum {
     WEIR__HOST_FREE, /* the engine may hand the block to the pool */
     WEIR__HOST_LIVE, /* in use */
@@ -40,7 +41,8 @@ typedef _Atomic uint8_t weir__host_mark;
 typedef struct weir__host_slab {
     _Atomic uint32_t bin;
     _Atomic uint32_t blocks; /* places for blocks; never more than there are marks */
-    weir__host_mark *marks;  /* by weir__host_mark_of; the same for the description's whole life */
+    weir__host_mark *marks;  /* the marks, read through weir__host_mark_of; the pointer never changes while the
+                                description lives */
 } weir__host_slab;
 
 /* Returns the mark of block `place`. Eight neighbours share a cache line, and the next eight have another, so that
@@ -62,8 +64,8 @@ typedef struct weir__host_slabs {
     /* Returns the slab around an address and the start of its memory, or NULL if it is not a slab of this node.
      * Wait-free. */
     weir__host_slab *(*slab_of)(void *ctx, const void *address, uint64_t *start);
-    /* Little unused memory in blocks and slabs matters more than a small number of slabs, and blocks need an alignment
-     * of 16 only. */
+    /* True: it matters more to have little unused memory in blocks and slabs than to have few slabs, and blocks need an
+     * alignment of 16 only. */
     bool is_scarce;
 } weir__host_slabs;
 

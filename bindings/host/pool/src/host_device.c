@@ -18,7 +18,7 @@ char weir__host_stream;
 
 /* This device's event: an event of the runtime's device, or complete because the host recorded it. */
 struct weir__host_event {
-    struct weir__host_event *next; /* next of the node; protected by its chunk_lock */
+    struct weir__host_event *next; /* next event of the node; protected by the node's chunk_lock */
     weir_event *event;
     bool of_host; /* recorded on the host's stream, so complete */
 };
@@ -155,7 +155,7 @@ static void forget_event(weir__host_node *node, const struct weir__host_event *e
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Frees events that the runtime's device has not destroyed; in a child of fork, all. */
+/* Frees the events that the runtime's device has not destroyed. In a child of fork, frees all events. */
 void weir__host_device_fini(weir__host_node *node)
 {
     while (node->events != NULL) {

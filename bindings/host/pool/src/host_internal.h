@@ -40,9 +40,9 @@ struct weir__host_node {
     weir_host_pool *pool;
     int32_t number;           /* the operating system's */
     weir_device *device;      /* host_device.c */
-    weir_pool *mapped;        /* over memory that weir maps */
-    weir_pool *given;         /* over memory that the runtime allocates; NULL: none */
-    weir_stream *mapped_host; /* the host as a stream of `mapped`; the next is that of `given` */
+    weir_pool *mapped;        /* pool over memory that weir maps */
+    weir_pool *given;         /* pool over memory that the runtime allocates; NULL: none */
+    weir_stream *mapped_host; /* the stream of `mapped` that represents the host; given_host is that of `given` */
     weir_stream *given_host;
     weir__host_engine *engine;
     weir__host_chunk *chunks;                    /* protected by chunk_lock, like their descriptions */
@@ -50,7 +50,8 @@ struct weir__host_node {
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* represents all memory of a pageable node */
-    weir__page_mover mover;        /* of a pageable node, as the next two: used by the thread that grows */
+    weir__page_mover mover;        /* this and the next two members: of a pageable node, used by the thread that
+                                      grows */
     weir__parked parked;           /* pages of unmapped granules, at most loose_bytes */
     uint64_t loose_bytes;          /* created and not mapped */
     _Atomic uint64_t moved_bytes;  /* pages that moved to other addresses */
@@ -62,9 +63,10 @@ struct weir__host_node {
     uint64_t gone_frees;
     uint64_t gone_live_bytes; /* allocated less freed, modulo 2^64 */
     _Atomic uint64_t failures;
-    weir_host_stats held;                    /* protected by chunk_lock: the members about chunks */
-    weir__host_refusal refusals[2];          /* protected by runtime_lock: of the runtime's step, of the other steps */
-    char reasons[WEIR_HOST_KIND_COUNT][400]; /* protected by chunk_lock: the last failure of each step */
+    weir_host_stats held;                    /* statistics; the members about chunks are protected by chunk_lock */
+    weir__host_refusal refusals[2];          /* [0]: of the runtime's step, [1]: of the other steps; protected by
+                                                runtime_lock */
+    char reasons[WEIR_HOST_KIND_COUNT][400]; /* last failure of each step; protected by chunk_lock */
 };
 
 weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number);
@@ -73,8 +75,8 @@ weir_status weir__host_node_fini(weir__host_node *node);
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
 /* Gives a run back: idle (stream NULL), or in the order of a stream of the run's pool. */
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
-/* Enlarges a live run of a pageable node to `size` at its address, of addresses behind it that are free or have no
- * memory. Returns false, with nothing changed, if it cannot. */
+/* Enlarges a live run of a pageable node to `size` at its address. The addresses behind the run must be free or have no
+ * memory. Returns false, with nothing changed, if the run cannot grow. */
 bool weir__host_node_grow(weir__host_run *run, uint64_t size);
 weir__host_run *weir__host_run_new(weir_host_pool *pool);
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
@@ -151,12 +153,12 @@ typedef struct weir__host_cache {
     struct weir__host_cache *next_of_pool; /* protected by the lists' lock, like previous_of_pool */
     struct weir__host_cache *previous_of_pool;
     void *engine_thread; /* the engine's data for this thread */
-    void *tally_cell;    /* of the heap that the pool belongs to, owned by this thread; NULL: none */
+    void *tally_cell;    /* the cell that this thread owns in the tally of the pool's heap; NULL: none */
     uint64_t most_bytes;
     uint64_t bin_most_bytes;       /* bytes set aside for bins, part of most_bytes */
     uint64_t large_most_bytes;     /* bytes set aside for slots, part of most_bytes */
     uint32_t next_slot;            /* the slot that is emptied next when bytes are needed */
-    _Atomic uint64_t large_allocs; /* allocs of runs that no slot counts; likewise the next two */
+    _Atomic uint64_t large_allocs; /* allocs of runs that no slot counts; the next two members count the same runs */
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */
     uint64_t trims_seen;               /* the pool's `trims` at this thread's last flush */
@@ -201,7 +203,7 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin);
 void weir__host_cache_obey(weir_host_pool *pool);
 /* Counts an alloc or a free of a thread without a cache. */
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
-/* Counts bytes by which a block has grown, of a thread without a cache. */
+/* Counts the bytes by which a thread without a cache has grown a block. */
 void weir__host_count_growth(weir__host_node *node, uint64_t bytes);
 /* Adds the counters of all threads for a node, or for all nodes (NULL). */
 void weir__host_cache_counts(weir_host_pool *pool, const weir__host_node *node, weir_host_stats *stats);
@@ -237,7 +239,7 @@ typedef struct weir__host_decay {
     _Atomic uint64_t slot_end_ns;          /* changed under `lock` */
     _Atomic uint64_t looked_ns;            /* the last look at the clock by weir__host_decay_use */
     _Atomic uint32_t skip;                 /* uses left before the next look at the clock */
-    pthread_mutex_t lock;                  /* taken before all other locks, and never waited for */
+    pthread_mutex_t lock;                  /* taken before all other locks; only a trim waits for it */
     uint64_t past[WEIR__HOST_DECAY_SLOTS]; /* the most used in each of the last slots, newest first; under `lock` */
     _Atomic uint64_t bytes;                /* given back */
     _Atomic uint64_t times;
@@ -252,7 +254,7 @@ void weir__host_decay_take(weir__host_decay *decay, uint64_t bytes);
 void weir__host_decay_give(weir__host_decay *decay, uint64_t bytes);
 /* Gives memory back if a slot has ended at the time `now_ns`. No lock may be held. */
 void weir__host_decay_step(weir_host_pool *pool, uint64_t now_ns);
-/* Gives idle memory back at once, unless another thread is at it. No lock may be held. */
+/* Gives idle memory back at once, unless another thread is doing so. No lock may be held. */
 void weir__host_decay_now(weir_host_pool *pool);
 /* Looks at the clock, and gives memory back if a slot has ended. No lock may be held. */
 void weir__host_decay_look(weir_host_pool *pool);
@@ -268,12 +270,13 @@ void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *
 /* Bytes held by pools under one limit. A pool has its own ledger; the pools of a heap share one. */
 typedef struct weir__host_ledger {
     _Atomic uint64_t limit_bytes; /* 0: no limit */
-    uint64_t machine_bytes; /* of pageable pools: the machine's memory, beyond which the system would kill the process;
+    uint64_t machine_bytes; /* pageable pools: the machine's memory; if the process took more, the system would kill it;
                                0: unknown */
     _Atomic uint64_t held_bytes;
     _Atomic uint64_t peak_held_bytes;
-    _Atomic uint64_t made_bytes; /* of pageable pools: part of held_bytes that has pages */
-    _Atomic uint64_t group_mark; /* of pageable pools: up to so many held bytes the control group had room */
+    _Atomic uint64_t made_bytes; /* pageable pools: the part of held_bytes that has pages */
+    _Atomic uint64_t group_mark; /* pageable pools: the control group's room is read again when more bytes than this are
+                                    held */
     bool is_in_group;            /* a control group has less memory than the machine */
     weir_shared_limit *shared;   /* NULL: none */
 } weir__host_ledger;
@@ -290,7 +293,8 @@ typedef struct weir__host_bin_shape {
 struct weir_host_pool {
     weir_host_pool_config config; /* with defaults filled in; `topology` and `runtime` below are used instead of its
                                      members */
-    weir_topology *own_topology;  /* destroyed with the pool: created by it, or its share of the config's */
+    weir_topology *own_topology;  /* destroyed with the pool: a topology that the pool created, or a share of the
+                                     config's topology */
     const weir_topology *topology;
     weir_host_runtime runtime;
     weir_host_runtime_ops runtime_ops;
@@ -307,7 +311,7 @@ struct weir_host_pool {
     weir__host_bin_shape bins[WEIR__HOST_BINS];
     uint64_t small_bytes;                        /* a block of this size or more is a run of pages */
     uint64_t small_most;                         /* the largest request that the engine serves */
-    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 16]; /* bin for a request, by size in units of 16, less one */
+    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 16]; /* bin of a request, by its size in units of 16, less one */
     struct weir__host_cache *caches;             /* protected by thread_cache.c's lock */
     weir__host_pending *pending;
     atomic_uint holds; /* by heaps and by weir_host_pool_hold */

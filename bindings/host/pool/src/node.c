@@ -16,7 +16,8 @@
  * of 1/18 makes pages anew in later rounds of one of them. */
 enum { PAGEABLE_SPARE_SHARE = 16 };
 
-/* A block that has grown in place more often moves the next time: each part costs two descriptions. */
+/* The most parts by which a block grows in place, because each part costs two descriptions. After that the block
+ * moves. */
 enum { MOST_PARTS = 64 };
 
 /* --- descriptions --- */
@@ -45,10 +46,11 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     WEIR_ASSERT(is_power_of_two(align) && align >= WEIR__HOST_PAGE);
     weir_pool *pools[] = {node->given, node->mapped};
     weir_stream *hosts[] = {node->given_host, node->mapped_host};
-    /* The runtime would have to pin as much as the alignment; where weir maps memory, an alignment costs addresses
-     * only. */
+    /* For a large alignment the memory that weir maps is asked first: there an alignment costs addresses only, whereas
+     * the runtime would have to pin as many bytes. */
     const size_t first = align > node->pool->config.chunk_bytes;
-    /* All sizes and all chunks are whole pages, so every free range begins at one; asking for no more is cheaper. */
+    /* All sizes and chunks are whole pages, so every free range begins at a page. A request for a smaller alignment is
+     * cheaper. */
     const uint64_t asked = align > WEIR__HOST_PAGE ? align : WEIR__HOST_ALIGNMENT;
     weir_status status = WEIR_ERR_NO_MEMORY;
     for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
@@ -96,7 +98,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     }
     const uint64_t start = weir_block_address(run->block);
     WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && weir_block_capacity(run->block) >= size);
-    /* The registry's entry makes the members visible. */
+    /* Relaxed, because the registry's entry publishes these members (release). */
     atomic_store_explicit(&run->node, node, memory_order_relaxed);
     atomic_store_explicit(&run->start, start, memory_order_relaxed);
     atomic_store_explicit(&run->size, size, memory_order_relaxed);
@@ -130,7 +132,7 @@ weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream)
     WEIR_ASSERT(run->size != 0 && run->block != NULL);
     WEIR_ASSERT(stream == NULL || run->rest == NULL);
     weir_host_pool *pool = run->node->pool;
-    /* Removed from the registry first: after the free another thread may own the pages. */
+    /* The registry's entries are removed first: after the free another thread may own the pages. */
     weir__host_registry_remove(&pool->registry, run, run_tag(run));
     const weir_status status =
         stream != NULL ? weir_pool_free(run->pages, run->block, stream) : weir_pool_free_idle(run->pages, run->block);
@@ -226,7 +228,8 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     config.strategy = weir_caching_strategy();
     config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
-    config.vm_handle_bytes = node->pool->config.chunk_bytes; /* a call costs by the byte: larger handles save nothing */
+    config.vm_handle_bytes = node->pool->config.chunk_bytes; /* the cost of a call grows with the bytes, so larger
+                                                                handles save nothing */
     if (weir__host_is_pageable(&node->pool->config)) {
         config.vm_spare_share = PAGEABLE_SPARE_SHARE;
         config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the smallest possible */

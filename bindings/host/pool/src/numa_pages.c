@@ -180,7 +180,7 @@ void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved)
     if (!stays_reserved) {
         (void)munmap(memory, size);
     } else if (map_nothing(memory, size) ==
-               MAP_FAILED) { /* no room for the kernel's bookkeeping: at least drop the pages */
+               MAP_FAILED) { /* the kernel has no room for another mapping: at least drop the pages */
         (void)syscall(SYS_munlock, memory, size);
         (void)madvise(memory, size, MADV_DONTNEED);
         (void)mprotect(memory, size, PROT_NONE);
@@ -198,7 +198,7 @@ weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__n
         return fail(error, WEIR__NUMA_POLICY, EINVAL, size, WEIR_ERR_INVALID);
     }
     mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
-    /* The kernel uses one bit fewer than the given size. */
+    /* The kernel uses one bit fewer than the given size, hence the + 1. */
     if (syscall(SYS_mbind, memory, size, binds ? MPOL_BIND : MPOL_PREFERRED, mask, WEIR__NUMA_NODES + 1ul, 0ul) == 0) {
         return WEIR_OK;
     }
@@ -420,7 +420,8 @@ static char *lines_next(struct lines *lines)
         lines->end -= lines->begin;
         lines->begin = 0;
         if (lines->end == sizeof(lines->buffer)) {
-            lines->end = sizeof(lines->buffer) / 2; /* cut: all fields that are read stand further left */
+            lines->end = sizeof(lines->buffer) / 2; /* cuts a long line: all fields that are read stand in its first
+                                                       half */
         }
         WEIR_ASSERT(lines->end < sizeof(lines->buffer));
         ssize_t got;

@@ -53,7 +53,8 @@ typedef struct weir__numa_error {
     weir__numa_pages pages;
     int32_t node;         /* WEIR_NODE_NONE: no node was requested */
     uint64_t bytes;       /* requested */
-    uint64_t limit_bytes; /* LOCK: RLIMIT_MEMLOCK; ROOM, GROUP: available bytes; MISPLACED: bytes on other nodes */
+    uint64_t limit_bytes; /* of step LOCK: RLIMIT_MEMLOCK; ROOM, GROUP: available bytes; MISPLACED: bytes on other
+                             nodes */
     uint64_t used_bytes;  /* LOCK: bytes already locked */
 } weir__numa_error;
 
@@ -92,7 +93,8 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
 weir_status weir__numa_populate_near(const weir_topology *topology, void *memory, uint64_t size, int32_t node,
                                      weir__numa_error *error);
 
-/* The processors that the calling thread could run on before; known: bytes of the mask, 0 = it was not moved. */
+/* The processors that the calling thread could run on before it was moved. `known`: number of valid bytes of the mask,
+ * or 0 if the thread was not moved. */
 typedef struct weir__numa_cpus {
     unsigned long mask[WEIR__NUMA_CPU_WORDS];
     long known;
@@ -129,8 +131,8 @@ typedef struct weir__numa_found {
     weir__numa_source source;
     uint64_t node_bytes[WEIR__NUMA_NODES];
     uint64_t absent_bytes; /* no page yet */
-    /* The kernel does not report these: memory of a device, a shared mapping, or (older kernels) a long stretch without
-     * pages. */
+    /* Bytes whose node the kernel does not report: memory of a device, a shared mapping, or (older kernels) a long
+     * stretch without pages. */
     uint64_t unknown_bytes;
 } weir__numa_found;
 
@@ -163,7 +165,7 @@ void weir__numa_get_lock_limits(weir__numa_lock_limits *limits);
 /* --- all steps in one call --- */
 
 typedef struct weir__numa_request {
-    const weir_topology *topology; /* if it is not this machine's, `node` is ignored */
+    const weir_topology *topology; /* `node` is ignored if the topology is not that of this machine */
     void *memory;                  /* from weir__numa_map, without pages yet */
     uint64_t size;
     weir__numa_pages pages;

@@ -37,7 +37,8 @@ struct weir__host_reservation {
     uint64_t address;
     uint64_t size;
     uint64_t open_bytes; /* accessible bytes from its beginning */
-    bool is_tried;       /* registered with the node's mover, or refused; as the next: used by the thread that grows */
+    bool is_tried;       /* the node's mover was asked for this range; like takes_pages, used by the thread that
+                            grows */
     bool takes_pages;
     bool mapped[]; /* for each granule */
 };
@@ -142,8 +143,8 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
     return WEIR_OK;
 }
 
-/* True if the process's control group has room for `size` more bytes; where it has none, the system would kill the
- * process. The kernel's figures are read again each time that an eighth of the room found last has been used up. */
+/* True if the process's control group has room for `size` more bytes. Without room the system would kill the process.
+ * The kernel's figures are read again each time that an eighth of the room found last has been used up. */
 static bool group_has_room(weir__host_node *node, uint64_t size)
 {
     weir__host_ledger *ledger = node->pool->ledger;
@@ -255,7 +256,8 @@ static bool open_addresses(weir__host_node *node, struct weir__host_reservation 
     return is_open;
 }
 
-/* Where madvise is forbidden, as in some sandboxes, or the pages are locked, a new mapping replaces them. */
+/* Drops pages by madvise. Where madvise is forbidden, as in some sandboxes, or the pages are locked, a new mapping
+ * replaces the pages. */
 static bool drop_pages(uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(address % weir__numa_page_bytes() == 0);
@@ -307,8 +309,8 @@ static uint64_t room_above(const weir__host_node *node, const struct weir__host_
     return at - address;
 }
 
-/* Gives the unmapped granules at `address` parked pages, and the ones above it as far as they go. Returns false if the
- * granules at `address` have got none. */
+/* Moves parked pages to the `size` bytes of unmapped granules at `address`, and to the unmapped granules above, as far
+ * as the parked range goes. Returns false if the `size` bytes did not get all their pages. */
 static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
 {
     const weir__parked_range from = node->parked.ranges[node->parked.count - 1];
@@ -326,7 +328,8 @@ static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, 
         return false;
     }
     const bool is_removed = weir__parked_remove(&node->parked, from.address, whole);
-    WEIR_ASSERT(is_removed); /* from the end of a range or all of it: needs no memory */
+    WEIR_ASSERT(is_removed); /* cannot fail: a part at the end of a range, or a whole range, is removed without
+                                memory */
     (void)is_removed;
     if (whole > size && !weir__parked_add(&node->parked, address + size, whole - size)) {
         (void)drop_pages(address + size, whole - size);
@@ -334,7 +337,7 @@ static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, 
     return true;
 }
 
-/* Makes the pages of granules that are being mapped, of parked pages if there are any. */
+/* Gives pages to granules that are being mapped: parked pages if there are any, else new ones. */
 static bool provide_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(size <= node->loose_bytes && node->parked.bytes <= node->loose_bytes);

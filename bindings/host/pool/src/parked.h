@@ -25,8 +25,8 @@ typedef struct weir__parked {
 
 /* Adds a range. Returns false without host memory. */
 bool weir__parked_add(weir__parked *parked, uint64_t address, uint64_t size);
-/* Removes a part of a range. Returns false if it is not parked as a whole, or without host memory. A part at one end of
- * a range needs none. */
+/* Removes a part of a range. Returns false if the part is not parked as a whole, or without host memory. Removing a
+ * part at one end of a range needs no host memory. */
 bool weir__parked_remove(weir__parked *parked, uint64_t address, uint64_t size);
 /* Returns the first parked address in [from, to), or `to`. */
 uint64_t weir__parked_above(const weir__parked *parked, uint64_t from, uint64_t to);

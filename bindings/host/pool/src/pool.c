@@ -49,8 +49,8 @@ const char *weir_host_kind_text(weir_host_kind kind)
 
 /* --- sizes --- */
 
-/* Returns the request to make for a small block at a multiple of `align`, which is larger than the pool's: blocks of a
- * size that is a multiple of it lie at such addresses. */
+/* Returns the size to request for a small block at a multiple of `align`, which exceeds the pool's alignment: blocks of
+ * a size that is a multiple of `align` lie at multiples of it. */
 static uint64_t size_for_align(const weir_host_pool *pool, uint64_t size, uint64_t align)
 {
     WEIR_ASSERT(align > pool->align && align <= WEIR__HOST_ALIGNMENT);
@@ -390,7 +390,7 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
         weir__shared_limit_leave(pool->ledger->shared, pool);
     }
     weir__host_cache_orphan_all(pool);
-    /* Small blocks only: the weir pools underneath wait for the streams of large blocks themselves. */
+    /* This waits for small blocks only: the weir pools underneath wait for the streams of large blocks. */
     const weir_status waited = weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
@@ -498,8 +498,8 @@ static weir_status trim_nodes(weir_host_pool *pool, uint64_t keep_bytes, uint32_
     return first;
 }
 
-/* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. Waits for decay of
- * another thread, whose memory is still held until it has gone back. */
+/* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. If another thread is
+ * letting memory decay, waits until it has finished, because that memory counts as held until then. */
 static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
 {
     if (!weir__host_is_pageable(&pool->config)) {
@@ -513,7 +513,7 @@ static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flag
 
 /* --- counting: each thread in its own cache --- */
 
-/* Counts a block that a thread frees past its bin. */
+/* Counts a free that bypasses the thread's bin. */
 static void count_small_free(weir__host_node *node, weir__host_cache *cache, uint32_t bin)
 {
     WEIR_ASSERT(bin < node->pool->bin_count);
@@ -623,7 +623,7 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
 struct request {
     uint64_t size;
     uint64_t align;
-    bool is_bound; /* may be served by its own node only, or there is only one node */
+    bool is_bound; /* only the request's own node may serve it, or the pool has only one node */
 };
 
 static weir_status take_from(weir__host_node *node, const struct request *r, void **ptr)
@@ -662,7 +662,7 @@ static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const
     return first != second ? first < second : a < b;
 }
 
-/* Returns the node to try after `round` nearer ones: the node itself, then the nearest first. */
+/* Returns the node to try in round `round`: first the node itself, then the others, the nearest first. */
 static weir__host_node *in_turn(weir__host_node *node, size_t round)
 {
     WEIR_ASSERT(round < node->pool->node_count);
@@ -692,7 +692,7 @@ static weir_status take(weir__host_node *node, const struct request *r, void **p
 }
 
 /* True if the limit refused the last attempt of the calling thread's request. A request first asks for more than it
- * needs: if the limit refuses that and the system refuses the rest, a higher limit does not help. */
+ * needs. If the limit refuses that attempt and the system refuses the smaller one, a higher limit would not help. */
 static _Thread_local bool limit_refused;
 
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
@@ -734,7 +734,7 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
     weir_shared_limit *shared = pool->ledger->shared;
     void *block = NULL;
     if (shared != NULL && r->size > weir__shared_limit_bytes(shared)) {
-        return WEIR_ERR_LIMIT; /* before the pool takes chunks that it would have to give back */
+        return WEIR_ERR_LIMIT; /* refused here, before the pool takes chunks that it would have to give back */
     }
     limit_refused = false;
     weir__host_cache_obey(pool);

@@ -57,10 +57,11 @@ typedef struct weir__host_run {
     _Atomic uint64_t start;
     _Atomic uint64_t size;
     _Atomic(weir__host_node *) node;
-    _Atomic(weir__host_chunk *) chunk; /* the chunk around all of it; NULL: the leaves of its pages name theirs */
+    _Atomic(weir__host_chunk *) chunk; /* the chunk that holds the whole run; NULL: each leaf of the run's pages names
+                                          its chunk */
     weir_pool *pages;                  /* the node's pool that `block` belongs to */
     weir_block *block;
-    struct weir__host_run *rest;     /* of a block that grew in place: descriptions of the blocks behind `block` */
+    struct weir__host_run *rest;     /* if the block grew in place: descriptions of the blocks behind `block` */
     uint32_t parts;                  /* number of descriptions in `rest` */
     _Atomic(weir__host_slab *) slab; /* NULL: not a slab */
     _Atomic uint32_t state;
@@ -68,7 +69,8 @@ typedef struct weir__host_run {
 
 typedef struct weir__host_leaf {
     _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run */
-    _Atomic(weir__host_chunk *) chunk; /* for memory that the pool maps: such chunks consist of whole leaves */
+    _Atomic(weir__host_chunk *) chunk; /* chunk of the leaf's pages, if the pool mapped them: such chunks consist of
+                                          whole leaves */
 } weir__host_leaf;
 
 typedef struct weir__host_entry {

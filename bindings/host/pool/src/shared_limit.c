@@ -61,7 +61,7 @@ static void unlock_byte(int file, size_t byte)
     (void)fcntl(file, F_OFD_SETLK, &lock);
 }
 
-/* Closing the file would not do: a child of fork may have it open too. */
+/* Releases all locks of the file. Closing the file would not release them while a child of fork has it open too. */
 static void unlock_all(int file)
 {
     struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET}; /* from the first byte to the last */

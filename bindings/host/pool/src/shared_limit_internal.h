@@ -21,7 +21,7 @@ typedef struct weir__limit_page {
     uint64_t held_of[WEIR_SHARED_LIMIT_PROCESSES];
 } weir__limit_page;
 
-/* Joins a limit, under which the pool then takes and gives. */
+/* Joins a limit. From then on the pool counts the memory that it takes and gives back under the limit. */
 void weir__shared_limit_join(weir_shared_limit *limit, weir_host_pool *pool);
 void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool);
 /* Returns false if the limit has no room for `bytes`, even after the bytes of ended processes were returned. */

@@ -97,7 +97,8 @@ void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin)
 
 /* --- bounds --- */
 
-/* Returns the bytes that a cache may keep now. For pageable memory, a share of the held bytes, which must stay low. */
+/* Returns the bytes that a cache may keep now. A cache of pageable memory may keep a share of the held bytes only,
+ * because the held bytes must stay low. */
 static uint64_t most_of(const weir__host_cache *cache)
 {
     WEIR_ASSERT(node_of(cache) != NULL);
@@ -187,11 +188,11 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
     }
-    /* A thread may keep four blocks larger than its bound, except of pageable memory. */
+    /* Except of pageable memory, a thread may keep four blocks of a size even if they exceed its bound. */
     const uint64_t bound = most_of(cache);
     const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
     if (cache->large_most_bytes > 0 && cache->bin_most_bytes + cache->large_most_bytes + size > most) {
-        give_way(cache); /* one slot at a time: a slot in use refills soon */
+        give_way(cache); /* empties only one slot for each call: a slot in use refills soon */
     }
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most || size_of(slot) != size) {
         return false;

@@ -153,7 +153,7 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
     if (t->pci_room != old_room || t->near == NULL) {
         uint64_t *grown = realloc(t->near, (t->pci_room * t->near_words + 1) * sizeof(*grown));
         if (grown == NULL) {
-            t->pci_room = old_room; /* so that the next call grows both tables again */
+            t->pci_room = old_room; /* the next call then grows both tables again */
             return false;
         }
         t->near = grown;
@@ -251,7 +251,7 @@ static bool is_plain_with_cpus(const struct topology_node *node)
     return is_plain(node) && node->own_cpus > 0;
 }
 
-/* Applies the first rule that matches any node. */
+/* Decides which nodes hold ordinary host memory, by the first rule that matches any node. */
 static void find_host_memory(weir_topology *t)
 {
     static bool (*const rules[])(const struct topology_node *) = {is_plain_with_cpus, is_plain, always};

@@ -105,7 +105,8 @@ static bool take_nodes(weir_topology *t, hwloc_topology_t h)
     return weir__topology_seal_nodes(t);
 }
 
-/* Takes the facts about nodes that need all nodes to be there. Adds processors in the order of node numbers. */
+/* Reads the facts about nodes that can only be stored once all nodes are known. Adds processors in the order of node
+ * numbers. */
 static bool take_node_facts(weir_topology *t, hwloc_topology_t h)
 {
     hwloc_const_nodeset_t allowed = hwloc_topology_get_allowed_nodeset(h);

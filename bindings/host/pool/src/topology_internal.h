@@ -34,11 +34,11 @@ struct topology_pci {
 };
 
 struct weir_topology {
-    _Atomic uint32_t owners; /* the creator, and host pools that were given the topology */
+    _Atomic uint32_t owners; /* number of owners: the creator, and the host pools that were given the topology */
     bool is_this_machine;
     struct topology_node *nodes; /* sorted by number */
     size_t node_count, node_room;
-    uint32_t *distances; /* node_count squared, [from * node_count + to]; 0: unknown */
+    uint32_t *distances; /* a table of node_count rows and columns, [from * node_count + to]; 0: unknown */
     int32_t *cpu_node;   /* the number of each processor's node, or WEIR_NODE_NONE */
     int32_t *cpu_home;   /* for each processor, the home of its node */
     size_t cpu_count, cpu_room;

@@ -96,9 +96,9 @@ typedef struct weir_heap_config {
 
 #define WEIR_HEAP_CONFIG_INIT WEIR_STRUCT_INIT(weir_heap_config)
 
-/* NULL for the config means all defaults. Reserves no memory for blocks yet. WEIR_ERR_INVALID: an unknown flag, two
- * sources in one, a pool without a stream, a limit with a source that is not the process's memory, a bad align or
- * slack or decay_ms, a decay of memory that is not the process's, a node that the host pool does not have.
+/* Creates a heap. A NULL config means all defaults. Reserves no memory for blocks yet. WEIR_ERR_INVALID: an unknown
+ * flag, a source with both host_pool and pool, a pool without a stream, a limit_bytes or decay_ms for a source that is
+ * not memory of the process, a bad align, slack or decay_ms, a node that the host pool does not have.
  * WEIR_ERR_NO_MEMORY: no host memory, or no thread for WEIR_HEAP_DECAY_THREAD. */
 WEIR_API weir_status weir_heap_create(const weir_heap_config *config, weir_heap **heap);
 /* Destroys the heap. Its blocks of process memory become invalid; its live blocks of a host pool or pool are freed
@@ -144,9 +144,9 @@ WEIR_API size_t weir_heap_usable_size(weir_heap *heap, const void *block);
 
 /* --- upkeep --- */
 
-/* Gives back idle memory of all sources until at most `keep_bytes` are held; waits for decay of another thread. Pools
- * that the heap was given are trimmed too, each to `keep_bytes`. *released, when not NULL, receives the bytes given
- * back. WEIR_ERR_DEVICE: a source kept some. */
+/* Gives back idle memory of all sources until at most `keep_bytes` are held. If another thread is letting memory decay,
+ * waits until it has finished. Pools that the heap was given are trimmed too, each to `keep_bytes`. *released, when not
+ * NULL, receives the bytes given back. WEIR_ERR_DEVICE: a source kept some. */
 WEIR_API weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released);
 
 /* Replaces limit_bytes; 0 = none. If more than the new limit is held, idle memory goes back at once. Live blocks stay,
@@ -157,7 +157,7 @@ WEIR_API weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes);
 /* Figures of this heap's blocks. The held bytes are those of its sources, which other users may share. */
 typedef struct weir_heap_stats {
     size_t struct_size;
-    uint64_t allocs; /* successful ones, including those of realloc */
+    uint64_t allocs; /* successful requests, including those of realloc */
     uint64_t frees;
     uint64_t reallocs;  /* calls with a block and a nonzero size */
     uint64_t moves;     /* reallocs that copied */

@@ -115,7 +115,8 @@ typedef struct weir_host_pool_config {
     size_t struct_size;
     uint32_t flags;                     /* bits of WEIR_HOST_... */
     uint32_t kinds;                     /* bit k: step k of the ladder may be used; 0 = all but UNPINNED */
-    const weir_topology *topology;      /* shared: stays as long as the pool; NULL: the pool reads the machine itself */
+    const weir_topology *topology;      /* shared: the pool keeps it until the pool ends; NULL: the pool reads the
+                                           machine itself */
     const weir_host_runtime *runtime;   /* copied; NULL: no runtime */
     const weir_host_engine_ops *engine; /* NULL: weir's own classes */
     uint64_t limit_bytes;               /* most bytes held on all nodes together, in whole chunks; 0 = no limit */
@@ -123,15 +124,15 @@ typedef struct weir_host_pool_config {
      * until it fits the limit and one call of the runtime, and raises it to a page of the system if that is larger. A
      * larger block takes several chunks side by side, or a region of its size from the runtime. */
     uint64_t chunk_bytes;
-    uint64_t thread_cache_bytes;     /* most bytes that a thread keeps for a node; 0 = 8 MiB; or four large blocks,
-                                           if that is more */
+    uint64_t thread_cache_bytes;     /* most bytes that a thread caches for a node, or four large blocks if they are
+                                        more; 0 = 8 MiB */
     weir_shared_limit *shared_limit; /* beside limit_bytes; destroyed after the pool; NULL: none */
 } weir_host_pool_config;
 
 #define WEIR_HOST_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_host_pool_config)
 
-/* NULL for the config means all defaults. Takes no memory for blocks yet. WEIR_ERR_INVALID: an unknown flag or kind,
- * UNPINNED in `kinds` without the flag, an invalid chunk size, kinds that need a runtime but no runtime.
+/* Creates a pool. A NULL config means all defaults. Takes no memory for blocks yet. WEIR_ERR_INVALID: an unknown flag
+ * or kind, UNPINNED in `kinds` without the flag, an invalid chunk size, kinds that need a runtime but no runtime.
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host_pool **pool);
 /* Destroys the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were
@@ -150,7 +151,8 @@ WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
 /* --- blocks --- */
 
 #define WEIR_HOST_THREAD_NODE (-1) /* the node that the calling thread runs on */
-#define WEIR_HOST_ANY_NODE (-2)    /* that node if it has memory, else the nearest with memory; also in a strict pool */
+/* WEIR_HOST_THREAD_NODE if that node has memory, else the nearest node with memory; also in a strict pool. */
+#define WEIR_HOST_ANY_NODE (-2)
 
 /* Returns the number of the pool's node that is nearest to the runtime's device, for weir_host_alloc: the node that the
  * device reports (host_numa_node in weir/device.h) or, if the process has no memory there, the pool's node with the
@@ -220,7 +222,7 @@ typedef struct weir_host_stats {
     uint64_t held_bytes; /* in all chunks */
     uint64_t pinned_bytes;
     uint64_t unpinned_bytes;
-    uint64_t misplaced_bytes;  /* verified to lie on another node than the one they were made for */
+    uint64_t misplaced_bytes;  /* of pages that the kernel reports on another node than the one they were made for */
     uint64_t unverified_bytes; /* in chunks for which the kernel does not report the node of all pages */
     uint64_t live_bytes;       /* as handed out, pads and rounding included */
     uint64_t pad_bytes;        /* part of live_bytes, for the carve rule: 32 for each live block */

@@ -62,10 +62,10 @@ typedef struct weir_shared_limit_stats {
     uint64_t limit_bytes;
     uint64_t held_bytes;      /* by all processes */
     uint64_t own_bytes;       /* part of held_bytes: by pools and heaps of this process */
-    uint64_t peak_held_bytes; /* of all processes, since the shared memory was made */
-    uint64_t processes;       /* that share the limit now, with this one */
-    uint64_t ended_processes; /* that ended without weir_shared_limit_destroy while they held memory */
-    uint64_t returned_bytes;  /* held by those, and returned to the limit */
+    uint64_t peak_held_bytes; /* the most held by all processes together since the shared memory was made */
+    uint64_t processes;       /* processes that share the limit now, this one included */
+    uint64_t ended_processes; /* processes that ended without weir_shared_limit_destroy while they held memory */
+    uint64_t returned_bytes;  /* bytes that ended processes held, returned to the limit */
 } weir_shared_limit_stats;
 
 #define WEIR_SHARED_LIMIT_STATS_INIT WEIR_STRUCT_INIT(weir_shared_limit_stats)

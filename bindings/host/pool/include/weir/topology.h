@@ -45,14 +45,14 @@ WEIR_API bool weir_topology_is_this_machine(const weir_topology *topology);
 typedef struct weir_node_info {
     size_t struct_size;
     int32_t node;
-    bool is_allowed;       /* cpusets let this process take memory on the node */
-    bool is_host_memory;   /* ordinary memory, and not empty. False for memory of a device, and for high-bandwidth or
+    bool is_allowed;          /* cpusets let this process take memory on the node */
+    bool is_host_memory;      /* ordinary memory, and not empty. False for memory of a device, and for high-bandwidth or
                               far memory in a node of its own, which is recognized by having no processors */
-    uint32_t cpus;         /* processors of the node that this process may run on; 0 also if it may run on none */
-    uint64_t memory_bytes; /* total */
-    uint64_t free_bytes;   /* at the moment of the call; 0 where it cannot be read */
-    uint64_t huge_pages;   /* of 2 MiB, total and free; 0 where it cannot be read */
-    uint64_t free_huge_pages;
+    uint32_t cpus;            /* processors of the node that this process may run on; 0 also if it may run on none */
+    uint64_t memory_bytes;    /* total */
+    uint64_t free_bytes;      /* at the moment of the call; 0 where it cannot be read */
+    uint64_t huge_pages;      /* number of pages of 2 MiB; 0 where it cannot be read */
+    uint64_t free_huge_pages; /* free pages of 2 MiB; 0 where it cannot be read */
 } weir_node_info;
 
 #define WEIR_NODE_INFO_INIT WEIR_STRUCT_INIT(weir_node_info)
