@@ -93,7 +93,7 @@ static bool reserve_records(struct ranges *ranges, size_t wanted)
     return true;
 }
 
-/* The same for one record. */
+/* Makes sure that the next new record needs no host memory. Returns false if there is no host memory. */
 static inline bool reserve_record(struct ranges *ranges)
 {
     return __builtin_expect(ranges->unused != NULL, 1) || reserve_records(ranges, 1);

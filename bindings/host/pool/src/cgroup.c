@@ -26,7 +26,7 @@ struct version {
     const char *limit;
     const char *swap; /* version 1: of memory and swap together */
     const char *used;
-    const char *cache[2]; /* in memory.stat */
+    const char *cache[2]; /* lines of memory.stat */
     bool swap_has_memory;
 };
 

@@ -22,7 +22,7 @@
 enum {
     MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
     GROUP = 8,                           /* slots with neighbouring marks */
-    MARK_SIZES = 28,                     /* as many numbers of marks: see marks_in */
+    MARK_SIZES = 28,                     /* number of size classes of arrays of marks: see marks_in */
     LEAST_PAGES = 4,
     MOST_PAGES = 160,
     LEAST_SLOTS = 4,

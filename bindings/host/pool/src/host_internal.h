@@ -125,7 +125,7 @@ typedef struct weir__host_kept {
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most;  /* number of blocks for which the cache has set bytes aside */
-    uint64_t bytes; /* of a block; set when `most` is */
+    uint64_t bytes; /* bytes of a block; set together with `most` */
     _Atomic uint64_t allocs;
     _Atomic uint64_t net; /* blocks taken from the engine less blocks given back, modulo 2^64: in use or in the bin */
     weir__host_kept blocks[WEIR__HOST_BIN_DEPTH];

@@ -262,7 +262,7 @@ static weir_status take_slot(weir_shared_limit *limit)
         if (lock_byte(limit->file, 1 + i, F_OFD_SETLK)) {
             limit->slot = i;
             lock_page(limit->page);
-            return_slot(limit->page, i); /* of a process that had the slot before */
+            return_slot(limit->page, i); /* bytes of an ended process that had the slot before */
             unlock_page(limit->page);
             return WEIR_OK;
         }
