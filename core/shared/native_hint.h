@@ -55,8 +55,8 @@ static inline void weir__hint_complete(weir_pool *pool, const void *event)
     weir__hint_told(weir_event_synced(pool, event));
 }
 
-/* Synchronises a stream. The address of a local variable serves as an event that marks the stream's position when the
- * wait begins: other threads may free on the stream meanwhile. */
+/* Synchronises a stream. Other threads may free on the stream meanwhile, so the pool is told of an event at the
+ * position where the wait begins. The address of a local variable serves as that event. */
 static inline weir_status weir__hint_sync_stream(weir_pool *pool, weir_stream *stream, weir__native_call sync,
                                                  void *native)
 {

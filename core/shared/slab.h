@@ -21,8 +21,8 @@
 enum { WEIR__SLAB_CHUNKS = 40 };
 
 typedef struct weir__slab {
-    void *unused; /* linked through each unused record but the resting ones */
-    size_t bytes; /* of a record, a multiple of its alignment */
+    void *unused; /* list of the unused records that do not rest, linked through the records */
+    size_t bytes; /* size of a record, a multiple of its alignment */
     size_t align;
     size_t link;        /* offset of the link in an unused record */
     size_t first_count; /* records in chunk 0; chunk i has first_count << i */
@@ -81,8 +81,8 @@ static inline void *weir__slab_begin(weir__slab *slab)
     return memset(slab->chunk[slab->chunk_count - 1] + slab->begun++ * slab->bytes, 0, slab->bytes);
 }
 
-/* Returns a record, or NULL without host memory. Its contents are those that it had when it was returned, except the
- * link; all zero on first use. */
+/* Returns a record, or NULL without host memory. A record that was used before has its old contents, except the link; a
+ * new one is all zero. */
 static inline void *weir__slab_get(weir__slab *slab)
 {
     char *record = slab->unused;

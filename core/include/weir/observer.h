@@ -38,8 +38,8 @@ typedef struct weir_observed_block {
     uint64_t address;
     uint64_t size;       /* as requested */
     uint64_t capacity;   /* bytes from `address` on that belong to this block */
-    void *native_stream; /* stream. alloc: of the request; use: that uses the block; free: of the free, NULL if the
-                            block is freed idle */
+    void *native_stream; /* alloc: stream of the request; use: stream that uses the block; free: stream of the free,
+                            NULL if the block is freed idle */
     uint32_t stream;     /* number of that stream in the pool, from 1; 0 if the block is freed idle */
     weir_tag tag;        /* alloc: tag of the block; 0 = none */
     uint64_t align;      /* alloc: alignment as requested; 0 = the strategy's own */

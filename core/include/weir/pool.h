@@ -324,7 +324,7 @@ typedef struct weir_pool_stats {
     uint64_t peak_requested_bytes; /* exact with one stream and one thread; with several streams, the highest value
                                        at a slow-path call; a block that another thread frees on a stream counts
                                        until the stream's own thread takes up the free */
-    uint64_t peak_live_bytes;      /* likewise */
+    uint64_t peak_live_bytes;      /* exact or sampled, as peak_requested_bytes */
     uint64_t peak_reserved_bytes;  /* exact */
     uint64_t largest_free_bytes;
     double external_fragmentation; /* 1 - largest free / free; 0 when nothing is free */
@@ -389,9 +389,9 @@ typedef struct weir_oom_region {
     uint64_t blocks;        /* blocks that are not free */
 } weir_oom_region;
 
-/* X(NAME): a change that would have made the request succeed. Each is sufficient by itself, as of the record, if no
- * other thread uses the pool and the device gives all memory that its capacity leaves: apply the change, repeat the
- * call, and it succeeds. */
+/* X(NAME): a change that would have made the request succeed. Each change is sufficient by itself if the pool is as it
+ * was recorded, no other thread uses the pool, and the device gives all memory that its capacity leaves: apply the
+ * change, repeat the call, and the call succeeds. */
 #define WEIR_ADVICE_LIST(X)                                                                                            \
     X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                                                 \
     X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                                                 \
@@ -414,11 +414,11 @@ typedef struct weir_oom_advice {
     uint64_t blocks;
     uint64_t address;
     uint64_t size;
-    weir_tag tag; /* FREE_BLOCKS: the tag that holds the most of them */
+    weir_tag tag; /* FREE_BLOCKS: the tag with the most bytes of those blocks */
 } weir_oom_advice;
 
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in the record */
-#define WEIR_OOM_ADVICE 4  /* at most one of the first two kinds, and one of each other kind */
+#define WEIR_OOM_ADVICE 4  /* at most one entry of the first two kinds together, and one of each other kind */
 
 /* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */

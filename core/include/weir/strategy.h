@@ -124,7 +124,7 @@ typedef struct weir_range_info {
     uint64_t size;
     bool taken;
     weir_lane lane; /* of a free range */
-    weir_tick tick; /* of a free range; no meaning in the open lane */
+    weir_tick tick; /* of a free range; without meaning in the open lane */
     void *token;    /* of a taken range */
     bool set_apart; /* free, but kept for requests of one size: a request of another size gets it only as a last
                        resort */
@@ -252,10 +252,10 @@ typedef struct weir_strategy_ops {
      * number of holes, not on the number of ranges: the pool calls this to grow. If the slot is NULL, the pool uses
      * walk. */
     void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
-    /* Visits runs of neighbouring ranges that are free or unmapped, with or without an unmapped one, as walk_holes
-     * visits them: all runs in which free neighbours that are not unmapped have at least `least` bytes together.
-     * `least` is not 0. Runs in which they have less may be visited or not. Runs around small free ranges should come
-     * first: the pool stops when it has seen enough. If the slot is NULL, the pool uses walk. */
+    /* Visits runs of neighbouring ranges that are free or unmapped, as walk_holes does, but also runs without an
+     * unmapped range. It must visit each run in which free neighbours that are not unmapped have at least `least` bytes
+     * together; it may visit other runs too. `least` is not 0. Runs around small free ranges should come first: the
+     * pool stops when it has seen enough. If the slot is NULL, the pool uses walk. */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 

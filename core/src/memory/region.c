@@ -112,8 +112,8 @@ static weir_status ask_device(struct request *request, const struct wish *wish, 
     return status;
 }
 
-/* True if more than 3/4 of the limit, or of the device, is reserved. Blocks in a front cache do not merge with their
- * neighbours, and there that decides if a request is served. Pool lock held. */
+/* True if more than 3/4 of the limit, or of the device, is reserved. Then a request may fail because blocks in a front
+ * cache do not merge with their neighbours. Pool lock held. */
 static bool near_limit(const weir_pool *pool)
 {
     const uint64_t most = weir__budget_most_locked(pool, true);
@@ -142,7 +142,8 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
-    /* A whole bin at a time: slots compute anew how many blocks they may keep, at a division each. */
+    /* This bound moves by a whole bin at a time, because after each change every slot computes anew how many blocks it
+     * may keep, which costs a division. */
     if (slot != atomic_load_explicit(&pool->front.slot, memory_order_relaxed)) {
         atomic_store_explicit(&pool->front.slot, slot, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);

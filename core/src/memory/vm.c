@@ -36,7 +36,7 @@
 #define HAS(ops, slot)                                                                                                 \
     ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
 
-/* How often a request maps memory that other threads take before it. */
+/* The most times that a request maps memory which other threads then take before it. */
 enum { most_tries = 16 };
 
 /* --- life --- */
@@ -179,7 +179,8 @@ static bool carry_out(struct request *request)
         const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
         const uint64_t reached =
             pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
-        request->ceiling = refused ? reached : request->ceiling; /* otherwise the call that failed was not a create */
+        request->ceiling = refused ? reached : request->ceiling; /* else another call than a create failed, which tells
+                                                                  * nothing about the device's memory */
         move->counts.moved = 0;
     }
     weir__vm_settle(pool);
@@ -229,7 +230,8 @@ static bool vm_join(struct request *request)
     struct vm_window window;
     if (!request->last_resort && !request->parted && request->pool->vm->walk_free == NULL &&
         !others_hold_any(request)) {
-        return false; /* alloc has searched all ranges already; walk_free would find that out at no cost */
+        return false; /* alloc has searched all ranges already, and without walk_free a search costs a walk of all
+                       * ranges */
     }
     if (weir__vm_find_best(request, WINDOW_MAPPED, &window) != WEIR_OK) {
         return false;
@@ -242,7 +244,7 @@ static bool serve(struct request *request, weir_rung rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    const bool looks_again = !request->parted || request->last_resort; /* if false, the ladder has just looked at every
+    const bool looks_again = !request->parted || request->last_resort; /* false: the ladder has just looked at every
                                                                         * range */
     const bool served = weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
@@ -266,9 +268,9 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
-/* Last resort: returns all idle memory to the device, which can give it to windows of any bounds. A block may not have
- * a part of a large handle, so an idle large handle can be in the way of the memory that is left. Returns true if there
- * was such a handle. Pool lock held on entry and exit, released for the device calls. */
+/* Last resort: returns all idle memory to the device, so that it can be created anew as other handles. A block may not
+ * have a part of a large handle, so an idle large handle can keep a request from its memory. Returns true if a large
+ * handle was returned. Pool lock held on entry and exit, released for the device calls. */
 static bool break_handles(const struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -386,7 +388,7 @@ static void vm_return_all(weir_pool *pool, weir_status *first)
     weir__vm_return_spans(pool, first);
 }
 
-/* The same as grow after a poll: growing moves idle memory by itself. */
+/* Polls, then grows: growing already moves idle memory. */
 static bool vm_exchange(struct request *request)
 {
     (void)weir__order_poll(request->pool);

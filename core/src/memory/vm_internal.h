@@ -62,7 +62,7 @@ struct vm_counts {
     uint64_t maps;
     uint64_t unmaps;
     uint64_t failures;
-    uint64_t created; /* counted in granules, as are the next two */
+    uint64_t created; /* created, destroyed and moved count granules */
     uint64_t destroyed;
     uint64_t moved;
 };
@@ -95,7 +95,7 @@ struct pool_vm {
                        void *ctx); /* the strategy's, or NULL */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     struct vm_span *spans;   /* in the order of their reservation */
-    struct vm_span *refused; /* the strategy had no host memory for them; kept until the device takes them back */
+    struct vm_span *refused; /* spans that the strategy had no host memory for; kept until the device takes them back */
     size_t spares;           /* the first handles of move.memory, while no thread moves memory */
     uint64_t spare_granules; /* granules of the spare handles */
     uint64_t moving;         /* claimed granules that had memory */
@@ -141,14 +141,14 @@ static inline struct vm_granule *vm_use_granule(const struct pool_vm *vm, struct
 
 /* --- vm_granule.c --- */
 
-/* See struct vm_view. The range lies in one span. */
+/* The find_handle of struct vm_view. The range lies in one span. */
 bool weir__vm_find_handle(const void *vm, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
 bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size); /* see struct memory_ops */
 
 /* --- vm_map.c: no lock held --- */
 
-/* Creates the new memory, unmaps the victims and maps all of it into the holes. On failure nothing has changed, except
- * memory that had to be destroyed first. */
+/* Creates the new memory, unmaps the victims and maps the memory of both into the holes. On failure nothing has
+ * changed, except memory that had to be destroyed first. */
 weir_status weir__vm_move_memory(weir_pool *pool, struct vm_move *move);
 /* Unmaps the victims for good and destroys handles in hand. Stops if the device refuses. */
 weir_status weir__vm_return_memory(weir_pool *pool, struct vm_move *move);
@@ -186,7 +186,8 @@ struct vm_plan {
     struct vm_window window;
     uint64_t creates;
     uint64_t victims; /* idle granules to move; if there are any, scratch->runs holds those for this window */
-    bool cramped;     /* large handles make every window cost more granules than one that begins at a granule */
+    bool cramped;     /* large handles leave no window with as few granules of its own as a window that begins at a
+                       * granule would have */
 };
 
 /* Returns the fewest granules for which one handle is made. */

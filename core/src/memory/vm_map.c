@@ -108,8 +108,8 @@ static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
     low->granules = granules;
 }
 
-/* Creates the memory for all holes that need it. A device without memory for a handle may have it for half a handle. So
- * the amount of memory that the device has is found out to a granule. */
+/* Creates the memory for all holes that need it. If the device has no memory for a handle, tries handles of half the
+ * size, down to one granule. So the device gives all memory that it has, to a granule. */
 static weir_status create_all(weir_pool *pool, struct vm_move *move)
 {
     weir_status status = WEIR_OK;
@@ -190,7 +190,7 @@ weir_status weir__vm_move_memory(weir_pool *pool, struct vm_move *move)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
     WEIR_ASSERT(pool->growth.taken);
-    const bool first = move->destroys == 0; /* create first: a device that refuses then does so before anything moves */
+    const bool first = move->destroys == 0; /* create first: if the device refuses, nothing has moved yet */
     weir_status status = first ? create_all(pool, move) : WEIR_OK;
     status = status == WEIR_OK ? unmap_all(pool, move) : status;
     status = status == WEIR_OK && !first ? make_room(pool, move) : status;

@@ -48,7 +48,8 @@ void weir__vm_settle(weir_pool *pool)
     vm->counts.unmaps += move->counts.unmaps;
     vm->counts.moved += move->counts.moved;
     pool->counts.device_failures += move->counts.failures;
-    /* One call for both: above a limit that was lowered, memory that replaces other memory is no growth. */
+    /* One call counts both: above a limit that was lowered, memory that replaces destroyed memory does not count as
+     * growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
                               move->counts.destroyed << vm->granule_shift);
     move->counts = (struct vm_counts){0};

@@ -148,7 +148,8 @@ bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *
         }
         if (frugal.creates < plan->creates) {
             *plan = frugal;
-        } else if (!weigh(request, &room, plan)) { /* its idle granules are searched again */
+        } else if (!weigh(request, &room, plan)) { /* searches the idle granules for `plan` again, because the search
+                                                    * for `frugal` replaced them */
             return false;
         }
         plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> shift;

@@ -459,8 +459,8 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
     return !search->failed && search->granules < search->enough;
 }
 
-/* Order: large handles that a hole of the window can take as they are, or that no window may take any more, the largest
- * first; then runs beside holes, then the smallest runs. */
+/* True if run `a` is taken before run `b`. First come large handles that a hole of the window can take as they are, or
+ * that no window may take any more, the largest first; then runs beside holes; then the smallest runs. */
 static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
     if (a->rank != b->rank) {

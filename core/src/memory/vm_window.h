@@ -103,10 +103,10 @@ struct vm_wish {
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);
 
-/* Finds granules that are wholly usable memory and lie outside the window (NULL: anywhere), as scratch->runs: all of
- * them, or `wanted` and more. If no handle has several granules, the walk begins beside holes and ends at `wanted`:
- * walk_free begins with the smallest ranges, which are the cheapest of the others. Returns WEIR_ERR_NO_MEMORY without
- * host memory. */
+/* Finds granules that consist of usable memory only and lie outside the window (NULL: anywhere). scratch->runs receives
+ * all of them, or at least `wanted`. If no handle has several granules, the walk begins beside holes and ends at
+ * `wanted`: the cheapest runs lie beside holes, and after them come the smallest ranges, which walk_free visits first.
+ * Returns WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t wanted, uint64_t *granules);
 /* Takes the cheapest run out of scratch->runs, which has one. The result is valid until the next search. */

@@ -28,7 +28,7 @@ typedef enum reason {
 struct attempt {
     struct request *request;
     reason reason;
-    int tries;      /* counts attempts because other threads freed memory; reset by the callback */
+    int tries;      /* number of attempts made because other threads freed memory; 0 again after a callback */
     uint64_t round; /* wait round; 0: not begun */
 
     /* Copies of the pool's values, from when this thread last held the pool's lock: */
@@ -39,7 +39,7 @@ struct attempt {
 };
 
 struct rung {
-    weir_rung name; /* the counter; WEIR_RUNG_LANE: the counter of the place that held the memory */
+    weir_rung name; /* the counter to raise; WEIR_RUNG_LANE: the counter of the place where the memory was found */
     bool (*when)(const struct attempt *attempt);
     bool (*act)(struct attempt *attempt); /* false: nothing has changed; continue with the next rung */
     unsigned then;                        /* LOOK_... flags and the flags below */

@@ -28,8 +28,9 @@ struct request {
     uint64_t region_frees; /* the pool's count of region_frees when this request last tried to take a region */
     bool soft;             /* the soft limit serves as the limit for now */
     bool limited;          /* the pool's own limit forbade growing */
-    bool parted;           /* virtual memory: the strategy chose a part of a handle */
-    bool keeps_whole;      /* breaks no idle region that is much larger: region.c takes a region of its own */
+    bool parted;           /* virtual memory: the strategy chose a part of a handle, so the range was given back */
+    bool keeps_whole;      /* the request breaks no idle region that is much larger: region.c takes a region of its own
+                            * for it */
     bool kept_whole;       /* there was such an idle region */
     bool last_resort;      /* the device has refused: memory set apart for other kinds of requests may be used */
     uint64_t ceiling;      /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
@@ -70,8 +71,8 @@ void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range
 bool weir__order_join_locked(struct request *request);
 /* Serves the request from adjacent ranges in different lanes, which the strategy gathers. Pool lock held. */
 bool weir__order_gather_locked(struct request *request);
-/* Fills pool->limits with the highest tick of each lane that `stream` may use; NULL: that every stream may use. Pool
- * lock held. */
+/* Fills pool->limits: for each lane the highest tick at which `stream` may use memory of the lane; NULL: at which every
+ * stream may use it. Pool lock held. */
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
 /* Frees a block to the strategy, or makes it pending. Stream lock held, pool lock not held. */
 void weir__order_free(weir_block *block, weir_stream *stream);

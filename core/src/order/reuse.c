@@ -59,8 +59,9 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
     return limits;
 }
 
-/* Returns the lanes of the group that may hold memory which the stream may take. Completed ticks have been promoted, so
- * memory at or below them has entered its lane later. */
+/* Returns the lanes of the group that may hold memory which the stream may take. Memory at completed ticks has been
+ * promoted. So a lane holds such memory only if it is in the set `early`: the memory entered the lane after the
+ * promotion. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
@@ -262,7 +263,8 @@ static bool settle(weir_block *block, weir_stream *taker)
         give_to_lane(block, first->stream, first->tick);
         return true;
     }
-    /* A stream that is ordered after all other streams of the list represents them, as of now. */
+    /* If one stream of the list is ordered after all others, its present tick covers all pairs, so the memory goes to
+     * its lane. */
     for (const struct weir_use *use = first; use != NULL; use = use->next) {
         if (ordered_before(uses, use->stream)) {
             give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));

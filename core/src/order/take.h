@@ -84,15 +84,15 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     }
     pool_unlock(pool);
     if (UNLIKELY(block == NULL) && pool->memory->mixes_sizes && large) {
-        /* Before the ladder polls: a block that is flushed later has a later tick than the poll has seen, and keeps the
-         * range with which it merges from being idle. */
+        /* Flushes before the ladder polls: a block that is flushed after the poll gets a later tick than the poll has
+         * seen, and the range with which it merges is then not idle. */
         (void)weir__order_flush_locked(pool, stream);
     }
     return block;
 }
 
-/* weir__order_flush_large_locked in a plain pool (struct weir_pool), where a block consists of its record alone. Both
- * locks held. */
+/* The same as weir__order_flush_large_locked, for a plain pool (struct weir_pool), where a block consists of its record
+ * alone. Stream lock and pool lock held. */
 static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream) && pool_is_locked(pool) && is_plain(pool));
@@ -115,8 +115,8 @@ static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
     __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }
 
-/* take_from_own_lane in a plain pool, for any place, by the owner of the pool's lock. Returns NULL also if the general
- * way must serve the request. */
+/* The same as take_from_own_lane, for a plain pool, a request without an alignment above the granule, and a thread that
+ * owns the pool's lock. Returns NULL also if the general way must serve the request. */
 static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                        uint64_t rounded)
 {

@@ -234,8 +234,8 @@ bool weir__order_poll(weir_pool *pool)
 
 /* --- waiting on the host --- */
 
-/* Makes an event that a thread has waited for the stream's probe again. Drops the event if the stream has a new probe
- * or is retired. */
+/* Gives the stream its probe back after a thread has waited for it. Drops the event if the stream has a new probe or is
+ * retired. */
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
     WEIR_ASSERT(event != NULL);
@@ -334,7 +334,8 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
     }
     *status = weir__order_sync(pool, stream);
     pool_lock(pool);
-    /* Another thread may have given the stream a turn of a later round meanwhile. It counts for this round as well. */
+    /* Another thread may have given the stream a turn in a later round meanwhile. That turn counts for this round as
+     * well. */
     stream->waited = *round > stream->waited ? *round : stream->waited;
     pool_unlock(pool);
     return true;
@@ -433,7 +434,7 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
     const bool ours = stream->pool == pool;
     if (ours) {
         *mark = atomic_load_explicit(&stream->tick, memory_order_relaxed);
-        /* As if memory had been freed: a poll then records an event that covers the mark. */
+        /* The mark counts like freed memory: the next poll then records an event that covers the mark. */
         pool_lock(pool);
         weir__order_freed_locked(stream, *mark);
         pool_unlock(pool);

@@ -23,7 +23,7 @@ enum {
 struct index_entry {
     _Atomic uint64_t address;
     _Atomic(weir_block *) block;
-    _Atomic(struct index_entry *) next; /* in its chain, or in the list of unused entries */
+    _Atomic(struct index_entry *) next; /* next entry of the chain, or of the list of unused entries */
 };
 
 struct entry_chunk {
@@ -244,7 +244,7 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
             return WEIR_OK;
         }
         if (quiet) {
-            break; /* not a cycle: a larger index found no host memory, so chains are long */
+            break; /* the chain is long but no cycle: there was no host memory for a larger index */
         }
     }
     bool ended = false;

@@ -23,7 +23,7 @@ typedef enum weir_block_state {
     BLOCK_LIVE,     /* held by the caller */
     BLOCK_CACHED,   /* in a front cache */
     BLOCK_RETURNED, /* in the stream's remote free list, freed by a thread that does not feed the stream; counted as
-                       live */
+                     * live */
     BLOCK_PENDING,  /* freed, waiting for several streams */
 } weir_block_state;
 

@@ -40,7 +40,7 @@ static inline unsigned front_bin(uint64_t granules)
     return 32u * shift + (unsigned)(granules >> shift);
 }
 
-/* Returns the size of that bin in granules. */
+/* Returns the size in granules of the largest bin with a size of at most `granules`. */
 static inline uint64_t front_floor(uint64_t granules)
 {
     return granules >> front_shift(granules) << front_shift(granules);
@@ -83,20 +83,20 @@ static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
     return block;
 }
 
-/* A request reaches this many bins above its own, or fewer. */
+/* A request takes a block of its own bin or of at most this many bins above. */
 #define FRONT_REACH 3u
 
-/* In place of a bin. Neither is near any bin. */
-#define FRONT_NO_BIN ((uint64_t)1 << 62) /* none, or that of a large block */
+/* Values in place of a bin's number. The difference to any bin exceeds FRONT_REACH. */
+#define FRONT_NO_BIN ((uint64_t)1 << 62) /* no bin has a block, or the block is large */
 #define FRONT_FULL ((uint64_t)2 << 62)
 
-/* Returns the lowest bin that has a block for a request of the bin `own`, among the bins in reach and in the same word
- * of `held`; FRONT_NO_BIN if there is none. One 16th of a request is two bins in the lower half of a doubling and three
- * bins in the upper half; fewer where a bin is one granule. No branch among them: the size of the next request is not
- * predictable. */
+/* Returns the lowest bin that has a block for a request of the bin `own`, or FRONT_NO_BIN. Looks at the bins in reach
+ * that lie in the same word of `held`. A block may be 1/16 larger than the request: that is two bins above `own` in the
+ * lower half of a doubling, three in the upper half, and fewer where a bin is one granule. Looks at all of them without
+ * a branch, because the size of the next request is not predictable. */
 static inline uint64_t front_near(const struct front_cache *front, uint64_t own)
 {
-    /* By half of a doubling: a bit for each bin in reach. */
+    /* For each half of a doubling (16 bins): a bit for each bin in reach, bit 0 for `own`. */
     static const uint8_t reach[FRONT_BINS / 16 + 1] = {1, 3,  7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15,
                                                        7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7};
     WEIR_ASSERT(own < FRONT_BINS);
@@ -260,7 +260,7 @@ static inline uint64_t front_push_quick(weir_pool *pool, weir_stream *stream, we
     return front_push_large(pool, front, block, capacity) ? FRONT_NO_BIN : FRONT_FULL;
 }
 
-/* The same, but returns false only if there is no room. */
+/* Caches a freed block as front_push_quick does. Returns false only if there is no room. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     const uint64_t capacity = front_capacity(pool, block);

@@ -102,7 +102,7 @@ static inline void prove(weir_pool *pool)
 
 /* --- the fast path --- */
 
-/* Instead of a tag: the stream's tag, read under the stream's lock. */
+/* Value in place of a tag: the request has the stream's own tag, which is read under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
 /* Returns the tag for the request. Stream lock held. */
@@ -190,7 +190,8 @@ static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, 
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* The same for a request that the fast path takes: of any place, without a tag, of a pool without observers. */
+/* Does the same as serve_missed for a request that the fast path takes: no alignment above the granule, no tag, a pool
+ * without observers. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                             weir_block **out, uint64_t granules)
 {
@@ -276,7 +277,8 @@ static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *str
     return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* The same after the block in `last` had to make room. The block counts as freed and is in no slot yet. */
+/* Does the same as alloc_past_last, after the block in `last` had to make room. That block counts as freed and is in no
+ * slot yet. */
 static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                 weir_block **out, uint64_t granules)
 {
@@ -306,13 +308,13 @@ static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream,
                                            weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(large && stream->front.last_key == FRONT_EMPTY);
-    (void)large; /* a constant is passed on: it needs no register meanwhile */
+    (void)large; /* the constant `true` is passed on instead, so that `large` occupies no register */
     const uint32_t i = front_find_large(&stream->front, granules + 1);
     return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
                             : alloc_missed(pool, stream, size, true, out, granules);
 }
 
-/* The same while a block is in `last`. */
+/* Does the same as alloc_large while a block is in `last`. */
 static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                     weir_block **out, uint64_t granules)
 {
@@ -333,9 +335,9 @@ static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream,
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
- * on return. While the pool is observed, with a tag, and on a retired stream, last_full is 0 and no block is a hit. A
- * hit makes no call, so that it saves few registers. The arguments of this function and of those that it ends with are
- * in the places where weir_pool_alloc has them. */
+ * on return. last_full is 0, so that no block is a hit, while the pool is observed, while the stream has a tag, and
+ * once it is retired. A hit makes no call, so this function saves few registers. It and the functions that it ends with
+ * take their arguments in the places where weir_pool_alloc has them. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                                weir_block **out, uint64_t granules)
 {
@@ -360,7 +362,7 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *str
         if (UNLIKELY(pushed == FRONT_FULL)) {
             return alloc_after_push(pool, stream, size, false, out, granules);
         }
-        if (UNLIKELY(bin - pushed <= FRONT_REACH)) { /* perhaps the block that was pushed is the one to hand out */
+        if (UNLIKELY(bin - pushed <= FRONT_REACH)) { /* the block that was just pushed may fit better */
             return alloc_past_last(pool, stream, size, false, out, granules);
         }
     }

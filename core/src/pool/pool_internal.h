@@ -59,7 +59,7 @@ struct front_cache {
     weir_block *last;
     uint64_t last_key;  /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
     uint64_t last_most; /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_full; /* last_most inside the set `waiting`; 0 with a tag or on the slow path */
+    uint64_t last_full; /* last_most of a stream in the set `waiting`; 0 with a tag or on the slow path */
     uint64_t bytes;     /* in slots */
     uint64_t held[FRONT_WORDS];
     bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: the set must be asked */
@@ -96,8 +96,9 @@ struct tag_counters {
 
 /* The tags of a pool. Allocated when the first tag gets a name. */
 struct pool_tags {
-    char *names[WEIR_TAGS];   /* by tag; written once, before the pool's tag_count covers them */
-    int64_t peaks[WEIR_TAGS]; /* under the pool's lock: sampled; for tag 0 (untagged) always sampled */
+    char *names[WEIR_TAGS];   /* by tag; a name is written once, before the pool's tag_count covers it */
+    int64_t peaks[WEIR_TAGS]; /* by tag, under the pool's lock: sampled, or exact if the pool has one stream and the tag
+                               * is not 0 */
 };
 
 /* The pool's own event on a stream. While `in_flight`, completion of the event means that the stream's ticks up to
@@ -111,15 +112,15 @@ struct probe {
 /* A thread that frees into the remote free list reads only fields that are rarely written. They lie in cache lines of
  * their own. */
 struct weir_stream {
-    weir_pool *pool; /* callers' arguments are checked against it; NULL once retired */
+    weir_pool *pool; /* the pool that accepts this handle from callers; NULL once retired */
     weir_pool *owner;
     void *native;
     uint64_t serial;                    /* never used twice in a pool */
     _Atomic uint64_t front_block_bytes; /* largest block that takes the fast path; 0 while the pool has an observer */
     struct lane_group *group;
     weir_lane lane; /* the stream's number, from 1 */
-    weir_lane home; /* where the stream looks first and new memory goes: `lane`, or on a device without streams the open
-                     * lane */
+    weir_lane home; /* the lane that the stream searches first and that new memory enters: `lane`, or the open lane on a
+                     * device without streams */
     weir_tag tag;   /* tag of blocks from weir_pool_alloc; under the lock */
 
     /* From the lock's second cache line on, fields written under the lock: */
@@ -158,7 +159,8 @@ struct lane_group {
     /* Under the pool's lock. weir__lane_note_locked maintains all but `early`: */
     uint64_t unfinished; /* streams with freed memory that the host does not know to be idle yet */
     uint64_t completed;  /* streams with completed ticks that the strategy has not been told of */
-    uint64_t early;      /* memory may have entered the lane at a completed tick: it waits for no promotion */
+    uint64_t early;      /* lanes that memory may have entered at a completed tick, too late for the promotion of that
+                          * tick */
     uint64_t retired;
     uint64_t unused[3];
 };
@@ -232,8 +234,9 @@ struct pool_blocks {
 
 /* The reserved bytes, and the limits on them: see budget.c and mark.h. */
 struct pool_held {
-    uint64_t bytes;      /* no limit, or bytes <= max(limit_bytes, over_limit) */
-    uint64_t over_limit; /* of the bytes reserved when the limit was set below them, those not yet returned; else 0 */
+    uint64_t bytes;      /* reserved bytes; with a limit at most max(limit_bytes, over_limit) */
+    uint64_t over_limit; /* if the limit was lowered below the reserved bytes: the bytes reserved then, less those
+                          * returned since; else 0 */
     uint64_t peak;
     struct high_mark mark;
     bool pressed;  /* the callback had nothing more to free since the soft limit was last crossed */
@@ -264,8 +267,8 @@ struct weir_pool {
     uint64_t next_serial; /* of streams */
     unsigned granule_shift;
     bool ordered;      /* the device has streams and events */
-    atomic_bool plain; /* a block consists of its record alone and may have any bytes: no virtual memory, no lanes that
-                        * are private, no index by address. Becomes false under the pool's lock. */
+    atomic_bool plain; /* true: a block consists of its record alone and may have any bytes. The pool has no virtual
+                        * memory, no private lanes and no index by address. Becomes false under the pool's lock. */
     pid_t process;
     atomic_uint holds; /* the pool is not destroyed while this is above 0 */
     struct pool_front front;
@@ -323,7 +326,7 @@ static inline bool pool_is_locked(const weir_pool *pool)
     return pool->lock.off || stream_lock_is_mine(&pool->lock);
 }
 
-/* The calling thread does not hold the lock. */
+/* True if the calling thread does not hold the lock. */
 static inline bool outside_stream_lock(const weir_stream *stream)
 {
     return stream->lock.off || !stream_lock_is_mine(&stream->lock);
@@ -334,7 +337,7 @@ static inline bool outside_pool_lock(const weir_pool *pool)
     return pool->lock.off || !stream_lock_is_mine(&pool->lock);
 }
 
-/* --- locks (inline: the fast path takes the first two) --- */
+/* --- locks (inline, because the fast path uses the first two functions) --- */
 
 /* Takes the stream's lock for an alloc or a free on the stream. The calling thread may become the lock's owner. */
 static inline void stream_lock(weir_stream *stream)
@@ -364,7 +367,8 @@ static inline void stream_unlock(weir_stream *stream)
     stream_lock_release(&stream->lock);
 }
 
-/* The same for the pool's lock: pool_work for allocs and frees, pool_lock for any other purpose. */
+/* Take the pool's lock: pool_work for allocs and frees (the calling thread may become the owner), pool_lock for any
+ * other purpose (it does not). */
 static inline void pool_work(weir_pool *pool)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
@@ -621,8 +625,8 @@ void weir__stream_fini_events(weir_pool *pool);
 
 /* --- block.c --- */
 
-/* Enters the block into the index, if there is one; returns false without host memory. The second function removes the
- * block from the index and frees its list of uses. Pool lock held. */
+/* weir__block_enter_locked enters the block into the index, if there is one, and returns false without host memory.
+ * weir__block_leave_locked removes the block from the index and frees its list of uses. Pool lock held. */
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
 void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 
@@ -727,7 +731,7 @@ bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream);
 
 /* --- tag.c --- */
 
-/* Fills the record's holders. No lock held. */
+/* Fills record->holders: the tags with the most live bytes. No lock held. */
 void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
 /* Returns a description of the first broken invariant of the counters, or NULL. All locks held. */
 const char *weir__tag_broken_locked(weir_pool *pool);
@@ -754,8 +758,8 @@ struct snapshot_piece {
     uint64_t size;
     uint64_t region;
     uint64_t region_size;
-    uint32_t stuck; /* not taken: the stream with the unfinished work that keeps the asking stream from using it;
-                     * SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
+    uint32_t stuck; /* if the piece is not taken: the stream whose unfinished work keeps the asking stream from using
+                     * the piece; SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
     snapshot_state state;
 };
 
@@ -791,8 +795,8 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream);
 /* Report memory that the device has given, or is about to get back. Called by the thread that grows. No lock held. */
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
-/* Report a use of a live block, an event or (`event` NULL) a stream that a caller has told of, and a trim. No lock
- * held. */
+/* Report a use of a live block; a caller's hint about an event or, if `event` is NULL, about a stream; and a trim. No
+ * lock held. */
 void weir__watch_use(const weir_block *block, const weir_stream *stream);
 void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
 void weir__watch_trim(weir_pool *pool);

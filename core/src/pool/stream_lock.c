@@ -20,8 +20,8 @@ _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 enum {
     spins_before_yield = 64,
-    little_progress = 256, /* fewer operations of the owner between two entries of other threads do not pay for the
-                            * bias */
+    little_progress = 256, /* if the owner does fewer operations between two entries of other threads, the bias does not
+                            * pay */
     intrusions_tolerated = 8,
     alone_for_a_while = 1024, /* entries of one thread in a row that make it the owner */
 };

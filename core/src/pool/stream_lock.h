@@ -64,7 +64,8 @@ struct lock_seat {
 };
 
 struct stream_lock {
-    /* Other threads read these without taking the lock, and the owner writes `first` constantly: two cache lines. */
+    /* Other threads read these members without taking the lock, and the owner writes `first` constantly. So the two
+     * have separate cache lines. */
     _Atomic(struct lock_seat *) open;  /* its thread may lock without a call; &none while the lock is closed or
                                         * shared */
     _Atomic(struct lock_seat *) owner; /* the seat that opens again when a closing thread leaves; &none: shared */
@@ -80,15 +81,15 @@ struct stream_lock {
     /* Under `held`: */
     bool fresh;                /* no thread has owned the lock yet */
     unsigned intrusions;       /* entries by other threads in a row with little progress by the owner */
-    unsigned alone;            /* while shared: how often in a row `last` came with no other thread in between */
-    const void *last;          /* while shared: the thread that came last */
-    uint64_t progress_at_last; /* the owner's progress when another thread last came */
+    unsigned alone;            /* while shared: entries in a row by the thread `last` */
+    const void *last;          /* while shared: the thread that entered last */
+    uint64_t progress_at_last; /* the owner's progress when another thread last entered */
 #if WEIR_ASSERTIONS >= 1
     _Atomic(const void *) holder; /* the thread inside, if it has entered by hand; else NULL */
 #endif
 };
 
-/* tests/model/lock_model.cc names its own threads. */
+/* tests/model/lock_model.cc defines its own names of threads. */
 #if !defined(WEIR_LOCK_MODEL)
 
 /* Names the calling thread: its copy of this variable has an address of its own. Where the compiler exposes the thread
@@ -144,7 +145,7 @@ static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 {
     (void)lock;
-    return false; /* not known, and asked by assertions only */
+    return false; /* not known; only assertions use the result */
 }
 #endif
 
@@ -156,7 +157,8 @@ static inline bool stream_lock_try(struct stream_lock *lock, struct lock_seat **
     *seat = open;
     if (__builtin_expect(atomic_load_explicit(&open->thread, memory_order_relaxed) == stream_lock_self(), 1)) {
         atomic_store_explicit(&open->busy, 1, memory_order_relaxed);
-        /* Keeps the compiler's order. For the processor's order see the head of this file. */
+        /* Keeps the compiler from reordering the store and the load. The head of this file explains the order on the
+         * processor. */
         atomic_signal_fence(memory_order_seq_cst);
         if (__builtin_expect(atomic_load_explicit(&lock->open, memory_order_acquire) == open, 1)) {
             return true;
@@ -173,7 +175,7 @@ static inline void stream_lock_release_tried(struct lock_seat *seat)
     atomic_store_explicit(&seat->busy, 0, memory_order_release);
 }
 
-/* The same for a caller that has not kept the seat. */
+/* Does the same as stream_lock_release_tried for a caller that has not kept the seat. */
 static inline void stream_lock_release_own(struct stream_lock *lock)
 {
     WEIR_ASSERT(lock->off || (!lock->by_hand && stream_lock_is_mine(lock)));

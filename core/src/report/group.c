@@ -188,8 +188,8 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
     return WEIR_OK;
 }
 
-/* Returns the larger of the region sizes that the strategy asks for now and later: it may ask for more as more is
- * reserved, up to a point. Pool lock held. */
+/* Returns the larger of two region sizes that the strategy asks for: at the present reserved bytes, and at the most
+ * bytes possible. A strategy may ask for larger regions as more is reserved. Pool lock held. */
 static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -255,9 +255,9 @@ static bool gathers(const struct question *q)
     return q->pool->strategy->gather != NULL;
 }
 
-/* Returns the most bytes of a new region per request that it has served when it is used up. A region of G bytes has
- * served G / size requests, at least one; the worst G is the largest that serves no more requests than the least region
- * does. */
+/* Returns, for a new region that is used up, the most bytes of it for each request that it has served. A region of G
+ * bytes has served G / size requests, at least one; the worst G is the largest that serves no more requests than the
+ * least region does. */
 static uint64_t share_of(const struct question *q, const struct kind *kind)
 {
     WEIR_ASSERT(q->size != 0 && kind->least != 0);

@@ -27,15 +27,16 @@
 
 /* --- runs of neighbours --- */
 
-/* The free memory that is searched. Pieces stuck on the stream `waived` count as usable; SNAPSHOT_SEVERAL: all pieces
- * do. */
+/* The free memory to search for. Pieces stuck on the stream `waived` count as usable; if `waived` is SNAPSHOT_SEVERAL,
+ * all stuck pieces count as usable. */
 struct need {
     uint64_t size;
     uint64_t align;
     uint32_t waived;
 };
 
-/* Neighbours first <= i < end of one region. They would hold the need if the `bytes` in `blocks` blocks were freed. */
+/* A window: the neighbours first <= i < end of one region. If its `bytes` of live memory in `blocks` blocks were freed,
+ * the window would hold the need. */
 struct window {
     size_t first;
     size_t end;
@@ -93,7 +94,8 @@ static bool cheapest_window(const struct snapshot *snapshot, const struct need *
             count_piece(&window, &snapshot->pieces[window.first++], false);
             continue;
         }
-        /* No window from here to the end of the run serves. The piece that ended it begins a run, or ends this one. */
+        /* No window that begins here or above in this run serves. The piece at window.end begins the next run, or is a
+         * barrier that only ends this one. */
         const bool barrier = window.end < snapshot->count && !passable(&snapshot->pieces[window.end], need->waived);
         const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
         window = (struct window){.first = next, .end = next};
@@ -498,7 +500,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
 
 /* --- the record --- */
 
-/* Bytes of the blocks to be freed, by tag. */
+/* The bytes of the blocks that a piece of advice would free, by tag. */
 struct tag_search {
     const weir_oom_advice *advice;
     uint64_t bytes[WEIR_TAGS];

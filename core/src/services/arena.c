@@ -414,7 +414,8 @@ static weir_status provide_chunk(weir_arena *arena)
     }
     const weir_status status = note_users(arena, chunk);
     if (status != WEIR_OK) {
-        /* The pool may have noted some uses already, and they cannot be taken back. */
+        /* The pool may have recorded some of the uses already, and a use cannot be withdrawn. So the chunk is
+         * dropped. */
         *link = chunk->next;
         arena->usage.chunks--;
         arena->usage.kept_chunks--;
@@ -535,7 +536,7 @@ static void release_chunks(weir_arena *arena, struct chunk **link)
     }
 }
 
-/* Releases everything above the place. In a shared chunk the pointer stays, and the bytes below it stay in use. */
+/* Releases everything above the place. The top of a shared chunk stays, and the bytes below it stay in use. */
 static void release(weir_arena *arena, const struct mark *place)
 {
     WEIR_ASSERT(place->chunk == NULL || place->top <= place->chunk->top);

@@ -62,8 +62,8 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
     weir__block_each_locked(pool, list_block, observer);
 }
 
-/* True if the pool has an observer with the same ctx, or the same functions: the same tool, or one that could not be
- * told apart at detach. All locks held. */
+/* True if the pool has an observer with the same functions, which is the same tool, or with the same ctx, which
+ * weir_pool_unobserve could not tell apart. All locks held. */
 static bool has_its_like(const weir_pool *pool, const struct pool_observer *observer)
 {
     WEIR_ASSERT(pool_is_locked(pool));

@@ -138,8 +138,8 @@ static bool renumber_device(weir__record_text *text, uint16_t device, uint32_t *
 
 typedef enum verdict {
     WRITE, /* the event is the next line */
-    KNOWN, /* the trace says so already, or will say so */
-    DROP   /* the event is not valid here, and is lost */
+    KNOWN, /* the trace needs no line for this event, or another event will write one */
+    DROP   /* the event is not valid at this point of the trace, and is lost */
 } verdict;
 
 /* Writes a free for a block with a lost free event. That is known when an alloc reports another block under the
