@@ -236,7 +236,7 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-/* Returns the best range of the first bin from *at on that has a fitting one, and stores that bin in *at. */
+/* Returns the best range of the first bin from *at on that has a fitting range, and stores that bin in *at. */
 static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
@@ -276,8 +276,8 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
     return bins != NULL && bins->count != 0 ? find(bins, &at, bytes, align, limit) : NULL;
 }
 
-/* True if the range is the upper end of a region whose only other range, below it, is more than twice as large as
- * `bytes`. The size of a border is 0, so the lower end of a region fails the test. */
+/* True if the range is the upper one of two ranges in its region, and the lower one is more than twice as large as
+ * `bytes`. The size of a border is 0, so the lower of two ranges fails the test. */
 static inline bool is_rest_of_larger(const struct range *range, uint64_t bytes)
 {
     return range->prev->prev == range->next && range->prev->record.size / 2 > bytes;
@@ -289,8 +289,8 @@ static inline bool is_apart(const struct range *range, uint64_t bytes)
     return !range_spans_region(range) && range->prev->record.size <= bytes && range->next->record.size <= bytes;
 }
 
-/* Returns the range for a large request whose best fit `best` is the rest of a larger block's region. Returns `best` if
- * it is tight; else the first range for which is_apart holds and that fits, among the next few within two doublings;
+/* Chooses the range for a large request. Its best fit, `best`, is the rest of a larger block's region. Returns `best`
+ * if it is tight; else the first range for which is_apart holds and that fits, among the next few within two doublings;
  * else `best`. */
 static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
                                        uint64_t align, weir_tick limit)
@@ -1059,7 +1059,7 @@ static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind
     return ranges->sets_held[kind] > 1 ? 0 : least;
 }
 
-/* Returns the range of the set, of `least` bytes or more, that holds `address`; NULL if there is none. */
+/* Returns the range with at least `least` bytes in this set of bins that holds `address`; NULL if there is none. */
 static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
 {
     for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
@@ -1072,8 +1072,8 @@ static struct range *free_at(const struct range_bins *bins, uint64_t address, ui
     return NULL;
 }
 
-/* Returns the free range that holds `address`, the first of `bytes` bytes; NULL if there is none. `unmapped`: the range
- * must be without memory. */
+/* Returns the free range that holds `address`, at which `bytes` free bytes begin; NULL if there is none. If `unmapped`,
+ * only a range without memory counts. */
 static struct range *range_at(const struct ranges *ranges, uint64_t address, uint64_t bytes, bool unmapped)
 {
     const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
@@ -1148,8 +1148,9 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
     return rest;
 }
 
-/* The whole run leaves the lanes in one step. If the claim cuts a slot, the slot gives back its outer part only, so no
- * inner part can merge with a neighbour of a later tick before it is claimed. */
+/* A claimed range goes from its lane to the caller without being free in between. If the claim cuts a slot, only the
+ * outer part of the slot is freed. If the whole slot were freed first, its inner part could merge with a neighbour of a
+ * later tick before it is claimed. */
 weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                               size_t lanes, void **tokens)
 {

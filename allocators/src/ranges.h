@@ -92,8 +92,8 @@ struct ranges {
     struct range_chunk *chunks;
     struct range_region *first_region;
     struct range_region *last_region;
-    /* Ring of the borders of the regions that are one free range, the most recent last, linked by record.as.free. Made
-     * with the first lane. */
+    /* Ring of the borders of idle regions (regions that are one free range), linked by record.as.free; the region that
+     * became idle last is at the end. Initialised with the first lane. */
     struct range idle;
     struct range *gathered;        /* the range that gather has found, of either kind, if gather was the last call; else
                                   NULL */

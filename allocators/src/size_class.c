@@ -456,7 +456,7 @@ static void slot_quits(struct ranges *ranges, struct range *slot)
 
 static const struct range_slots slot_calls = {slot_enters, slot_leaves, slot_quits};
 
-/* Returns a slab of `slots` slots without addresses. It has a record for each slot but the first, whose record is that
+/* Returns a slab of `slots` slots without addresses. It has a record for each slot but the first, which uses the record
  * of the range to be divided. */
 static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
 {
@@ -856,7 +856,7 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
     if (!is_free_in_one_lane(slab)) {
         return;
     }
-    /* One empty slab of the class is kept: the one that became empty last. It is used last. */
+    /* One empty slab of the class is kept: the one that became empty last. Allocs use it last. */
     if (slab->class->kept != NULL) {
         dissolve(own, slab->class->kept);
     }

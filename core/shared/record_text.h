@@ -72,7 +72,7 @@ typedef struct weir__record_text {
 
 /* Begins a text. The caller has zeroed the struct and set the members before `sink_failed`. `device` may be NULL. */
 void weir__record_text_begin(weir__record_text *text, const char *source, const weir_device_info *device);
-/* Adds one event. Its time is raised to that of the event before, if it is earlier. */
+/* Adds one event. If the event's time is earlier than that of the event before, it is raised to that time. */
 void weir__record_text_add(weir__record_text *text, const weir__record_entry *event, uint32_t thread);
 /* Adds a line "#note TEXT". */
 void weir__record_text_note(weir__record_text *text, const char *note);

@@ -8,9 +8,9 @@
 void weir__recorder_hold(weir_recorder *recorder);
 void weir__recorder_release(weir_recorder *recorder);
 
-/* Creates a recorder, to be fed by hand, that writes the file named by the environment variable WEIR_RECORD, or FILE.2,
- * FILE.3, ... if that exists already. Returns NULL if the variable is not set or the recorder could not be created. The
- * caller ends it with weir_recorder_stop. */
+/* Creates a recorder for events that the caller notes. It writes the file named by the environment variable
+ * WEIR_RECORD, or FILE.2, FILE.3, ... if that file exists already. Returns NULL if the variable is not set or the
+ * recorder could not be created. The caller ends it with weir_recorder_stop. */
 weir_recorder *weir__recorder_from_environment(const char *source);
 
 #endif

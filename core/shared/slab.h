@@ -34,8 +34,8 @@ typedef struct weir__slab {
     size_t resting;
 } weir__slab;
 
-/* Initialises a slab of records of `type`, with `records` of them in the first chunk. `offset` is that of a pointer in
- * the record that nothing else uses while the record is unused. */
+/* Initialises a slab of records of `type`, with `records` of them in the first chunk. `offset` is the offset of a
+ * pointer in the record that nothing else uses while the record is unused. */
 #define WEIR__SLAB_INIT(type, offset, records)                                                                         \
     {                                                                                                                  \
         .bytes = sizeof(type), .align = _Alignof(type), .link = (offset), .first_count = (records)                     \
@@ -100,8 +100,8 @@ static inline void weir__slab_put(weir__slab *slab, void *record)
     slab->unused = record;
 }
 
-/* Returns a record to the slab, where it rests until `rest` later ones have been retired. `rest` is the same in all
- * calls. */
+/* Returns a record to the slab, where it rests until `rest` further records have been retired. `rest` is the same in
+ * all calls. */
 static inline void weir__slab_retire(weir__slab *slab, void *record, size_t rest)
 {
     if (slab->resting++ == 0) {

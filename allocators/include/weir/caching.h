@@ -12,7 +12,7 @@ typedef struct weir_caching_config {
     size_t struct_size;
     uint64_t small_bytes;        /* requests up to this size come from small regions; 0 = 1 MiB */
     uint64_t small_region_bytes; /* size of a small region; 0 = 2 MiB */
-    uint64_t large_region_bytes; /* largest region taken for several large requests; a request of half of it or more
+    uint64_t large_region_bytes; /* largest region taken for several large requests; a request of half that size or more
                                     gets its own region; 0 = 20 MiB */
 } weir_caching_config;
 

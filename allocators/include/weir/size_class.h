@@ -15,8 +15,8 @@ typedef struct weir_size_class_config {
     uint64_t slab_region_bytes;  /* size of a slab region; 0 = 2 MiB: slabs of 64 KiB, slots up to 256 KiB. A slab spans
                                     1/32 of its region or eight slots, whichever is more, but at most a quarter of the
                                     region. It has at least two slots, so a slot is at most an eighth of the region. */
-    uint64_t large_region_bytes; /* largest region taken for several requests above small_bytes; a request of half of
-                                    it or more gets its own region; 0 = 20 MiB */
+    uint64_t large_region_bytes; /* largest region taken for several requests above small_bytes; a request of half that
+                                    size or more gets its own region; 0 = 20 MiB */
 } weir_size_class_config;
 
 #define WEIR_SIZE_CLASS_CONFIG_INIT WEIR_STRUCT_INIT(weir_size_class_config)

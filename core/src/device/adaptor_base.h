@@ -1,7 +1,7 @@
 /* core/src/device/adaptor_base.h: the base of all adaptors. Nothing here is exported.
  *
- * An adaptor is a device that wraps one. Limit, fault, count and log differ only in the work before a call is passed on
- * and after it returned, so each implements only that. The functions that pass calls on are in adaptor.c.
+ * An adaptor is a device that wraps another device. Limit, fault, count and log differ only in the work before a call
+ * is passed on and after it returned, so each implements only that. The functions that pass calls on are in adaptor.c.
  */
 #ifndef WEIR_CORE_ADAPTOR_BASE_H
 #define WEIR_CORE_ADAPTOR_BASE_H

@@ -68,7 +68,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 
 /* --- vm.c, vm_granule.c: all but the first need pool->vm --- */
 
-/* Makes the pool one with virtual memory, before it is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
+/* Gives a new pool virtual memory, before the pool is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
  * failure. */
 weir_status weir__vm_init(weir_pool *pool);
 /* True if the memory of the strategy's range is being moved, so that the range has no block. Pool lock held. */

@@ -185,7 +185,7 @@ void weir__vm_free_spans(struct pool_vm *vm);
 struct vm_plan {
     struct vm_window window;
     uint64_t creates;
-    uint64_t victims; /* idle granules to move; if there are any, scratch->runs holds those for this window */
+    uint64_t victims; /* idle granules to move; if not 0, scratch->runs holds the runs found for this window */
     bool cramped;     /* large handles leave no window with as few granules of its own as a window that begins at a
                        * granule would have */
 };

@@ -97,9 +97,10 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* Fills a part of the hole [*address, end) with existing memory of `granules` granules, if the hole has room for it, on
- * the pass for single or for large handles. A handle larger than a new one may be is not mapped again: it is destroyed,
- * and the hole gets new handles. Returns the granules filled. */
+/* Fills a part of the hole [*address, end) with existing memory of `granules` granules. Does nothing if the hole has no
+ * room for it, or if `single` asks for the other kind of memory (single granules or large handles). A handle larger
+ * than a new one may be is not mapped again: it is destroyed, and the hole gets new handles. Returns the granules
+ * filled. */
 static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_lane lane, bool single,
                       uint64_t granules, bool *wanted)
 {

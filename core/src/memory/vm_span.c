@@ -46,8 +46,8 @@ static uint64_t size_of_span(const weir_pool *pool, uint64_t least)
     return size > least ? size : least;
 }
 
-/* Reserves *size bytes and `extra` bytes of addresses, or if the device refuses half as many, down to `least`. Returns
- * the device's last answer. No lock held. */
+/* Reserves *size bytes and `extra` bytes of addresses, or, if the device refuses, halves *size and tries again, down to
+ * `least`. Returns the device's last answer. No lock held. */
 static weir_status reserve_addresses(weir_pool *pool, uint64_t least, uint64_t extra, uint64_t *size, uint64_t *address,
                                      uint64_t *failures)
 {

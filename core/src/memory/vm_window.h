@@ -109,7 +109,7 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
  * Returns WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t wanted, uint64_t *granules);
-/* Takes the cheapest run out of scratch->runs, which has one. The result is valid until the next search. */
+/* Takes the cheapest run out of scratch->runs, which must not be empty. The result is valid until the next search. */
 const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch);
 
 #endif

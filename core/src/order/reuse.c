@@ -263,8 +263,8 @@ static bool settle(weir_block *block, weir_stream *taker)
         give_to_lane(block, first->stream, first->tick);
         return true;
     }
-    /* If one stream of the list is ordered after all others, its present tick covers all pairs, so the memory goes to
-     * its lane. */
+    /* If one stream of the list is ordered after all its other streams, its present tick covers all pairs, so the
+     * memory goes to its lane. */
     for (const struct weir_use *use = first; use != NULL; use = use->next) {
         if (ordered_before(uses, use->stream)) {
             give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));

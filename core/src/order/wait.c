@@ -17,7 +17,7 @@
 
 /* --- the pool's events --- */
 
-/* Makes room to keep one more event than exist. Returns false without host memory. Pool lock held. */
+/* Makes room to keep all events of the pool and one more. Returns false without host memory. Pool lock held. */
 static bool reserve_event(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -34,8 +34,8 @@ static bool reserve_event(weir_pool *pool)
     return true;
 }
 
-/* Obtains an event: a kept one that the device would not destroy, or a new one. *failed counts failures of the device.
- * A stream's lock is held. */
+/* Obtains an event: a kept one that the device would not destroy, or a new one. Each failure of the device is added to
+ * *failed. A stream's lock is held. */
 static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *failed)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
@@ -98,8 +98,8 @@ void weir__order_drop_event(weir_pool *pool, weir_event *event)
 
 /* --- polling --- */
 
-/* Records an event that covers every free so far. *covered receives the highest tick covered; *failed counts failures
- * of the device. Stream lock held, and the stream is not retired. */
+/* Records an event that covers every free so far. *covered receives the highest tick covered. Each failure of the
+ * device is added to *failed. Stream lock held, and the stream is not retired. */
 static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
 {
     WEIR_ASSERT(stream->pool != NULL);

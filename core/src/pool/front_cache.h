@@ -54,7 +54,7 @@ static inline uint64_t front_small_key(const weir_pool *pool, uint64_t size)
     return (granules + mask) & ~mask;
 }
 
-/* Returns the front-cache key: the granules as the slots round them. */
+/* Returns the front-cache key of a request: its granules, rounded up as the slots do; exact for a large request. */
 static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 {
     const uint64_t granules = front_granules(pool, size) + 1;
@@ -162,7 +162,7 @@ static inline weir_block *front_take_large(struct front_cache *front, uint32_t i
     return block;
 }
 
-/* Returns the index of the large block of that size that was freed last; FRONT_LARGE if there is none. */
+/* Returns the index of the large block of `key` granules that was freed last; FRONT_LARGE if there is none. */
 static inline uint32_t front_find_large(const struct front_cache *front, uint64_t key)
 {
     for (uint32_t i = front->large_count; i-- > 0;) {

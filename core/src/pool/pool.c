@@ -123,8 +123,8 @@ static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t ke
 }
 
 /* Counts a live block under its tag and reports the alloc to observers. Stream lock held on entry, released on return.
- * Observers attach under all stream locks, so one seen here has either listed this block at attach or is told of this
- * alloc, never both. */
+ * Observers attach under all stream locks, so an observer seen here has either listed this block at attach or is told
+ * of this alloc, never both. */
 static inline weir_status finish_alloc(weir_pool *pool, weir_stream *stream, uint64_t align, weir_block *block,
                                        weir_block **out, weir_tag wanted)
 {
@@ -322,8 +322,8 @@ static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream
                                                          : alloc_after_push(pool, stream, size, large, out, granules);
 }
 
-/* Slow path for a request that finds no block in a slot before the block in `last` is in one. Stream lock held on
- * entry, released on return. */
+/* Slow path for a small request for which no slot has a block. Moves the block in `last` to a slot, if there is one,
+ * and then searches the slots again: the block may serve the request. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
 {

@@ -239,7 +239,8 @@ struct pool_held {
                           * returned since; else 0 */
     uint64_t peak;
     struct high_mark mark;
-    bool pressed;  /* the callback had nothing more to free since the soft limit was last crossed */
+    bool pressed;  /* the pressure callback had nothing more to free since the soft limit was last crossed, so it is not
+                      called */
     bool pressing; /* the pressure callback is running */
 };
 
@@ -518,8 +519,8 @@ static inline void front_unload(weir_stream *stream)
 /* Frees a live block that no other stream uses, without the stream's lock. For a thread that does not feed the stream.
  * Returns false if the block is not live or must be freed under the stream's lock. */
 bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream);
-/* Takes a block with that front-cache key out of the remote free list. Returns NULL if there is none. Blocks that do
- * not match go to the front cache or the strategy. Stream lock held, pool lock not held. */
+/* Takes a block with the front-cache key `key` out of the remote free list. Returns NULL if there is none. Blocks that
+ * do not match go to the front cache or the strategy. Stream lock held, pool lock not held. */
 weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key);
 /* Empties the remote free list into the front cache and the strategy. Returns true if there was a block. Stream lock
  * held, pool lock not held. */
@@ -758,8 +759,8 @@ struct snapshot_piece {
     uint64_t size;
     uint64_t region;
     uint64_t region_size;
-    uint32_t stuck; /* if the piece is not taken: the stream whose unfinished work keeps the asking stream from using
-                     * the piece; SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
+    uint32_t stuck; /* if the piece is not taken: the stream with the unfinished work that keeps the asking stream from
+                       using the piece; SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
     snapshot_state state;
 };
 

@@ -40,8 +40,8 @@ static void *extended(void *array, size_t size, size_t old, size_t count)
     return larger;
 }
 
-/* Doubles the room in the arrays by lane. Returns false without host memory; each array still has the room needed
- * now. */
+/* Doubles the room in the arrays by lane. Returns false without host memory; each array then still has the room that it
+ * needs now. */
 static bool extend_lanes(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));

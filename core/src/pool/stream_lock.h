@@ -66,8 +66,8 @@ struct lock_seat {
 struct stream_lock {
     /* Other threads read these members without taking the lock, and the owner writes `first` constantly. So the two
      * have separate cache lines. */
-    _Atomic(struct lock_seat *) open;  /* its thread may lock without a call; &none while the lock is closed or
-                                        * shared */
+    _Atomic(struct lock_seat *) open;  /* the thread of this seat may lock without a call; &none while the lock is
+                                          closed or shared */
     _Atomic(struct lock_seat *) owner; /* the seat that opens again when a closing thread leaves; &none: shared */
     struct lock_seat none;             /* belongs to no thread */
     bool off;                          /* single-threaded pools do not lock */

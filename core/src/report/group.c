@@ -34,7 +34,7 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
-/* Most questions to the strategy during one hold of the pool's lock. */
+/* The most questions to the strategy during one hold of the pool's lock. */
 enum { asked_at_once = 64 };
 
 /* --- all or none --- */
@@ -141,7 +141,7 @@ struct question {
     uint64_t soft_limit;     /* 0: no soft limit */
     uint64_t room;           /* bytes that may still be taken */
     uint64_t over;           /* bytes by which the pool is above its limit; `room` is then 0 */
-    uint64_t largest_region; /* the largest region that room may exist for, if the strategy prefers large ones */
+    uint64_t largest_region; /* the largest region that may find room, if the strategy prefers large ones */
 };
 
 static int by_size(const void *left, const void *right)

@@ -113,7 +113,7 @@ static void advise(weir_oom_record *record, weir_oom_advice advice)
     }
 }
 
-/* The possible growth of the pool, as of the record. */
+/* The possible growth of the pool at the time of the failure. */
 struct growth {
     uint64_t least; /* the least region that serves */
     uint64_t most;  /* the most that may be reserved, as far as is known; a device that refused although its capacity

@@ -142,7 +142,7 @@ typedef enum verdict {
     DROP   /* the event is not valid at this point of the trace, and is lost */
 } verdict;
 
-/* Writes a free for a block with a lost free event. That is known when an alloc reports another block under the
+/* Writes a free for a block with a lost free event. The loss is known when an alloc reports another block under the
  * same name (its address, as a rule), or when a realloc of the block has no record of its result. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {

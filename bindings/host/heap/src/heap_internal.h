@@ -195,7 +195,7 @@ struct weir_heap {
     _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* with defaults filled in */
     weir__source sources[WEIR__HEAP_SOURCES];
     weir_host_pool *front; /* host pool of the first source, if that source is memory of the process; else NULL */
-    uint64_t front_most;   /* requests of up to so many bytes may be served by the calling thread's cache of `front` */
+    uint64_t front_most;   /* bytes of the largest request that the calling thread's cache of `front` may serve */
     _Atomic uint64_t largest_bytes;
     _Atomic(weir_recorder *) recorder; /* NULL: not recorded */
     weir_recorder *asked_recorder;     /* the recorder made because of WEIR_RECORD; owned by the heap */

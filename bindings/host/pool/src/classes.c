@@ -193,7 +193,7 @@ static struct slab *description_new(weir__host_engine *engine, size_t marks)
     return s;
 }
 
-/* Returns a description with marks for so many slots, all FREE. NULL: no memory. */
+/* Returns a description with marks for at least `slots` slots, all FREE. NULL: no memory. */
 static struct slab *description(weir__host_engine *engine, uint32_t slots)
 {
     const size_t size = mark_size_for(slots);

@@ -198,7 +198,8 @@ static inline uint64_t keep_small_at_hand(weir__host_cache *cache, const weir_ho
     return bin->bytes;
 }
 
-/* Puts any block into the cache in front, under the same conditions in any leaf. Returns the block's size, or 0. */
+/* Puts a small or large block of any leaf into the cache in front, if it belongs to the cache's node and there is room.
+ * Returns the block's size, or 0. */
 static inline uint64_t keep_in_front(const weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;

@@ -46,7 +46,7 @@ struct weir__host_node {
     weir_stream *given_host;
     weir__host_engine *engine;
     weir__host_chunk *chunks;                    /* protected by chunk_lock, like their descriptions */
-    weir__slab chunk_descriptions;               /* not freed before the node: a query may read one */
+    weir__slab chunk_descriptions;               /* kept until the node ends: a query may read a description */
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* represents all memory of a pageable node */
@@ -83,7 +83,7 @@ void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
 
 /* --- host_device.c: host memory as a weir_device --- */
 
-/* The native stream that represents the host on such a device. */
+/* The native stream that represents the host on a device of host_device.c. */
 extern char weir__host_stream;
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device);
 /* Frees the events that the device could not free. Called after the device is destroyed. */

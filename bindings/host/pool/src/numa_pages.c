@@ -579,7 +579,7 @@ weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step, 
         return WEIR_OK;
     }
     const int number = errno;
-    /* The kernel merges similar neighbouring mappings, and numa_maps would report all of them together. This advice has
+    /* The kernel merges similar neighbouring mappings, and numa_maps would report all of them together. MADV_RANDOM has
      * no effect on such memory but makes the range a mapping of its own until it is undone. */
     const bool is_apart = madvise((void *)(uintptr_t)memory, size, MADV_RANDOM) == 0;
     const weir_status status = weir__numa_verify_by_maps("", memory, size, found);

@@ -131,7 +131,7 @@ typedef struct weir__numa_found {
     weir__numa_source source;
     uint64_t node_bytes[WEIR__NUMA_NODES];
     uint64_t absent_bytes; /* no page yet */
-    /* Bytes whose node the kernel does not report: memory of a device, a shared mapping, or (older kernels) a long
+    /* Bytes for which the kernel reports no node: memory of a device, a shared mapping, or (older kernels) a long
      * stretch without pages. */
     uint64_t unknown_bytes;
 } weir__numa_found;

@@ -122,7 +122,8 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
     return status;
 }
 
-/* Releases blocks from the head until one must still wait; does not wait itself. Requires the lock. */
+/* Releases blocks from the head of the queue, up to the first block that must still wait. Never waits. Requires the
+ * lock. */
 static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
 {
     WEIR_ASSERT_HELD(&pending->lock);

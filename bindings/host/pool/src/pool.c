@@ -662,7 +662,7 @@ static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const
     return first != second ? first < second : a < b;
 }
 
-/* Returns the node to try in round `round`: first the node itself, then the others, the nearest first. */
+/* Returns the node to try in round `round`: first the node itself, then the nearest other node, and so on. */
 static weir__host_node *in_turn(weir__host_node *node, size_t round)
 {
     WEIR_ASSERT(round < node->pool->node_count);

@@ -75,7 +75,7 @@ static bool is_in_use(const weir_shared_limit *limit, size_t slot)
     return slot == limit->slot || fcntl(limit->file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-/* Returns the processes that use the limit, with this one. */
+/* Returns the number of processes that use the limit, this one included. */
 static uint64_t processes_of(const weir_shared_limit *limit)
 {
     uint64_t count = limit->file == NO_FILE;

@@ -88,8 +88,8 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
 
 /* --- topology_sysfs.c --- */
 
-/* Reads a topology from sysfs. `root`: "" for the machine, or a folder with such a tree of sys/ and proc/; the result
- * is then not this machine. WEIR_ERR_UNSUPPORTED: no file there describes memory. */
+/* Reads a topology from sysfs. `root`: "" for the machine, or a folder with a copy of sys/ and proc/; the topology is
+ * then not that of this machine. WEIR_ERR_UNSUPPORTED: no file there describes memory. */
 weir_status weir__topology_read_sysfs(const char *root, weir_topology **topology);
 
 /* weir_topology_device_node below `root`. */

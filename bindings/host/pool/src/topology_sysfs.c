@@ -125,7 +125,8 @@ bool weir__sysfs_list(const char *text, bool (*each)(void *ctx, uint32_t number)
 struct reading {
     const char *root;
     weir_topology *t;
-    int32_t order[NODES_MOST]; /* nodes as the kernel lists them, which is the order of a line of distances */
+    int32_t order[NODES_MOST]; /* nodes in the order in which the kernel lists them; a line of distances has the same
+                                  order */
     size_t count;
     int32_t node; /* the node of the processors being listed */
     bool no_memory;

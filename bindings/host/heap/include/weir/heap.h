@@ -91,7 +91,8 @@ typedef struct weir_heap_config {
      * 512 KiB, and gives the rest back within the next quarter of decay_ms. Blocks in the caches of threads count as
      * needed. 0 = 1000 ms; at most 2^31 - 1; or WEIR_HEAP_DECAY_... */
     int64_t decay_ms;
-    weir_shared_limit *shared_limit; /* memory of the process only, beside limit_bytes; destroyed after the heap */
+    weir_shared_limit *shared_limit; /* memory of the process only: a limit in addition to limit_bytes; must outlive the
+                                        heap */
 } weir_heap_config;
 
 #define WEIR_HEAP_CONFIG_INIT WEIR_STRUCT_INIT(weir_heap_config)

@@ -126,7 +126,7 @@ typedef struct weir_host_pool_config {
     uint64_t chunk_bytes;
     uint64_t thread_cache_bytes;     /* most bytes that a thread caches for a node, or four large blocks if they are
                                         more; 0 = 8 MiB */
-    weir_shared_limit *shared_limit; /* beside limit_bytes; destroyed after the pool; NULL: none */
+    weir_shared_limit *shared_limit; /* a limit in addition to limit_bytes; must outlive the pool; NULL: none */
 } weir_host_pool_config;
 
 #define WEIR_HOST_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_host_pool_config)
@@ -204,8 +204,8 @@ typedef struct weir_host_info {
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
 
-/* Describes the live block around any address inside it; wait-free. WEIR_ERR_INVALID: not in a block of this pool, or
- * in a freed one. */
+/* Describes the live block around any address inside it; wait-free. WEIR_ERR_INVALID: the address is not in a live
+ * block of this pool. */
 WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_info *info);
 
 /* --- upkeep --- */

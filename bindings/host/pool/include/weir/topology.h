@@ -61,8 +61,8 @@ typedef struct weir_node_info {
 WEIR_API size_t weir_topology_node_count(const weir_topology *topology);
 /* Describes the node with the given index, in the order of node numbers. WEIR_ERR_INVALID: index past the end. */
 WEIR_API weir_status weir_topology_node(const weir_topology *topology, size_t index, weir_node_info *info);
-/* Returns the relative cost that the firmware reports (10 = the same node); 0 if unknown, or if one of the two is no
- * node. */
+/* Returns the relative cost of access that the firmware reports (10 = the same node); 0 if it is unknown, or if `from`
+ * or `to` is not a node. */
 WEIR_API uint32_t weir_topology_distance(const weir_topology *topology, int32_t from, int32_t to);
 
 typedef struct weir_topology_device {
