@@ -406,7 +406,7 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
 struct text {
     char *at;
     size_t left;   /* at least 1, unless the buffer has no room at all */
-    size_t length; /* of the whole text, also where it does not fit */
+    size_t length; /* length of the whole text, even if it does not fit */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Until let_go, no thread takes memory from the device or returns any, and no block is allocated or freed. */
+/* Takes all locks and the right to grow: until let_go is called, no thread takes memory from the device or returns any,
+ * and no block is allocated or freed. */
 static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);

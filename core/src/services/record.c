@@ -138,8 +138,9 @@ static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
     return true;
 }
 
-/* Keeps a block that was live when the recording began for the header of the trace, if its ring is full and the header
- * is not written yet. All such blocks are reported at once, in any number, and no drain can run between them. */
+/* Keeps a block for the header of the trace: a block that was live when the recording began and is reported while its
+ * ring is full and the header is not written yet. All such blocks are reported at once, in any number, and no drain can
+ * run between them. */
 static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry *event)
 {
     const weir__prior prior = {.id = event->id,

@@ -48,7 +48,7 @@ static bool fail(struct weir__record_file *file, int why)
     WEIR_ASSERT(why != 0 && file->fd >= 0);
     file->failure = why;
     if (ftruncate(file->fd, file->written) != 0) {
-        return false; /* not truncated: a pipe or terminal has already passed the text on */
+        return false; /* the file cannot be cut off: a pipe or terminal has already passed the text on */
     }
     return false;
 }

@@ -29,7 +29,7 @@ struct weir_recorder {
     struct weir__record_file *file; /* NULL: the caller's sink is used */
     weir_recorder *next_asked;      /* next recorder that the environment asked for */
     char *source;
-    weir_device_info device; /* of the pool; without a pool: struct_size is 0 */
+    weir_device_info device; /* facts about the pool's device; without a pool: struct_size is 0 */
     weir__prior *priors;
     size_t prior_count;
     size_t prior_room;

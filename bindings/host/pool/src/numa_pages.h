@@ -171,7 +171,7 @@ typedef struct weir__numa_request {
     weir__numa_pages pages;
     int32_t node;         /* WEIR_NODE_NONE: any node */
     bool is_strict;       /* fail unless all pages are on the node */
-    uint64_t verify_step; /* as for weir__numa_verify; 0 = every page (of 2 MiB for huge pages) */
+    uint64_t verify_step; /* the `step` of weir__numa_verify; 0 = every page (of 2 MiB for huge pages) */
 } weir__numa_request;
 
 typedef enum weir__numa_way { WEIR__PLACED_ANYWHERE, WEIR__PLACED_BY_POLICY, WEIR__PLACED_BY_THREAD } weir__numa_way;

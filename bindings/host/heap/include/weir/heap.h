@@ -115,14 +115,14 @@ WEIR_API void *weir_heap_alloc(weir_heap *heap, size_t size);
 /* Returns a block of `count` times `size` bytes, all zero, like calloc. NULL also when the product overflows, and with
  * WEIR_HEAP_NO_HOST_ACCESS. */
 WEIR_API void *weir_heap_alloc_zeroed(weir_heap *heap, size_t count, size_t size);
-/* Like weir_heap_alloc, at a multiple of `align` or of the heap's align, whichever is larger. `align` is a power of two
- * below 2^46 (any other value returns NULL); 0 = the heap's. Where the heap or its source maps virtual memory, an
- * alignment costs addresses only; in memory of the process it may be as large as the machine's memory. NULL if the
- * system has no such address range. A pool without virtual memory takes a region of `size` and `align` bytes
+/* Allocates like weir_heap_alloc, at a multiple of `align` or of the heap's align, whichever is larger. `align` is a
+ * power of two below 2^46 (any other value returns NULL); 0 = the heap's. Where the heap or its source maps virtual
+ * memory, an alignment costs addresses only; in memory of the process it may be as large as the machine's memory. NULL
+ * if the system has no such address range. A pool without virtual memory takes a region of `size` and `align` bytes
  * together. */
 WEIR_API void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align);
-/* Like weir_heap_alloc_aligned, for a long-lived block: weights, tables, prepacked operands. All other functions treat
- * it like any block. */
+/* Allocates a long-lived block, such as weights, tables and prepacked operands, like weir_heap_alloc_aligned. All other
+ * functions treat it like any block. */
 WEIR_API void *weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t align);
 
 /* Returns a block of at least `size` bytes with the contents of `block`, up to the smaller of the two sizes. The result

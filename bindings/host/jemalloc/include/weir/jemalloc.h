@@ -13,8 +13,9 @@
 extern "C" {
 #endif
 
-/* For the member `engine` of weir_host_pool_config. weir_host_pool_create returns WEIR_ERR_UNSUPPORTED if the process's
- * jemalloc is older than 5.3, or does not return memory (its option retain is on). */
+/* Returns the engine for the member `engine` of weir_host_pool_config. weir_host_pool_create returns
+ * WEIR_ERR_UNSUPPORTED if the process's jemalloc is older than 5.3, or does not return memory (its option retain is
+ * on). */
 WEIR_API const weir_host_engine_ops *weir_host_jemalloc_engine(void);
 
 #ifdef __cplusplus

@@ -142,9 +142,9 @@ WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, 
  * changed. */
 WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
 
-/* For bindings with objects that use the pool later: weir_host_pool_destroy refuses until the pool has been released as
- * often as held, except in a child of fork. Heaps hold their host pool; the pool itself holds runtime.device.
- * WEIR_ERR_INVALID: NULL, or a release without a hold. Any thread. */
+/* Hold a pool, and release it. For bindings with objects that use the pool later: while there are more holds than
+ * releases, weir_host_pool_destroy refuses, except in a child of fork. Heaps hold their host pool; the pool itself
+ * holds runtime.device. WEIR_ERR_INVALID: NULL, or a release without a hold. Any thread. */
 WEIR_API weir_status weir_host_pool_hold(weir_host_pool *pool);
 WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
 
@@ -168,10 +168,10 @@ WEIR_API int32_t weir_host_device_node(const weir_host_pool *pool);
  * WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain gives the reasons. A step that has given
  * nothing is tried again after 10 ms, or when chunks have gone back. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
-/* Like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = the pool's. Above 64 even a small
- * block takes whole pages. An alignment above chunk_bytes costs addresses only where weir maps the chunks; a pool
- * with the runtime's allocation as its only step has to pin `size` and `align` bytes together. WEIR_ERR_NO_MEMORY:
- * also if there is no such range of addresses. */
+/* Allocates like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = the pool's alignment. Above
+ * 64 even a small block takes whole pages. An alignment above chunk_bytes costs addresses only where weir maps the
+ * chunks; a pool with the runtime's allocation as its only step has to pin `size` and `align` bytes together.
+ * WEIR_ERR_NO_MEMORY: also if there is no such range of addresses. */
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node,
                                              void **ptr);
 
@@ -180,15 +180,15 @@ WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size
  * the memory has not been handed out again. Exception: two threads that free the same block at the same instant may
  * both get WEIR_OK, except in checked builds. */
 WEIR_API weir_status weir_host_free(weir_host_pool *pool, void *ptr);
-/* Like weir_host_free, for a caller that knows the requested size. WEIR_ERR_INVALID, and nothing is freed, also if a
- * request of that size would not have returned such a block. */
+/* Frees a block like weir_host_free, for a caller that knows the requested size. WEIR_ERR_INVALID, and nothing is
+ * freed, also if a request of that size would not have returned such a block. */
 WEIR_API weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint64_t size);
 /* Frees a block that work queued on `native_stream` (of the runtime's device; NULL its default stream) may still read
  * or write: the block is handed out again only when that work is complete. Never waits. WEIR_ERR_UNSUPPORTED: the pool
  * has no runtime with streams. WEIR_ERR_INVALID: as for weir_host_free, or the stream belongs to another device; the
  * block is then still live. WEIR_ERR_NO_MEMORY: not freed; synchronise and use weir_host_free. */
 WEIR_API weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream);
-/* Call before the stream is destroyed: waits for the stream and takes back the blocks that wait for it. */
+/* Waits for the stream and takes back the blocks that wait for it. Call it before the stream is destroyed. */
 WEIR_API weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream);
 
 typedef struct weir_host_info {
@@ -228,7 +228,7 @@ typedef struct weir_host_stats {
     uint64_t pad_bytes;        /* part of live_bytes, for the carve rule: 32 for each live block */
     uint64_t cached_bytes;     /* in threads' caches */
     uint64_t pending_bytes;    /* of blocks that wait for a stream */
-    uint64_t peak_held_bytes;  /* of all nodes: the sum of the peaks of each */
+    uint64_t peak_held_bytes;  /* of all nodes together: the sum of the nodes' peaks */
     uint64_t allocs, frees, failures;
     uint64_t chunks;
     uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by step of the ladder */

@@ -34,8 +34,8 @@ typedef struct weir_topology_config {
  * another user's rights (set-uid, file capabilities); or the system reports nothing about its memory.
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
-/* NULL is allowed. Host pools that were given the topology keep it until they end; the caller must not use it any
- * more. */
+/* Ends the caller's use of the topology; the caller must not use it any more. Host pools that were given the topology
+ * keep it until they end. NULL is allowed. */
 WEIR_API void weir_topology_destroy(weir_topology *topology);
 
 /* True if the topology describes this machine. Memory is never bound by a topology that does not: such bindings seem to
@@ -50,7 +50,7 @@ typedef struct weir_node_info {
                               far memory in a node of its own, which is recognized by having no processors */
     uint32_t cpus;            /* processors of the node that this process may run on; 0 also if it may run on none */
     uint64_t memory_bytes;    /* total */
-    uint64_t free_bytes;      /* at the moment of the call; 0 where it cannot be read */
+    uint64_t free_bytes;      /* free memory at the moment of the call; 0 where it cannot be read */
     uint64_t huge_pages;      /* number of pages of 2 MiB; 0 where it cannot be read */
     uint64_t free_huge_pages; /* free pages of 2 MiB; 0 where it cannot be read */
 } weir_node_info;
@@ -95,9 +95,9 @@ WEIR_API weir_status weir_topology_device_node(const char *bus_id, int32_t *node
  * device, or not a bus id. */
 WEIR_API weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from,
                                            int32_t *node);
-/* For devices that are equally near to all nodes: spreads `of` devices over the allowed nodes in order, so that
- * neighbouring devices share a node. `index` is the device's position among them by bus id. Returns WEIR_NODE_NONE if
- * `index` is not below `of`, or if no node is allowed. */
+/* Returns a node for one of `of` devices that are equally near to all nodes: the devices are spread over the allowed
+ * nodes in order, so that neighbouring devices share a node. `index` is the device's position among them by bus id.
+ * Returns WEIR_NODE_NONE if `index` is not below `of`, or if no node is allowed. */
 WEIR_API int32_t weir_topology_slice(const weir_topology *topology, uint32_t index, uint32_t of);
 
 /* Returns the node that the calling thread runs on now. If this process has no host memory there, returns the nearest
