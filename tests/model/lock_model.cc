@@ -205,8 +205,8 @@ template <class program, int threads> struct world : rl::test_suite<program, thr
         for (int i = 0; i < threads; i++) {
             enter_as(i, 4);
             RL_ASSERT(stream_lock_owned(&lock) == owned_in_the_end);
-            RL_ASSERT(!lock.by_hand && atomic_load_explicit(&lock.open, memory_order_relaxed) ==
-                                           atomic_load_explicit(&lock.owner, memory_order_relaxed));
+            RL_ASSERT(!lock.via_held && atomic_load_explicit(&lock.open, memory_order_relaxed) ==
+                                            atomic_load_explicit(&lock.owner, memory_order_relaxed));
         }
         weir__stream_lock_fini(&lock);
     }

@@ -199,7 +199,7 @@ TEST(test_a_try_does_not_meet_the_owner)
         }
         while (atomic_flag_test_and_set(&g->lock.held)) {
         }
-        stream_lock_set_by_hand(&g->lock, true);
+        stream_lock_set_via_held(&g->lock, true);
         atomic_store(&g->lock.open, &g->lock.none);
         atomic_store(&g->lock.owner, &g->lock.none);
         g->lock.last = stream_lock_self();
@@ -322,7 +322,7 @@ static void stop_outside(int signal)
 {
     const struct guarded *g = &meeting.guarded;
     const bool wanted = atomic_load(&meeting.asked) != atomic_load(&meeting.stopped);
-    if (wanted && !g->lock.by_hand && atomic_load(&atomic_load(&g->lock.owner)->busy) == 0) {
+    if (wanted && !g->lock.via_held && atomic_load(&atomic_load(&g->lock.owner)->busy) == 0) {
         stop_here(signal);
     }
 }

@@ -53,7 +53,7 @@ void weir__budget_note_locked(weir_pool *pool, bool grown)
         pool->held.over_limit = pool->held.bytes > hard ? pool->held.bytes : 0;
     }
     if (pool->held.bytes <= soft - soft / 16) {
-        pool->held.pressed = false;
+        pool->held.pressure_spent = false;
     }
 }
 
@@ -63,7 +63,8 @@ bool weir__budget_press(const struct request *request, uint64_t least)
     pool_lock(pool);
     const uint64_t soft = pool->config.soft_limit_bytes;
     const uint64_t would_be = pool->held.bytes + least;
-    const bool ask = pool->config.pressure_callback != NULL && !pool->held.pressed && !pool->held.pressing;
+    const bool ask =
+        pool->config.pressure_callback != NULL && !pool->held.pressure_spent && !pool->held.in_pressure_callback;
     const weir_pressure pressure = {
         .struct_size = sizeof(pressure),
         .size = request->size,
@@ -74,7 +75,7 @@ bool weir__budget_press(const struct request *request, uint64_t least)
         .limit_bytes = pool->config.limit_bytes,
     };
     if (ask) {
-        pool->held.pressing = true;
+        pool->held.in_pressure_callback = true;
         pool->counts.pressure_calls++;
     }
     pool_unlock(pool);
@@ -83,9 +84,9 @@ bool weir__budget_press(const struct request *request, uint64_t least)
     }
     const bool helped = UNCANCELLED(pool->config.pressure_callback(pool->config.pressure_ctx, pool, &pressure));
     pool_lock(pool);
-    WEIR_ASSERT(pool->held.pressing);
-    pool->held.pressing = false;
-    pool->held.pressed = !helped;
+    WEIR_ASSERT(pool->held.in_pressure_callback);
+    pool->held.in_pressure_callback = false;
+    pool->held.pressure_spent = !helped;
     pool_unlock(pool);
     return helped;
 }

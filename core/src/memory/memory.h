@@ -50,8 +50,8 @@ extern const struct memory_ops weir__vm_memory;
 
 /* Computes the region size that the strategy prefers for a request when `reserved` bytes are reserved, and the least
  * size that serves. Pool lock held. */
-void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
-                               uint64_t *least);
+void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved,
+                               uint64_t *preferred, uint64_t *least);
 /* Returns the unit of region sizes. */
 uint64_t weir__region_granularity(const weir_pool *pool);
 /* Returns the region at `address` to the device if it is idle. No lock held. */

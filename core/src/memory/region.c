@@ -29,7 +29,7 @@ enum { large_bytes = 1 << 20, many_regions = 12 };
 /* The sizes to ask the device for, in order: the size that the strategy prefers, and the least that serves the
  * request. */
 struct wish {
-    uint64_t liked;
+    uint64_t preferred;
     uint64_t least;
     bool tight; /* the limits leave no room for more than `least` */
 };
@@ -41,8 +41,8 @@ uint64_t weir__region_granularity(const weir_pool *pool)
     return granularity > pool->strategy->granule_bytes ? granularity : pool->strategy->granule_bytes;
 }
 
-void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved, uint64_t *liked,
-                               uint64_t *least)
+void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved,
+                               uint64_t *preferred, uint64_t *least)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     const uint64_t granule = pool->strategy->granule_bytes;
@@ -51,13 +51,13 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     uint64_t aligned = weir__device_info(pool->device)->region_alignment_bytes;
     aligned = aligned > granule ? aligned : granule;
     const uint64_t over_align = align > aligned ? align - aligned : 0;
-    *liked = pool->strategy->region_size(pool->state, size, align, reserved, granularity);
+    *preferred = pool->strategy->region_size(pool->state, size, align, reserved, granularity);
     *least = round_up(round_up(size, granule) + over_align, granularity);
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
-        *least = *liked; /* a model of another allocator grows by exactly its own sizes */
+        *least = *preferred; /* a model of another allocator grows by exactly its own sizes */
     }
     /* If the preferred size overflows 64 bits, the strategy has no preference. */
-    *liked = *liked < *least ? *least : *liked;
+    *preferred = *preferred < *least ? *least : *preferred;
 }
 
 static bool keeps_whole(const weir_pool *pool, uint64_t size)
@@ -80,10 +80,11 @@ static bool make_wish(struct request *request, struct wish *wish)
     const uint64_t soft = weir__budget_limit_locked(pool, true);
     const uint64_t room = limit > reserved ? limit - reserved : 0;
     const uint64_t soft_room = soft > reserved ? soft - reserved : 0;
-    weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->liked, &wish->least);
-    wish->tight = wish->liked > room || wish->liked > soft_room ||
-                  (request->kept_whole && (reserved > soft / 2 || weir__mark_keeps_whole(wish->liked, request->size)));
-    wish->liked = wish->tight ? wish->least : wish->liked;
+    weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->preferred, &wish->least);
+    wish->tight =
+        wish->preferred > room || wish->preferred > soft_room ||
+        (request->kept_whole && (reserved > soft / 2 || weir__mark_keeps_whole(wish->preferred, request->size)));
+    wish->preferred = wish->tight ? wish->least : wish->preferred;
     request->limited = wish->least > room;
     return !request->limited;
 }
@@ -99,10 +100,10 @@ static void count_failure(weir_pool *pool)
 static weir_status ask_device(struct request *request, const struct wish *wish, uint64_t *address, uint64_t *size)
 {
     WEIR_ASSERT(outside_pool_lock(request->pool));
-    WEIR_ASSERT(wish->least != 0 && wish->least <= wish->liked);
-    *size = wish->liked;
+    WEIR_ASSERT(wish->least != 0 && wish->least <= wish->preferred);
+    *size = wish->preferred;
     weir_status status = weir_device_region_alloc(request->pool->device, *size, address);
-    if (status != WEIR_OK && wish->least < wish->liked) {
+    if (status != WEIR_OK && wish->least < wish->preferred) {
         count_failure(request->pool);
         *size = wish->least;
         status = weir_device_region_alloc(request->pool->device, *size, address);
@@ -458,7 +459,7 @@ static bool take_region(struct request *request, uint64_t least)
     if (region == NULL) {
         return false;
     }
-    wish.liked = wish.liked < least && !wish.tight ? least : wish.liked;
+    wish.preferred = wish.preferred < least && !wish.tight ? least : wish.preferred;
     pool->growth.taken = true;
     pool_unlock(pool);
 
@@ -547,7 +548,7 @@ static uint64_t over_mark(struct request *request)
         return 0;
     }
     (void)make_wish(request, &wish);
-    return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.liked);
+    return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.preferred);
 }
 
 /* Takes regions out of the strategy if their return is worth its device calls: all idle regions, or as many as keep the
@@ -623,7 +624,7 @@ static uint64_t over_all(struct request *request)
     struct wish wish;
     (void)make_wish(request, &wish);
     const uint64_t limit = weir__budget_limit_locked(pool, request->soft);
-    const uint64_t wanted = pool->held.bytes + wish.liked;
+    const uint64_t wanted = pool->held.bytes + wish.preferred;
     const uint64_t over_limit = wanted > limit ? wanted - limit : 0;
     const uint64_t over_mark = weir__mark_excess(&pool->held.mark, wanted);
     return over_mark > over_limit ? over_mark : over_limit;

@@ -71,7 +71,7 @@ weir_status weir__vm_init(weir_pool *pool)
     pool->vm->granule_shift = (unsigned)__builtin_ctzll(granule);
     const uint64_t largest = pool->config.vm_handle_bytes != 0 ? pool->config.vm_handle_bytes : HANDLE_BYTES;
     pool->vm->largest = largest < granule ? 1 : largest / granule;
-    pool->vm->likes = pool->vm->largest;
+    pool->vm->largest_now = pool->vm->largest;
     pool->vm->walk_holes = HAS(strategy, walk_holes) ? strategy->walk_holes : NULL;
     pool->vm->walk_free = HAS(strategy, walk_free) ? strategy->walk_free : NULL;
     return WEIR_OK;
@@ -228,7 +228,7 @@ static bool others_hold_any(const struct request *request)
 static bool vm_join(struct request *request)
 {
     struct vm_window window;
-    if (!request->last_resort && !request->parted && request->pool->vm->walk_free == NULL &&
+    if (!request->last_resort && !request->splits_handle && request->pool->vm->walk_free == NULL &&
         !others_hold_any(request)) {
         return false; /* alloc has searched all ranges already, and without walk_free a search costs a walk of all
                        * ranges */
@@ -244,8 +244,8 @@ static bool serve(struct request *request, weir_rung rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    const bool looks_again = !request->parted || request->last_resort; /* false: the ladder has just looked at every
-                                                                        * range */
+    /* With splits_handle set the ladder has just looked at every range. */
+    const bool looks_again = !request->splits_handle || request->last_resort;
     const bool served = weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
     pool->counts.served[rung] += served;

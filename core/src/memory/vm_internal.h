@@ -86,10 +86,10 @@ struct vm_move {
 /* Invariant: reserved bytes of the pool / granule = granules with a handle and without a token + moving +
  * spare_granules. Only the thread that grows may read scratch, move, and the handles of claimed granules. */
 struct pool_vm {
-    uint64_t granule; /* bytes */
-    uint64_t largest; /* granules of the largest handle */
-    uint64_t likes;   /* granules of the largest new handle now */
-    uint64_t churn;   /* granules that have moved since `likes` last changed */
+    uint64_t granule;     /* bytes */
+    uint64_t largest;     /* granules of the largest handle */
+    uint64_t largest_now; /* granules of the largest new handle now */
+    uint64_t churn;       /* granules that have moved since `largest_now` last changed */
     unsigned granule_shift;
     void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit,
                        void *ctx); /* the strategy's, or NULL */

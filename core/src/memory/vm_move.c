@@ -149,13 +149,13 @@ static void choose_sizes(const weir_pool *pool, struct vm_move *move)
         vm->churn += move->victim[i].granules;
     }
     if (reserved == 0) {
-        vm->likes = vm->largest;
-    } else if (vm->churn > reserved / churn_share && vm->likes > 1) {
-        vm->likes /= 2;
+        vm->largest_now = vm->largest;
+    } else if (vm->churn > reserved / churn_share && vm->largest_now > 1) {
+        vm->largest_now /= 2;
         vm->churn = 0;
     }
     move->least = weir__vm_least_of_handle(pool);
-    move->largest = vm->likes;
+    move->largest = vm->largest_now;
 }
 
 weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane)

@@ -38,7 +38,7 @@ static struct vm_view view_of(const weir_pool *pool, const weir_tick *limits)
         .lanes = pool->lanes,
         .granule = pool->vm->granule,
         .least = weir__vm_least_of_handle(pool),
-        .most = pool->vm->likes,
+        .most = pool->vm->largest_now,
         .find_handle = pool->vm->large > 0 ? weir__vm_find_handle : NULL,
         .handles = pool->vm,
     };

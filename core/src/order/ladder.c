@@ -236,10 +236,11 @@ static bool try_rungs(struct attempt *attempt)
 static bool press(const struct request *request)
 {
     WEIR_ASSERT(request->limited);
-    uint64_t liked = 0;
+    uint64_t preferred = 0;
     uint64_t least = 0;
     pool_lock(request->pool);
-    weir__region_sizes_locked(request->pool, request->size, request->align, request->pool->held.bytes, &liked, &least);
+    weir__region_sizes_locked(request->pool, request->size, request->align, request->pool->held.bytes, &preferred,
+                              &least);
     pool_unlock(request->pool);
     return weir__budget_press(request, least);
 }

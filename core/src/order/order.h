@@ -28,7 +28,7 @@ struct request {
     uint64_t region_frees; /* the pool's count of region_frees when this request last tried to take a region */
     bool soft;             /* the soft limit serves as the limit for now */
     bool limited;          /* the pool's own limit forbade growing */
-    bool parted;           /* virtual memory: the strategy chose a part of a handle, so the range was given back */
+    bool splits_handle;    /* virtual memory: the strategy chose a part of a handle, so the range was given back */
     bool keeps_whole;      /* the request breaks no idle region that is much larger: region.c takes a region of its own
                             * for it */
     bool kept_whole;       /* there was such an idle region */

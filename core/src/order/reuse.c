@@ -33,7 +33,7 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     WEIR_ASSERT(request->block == NULL);
     const take_result result = take_from_lane(request->pool, request->stream, request->size, lane, limit, request->size,
                                               request->align, request->keeps_whole, &request->block);
-    request->parted |= result == TAKE_PARTED;
+    request->splits_handle |= result == TAKE_SPLITS_HANDLE;
     request->kept_whole |= result == TAKE_KEPT_WHOLE;
     request->broken = result == TAKE_BROKEN ? WEIR_ERR_NO_MEMORY : request->broken;
     return result == TAKE_SERVED;
@@ -60,12 +60,12 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
 }
 
 /* Returns the lanes of the group that may hold memory which the stream may take. Memory at completed ticks has been
- * promoted. So a lane holds such memory only if it is in the set `early`: the memory entered the lane after the
- * promotion. */
+ * promoted. So a lane holds such memory only if it is in the set `missed_promotion`: the memory entered the lane after
+ * the promotion. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
-    uint64_t lanes = pool->groups[group]->early;
+    uint64_t lanes = pool->groups[group]->missed_promotion;
     for (size_t lane = group * 64; lane < stream->clock_lanes && lane < (group + 1) * 64; lane++) {
         lanes |= (uint64_t)(stream->clock[lane] > pool->done[lane]) << lane % 64;
     }
@@ -158,7 +158,7 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
     if ((where & LOOK_OTHERS) != 0 && take_from_others(request, found)) {
         return true;
     }
-    if ((where & LOOK_OTHERS) != 0 && request->parted && weir__order_join_locked(request)) {
+    if ((where & LOOK_OTHERS) != 0 && request->splits_handle && weir__order_join_locked(request)) {
         *found = WEIR_RUNG_GATHERED; /* without a device call */
         return true;
     }
@@ -190,7 +190,7 @@ void weir__order_promote_locked(weir_stream *stream)
     WEIR_ASSERT(pool_is_locked(stream->owner));
     weir_pool *pool = stream->owner;
     stream->promoted = done_on(stream);
-    stream->group->early &= ~lane_bit(stream);
+    stream->group->missed_promotion &= ~lane_bit(stream);
     weir__lane_note_locked(stream);
     (void)pool->strategy->promote(pool->state, stream->lane, stream->promoted);
 }

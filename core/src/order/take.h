@@ -9,10 +9,10 @@
 
 typedef enum take_result {
     TAKE_SERVED,
-    TAKE_NONE,       /* the strategy has no such range in the lane */
-    TAKE_KEPT_WHOLE, /* the strategy chose a part of a much larger idle region; the range was given back */
-    TAKE_PARTED,     /* virtual memory: the strategy chose a part of a handle; the range was given back */
-    TAKE_BROKEN,     /* no host memory */
+    TAKE_NONE,          /* the strategy has no such range in the lane */
+    TAKE_KEPT_WHOLE,    /* the strategy chose a part of a much larger idle region; the range was given back */
+    TAKE_SPLITS_HANDLE, /* virtual memory: the strategy chose a part of a handle; the range was given back */
+    TAKE_BROKEN,        /* no host memory */
 } take_result;
 
 static inline bool private_lanes(const weir_pool *pool)
@@ -47,7 +47,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
     }
     if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
         weir__order_untake_locked(pool, lane, &range, NULL);
-        return TAKE_PARTED;
+        return TAKE_SPLITS_HANDLE;
     }
     WEIR_ASSERT(range.size >= size && (range.address & (align - 1)) == 0);
     weir_block *block = block_new(pool, stream, requested, &range);

@@ -69,8 +69,8 @@ void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes)
     const uint64_t small = (uint64_t)FRONT_SMALL_LEAST << stream->owner->granule_shift;
     const uint64_t full = stream->tag == 0 ? block_bytes : 0;
     atomic_store_explicit(&stream->front_block_bytes, block_bytes, memory_order_relaxed);
-    stream->front.last_full = full;
-    stream->front.last_most = full < small || is_waiting(stream) ? full : small;
+    stream->front.last_limit_waiting = full;
+    stream->front.last_limit = full < small || is_waiting(stream) ? full : small;
 }
 
 void weir__lane_note_locked(weir_stream *stream)
@@ -89,7 +89,7 @@ void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tic
 {
     WEIR_ASSERT(pool_is_locked(pool));
     if (lane != WEIR_LANE_OPEN && lane < pool->lanes && tick <= pool->done[lane]) {
-        put_in_set(&pool->groups[lane / 64]->early, lane, true);
+        put_in_set(&pool->groups[lane / 64]->missed_promotion, lane, true);
     }
 }
 

@@ -335,15 +335,15 @@ static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream,
 }
 
 /* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
- * on return. last_full is 0, so that no block is a hit, while the pool is observed, while the stream has a tag, and
- * once it is retired. A hit makes no call, so this function saves few registers. It and the functions that it ends with
- * take their arguments in the places where weir_pool_alloc has them. */
+ * on return. last_limit_waiting is 0, so that no block is a hit, while the pool is observed, while the stream has a
+ * tag, and once it is retired. A hit makes no call, so this function saves few registers. It and the functions that it
+ * ends with take their arguments in the places where weir_pool_alloc has them. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                                weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(stream_is_locked(stream) && granules == front_granules(pool, size));
     struct front_cache *front = &stream->front;
-    if (UNLIKELY(size - 1 >= front->last_full)) { /* also true for size 0 */
+    if (UNLIKELY(size - 1 >= front->last_limit_waiting)) { /* also true for size 0 */
         stream_unlock(stream);
         return alloc_slow(pool, stream, size, align, out, TAG_OF_STREAM);
     }
@@ -539,9 +539,9 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct front_cache *front = &stream->front;
-    if (front->last_key == FRONT_EMPTY && block_requested(block) <= front->last_full) {
+    if (front->last_key == FRONT_EMPTY && block_requested(block) <= front->last_limit_waiting) {
         front_wait(stream);
-        front->last_most = front->last_full;
+        front->last_limit = front->last_limit_waiting;
         free_to_last(pool, block, front);
     } else if (block_requested(block) <= front_block_bytes(stream) &&
                front_push_quick(pool, stream, block, block_capacity(block)) != FRONT_FULL) {
@@ -588,7 +588,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
             stream_unlock(stream);
             return free_slow(pool, block, stream);
         }
-        if (UNLIKELY(front->last_key != FRONT_EMPTY || block_requested(block) > front->last_most)) {
+        if (UNLIKELY(front->last_key != FRONT_EMPTY || block_requested(block) > front->last_limit)) {
             return free_past_last(pool, block, stream);
         }
         free_to_last(pool, block, front);

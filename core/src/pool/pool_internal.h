@@ -57,10 +57,10 @@ struct front_slot {
  * nothing else. All other blocks are in slots or in `large`. Bit b of `held` is set if slots[b] holds a block. */
 struct front_cache {
     weir_block *last;
-    uint64_t last_key;  /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
-    uint64_t last_most; /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_full; /* last_most of a stream in the set `waiting`; 0 with a tag or on the slow path */
-    uint64_t bytes;     /* in slots */
+    uint64_t last_key;           /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
+    uint64_t last_limit;         /* bytes of the largest request that may put its block into `last` now */
+    uint64_t last_limit_waiting; /* last_limit of a stream in the set `waiting`; 0 with a tag or on the slow path */
+    uint64_t bytes;              /* in slots */
     uint64_t held[FRONT_WORDS];
     bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: the set must be asked */
     uint32_t large_count;
@@ -152,15 +152,15 @@ struct weir_stream {
  *
  * A stream enters `waiting` before it can hold a freed block without a tick: a block in its remote free list, or a
  * large block in its front cache. It leaves, under the stream's lock, when a poll finds no such block. The fast path
- * does not read the set: while the stream is outside the set, `last_most` keeps large blocks out of `last`.
+ * does not read the set: while the stream is outside the set, `last_limit` keeps large blocks out of `last`.
  */
 struct lane_group {
     _Atomic uint64_t waiting; /* without a lock */
-    /* Under the pool's lock. weir__lane_note_locked maintains all but `early`: */
+    /* Under the pool's lock. weir__lane_note_locked maintains all but `missed_promotion`: */
     uint64_t unfinished; /* streams with freed memory that the host does not know to be idle yet */
     uint64_t completed;  /* streams with completed ticks that the strategy has not been told of */
-    uint64_t early;      /* lanes that memory may have entered at a completed tick, too late for the promotion of that
-                          * tick */
+    /* lanes that memory may have entered at a completed tick, too late for the promotion of that tick */
+    uint64_t missed_promotion;
     uint64_t retired;
     uint64_t unused[3];
 };
@@ -239,9 +239,9 @@ struct pool_held {
                           * returned since; else 0 */
     uint64_t peak;
     struct high_mark mark;
-    bool pressed;  /* the pressure callback had nothing more to free since the soft limit was last crossed, so it is not
-                      called */
-    bool pressing; /* the pressure callback is running */
+    bool pressure_spent;       /* the pressure callback had nothing more to free since the soft limit was last crossed,
+                                * so it is not called */
+    bool in_pressure_callback; /* the pressure callback is running */
 };
 
 /* Counters that weir_pool_get_stats reports. */

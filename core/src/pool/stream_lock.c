@@ -79,7 +79,7 @@ void weir__stream_lock_init(struct stream_lock *lock, bool off)
     atomic_init(&lock->owner, off ? &lock->first : &lock->none);
     atomic_flag_clear_explicit(&lock->held, memory_order_relaxed);
     lock->off = off;
-    lock->by_hand = false;
+    lock->via_held = false;
     lock->fresh = atomic_load(&barrier_works) && !off;
     lock->last = NULL;
     lock->intrusions = 0;
@@ -201,8 +201,8 @@ bool weir__stream_lock_try_shared(struct stream_lock *lock)
     if (lock->last == stream_lock_self()) {
         judge_sharing(lock, true);
     }
-    WEIR_ASSERT(!lock->by_hand);
-    stream_lock_set_by_hand(lock, true);
+    WEIR_ASSERT(!lock->via_held);
+    stream_lock_set_via_held(lock, true);
     return true;
 }
 
@@ -223,6 +223,6 @@ void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, 
         keep_owner_out(lock, owner);
         judge_intrusion(lock, *progress);
     }
-    WEIR_ASSERT(!lock->by_hand);
-    stream_lock_set_by_hand(lock, true);
+    WEIR_ASSERT(!lock->via_held);
+    stream_lock_set_via_held(lock, true);
 }

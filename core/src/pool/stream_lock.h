@@ -9,7 +9,7 @@
  * pays the whole price of the ordering.
  *
  *     inside as the owner      open = the thread's seat, and busy = 1 in it
- *     inside by hand           held, by_hand, and no seat of another thread is open and busy
+ *     inside via `held`        held, via_held, and no seat of another thread is open and busy
  *
  * Guarantee: mutual exclusion, with acquire and release order between all threads that hold the lock. The first thread
  * that allocates or frees under the lock becomes the owner. Later, any such thread that has had the lock to itself for
@@ -76,7 +76,7 @@ struct stream_lock {
     atomic_flag held;
 
     /* Written by the thread inside: */
-    bool by_hand; /* the thread inside holds `held`; it has not entered by its seat */
+    bool via_held; /* the thread inside holds `held`; it has not entered by its seat */
 
     /* Under `held`: */
     bool fresh;                /* no thread has owned the lock yet */
@@ -85,7 +85,7 @@ struct stream_lock {
     const void *last;          /* while shared: the thread that entered last */
     uint64_t progress_at_last; /* the owner's progress when another thread last entered */
 #if WEIR_ASSERTIONS >= 1
-    _Atomic(const void *) holder; /* the thread inside, if it has entered by hand; else NULL */
+    _Atomic(const void *) holder; /* the thread inside, if it has entered via `held`; else NULL */
 #endif
 };
 
@@ -124,12 +124,12 @@ static inline bool stream_lock_owned(const struct stream_lock *lock)
     return atomic_load_explicit(&owner->thread, memory_order_relaxed) == stream_lock_self();
 }
 
-/* Notes that the calling thread enters or leaves by hand. */
-static inline void stream_lock_set_by_hand(struct stream_lock *lock, bool by_hand)
+/* Notes that the calling thread enters or leaves via `held`. */
+static inline void stream_lock_set_via_held(struct stream_lock *lock, bool via_held)
 {
-    lock->by_hand = by_hand;
+    lock->via_held = via_held;
 #if WEIR_ASSERTIONS >= 1
-    atomic_store_explicit(&lock->holder, by_hand ? stream_lock_self() : NULL, memory_order_relaxed);
+    atomic_store_explicit(&lock->holder, via_held ? stream_lock_self() : NULL, memory_order_relaxed);
 #endif
 }
 
@@ -178,7 +178,7 @@ static inline void stream_lock_release_tried(struct lock_seat *seat)
 /* Does the same as stream_lock_release_tried for a caller that has not kept the seat. */
 static inline void stream_lock_release_own(struct stream_lock *lock)
 {
-    WEIR_ASSERT(lock->off || (!lock->by_hand && stream_lock_is_mine(lock)));
+    WEIR_ASSERT(lock->off || (!lock->via_held && stream_lock_is_mine(lock)));
     stream_lock_release_tried(atomic_load_explicit(&lock->owner, memory_order_relaxed));
 }
 
@@ -186,11 +186,11 @@ static inline void stream_lock_release(struct stream_lock *lock)
 {
     struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
     WEIR_ASSERT(lock->off || stream_lock_is_mine(lock));
-    if (__builtin_expect(!lock->by_hand, 1)) { /* this thread is the owner, and stays the owner while inside */
+    if (__builtin_expect(!lock->via_held, 1)) { /* this thread is the owner, and stays the owner while inside */
         atomic_store_explicit(&owner->busy, 0, memory_order_release);
         return;
     }
-    stream_lock_set_by_hand(lock, false);
+    stream_lock_set_via_held(lock, false);
     if (atomic_load_explicit(&lock->open, memory_order_relaxed) != owner) {
         atomic_store_explicit(&lock->open, owner, memory_order_release);
     }

@@ -121,8 +121,8 @@ static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 struct kind {
     uint64_t size;
     uint64_t count;
-    uint64_t least; /* the least region that serves */
-    uint64_t liked; /* the largest region that the strategy would ask for */
+    uint64_t least;     /* the least region that serves */
+    uint64_t preferred; /* the largest region that the strategy would ask for */
 };
 
 struct question {
@@ -190,7 +190,7 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
 
 /* Returns the larger of two region sizes that the strategy asks for: at the present reserved bytes, and at the most
  * bytes possible. A strategy may ask for larger regions as more is reserved. Pool lock held. */
-static uint64_t liked_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
+static uint64_t preferred_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     uint64_t now = 0;
@@ -223,7 +223,7 @@ static void look_at_regions(struct question *q)
         pool_lock(q->pool);
         for (size_t n = 0; n < asked_at_once && i < q->kind_count; n++, i++) {
             struct kind *kind = &q->kinds[i];
-            kind->liked = liked_region_locked(q->pool, kind->size, q->reserved, &kind->least);
+            kind->preferred = preferred_region_locked(q->pool, kind->size, q->reserved, &kind->least);
             WEIR_ASSERT(kind->least >= kind->size && kind->least != 0);
         }
         pool_unlock(q->pool);
@@ -241,7 +241,7 @@ static void bound_regions(struct question *q)
 /* Returns the largest region that may be taken for a request of the kind. */
 static uint64_t most_of(const struct question *q, const struct kind *kind)
 {
-    const uint64_t most = smaller(kind->liked, q->largest_region);
+    const uint64_t most = smaller(kind->preferred, q->largest_region);
     return most > kind->least ? most : kind->least;
 }
 
@@ -384,11 +384,12 @@ static uint64_t next_region_locked(const struct question *q, uint64_t taken, uin
     WEIR_ASSERT(pool_is_locked(q->pool));
     const uint64_t soft = q->soft_limit != 0 ? q->soft_limit : UINT64_MAX;
     const uint64_t reserved = saturating_add(q->reserved, taken);
-    uint64_t liked = 0;
+    uint64_t preferred = 0;
     uint64_t least = 0;
-    weir__region_sizes_locked(q->pool, q->kinds[0].size, q->granule, reserved, &liked, &least);
-    const bool has_room = room >= taken && liked <= room - taken && soft >= reserved && liked <= soft - reserved;
-    return has_room ? liked : least;
+    weir__region_sizes_locked(q->pool, q->kinds[0].size, q->granule, reserved, &preferred, &least);
+    const bool has_room =
+        room >= taken && preferred <= room - taken && soft >= reserved && preferred <= soft - reserved;
+    return has_room ? preferred : least;
 }
 
 /* Returns the bytes of the regions that the pool takes one after the other for `count` requests of the first kind, if

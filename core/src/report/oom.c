@@ -538,9 +538,9 @@ static struct growth growth_locked(const struct request *request)
     const uint64_t limit = weir__budget_limit_locked(pool, false);
     const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
     const uint64_t reserved = pool->held.bytes;
-    uint64_t liked = 0;
+    uint64_t preferred = 0;
     struct growth growth = {.known = capacity != 0, .free = capacity > reserved ? capacity - reserved : 0};
-    weir__region_sizes_locked(pool, request->size, request->align, reserved, &liked, &growth.least);
+    weir__region_sizes_locked(pool, request->size, request->align, reserved, &preferred, &growth.least);
     const bool others = !request->limited && (!growth.known || growth.free >= growth.least);
     const uint64_t device = others ? reserved : growth.known ? capacity : UINT64_MAX;
     growth.most = device < limit ? device : limit;
