@@ -279,10 +279,10 @@ uint64_t meter_cpu_ns(void)
 
 /* --- one side, in its process --- */
 
-/* The answer of a side after the counted round; the digests follow it. */
+/* The results of a side's counted round. In the pipe the digests of its inferences follow. */
 struct report {
     struct meter_counts ready; /* after open */
-    struct meter_counts round; /* after the first round, counted from before open */
+    struct meter_counts round; /* counts over open and the first round */
     weir_heap_stats heap;
     uint64_t resident_before; /* resident bytes of the process before open */
     uint64_t resident_peak;   /* peak of the resident bytes since then */
@@ -394,8 +394,8 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
     return done;
 }
 
-/* The process of one side: counts one round, then runs one round for each byte that it reads, and ends at end of
- * file. */
+/* The process of one side. Runs a counted round, then one timed round for each byte that arrives in the pipe `from`.
+ * Returns at the end of file. */
 static int serve(const struct meter_engine *engine, enum meter_side side, const char *record, int from, int to)
 {
     struct report report = {0};
@@ -431,7 +431,8 @@ struct side {
     uint64_t *times; /* nanoseconds of the timed rounds */
 };
 
-/* Making a model left free memory in malloc; the engine's own allocator would take it and seem smaller. */
+/* Building a model leaves free memory in malloc. The engine's own allocator would use this memory, and its growth would
+ * be measured too small. */
 static void trim_malloc(void)
 {
 #ifdef __GLIBC__
@@ -453,7 +454,8 @@ static bool side_start(const struct meter_engine *engine, enum meter_side which,
     if (side->process == 0) {
         (void)close(down[1]);
         (void)close(up[0]);
-        if (which == METER_WEIR) { /* else the first side would never see the parent close its pipe */
+        /* closes the inherited ends: while they are open, the first side gets no end of file */
+        if (which == METER_WEIR) {
             (void)close(sides[METER_OWN].to);
             (void)close(sides[METER_OWN].from);
         }

@@ -22,7 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A block of this size or more counts as memory of tensors. weir's share is its share of the bytes in such blocks. */
+/* A block of this size or more counts as tensor memory. weir's share in the table is the share of the bytes of such
+ * blocks that weir served. */
 #define METER_LARGE_BYTES 4096
 
 enum meter_side { METER_OWN, METER_WEIR };

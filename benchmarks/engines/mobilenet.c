@@ -17,7 +17,7 @@ struct tensor {
 struct builder {
     xnn_subgraph_t graph; /* may be NULL */
     const float *weights; /* used with a graph */
-    float *make;          /* where to make the weights; NULL: they exist */
+    float *make;          /* receives the random weights; NULL: the weights exist already */
     uint64_t random;
     size_t taken; /* number of floats taken so far */
     size_t batch;

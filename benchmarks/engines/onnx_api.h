@@ -72,7 +72,8 @@ enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 =
     X(AllocatorGetStats, 319, OrtStatus *, (const OrtAllocator *, OrtKeyValuePairs **))
 
 struct onnx_api {
-    uint32_t version; /* 28 for runtime 1.28; the calls of version 23 are NULL in older versions */
+    /* API version, such as 28 for runtime 1.28; calls that version 23 added are NULL in older versions */
+    uint32_t version;
 #define MEMBER(name, place, result, parameters) result(*name) parameters;
     ONNX_API(MEMBER)
     ONNX_API_STATS(MEMBER)

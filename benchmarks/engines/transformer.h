@@ -32,7 +32,7 @@ struct transformer_layer {
 
 struct transformer {
     ggml_backend_buffer_t descriptions; /* memory of the context */
-    struct ggml_context *context;       /* descriptions of the tensors; their data is in: */
+    struct ggml_context *context;       /* descriptions of the tensors; their data lies in `buffer` */
     ggml_backend_buffer_t buffer;
     struct transformer_layer layers[TRANSFORMER_LAYERS];
     struct ggml_tensor *norm, *output;

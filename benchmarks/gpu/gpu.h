@@ -38,7 +38,7 @@ void gpu_check(CUresult code, const char *call);
 void gpu_write(CUstream stream, uint64_t address, uint64_t words, uint32_t value);
 /* Adds the number of words that are not value + i to the 32-bit word at `mismatches`, device memory. */
 void gpu_verify(CUstream stream, uint64_t address, uint64_t words, uint32_t value, uint64_t mismatches);
-/* Keeps the stream busy for so many nanoseconds. */
+/* Queues a kernel that keeps the stream busy for `ns` nanoseconds. */
 void gpu_delay(CUstream stream, uint64_t ns);
 
 #endif

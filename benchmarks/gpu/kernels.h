@@ -1,7 +1,7 @@
 /* kernels.h: the kernels of the GPU programs, as text that the driver compiles: no toolkit is needed.
  *
  * PTX ISA 6.0 for compute capability 5.0: every driver that weir supports (11.0 and later) compiles it for its own
- * device. Each thread of a one-dimensional grid takes every so many-th word.
+ * device. The grid is one-dimensional; the step between two words of a thread is the number of threads in the grid.
  */
 #ifndef WEIR_BENCHMARKS_GPU_KERNELS_H
 #define WEIR_BENCHMARKS_GPU_KERNELS_H

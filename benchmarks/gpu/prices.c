@@ -41,7 +41,7 @@ static uint64_t median(uint64_t *times)
     return times[repeats / 2];
 }
 
-/* A price of 0 ns is a price too; in the table 0 would mean that there is none. */
+/* Returns the table's value for a measured time: a price of 0 would read as "no price given". */
 static uint64_t price(uint64_t ns)
 {
     return ns != 0 ? ns : WEIR_SIM_FREE_OF_CHARGE;
@@ -165,7 +165,7 @@ static void queue(enum transfer kind, const struct buffers *buffers, size_t size
     }
 }
 
-/* The time of one transfer in a queue of them. */
+/* Returns the time of one transfer when many are queued one after another. */
 static uint64_t time_of(enum transfer kind, const struct buffers *buffers, size_t size, CUstream stream)
 {
     queue(kind, buffers, size, stream);

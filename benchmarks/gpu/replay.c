@@ -54,7 +54,7 @@ struct run {
     CUevent event; /* for waits that a use implies */
     CUevent *objects;
     struct block *blocks;
-    uint64_t calls;    /* of the driver, made by this file to serve memory */
+    uint64_t calls;    /* driver calls that this file made to serve memory */
     uint64_t inner_ns; /* within allocations and frees */
     uint64_t least_free;
     bool samples;
@@ -66,8 +66,8 @@ struct row {
     uint64_t whole_ns;
     uint64_t inner_ns;
     uint64_t calls;
-    uint64_t reserved; /* as the allocator says; 0: it does not say */
-    uint64_t taken;    /* as the driver says */
+    uint64_t reserved; /* bytes reserved by the allocator's own count; 0: the allocator reports none */
+    uint64_t taken;    /* bytes taken by the driver's count */
     uint64_t predicted;
     bool out_of_memory;
     size_t stopped_at;
@@ -131,8 +131,8 @@ static void order(struct run *run, uint32_t from, uint32_t to)
     }
 }
 
-/* Frees in the order of stream `on`. The driver's allocators do not know of other streams: the caller of cuMemFreeAsync
- * orders them, and that of cuMemFree waits for them. */
+/* Frees the block in the order of stream `on`. The driver's allocators order only that stream: before cuMemFreeAsync
+ * this function makes it wait for the other streams of the block, and before cuMemFree the host waits for them. */
 static void give(struct run *run, struct block *block, uint32_t on)
 {
     if (is_weir(run)) {
@@ -280,7 +280,7 @@ static void play_event(struct run *run, const struct trace_event *event)
         trim(run);
         break;
     default:
-        break; /* marks, and records of the recorded allocator */
+        break; /* marks, and the records of the recorded allocator's own memory: nothing to do */
     }
 }
 

@@ -84,10 +84,10 @@ bool bench_row_locks(const struct bench_row *row)
 
 /* --- the process --- */
 
-void bench_require(bool fine, const char *what)
+void bench_require(bool fine, const char *failure)
 {
     if (!fine) {
-        (void)fprintf(stderr, "%s\n", what);
+        (void)fprintf(stderr, "%s\n", failure);
         exit(EXIT_FAILURE);
     }
 }

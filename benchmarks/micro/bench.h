@@ -65,8 +65,8 @@ void bench_pool_close(struct bench_pool *bench);
 
 /* --- the process --- */
 
-/* Prints `what` and ends the process with a failure if the condition is false. */
-void bench_require(bool fine, const char *what);
+/* Prints `failure` and ends the process with status 1 if the condition is false. */
+void bench_require(bool fine, const char *failure);
 
 /* Starts a thread that sleeps until the process ends: glibc omits atomic operations while a process has one thread. */
 void bench_second_thread(void);

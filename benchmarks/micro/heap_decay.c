@@ -3,7 +3,8 @@
  *
  *     micro_heap_decay             the table in Markdown
  *
- * All rows but two make 1000 pairs of 100 bytes in each quarter of a second. "thread": no call, WEIR_HEAP_DECAY_THREAD.
+ * In each quarter of a second a row makes 1000 pairs of 100 bytes. Rows "heap, no call" and "heap, thread" make no
+ * calls after the burst; "heap, thread" sets WEIR_HEAP_DECAY_THREAD.
  */
 #include <weir/heap.h>
 

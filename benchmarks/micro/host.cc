@@ -33,7 +33,7 @@ void *alloc_nothing(host_contender *self, std::uint64_t)
 
 void free_nothing(host_contender *, void *, std::uint64_t) {}
 
-/* The index behind the contenders stands for the empty loop. */
+/* Row number of the empty loop: one past the last contender. */
 constexpr int empty_loop = HOST_CONTENDERS;
 
 host_contender shared;

@@ -15,11 +15,12 @@ enum { ACL_DEVICES_MOST = 64 };
 struct acl_devices {
     struct acl_device devices[ACL_DEVICES_MOST]; /* by the number that aclrtSetDevice takes */
     size_t count;
-    char why[512]; /* why they could not be read; "" otherwise */
+    char why[512]; /* the reason why the devices could not be read; "" if they were */
 };
 
-/* Opens libascendcl.so and asks it. The numbers are those of this process: ASCEND_RT_VISIBLE_DEVICES counts. Returns
- * false, with the reason, if there is no such library, if it lacks a function, or if a call failed. */
+/* Opens libascendcl.so and reads the devices of this process: ASCEND_RT_VISIBLE_DEVICES limits and renumbers them.
+ * Returns false, with the reason in all->why, if there is no such library, if it lacks a function, or if a call
+ * failed. */
 bool acl_devices_read(struct acl_devices *all);
 
 #endif

@@ -72,7 +72,7 @@ static bool read_trace(const char *path, struct trace **trace, char *error, size
     return done;
 }
 
-/* True for a name that may be that of an installed recording: no such file, and no slash. */
+/* True if the name may be that of an installed recording: it has no slash, and there is no file of that name. */
 static bool is_of_recording(const char *name)
 {
     const bool bare =

@@ -13,7 +13,7 @@ struct strategy_jobs {
     struct crew *crew;
     struct comparison *comparison;
     const struct progress_source *source;
-    size_t first; /* result of job 0: the recorded row stands before it */
+    size_t first; /* index of the result of job 0: 1 if the recorded row is result 0, else 0 */
     struct replay_options options;
     char *error;
     size_t error_size;
@@ -69,7 +69,7 @@ static bool play_strategy(void *ctx, size_t i, char *error, size_t error_size)
                       &comparison->results[all->first + i], error, error_size);
 }
 
-/* Finds how much memory serves the request on which the recorded program ran out, too. */
+/* Finds the memory that the strategy needs to serve also the request on which the recorded program ran out. */
 static bool find_enough(void *ctx, size_t i, char *error, size_t error_size)
 {
     struct strategy_jobs *all = ctx;

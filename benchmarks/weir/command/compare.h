@@ -8,9 +8,10 @@
 
 struct crew;
 
-/* Replays the trace, which passes to the comparison, with the threads of the crew; NULL: with threads of its own, which
- * have ended when the call returns. `source` shows how far it has come. Returns false, with a line in `error`, after a
- * failure that is no result. The caller drops the comparison in either case. */
+/* Replays the trace with each strategy; the comparison owns the trace from then on. The crew's threads do the work; if
+ * `crew` is NULL, this call starts threads of its own and ends them. `source` receives the progress. Returns false,
+ * with a line in `error`, if a replay could not be carried out (running out of simulated memory is a result). The
+ * caller drops the comparison in either case. */
 bool compare(const struct settings *settings, struct crew *crew, const struct progress_source *source,
              struct trace *trace, struct comparison *comparison, char *error, size_t error_size);
 

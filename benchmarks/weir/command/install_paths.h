@@ -19,8 +19,8 @@ char *place_folder(enum place place);
 /* Returns "folder/name" from malloc; NULL without host memory. */
 char *place_join(const char *folder, const char *name);
 
-/* Returns the absolute path of the file `name` in that folder, from malloc. NULL if there is no readable file, or if
- * place_folder returns NULL. */
+/* Returns the absolute path of the file `name` in the folder `place`, from malloc. NULL if there is no readable file,
+ * or if place_folder returns NULL. */
 char *place_file(enum place place, const char *name);
 
 #endif

@@ -13,7 +13,7 @@ json_t *json_lines(const char *text);
 
 struct trace_part;
 
-/* Returns the part of its file that a trace has (trace.h); null for the whole file. */
+/* Describes the part of a file that the trace was cut from (trace.h); null if the trace is the whole file. */
 json_t *json_part(const struct trace_part *part);
 
 /* Starts the count of failed allocations for json_lacks_memory. Must precede every other use of jansson. */

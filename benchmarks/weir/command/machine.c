@@ -108,7 +108,7 @@ static bool said_no(struct trial *trial, const char *call, bool failed)
 
 static void try_pages(enum machine_trial kind, struct trial *trial)
 {
-    /* Twice the size, so that the mapping contains an aligned piece. */
+    /* A mapping of twice the size always contains an aligned piece of TRIAL_BYTES. */
     const size_t size = kind == TRIAL_HUGE ? TRIAL_BYTES : 2 * (size_t)TRIAL_BYTES;
     const int huge = kind == TRIAL_HUGE ? MAP_HUGETLB | HUGE_2MIB : 0;
     trial->node = -1;

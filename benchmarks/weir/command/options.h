@@ -13,7 +13,7 @@ struct option_row {
     bool *flag;        /* becomes true */
     const char **word; /* becomes the value */
     int (*parse)(void *ctx, const char *value); /* returns EXIT_DONE, or EXIT_USAGE after complain() */
-    void *ctx;                                  /* for `parse`; NULL: the settings of the subcommand */
+    void *ctx;                                  /* first argument of `parse`; NULL: the settings of the subcommand */
 };
 
 #define OPTION_HELP                                                                                                    \
@@ -21,17 +21,17 @@ struct option_row {
         .name = "help", .letter = 'h', .text = "print this text"                                                       \
     }
 
-enum { most_options = 32 }; /* of a table, its end included */
+enum { most_options = 32 }; /* rows of a table at most, its end included */
 
 /* The only argument of a subcommand: print the names of its options (completion.bash). */
 #define OPTIONS_FOR_COMPLETION "--list-options"
 
 struct subcommand {
     const char *name;
-    const char *head;     /* of the help, before the options */
+    const char *head;     /* start of the help, before the options */
     void (*middle)(void); /* prints more of the head; may be NULL */
-    const char *tail;     /* behind the options */
-    bool stops;           /* options end at the first argument that is none */
+    const char *tail;     /* end of the help, behind the options */
+    bool stops;           /* parsing stops at the first argument that is not an option */
 };
 
 /* Reads the options up to `optind`. Returns EXIT_DONE, EXIT_USAGE after a message, or -1 after it has printed the

@@ -21,8 +21,8 @@ struct price_source {
 /* The results of one trace, or of one device of a trace, with each strategy. */
 struct comparison {
     const struct price_source *prices;
-    struct trace *trace;           /* of one device */
-    struct replay_result *results; /* that of recorded_run is the first, if the trace records its allocator */
+    struct trace *trace;           /* a trace of one device */
+    struct replay_result *results; /* result 0 is that of recorded_run if the trace records its allocator */
     size_t result_count;
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */

@@ -50,7 +50,7 @@ static json_t *refused_json(const struct comparison *comparison)
                      "capacity_used", comparison->implied);
 }
 
-/* Returns how a strategy dealt with that request. */
+/* Returns how a strategy dealt with the request on which the recorded program ran out of memory. */
 static json_t *verdict_json(const struct comparison *comparison, const struct replay_result *result)
 {
     if (!comparison->refused.found || recorded_run_is(result)) {

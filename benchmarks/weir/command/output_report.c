@@ -79,8 +79,8 @@ struct block_row {
 
 struct size_class {
     uint64_t size;     /* bytes */
-    uint64_t capacity; /* of the latest row, while the places of a result are written */
-    uint64_t address;  /* of the latest row */
+    uint64_t capacity; /* capacity of the latest row, while the blocks of a result are written */
+    uint64_t address;  /* address of the latest row */
 };
 
 struct block_rows {
@@ -146,8 +146,8 @@ static bool find_rows(struct block_rows *rows, const struct trace *trace)
     return done;
 }
 
-/* Columns of the page. Each begins in the page with the ID "TRACE.NAME" or "TRACE.RESULT.NAME"; the comment of a writer
- * has the content. `report.html` reads them in the same way. */
+/* The columns of the page. Each column begins with the ID "TRACE.NAME" or "TRACE.RESULT.NAME". The comment of a write_
+ * function gives the numbers of its column; `report.html` reads them in the same order. */
 struct columns {
     FILE *out;
     size_t trace;
@@ -191,8 +191,8 @@ static uint64_t kind_of_event(const struct trace_event *event)
     }
 }
 
-/* events: the number of rows, that of rows from before the window, and runs of events of one kind: 4 * length + kind.
- * Events of other devices have kind 0. */
+/* Column events: the number of rows; the number of rows of blocks from before the window; then runs of events of one
+ * kind, as 4 * length + kind. Events of other devices have kind 0. */
 static void write_events(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     uint64_t kind = 0;
@@ -221,7 +221,7 @@ static void write_events(struct columns *columns, const struct trace *trace, con
     end_column(columns);
 }
 
-/* freed: for each event that frees, how many rows the block lies before the latest row. */
+/* Column freed: for each event that frees, the distance in rows from the block's row back to the latest row. */
 static void write_freed(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     size_t present = rows->prior;
@@ -238,8 +238,8 @@ static void write_freed(struct columns *columns, const struct trace *trace, cons
     end_column(columns);
 }
 
-/* sizes: the number of classes, and the bytes of each. sort: for each row 0 if it is the first of its class, else the
- * number of the class + 1. stream, tag: for each row; the number of the tag + 1, or 0. */
+/* Columns sizes: the number of classes, then the bytes of each. sort: for each row 0 if the row opens a class, else the
+ * number of its class + 1. stream and tag: for each row the stream; the number of the tag + 1, or 0. */
 static void write_rows(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     begin_trace_column(columns, "sizes");
@@ -269,8 +269,8 @@ static void write_rows(struct columns *columns, const struct trace *trace, const
     end_column(columns);
 }
 
-/* series: the number of points; for each the event, the live, reserved and pending bytes, less those of the point
- * before. */
+/* Column series: the number of points; then for each point the event, the live, the reserved and the pending bytes,
+ * each as the difference from the previous point. */
 static void write_series(struct columns *columns, const struct replay_result *result)
 {
     struct replay_point last = {0};
@@ -297,9 +297,10 @@ static int compare_regions(const void *first, const void *second)
     return a < b ? -1 : a > b; /* pointers into one array */
 }
 
-/* regions: the number of regions; for each, in the order of addition: the event that added it less that of the region
- * before (the first: plus 1); 0 if it stays, else 1 + events until its removal; the address less the end of the region
- * before; the size; 1 for a mapping. */
+/* Column regions: the number of regions; then five numbers for each region, in the order of addition. 1: the event that
+ * added it, as the difference from the previous region's event (first region: event + 1). 2: 0 if it stays, else the
+ * number of events until its removal + 1. 3: its address minus the end of the previous region. 4: its size. 5: 1 for a
+ * mapping. */
 static bool write_regions(struct columns *columns, const struct replay_result *result)
 {
     const struct replay_region **sorted = calloc(result->region_count + 1, sizeof(*sorted));
@@ -345,7 +346,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Returns the greatest common divisor of the addresses of all blocks and regions; 1 without one. */
+/* Returns the greatest common divisor of the addresses of all blocks and regions; 1 if there are no addresses. */
 static uint64_t unit_of(const struct replay_result *result, const struct trace *trace)
 {
     uint64_t unit = 0;
@@ -358,9 +359,9 @@ static uint64_t unit_of(const struct replay_result *result, const struct trace *
     return unit != 0 ? unit : 1;
 }
 
-/* capacity: the greatest capacity; then, for each row whose capacity is not that of the row of its class before it (the
- * first: not the size), the number of rows since the last such row, and the difference as a signed number; last, the
- * number of rows that are left. */
+/* Column capacity: the greatest capacity; then the changes. A row is a change if its capacity differs from that of the
+ * previous row of its class (first row of a class: from the size). A change has two numbers: the count of unchanged
+ * rows before it, and the difference as a signed number. The last number is the count of unchanged rows at the end. */
 static void write_capacities(struct columns *columns, const struct trace *trace, const struct replay_result *result,
                              struct block_rows *rows)
 {
@@ -391,8 +392,9 @@ static void write_capacities(struct columns *columns, const struct trace *trace,
     end_column(columns);
 }
 
-/* address: first the unit; then for each row 0 if it was not placed, else 1 + a signed number: the address less that of
- * the latest placed row of the class (the first: less the address of the row placed before), in units. */
+/* Column address: the unit; then for each row 0 if the block was not placed, else 1 + a signed difference in units: the
+ * block's address minus the address of the latest placed row of its class (first placed row of a class: minus the
+ * address of the row placed before). */
 static void write_places(struct columns *columns, const struct trace *trace, const struct replay_result *result,
                          struct block_rows *rows)
 {
@@ -436,7 +438,7 @@ static json_t *name_json(const struct trace *trace)
     return json_text(name);
 }
 
-/* Returns the call stack of each tag, a frame on a line; null without one. */
+/* Returns the call stack of each tag, one frame a line; null for a tag without a stack. */
 static json_t *stacks_json(const struct trace *trace)
 {
     json_t *stacks = json_array();

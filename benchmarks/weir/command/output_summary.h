@@ -13,7 +13,7 @@ enum { summary_most_rows = 17 };
 struct summary_row {
     const char *strategy;
     size_t traces;   /* comparisons that have this row */
-    size_t complete; /* those in which no memory ran out: only their ratios count below */
+    size_t complete; /* comparisons in which this row ran out of no memory; the ratios below are over these only */
     double logarithms;
     double worst;
     char worst_trace[64]; /* name of the file, cut at its end */
@@ -31,7 +31,7 @@ struct summary {
 
 void summary_add(struct summary *summary, const struct comparison *comparison);
 
-/* Adds the rows of `more`, which has later comparisons. */
+/* Adds the rows of `more`, the summary of comparisons that are printed after those of `summary`. */
 void summary_merge(struct summary *summary, const struct summary *more);
 
 /* Prints the table if there were two comparisons or more. */

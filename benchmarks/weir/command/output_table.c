@@ -64,7 +64,7 @@ static void print_refused(FILE *out, const struct comparison *comparison)
     }
 }
 
-/* Prints how each strategy dealt with that request. */
+/* Prints how each strategy dealt with the request on which the recorded program ran out of memory. */
 static void print_verdicts(FILE *out, const struct comparison *comparison)
 {
     char text[UNIT_TEXT];
@@ -209,7 +209,7 @@ static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct s
     print_bar(out, sweep, row);
 }
 
-/* Prints remarks on facts that are easily missed in the bar. */
+/* Prints remarks on results that the bar of a sweep row does not show clearly. */
 static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
 {
     char factor[FACTOR_TEXT];
@@ -255,8 +255,8 @@ static void print_sweep(FILE *out, const struct sweep *sweep)
 
 /* --- the table --- */
 
-/* Returns the row that reserves the least, of the allocators that served everything without a hazard; NULL if none did,
- * or if there is nothing to compare. `direct` is a bound and no allocator. */
+/* Returns the row that reserves the least among the allocators that served the whole trace without a hazard. Returns
+ * NULL if there is no such row, or only one result. `direct` does not take part: it is a bound, not an allocator. */
 static const struct replay_result *best_of(const struct comparison *comparison)
 {
     const struct replay_result *best = NULL;

@@ -1,5 +1,5 @@
 /* progress.h: one line on standard error that tells how far a replay has come. Several traces may be replayed at a
- * time: the line is of the trace that is printed next. Thread-safe. */
+ * time; the line shows the trace that will be printed next. Thread-safe. */
 #ifndef WEIR_COMMAND_PROGRESS_H
 #define WEIR_COMMAND_PROGRESS_H
 
@@ -26,10 +26,11 @@ struct progress_source {
 /* Begins at trace 0 of `count`. There is no line with `quiet`, and none if standard error is no terminal. */
 void progress_start(struct progress *progress, size_t count, bool quiet);
 
-/* Shows the share of a replay, 0 to 1: a `progress` of struct jobs and struct replay_options. */
+/* Shows the share of the replay that is done, 0 to 1. Serves as the callback `progress` of struct jobs and struct
+ * replay_options. */
 void progress_show(void *source, double share);
 
-/* Clears the line before something is printed. From now on the line is of trace `next`. */
+/* Clears the line before something is printed. From now on the line shows trace `next`. */
 void progress_clear(struct progress *progress, size_t next);
 
 #endif

@@ -56,7 +56,7 @@ static const struct subcommand subcommand = {
         "\n"
         "Exit status: that of the program; 126 if it cannot be run, 127 if it was not found, 2 for bad usage or if the\n"
         "trace could not be written.\n",
-    .stops = true, /* the rest belongs to the program */
+    .stops = true, /* arguments behind the program's name belong to the program */
 };
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
@@ -164,7 +164,8 @@ static bool is_file(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-/* Finds the program like execvp. A path with a slash counts even if the file may not be executed, for the message. */
+/* Finds the program like execvp. A path with a slash is found even if the file is not executable, so that the message
+ * of exec gives that reason. */
 static bool find_program(const char *name, char *path, size_t size)
 {
     const char *at = getenv("PATH");

@@ -47,7 +47,7 @@ struct image {
     weir__number_map streams; /* handle, or device + 1 for default streams -> number + 1 */
     weir__number_map threads; /* thread id of the event -> number + 1 */
     struct target *host;
-    struct target *device; /* may equal `host`; AUTO: created at the first event of a device */
+    struct target *device; /* may equal `host`; with AUTO created at the first event of a device */
     int failure;           /* errno of a file that could not be created */
     struct target *kept;   /* at the end: `host` or `device`, whichever is kept; NULL if it has no events */
     struct collected result;
@@ -380,7 +380,8 @@ size_t collector_drain(struct collector *collector, bool ended)
     size_t count = 0;
     for (;;) {
         struct channel_slot *slot = &from->slots[collector->next % channel_slots];
-        /* image_first is read before the slot: a ticket below it that is unpublished then is never published. */
+        /* image_first is read before the slot: a ticket below image_first that is unpublished after this read stays
+         * unpublished. */
         const uint64_t image_first = atomic_load_explicit(&from->image_first, memory_order_acquire);
         const uint64_t tail = atomic_load_explicit(&from->tail, memory_order_relaxed);
         if (atomic_load_explicit(&slot->turn, memory_order_acquire) == collector->next + 1) {
@@ -429,7 +430,7 @@ static bool make_channel(struct collector *collector)
     return true;
 }
 
-/* Frees a target. Its file is dropped unless it was placed or left; it then holds no events. */
+/* Frees a target. If its file was neither finished nor left, the file is removed: it has no events. */
 static void free_target(struct target *target)
 {
     if (target != NULL && target->file.target != NULL) {
@@ -583,7 +584,7 @@ static void place(const struct collector *collector, struct target *kept, const 
     } else if (failure != 0) {
         say(total, "%s: %s; the trace ends there", path, strerror(failure));
     }
-    out_file_leave(&kept->file); /* no effect if the file was finished or dropped */
+    out_file_leave(&kept->file); /* keeps the temporary file if the file was neither finished nor dropped */
 }
 
 /* Renames the traces to their final names. A process opened its file at its first event, but the traces are numbered in

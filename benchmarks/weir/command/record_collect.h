@@ -40,7 +40,7 @@ struct collected {
     uint64_t events;
     uint64_t peak_bytes;
     uint64_t lost;
-    bool device;        /* AUTO: the events of the device were kept */
+    bool device;        /* with AUTO: the trace has the device's events, not the host's */
     unsigned traces;    /* number of traces that hold events */
     unsigned images;    /* number of images that announced themselves; 0: the program never loaded the library */
     unsigned bypassed;  /* number of images with a malloc of their own that is called instead of the recorded one */

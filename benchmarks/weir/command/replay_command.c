@@ -35,10 +35,10 @@ struct trace_job {
     bool ended;
     bool failed;
     bool hazards;
-    char *error;                    /* of a failed job; NULL without host memory */
-    FILE *out;                      /* its output without --json: */
+    char *error;                    /* message of a failed job; NULL without host memory */
+    FILE *out;                      /* the output without --json; stores to `text` */
     char *text;                     /* a newline stands before each table */
-    size_t size;                    /* of the text */
+    size_t size;                    /* length of `text` */
     json_t *json;                   /* array of objects */
     struct comparisons comparisons; /* with --report */
     struct summary summary;
@@ -95,7 +95,7 @@ static void render(const struct settings *settings, struct trace_job *job, const
     }
 }
 
-/* Replays a trace of one device, which passes to the job, and makes its output. */
+/* Replays a trace of one device and makes its output. The job owns the trace. */
 static bool run_device(struct all *all, size_t number, struct trace *trace, char *error, size_t error_size)
 {
     struct trace_job *job = &all->jobs[number];
@@ -117,7 +117,7 @@ static bool run_device(struct all *all, size_t number, struct trace *trace, char
     return done;
 }
 
-/* Replays each device of a trace of several. */
+/* Replays the devices of a trace that uses several, one after another. */
 static bool run_devices(struct all *all, size_t number, const struct trace *trace, char *error, size_t error_size)
 {
     bool done = true;

@@ -78,7 +78,7 @@ void settings_free(struct settings *settings)
     settings->strategy_count = 0;
 }
 
-/* True if a row of the table has this name already, or a strategy of weir has it. */
+/* True if the name is that of a row of the table or of a strategy of weir. */
 static bool is_taken(const struct settings *settings, const char *name)
 {
     for (size_t i = 0; i < settings->strategy_count; i++) {
@@ -89,7 +89,7 @@ static bool is_taken(const struct settings *settings, const char *name)
     return replay_strategy_find(name, strlen(name)) != NULL;
 }
 
-/* Loads a strategy of a shared object. If its name is taken, its row has the name of the file. */
+/* Loads a strategy from a shared object. If the strategy's own name is taken, its row is named after the file. */
 static int load_strategy(struct settings *settings, const char *name, size_t length)
 {
     char error[bundled_error_size];
@@ -265,7 +265,8 @@ static int parse_pad(void *ctx, const char *value)
     return status;
 }
 
-/* The default: a terminal that shows colours, and no wish against them (https://no-color.org). */
+/* The default of the colour option: true if standard output is a terminal with colours and NO_COLOR is unset
+ * (https://no-color.org). */
 static bool wants_colour(void)
 {
     const char *terminal = getenv("TERM");

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* A search over names. Begin with the word, its length and zeros. */
+/* A search for the nearest name. Set `word` and `length`, and all other members to zero, before the first suggest
+ * call. */
 struct suggestion {
     const char *word;
     size_t length;

@@ -18,8 +18,9 @@
 #include "segments.h"
 
 struct model {
-    struct segments segments; /* first: most functions of the table take the state as struct segments */
-    uint64_t most_slack;      /* the largest difference between a region's size and its request's */
+    /* must be the first member: most functions of the table take the state as struct segments */
+    struct segments segments;
+    uint64_t most_slack; /* the largest difference between a region's size and its request's */
 };
 
 static size_t state_size(const void *config)

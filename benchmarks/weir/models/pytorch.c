@@ -32,7 +32,8 @@
 enum pool_kind { SMALL_POOL, LARGE_POOL };
 
 struct model {
-    struct segments segments; /* first: most functions of the table take the state as struct segments */
+    /* must be the first member: most functions of the table take the state as struct segments */
+    struct segments segments;
     uint64_t pad_bytes;
 };
 

@@ -30,7 +30,8 @@
 
 #define PAD_NPU 32
 #define LARGEST_REST (UINT64_C(1) << 20)
-#define MOST_RUNS 16 /* every run except the last finds blocks at the start that are larger than recorded */
+/* Runs are repeated while a run finds that a block at the start is larger than recorded; the last run finds none. */
+#define MOST_RUNS 16
 
 /* A recorded segment. In heap.segments it is a region of the model; in heap.waiting it is not a region yet. */
 struct segment {
@@ -38,8 +39,8 @@ struct segment {
     uint64_t size;
     uint32_t stream;
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
-    bool pool_known; /* for a segment at the start: `pool` is known */
-    bool gone;       /* in find_pool_of_segments: the segment was returned */
+    bool pool_known; /* `pool` is known; matters for segments at the start only */
+    bool gone;       /* the segment was returned; used by find_pool_of_segments only */
     size_t event;    /* index of the event that took it */
     weir_lane lane;  /* lane of the region */
     void *region;
@@ -448,7 +449,7 @@ static void learn(struct check *check, const struct segment *segment, uint32_t d
 
 /* --- the window --- */
 
-/* Makes a waiting segment free memory of the model: no request was placed in it. */
+/* Makes a waiting segment free memory of the model. Called if the record places no request in the segment. */
 static weir_status settle_waiting(struct check *check, struct heap *heap, size_t index)
 {
     struct segment segment = heap->waiting.at[index];

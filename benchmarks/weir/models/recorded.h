@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RECORDED_PAD_BEST (-1) /* tries 0 and 32 and keeps the value that matches more of the record */
+/* compares with 0 and with 32 added bytes, and reports the value that matches more of the record */
+#define RECORDED_PAD_BEST (-1)
 
 struct recorded_report {
     bool checkable;             /* false: the trace lacks data for a check, and every count is 0 */
@@ -29,7 +30,8 @@ struct recorded_report {
     uint64_t priors_total;      /* blocks at the start */
     uint64_t priors_placed;     /* blocks at the start that lie in a recorded segment without overlap */
     uint64_t priors_enlarged; /* blocks at the start with a recorded size that is too small, as later addresses prove */
-    char first_mismatch[256]; /* the difference, its event, expected and recorded; "" = none */
+    /* text of the first difference: the event, the expected and the recorded answer; "" = none */
+    char first_mismatch[256];
 };
 
 /* Compares the model with the record. `pad_bytes` is 0, 32, another value below 512, or RECORDED_PAD_BEST. With

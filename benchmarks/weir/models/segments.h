@@ -21,7 +21,8 @@
  * Invariants: previous and next are the adjacent blocks in the segment (NULL at its ends); no two adjacent blocks are
  * free; a free block is in the tree of its segment's lane and kind with node.size and node.address as its key. */
 struct segment_block {
-    weir_record record;   /* first: a token is its address; in use while the block is taken */
+    /* must be the first member, because a token is the block's address; used while the block is taken */
+    weir_record record;
     weir__tree_node node; /* also holds address and size of a taken block */
     struct segment *segment;
     struct segment_block *previous;
@@ -34,12 +35,12 @@ struct segment_block {
 struct segment {
     uint64_t address;
     uint64_t size;
-    uint64_t hint; /* size of the request that it was added for */
+    uint64_t hint; /* size of the request for which the region was added */
     weir_lane lane;
     unsigned kind;
     struct segment_block *first;
     struct segment_block *last;
-    struct segment *previous; /* in the order in which segments were added */
+    struct segment *previous; /* links segments in the order in which they were added */
     struct segment *next;
 };
 

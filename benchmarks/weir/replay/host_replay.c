@@ -288,7 +288,8 @@ static bool run_in_child(const struct trace *trace, uint32_t rounds, bool looks,
     }
     struct host_result read_back;
     int status = 0;
-    const ssize_t got = read(ends[0], &read_back, sizeof(read_back)); /* less than PIPE_BUF: at once or not at all */
+    /* a pipe delivers fewer than PIPE_BUF bytes in one piece or not at all */
+    const ssize_t got = read(ends[0], &read_back, sizeof(read_back));
     (void)close(ends[0]);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }

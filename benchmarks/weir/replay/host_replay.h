@@ -29,7 +29,7 @@ struct host_result {
 enum { host_most_results = 8, host_most_rounds = 1000 };
 
 struct host_replay {
-    uint32_t rounds;          /* the trace is played so many times in a row; 0 = no host replay was made */
+    uint32_t rounds;          /* number of times that the trace is played in a row; 0 = no host replay was made */
     uint64_t peak_live_bytes; /* requested bytes */
     struct host_result results[host_most_results];
     size_t result_count;

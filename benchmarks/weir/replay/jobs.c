@@ -25,7 +25,8 @@ struct list {
 /* The lock guards the members below `changed`, and all lists. */
 struct crew {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a list came, the last job of a list ended, or the crew ends */
+    /* signalled when a list is added, when the last job of a list ends, and when the crew ends */
+    pthread_cond_t changed;
     struct list *oldest;
     bool ends;
     size_t helped; /* threads beside the caller; constant after the start */
@@ -52,7 +53,7 @@ static void finish_job(struct list *list, size_t number, bool done, const char *
     }
 }
 
-/* Does the next job of the list. Lock held, and released meanwhile. */
+/* Does the next job of the list. Called with the lock held; releases it during the job. */
 static void do_job(struct crew *crew, struct list *list)
 {
     const struct jobs *jobs = list->jobs;

@@ -28,7 +28,7 @@ void crew_destroy(struct crew *crew);
 
 struct jobs {
     size_t count;
-    size_t threads; /* of a crew that is created for this list; 0: one for each processor. Ignored with `crew` */
+    size_t threads; /* threads of the crew that jobs_run creates if `crew` is NULL; 0: one for each processor */
     /* Does job `number`. Returns false with a line in `error` after a failure. */
     bool (*play)(void *ctx, size_t number, char *error, size_t error_size);
     void *ctx;
@@ -38,7 +38,7 @@ struct jobs {
     struct crew *crew; /* the threads; NULL: a crew for this list alone */
 };
 
-/* Runs all jobs, the calling thread among the threads. Returns false with a line in `error` if a job fails. */
+/* Runs all jobs; the calling thread takes part in the work. Returns false with a line in `error` if a job fails. */
 bool jobs_run(const struct jobs *jobs, char *error, size_t error_size);
 
 #endif

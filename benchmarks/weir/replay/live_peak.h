@@ -4,13 +4,16 @@
 
 #include "trace/trace.h"
 
-/* The two replays hold different bytes at the same event, so each has its rule. */
+/* A replay on a simulated device and a replay on host allocators hold different bytes at the same event. So each kind
+ * of replay has its rule. */
 enum live_rule {
-    /* replay.h: no device grows a block, so the replay allocates the new block before it frees the old one, and both
-     * are live for a moment. The request on which the recorded program ran out of memory is asked for too. */
+    /* The rule of replay.h. No device grows a block: at a reallocation the replay allocates the new block before it
+     * frees the old one, and both are live for a moment. The replay also asks for the request on which the recorded
+     * program ran out of memory. */
     LIVE_ON_DEVICE,
-    /* host_replay.h: one call of realloc, which may grow the block in its place. If it copies, that is the allocator's
-     * own doing: the program never asked for both blocks. No request is asked for that the program did not get. */
+    /* The rule of host_replay.h. A reallocation is one call of realloc, which may grow the block in its place. If
+     * realloc copies, its second block does not count: the program never asked for two. The request on which the
+     * recorded program ran out of memory is not repeated. */
     LIVE_ON_HOST,
 };
 

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The size is above the 2.6 KiB that jemalloc 5.3.0 needs, and small compared with a stack. */
+/* Bytes reserved for thread-local data: more than the 2.6 KiB that jemalloc 5.3.0 needs, and few compared with a
+ * stack. */
 #define TUNABLE "glibc.rtld.optional_static_tls"
 #define TUNABLE_SETTING TUNABLE "=16384"
 
@@ -17,15 +18,15 @@
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
-static const bool sanitized = true; /* it ends a process that loads another malloc */
+static const bool sanitized = true; /* a sanitizer ends the process if another malloc is loaded */
 #else
 static const bool sanitized = false;
 #endif
 
 const char *const malloc_names[] = {"glibc", "jemalloc", "mimalloc", "tcmalloc", NULL};
 
-/* Finds a function. ISO C has no conversion from dlsym's result to a function pointer; POSIX guarantees the same
- * bytes. */
+/* Finds a function and copies its address. ISO C cannot convert dlsym's result to a function pointer; POSIX guarantees
+ * that both have the same bytes. */
 static bool find(void *library, const char *name, void *function)
 {
     void *found = dlsym(library, name);
@@ -59,7 +60,8 @@ bool mallocs_find(const char *name, struct malloc_functions *found, const char *
             *why = "a sanitizer allows no other malloc";
             return false;
         }
-        /* RTLD_LOCAL: no other library binds to it. RTLD_DEEPBIND: it binds to its own symbols first. */
+        /* RTLD_LOCAL: no other library binds to this malloc. RTLD_DEEPBIND: this malloc binds to its own symbols
+         * first. */
         void *library = dlopen(libraries[i].library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
         struct malloc_functions functions;
         if (library == NULL || !find(library, libraries[i].alloc, &functions.alloc) ||

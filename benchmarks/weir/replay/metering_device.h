@@ -23,7 +23,7 @@ struct watch {
 };
 
 weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep);
-/* Ends the watch and frees its regions. The pool must have been destroyed. */
+/* Destroys the metering device and frees its list of regions. The pool must have been destroyed. */
 void watch_fini(struct watch *watch);
 
 #endif

@@ -11,16 +11,17 @@
 
 struct recorded_oom {
     bool found;
-    size_t index;            /* of the event in trace->events */
-    uint64_t event;          /* its number in the file */
-    uint64_t size;           /* bytes requested */
-    uint32_t stream;         /* stream of the latest allocation; 0 without one */
-    uint64_t free_bytes;     /* free on the device at that moment */
-    uint64_t reserved_bytes; /* held by the recorded allocator at that moment, by the s and z events; 0 = unknown */
-    uint64_t capacity;       /* reserved_bytes + free_bytes; 0 = unknown, or no capacity of a simulated device */
+    size_t index;        /* index of the `o` event in trace->events */
+    uint64_t event;      /* number of the `o` event in the file */
+    uint64_t size;       /* bytes requested */
+    uint32_t stream;     /* stream of the latest allocation; 0 if there is none */
+    uint64_t free_bytes; /* free on the device at that moment */
+    /* bytes that the recorded allocator held at that moment, added up from the s and z events; 0 = unknown */
+    uint64_t reserved_bytes;
+    uint64_t capacity; /* reserved_bytes + free_bytes; 0 = unknown, or no capacity of a simulated device */
 };
 
-/* The trace is of one device. */
+/* Finds the last `o` event. The trace must be of one device. */
 struct recorded_oom recorded_oom_find(const struct trace *trace);
 
 #endif

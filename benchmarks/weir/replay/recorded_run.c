@@ -22,7 +22,7 @@ struct piece {
     weir__tree_node node; /* start, end */
     int64_t added;        /* number of the event; -1: at the start */
     uint32_t stream;
-    bool mapped; /* by a z line: with neighbours that are mapped too it is one range */
+    bool mapped; /* taken by a z line; adjacent mapped ranges count as one range */
 };
 
 struct block {
@@ -40,14 +40,14 @@ struct walk {
     int64_t now;         /* number of the event that is played; -1: the start */
     weir__tree held;
     uint64_t held_bytes;  /* in the pieces */
-    uint64_t blind_bytes; /* held at addresses that are not known */
+    uint64_t blind_bytes; /* bytes held at addresses that are not known */
     struct block *blocks; /* [block_count] */
     uint64_t live_bytes;
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     size_t played;    /* events played so far */
     size_t worst;     /* `played` when the reserved bytes peaked */
-    bool fresh;       /* the latest event made the peak: no block lies in the new memory yet */
+    bool fresh;       /* the latest event made the peak; the block for which the memory was taken may follow */
     uint64_t twice;   /* contradictions: memory that was held is taken */
     uint64_t unheld;  /* memory that is not held is returned */
     uint64_t outside; /* a block begins in memory that is not held */
@@ -68,7 +68,7 @@ static uint64_t rest_of(uint64_t whole, uint64_t part)
     return whole > part ? whole - part : 0;
 }
 
-/* True if the range is one of a process. Pages and JSON have signed addresses. */
+/* True if the range fits in a process: addresses of pages and of JSON are signed. */
 static bool is_range(uint64_t address, uint64_t size)
 {
     return address != 0 && address <= INT64_MAX && size <= INT64_MAX - address;
@@ -256,7 +256,8 @@ static void drop_block(struct walk *walk, uint32_t index)
 
 /* --- the walk --- */
 
-/* Notes the peak. An allocation right behind it is the request for which the memory was taken, and belongs to it. */
+/* Notes the peak of reserved bytes. If an allocation follows directly, its memory was taken for it, so the peak is
+ * noted again after the allocation. */
 static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind kind)
 {
     const bool peak = reserved_bytes(walk) > walk->result->peak_reserved_bytes;
@@ -302,7 +303,7 @@ static bool play_event(struct walk *walk, const struct trace_event *event)
         walk->result->frees++;
         drop_block(walk, event->index);
         return true;
-    case WEIR_TRACE_REALLOC: /* the new block is there before the old one is freed, as in a replay */
+    case WEIR_TRACE_REALLOC: /* as in a replay, the new block is allocated before the old one is freed */
         walk->result->allocs++;
         walk->result->frees++;
         add_block(walk, &event->event, event->index);

@@ -17,11 +17,12 @@
 /* True if the trace records memory that its allocator took from the device. */
 bool recorded_run_known(const struct trace *trace);
 
-/* Fills in the result; the trace is of one device and recorded_run_known. `history`: with the data that the report
- * draws. Returns false without host memory. The caller frees the result with replay_result_free in either case. */
+/* Fills in the result. The trace must be of one device, and recorded_run_known must be true. With `history` the result
+ * has the data that the report draws. Returns false without host memory. The caller frees the result with
+ * replay_result_free in either case. */
 bool recorded_run(const struct trace *trace, bool history, struct replay_result *result);
 
-/* True if the result is of recorded_run. */
+/* True if recorded_run made the result. */
 bool recorded_run_is(const struct replay_result *result);
 
 /* True if the trace has no history: memory and blocks at the start, and no event that changes them. */

@@ -197,7 +197,7 @@ static void note_reserved(struct run *run, uint64_t event)
     }
 }
 
-/* Notes the pending bytes of a point. NULL: nothing to note. */
+/* Notes the pending bytes of a point. `point` may be NULL. */
 static void note_pending(const struct run *run, struct replay_point *point)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -506,7 +506,7 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
     case WEIR_TRACE_PRIOR:   /* played before the events */
     case WEIR_TRACE_MARK:    /* labels of the report */
     case WEIR_TRACE_POOL:    /* one pool serves all private pools */
-    case WEIR_TRACE_SEGMENT: /* this kind and the following are recorded truth */
+    case WEIR_TRACE_SEGMENT: /* segments, mappings and counters are records of the recorded allocator */
     case WEIR_TRACE_MAPPING:
     case WEIR_TRACE_COUNTERS:
     default:
@@ -612,7 +612,8 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
             return false;
         }
         run->result->events_played++;
-        if (run->watch.calls != calls) { /* reserved memory changes only by device calls */
+        /* reserved bytes are noted only after a device call, because nothing else changes them */
+        if (run->watch.calls != calls) {
             calls = run->watch.calls;
             note_reserved(run, number);
         }
@@ -767,7 +768,7 @@ static void clean_up(struct run *run)
     if (run->watch.device != NULL) {
         watch_fini(&run->watch);
     }
-    (void)!weir_sim_destroy(run->sim); /* cannot fail: its pool and its watch are destroyed */
+    (void)!weir_sim_destroy(run->sim); /* cannot fail: the pool and the metering device are destroyed */
     for (uint32_t s = 0; run->tracks != NULL && s < run->trace->stream_count; s++) {
         free(run->tracks[s].used);
     }

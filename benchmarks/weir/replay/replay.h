@@ -22,7 +22,7 @@
 #define REPLAY_MOST_CAPACITY (UINT64_C(1) << 44)
 
 struct replay_options {
-    uint64_t capacity;    /* bytes of the device; 0 = the capacity in the trace, unlimited without one */
+    uint64_t capacity;    /* bytes of the device; 0 = the capacity in the trace, or unlimited if the trace has none */
     uint64_t limit;       /* the pool's limit_bytes; 0 = that of `pool` */
     weir_sim_costs costs; /* prices of device calls; 0 = the default */
     uint64_t seed;        /* jitter of durations; 0 = none */
@@ -47,7 +47,7 @@ struct replay_oom {
     uint64_t event;
     uint64_t size;
     char why[512];          /* one sentence */
-    weir_oom_record record; /* the pool's record; failure 0: the request did not reach a pool */
+    weir_oom_record record; /* the pool's record; `failure` is 0 if the request did not reach a pool */
 };
 
 /* The address of a block; 0: it was not placed. */
@@ -69,7 +69,7 @@ struct replay_point {
     uint64_t event;
     uint64_t live;
     uint64_t reserved;
-    uint64_t pending; /* at `event`: freed, and waiting for the work of several streams */
+    uint64_t pending; /* bytes that are freed at `event` and wait for the work of several streams */
 };
 
 struct replay_result {
@@ -89,7 +89,7 @@ struct replay_result {
     uint64_t waits;
     uint64_t syncs;
     uint64_t hazards;
-    uint64_t hazards_in_flight; /* hazards, among the first 10,000, with earlier work still running */
+    uint64_t hazards_in_flight; /* hazards with earlier work still running, among the first 10,000 */
     double p50_ns;
     double p99_ns;
     double p999_ns;
@@ -100,19 +100,20 @@ struct replay_result {
     uint64_t checks; /* number of passed checks */
     double seconds;  /* wall time of the events, without setup */
     uint64_t events_played;
-    char **findings; /* sentences of the auditor, at most 50, those in flight first */
+    char **findings; /* sentences of the auditor, at most 50; hazards with earlier work still running come first */
     size_t finding_count;
 
-    /* With history: */
+    /* The following five members are filled in with `history` only. */
     struct replay_place *places; /* by block index of the trace */
     struct replay_region *regions;
     size_t region_count;
     struct replay_point *points;
     size_t point_count;
 
-    /* Of the recorded allocator (recorded_run.h): */
-    bool lacks_addresses; /* an address up to worst_event is not known, so neither is largest_free_bytes */
-    char note[640];       /* why the figures may be wrong; "" = no reason */
+    /* The following two members are for the recorded allocator only (recorded_run.h). If lacks_addresses is true,
+     * largest_free_bytes is not known, because the record lacks an address of an event up to worst_event. */
+    bool lacks_addresses;
+    char note[640]; /* why the figures may be wrong; "" = no reason */
 };
 
 /* The granularities (#dev gran=) that a simulated device may have. */
@@ -139,8 +140,9 @@ static inline double replay_ratio(const struct replay_result *result)
     return result->peak_live_bytes == 0 ? 1.0 : (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
 }
 
-/* Runs the replay. Returns false, with a line in `error`, after a failure that is no result: no host memory, a failed
- * check, or a device that did not take its memory back. */
+/* Runs the replay. Returns false, with a line in `error`, if the replay could not be completed: no host memory, a
+ * failed check, or a device that did not take its memory back. Running out of device memory is a result, not a
+ * failure. */
 bool replay_run(const struct trace *trace, const struct replay_strategy *strategy, uint64_t pad_bytes,
                 const struct replay_options *options, struct replay_result *result, char *error, size_t error_size);
 void replay_result_free(struct replay_result *result);

@@ -21,7 +21,7 @@ static const char symbol[] = "weir_exported_strategy";
 
 /* A strategy that was loaded. */
 struct loaded {
-    struct replay_strategy strategy; /* first */
+    struct replay_strategy strategy; /* must be the first member */
     char *name;
 };
 
@@ -96,7 +96,8 @@ static weir_status try_pool(const weir_strategy_ops *ops, uint32_t flags)
     weir_pool *pool = NULL;
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    (void)!weir_refuse(WEIR_ERR_INVALID, "%s", ""); /* an object with a weir of its own leaves its sentence there */
+    /* clears the thread's sentence, because an object linked with a libweir of its own leaves none here */
+    (void)!weir_refuse(WEIR_ERR_INVALID, "%s", "");
     weir_status status = weir_sim_create(&device, &sim);
     if (status == WEIR_OK) {
         config.device = weir_sim_device(sim);
@@ -152,7 +153,7 @@ static const weir_strategy_object *open_object(const char *path, char *error, si
     }
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
-        const char *why = dlerror(); /* begins with the path, if the loader knows it */
+        const char *why = dlerror(); /* begins with the path, unless the loader does not know the path */
         const bool named = strncmp(why, file, (size_t)length) == 0 && why[length] == ':';
         (void)refuse(error, error_size, "%s: cannot be loaded as a shared object:%s%s", path, named ? "" : " ",
                      named ? why + length + 1 : why);

@@ -33,7 +33,8 @@ struct sweep_point {
     bool served;     /* true: the whole trace was served; false: the members below describe the failure */
     uint64_t event;  /* event at which memory ran out */
     uint64_t size;   /* requested size of that event */
-    double played;   /* share of the events before it, 0 to 1; blocks from before the window are not events */
+    /* share of the events that were played before `event`, 0 to 1; blocks from before the window are not events */
+    double played;
     uint64_t hazards;
 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kept_back = 3 }; /* untagged, "other" and "before the window" */
+enum { kept_back = 3 }; /* pool tags that no tag of the trace gets: untagged, "other" and "before the window" */
 
 struct holder {
     uint32_t tag;

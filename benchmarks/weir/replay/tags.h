@@ -17,8 +17,9 @@ struct replay_tags {
     uint32_t count;
     bool rest;           /* the trace has tags that share "other" */
     bool prior;          /* the trace has blocks without a tag from before the window */
-    weir_tag *pool_tags; /* by tag of the trace; the same in every pool */
-    uint32_t *group;     /* by tag of the trace: the first tag of the same text, which counts for all of them */
+    weir_tag *pool_tags; /* pool tag of each tag of the trace; the same numbers in every pool */
+    /* for each tag of the trace the first tag of the same text, under which all of them are counted */
+    uint32_t *group;
     uint32_t tag_count;
     weir_tag prior_tag;
 };

@@ -97,8 +97,8 @@ static bool need_stream(struct trace_builder *builder, uint32_t stream)
     return true;
 }
 
-/* Sets the device of a stream. The first line that names one decides; a later contradiction sets streams_mix_devices.
- * */
+/* Sets the device of a stream. The first line that names a device for the stream decides; a later contradiction sets
+ * streams_mix_devices. */
 static void bind_stream(struct trace *trace, uint32_t stream, uint32_t device)
 {
     uint32_t *bound = &trace->stream_device[stream];
@@ -368,8 +368,8 @@ void trace_free(struct trace *trace)
 
 struct pad_evidence {
     struct id_map starts;       /* addresses of live blocks */
-    struct id_map ends_without; /* ends of live blocks if no bytes were added */
-    struct id_map ends_with;    /* ends of live blocks if 32 bytes were added */
+    struct id_map ends_without; /* end addresses of live blocks under the assumption that no bytes were added */
+    struct id_map ends_with;    /* end addresses of live blocks under the assumption that 32 bytes were added */
     uint64_t without;
     uint64_t with;
 };

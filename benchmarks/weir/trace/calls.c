@@ -7,7 +7,9 @@
 #include <string.h>
 
 #define MOST_CALLS ((size_t)1 << 30)
-#define DEAD (UINT32_MAX - 1) /* value of a key after the free; else 2 * number, + 1 for a block that is prior */
+/* Value of a key in call_list.live after the free. While the block is live the value is 2 * number, plus 1 for a prior
+ * block. */
+#define DEAD (UINT32_MAX - 1)
 
 enum outcome {
     OUTCOME_PLAIN,

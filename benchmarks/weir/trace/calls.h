@@ -26,13 +26,15 @@ bool name_number(struct name_list *list, const char *text, size_t length, uint32
 void name_list_free(struct name_list *list);
 
 struct call {
-    uint64_t time; /* of the file's clock */
+    uint64_t time; /* time by the file's clock */
     uint64_t order;
-    uint64_t key;           /* PRIOR, ALLOC, FREE: identifies the block while it is live */
-    uint32_t block;         /* set by calls_write, like the rest */
-    uint32_t freed;         /* ALLOC: block that is freed first */
-    uint8_t outcome;        /* enum outcome in calls.c */
-    weir_trace_event event; /* time_ns and id are filled in. FREE: the members of its `p` too; size 0 = not known */
+    uint64_t key;    /* PRIOR, ALLOC, FREE: identifies the block while it is live */
+    uint32_t block;  /* set by calls_write, like `freed` and `outcome` */
+    uint32_t freed;  /* ALLOC: block that is freed first */
+    uint8_t outcome; /* enum outcome in calls.c */
+    /* calls_write fills in time_ns and id. For FREE it also has the values of a `p` line, for a block from before the
+     * record; size 0 = not known */
+    weir_trace_event event;
 };
 
 struct call_list {
@@ -59,7 +61,7 @@ uint64_t calls_begin(const struct call_list *list);
 bool calls_write(struct call_list *list, uint64_t begin);
 void calls_free(struct call_list *list);
 
-/* Gives the tag of a text; text without a letter has none. */
+/* Sets *tag to the tag of the text; WEIR_TRACE_NONE if the text is empty. */
 bool calls_tag(struct trace_builder *builder, struct name_list *tags, const char *text, size_t length, uint32_t *tag);
 
 #endif

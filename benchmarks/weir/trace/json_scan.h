@@ -61,7 +61,7 @@ bool json_scan_is(const struct json_value *value, const char *text);
 /* Reads a number, which may stand in quotes, as an integer times `scale` (a power of ten up to 1000); digits below 1
  * are cut off. Returns false, without an error, if it has no value or the value does not fit. */
 bool json_scan_integer(const struct json_value *value, int64_t scale, int64_t *out);
-/* The same for numbers from 0 to 2^64 - 1. */
+/* Like json_scan_integer with scale 1, for numbers from 0 to 2^64 - 1. */
 bool json_scan_unsigned(const struct json_value *value, uint64_t *out);
 
 #endif

@@ -63,10 +63,10 @@ struct reader {
     struct profile *profile;
     const struct trace_source *source;
     const struct trace_limits *limits;
-    bool host; /* import host memory: the file has no other */
+    bool host; /* import host memory, because the file has no device memory */
 
     struct id_map recorded; /* correlation numbers of records that were added */
-    struct counters first;  /* of the first device */
+    struct counters first;  /* counters of the first device */
     bool several_devices;
     uint64_t device_events;
     uint64_t host_events;
@@ -209,7 +209,7 @@ static bool duration_of(const struct reader *reader, const struct event *event, 
     return true;
 }
 
-/* Ids of processes and threads are numbers or texts; their characters are the identity. */
+/* Hashes an id of a process or a thread. Ids are numbers or texts and are compared by their characters. */
 static uint64_t hash_id(uint64_t hash, const struct json_value *value)
 {
     for (size_t i = 0; i < value->length; i++) {
@@ -618,7 +618,7 @@ static bool read_file(struct reader *reader, struct trace_error *error)
            read_root(reader) && (reader->found_events || refuse_other(reader));
 }
 
-/* Reads the file once more for host memory if it has no other. */
+/* Reads the file. If it has host memory and no device memory, reads it once more for the host memory. */
 static bool read_twice(struct reader *reader, struct trace_error *error)
 {
     if (!read_file(reader, error)) {

@@ -235,7 +235,8 @@ static bool add_row(void *ctx)
     return add_mark(dump, time);
 }
 
-/* Leaves out the driver's blocks where pools have blocks, and counters where they would be of several pools. */
+/* Leaves out the driver's blocks if the file has blocks of pools, and leaves out counters if several pools would share
+ * them. */
 static void keep_calls(struct memscope *dump)
 {
     struct call_list *list = &dump->import->calls;

@@ -21,8 +21,8 @@ struct rows {
     uint64_t backwards;  /* release before the allocation */
     uint64_t empty;      /* size 0, live from the start */
     uint64_t engine;     /* rows of the graph engine */
-    uint64_t first_time; /* of the row with the earliest allocation that has a total */
-    uint64_t first_live; /* bytes allocated before it */
+    uint64_t first_time; /* time of the earliest allocation that has a total */
+    uint64_t first_live; /* bytes allocated before that allocation */
 };
 
 struct row {
@@ -85,7 +85,7 @@ static bool read_row(struct rows *rows, struct row *row)
     return true;
 }
 
-/* Keeps the total at the earliest allocation: the bytes from before the record. */
+/* Keeps the total of the earliest allocation: it gives the bytes that were allocated before the record. */
 static bool note_total(struct rows *rows, const struct row *row)
 {
     bool negative;

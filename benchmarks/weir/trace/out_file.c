@@ -29,7 +29,7 @@ static void drop_pending(int number)
     if (path != NULL) {
         (void)unlink(path);
     }
-    (void)raise(number); /* takes the default action once this handler returns */
+    (void)raise(number); /* the signal's default action follows when this handler returns */
 }
 
 void out_file_drop_at_signals(void)
@@ -150,7 +150,8 @@ static int create_beside(const char *target, char **beside)
 
 static void look_like(int fd, const struct stat *facts)
 {
-    (void)!fchown(fd, facts->st_uid, facts->st_gid); /* if not allowed, the writer owns the file */
+    /* may be refused; then the file belongs to the user who runs the program */
+    (void)!fchown(fd, facts->st_uid, facts->st_gid);
     (void)fchmod(fd, facts->st_mode & 0777);
 }
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { recorded_granule = 512 }; /* the sizes of the blocks of PyTorch's allocators are multiples */
+enum { recorded_granule = 512 }; /* PyTorch's allocators round the sizes of blocks up to a multiple of this */
 
 /* Memory that the recorded allocator holds at the start of a window. Pieces of a device do not overlap. */
 struct piece {
@@ -48,7 +48,7 @@ struct selection {
     uint32_t object_count;
     size_t event_count; /* events that remain */
     size_t births;      /* of these, those in which a block begins */
-    uint64_t capacity;  /* set by the events before the window; 0 = not set */
+    uint64_t capacity;  /* capacity that an event before the window has set; 0 = none has */
     struct trace_part part;
     struct trace_builder builder;
 };
@@ -477,7 +477,8 @@ static bool copy_events(struct selection *selection)
     if (!each_event(selection, copy_event)) {
         return false;
     }
-    for (uint32_t s = 0; s < from->stream_count; s++) { /* also those that take no memory in this part */
+    /* streams that take no memory in this part keep their device too */
+    for (uint32_t s = 0; s < from->stream_count; s++) {
         if (selection->streams[s] != TRACE_NO_INDEX) {
             to->stream_device[selection->streams[s]] = from->stream_device[s];
         }
@@ -529,7 +530,8 @@ static bool copy_texts(struct selection *selection)
     return done;
 }
 
-/* Gives the new trace its part: that of `from`, or the one that is selected now, with a note. */
+/* Gives the new trace the description of its part: that of `from` for a trace of one device, else that of the
+ * selection, which is added as a note too. */
 static bool copy_part(struct selection *selection)
 {
     struct trace_builder *builder = &selection->builder;

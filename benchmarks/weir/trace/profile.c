@@ -17,14 +17,14 @@
 
 struct name {
     const char *text;
-    uint32_t tag; /* of the trace; WEIR_TRACE_NONE until an event uses the name */
+    uint32_t tag; /* tag in the trace; WEIR_TRACE_NONE until an event uses the name */
 };
 
 struct stream {
-    uint64_t number; /* of the file */
+    uint64_t number; /* stream number in the file */
     uint64_t works;
     uint32_t device;
-    uint32_t index; /* of the trace; WEIR_TRACE_NONE until an event uses the stream */
+    uint32_t index; /* stream number in the trace; WEIR_TRACE_NONE until an event uses the stream */
     bool has_memory;
 };
 
@@ -40,7 +40,7 @@ struct range {
     uint32_t thread;
     uint32_t name;
     uint32_t order;
-    uint32_t outer; /* the enclosing range while the sweep is inside */
+    uint32_t outer; /* the enclosing range; valid while the sweep over the ranges is inside */
 };
 
 struct space {
@@ -50,9 +50,9 @@ struct space {
 };
 
 struct thread {
-    uint32_t number; /* of the trace; WEIR_TRACE_NONE until an event uses the thread */
-    uint32_t range;  /* the sweep: the innermost open range */
-    uint32_t stream; /* the passes: the stream of the next or the last work */
+    uint32_t number; /* thread number in the trace; WEIR_TRACE_NONE until an event uses the thread */
+    uint32_t range;  /* during the sweep over the ranges: the innermost open range */
+    uint32_t stream; /* during the passes over the events: the stream of the next or the last work */
 };
 
 struct profile {
@@ -373,7 +373,7 @@ static int by_time(const void *a, const void *b)
     return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* By start; of ranges that start together the longer one, which encloses the other, comes first. */
+/* Orders ranges by start. Among ranges that start together the longest comes first, because it encloses the others. */
 static int by_start(const void *a, const void *b)
 {
     const struct range *left = a;

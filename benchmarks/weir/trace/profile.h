@@ -28,33 +28,38 @@
 #define PROFILE_MAX_SPACES 4096u
 
 enum profile_kind {
-    PROFILE_ALLOC,       /* key, size, device, space; stream and correlation or none */
-    PROFILE_FREE,        /* the same */
+    PROFILE_ALLOC,       /* key, size, device, space; stream and correlation if known */
+    PROFILE_FREE,        /* as PROFILE_ALLOC */
     PROFILE_WORK,        /* device, stream, size = duration in ns; correlation */
     PROFILE_RECORD,      /* event, device, stream; correlation */
     PROFILE_WAIT,        /* event, device, stream; correlation */
-    PROFILE_SYNC_DEVICE, /* correlation: the host waits for everything. Left out if several devices have memory */
+    PROFILE_SYNC_DEVICE, /* the host waits for the whole device; correlation. Left out if several devices have memory */
     PROFILE_SYNC_STREAM, /* device, stream; correlation */
     PROFILE_SYNC_EVENT,  /* event; correlation */
-    PROFILE_COUNTERS,    /* size = reserved bytes, extra = allocated bytes. Left out likewise */
+    PROFILE_COUNTERS,    /* size = reserved bytes, extra = allocated bytes. Left out if several devices have memory */
 };
 
 struct profile_item {
     int64_t time_ns;
-    uint64_t key;    /* ALLOC, FREE: the address, or another number of a live block. Else: the event object */
-    uint64_t size;   /* ALLOC, FREE, WORK, COUNTERS */
-    uint64_t extra;  /* correlation number, 0 = none; COUNTERS: allocated bytes */
+    /* ALLOC, FREE: the address, or another number that identifies a live block. RECORD, WAIT, SYNC_EVENT: the event
+     * object */
+    uint64_t key;
+    uint64_t size;   /* used by ALLOC, FREE, WORK and COUNTERS */
+    uint64_t extra;  /* COUNTERS: allocated bytes. All other kinds: correlation number, 0 = none */
     uint32_t stream; /* a number of profile_stream, or WEIR_TRACE_NONE */
     uint32_t device;
-    uint32_t thread; /* a number of profile_thread; work gets that of its launch */
+    uint32_t thread; /* a number of profile_thread; work gets the thread of its launch */
     uint32_t name;   /* a number of profile_name, or WEIR_TRACE_NONE */
-    uint32_t space;  /* ALLOC, FREE: keys of different spaces are of different blocks (profile_space) */
-    uint32_t order;  /* position among the records of the file */
+    /* ALLOC, FREE: the space of the key, a number of profile_space; equal keys in different spaces are different
+     * blocks */
+    uint32_t space;
+    uint32_t order; /* position among the records of the file */
     uint16_t kind;
     bool launched; /* the launch of the work or the wait is known */
-    bool prior;    /* FREE: of a block that was live before the window */
+    bool prior;    /* FREE: the block was live before the window */
     bool dropped;
-    uint32_t block; /* FREE: at first the item of its allocation. Then the block's number in the trace */
+    /* FREE: at first the index of the item that allocates the block, later the block's number in the trace */
+    uint32_t block;
 };
 
 struct profile;
@@ -75,23 +80,24 @@ bool profile_name(struct profile *profile, const char *text, size_t length, uint
 bool profile_thread(struct profile *profile, uint64_t key, uint32_t *thread);
 /* Stream numbers are below 2^52. */
 bool profile_stream(struct profile *profile, uint32_t device, uint64_t number, uint32_t *stream);
-/* At most PROFILE_MAX_SPACES pairs of a process and a device; WEIR_ERR_LIMIT beyond. */
+/* Sets *space to the number of a pair of a process and a device. Returns WEIR_ERR_LIMIT as the error beyond
+ * PROFILE_MAX_SPACES pairs. */
 bool profile_space(struct profile *profile, uint64_t process, uint32_t device, uint32_t *space);
 
-/* Sets the members from `order` on by itself, except the kind. */
+/* Adds a record. Of the members from `order` on the caller sets the kind only. */
 bool profile_add(struct profile *profile, struct profile_item item);
 
-/* A host call that launches work, waits or allocates. `name` is the tag of an allocation that has no other, or
- * WEIR_TRACE_NONE. */
+/* Adds a host call that launches work, waits or allocates. `name` is the tag of an allocation without a tag of its own,
+ * or WEIR_TRACE_NONE. */
 bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name);
 /* True if the host call is known already. */
 bool profile_has_launch(const struct profile *profile, uint64_t correlation);
-/* A range of a host thread that names the allocations inside. */
+/* Adds a range of a host thread; its name becomes the tag of the allocations inside. */
 bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name);
 
 /* Adds a note to the trace. */
 bool profile_note(struct profile *profile, const char *format, ...) TRACE_PRINTF(2, 3);
-/* The same with a number in front, unless it is 0. */
+/* Adds "COUNT TEXT" as a note, unless the count is 0. */
 bool profile_note_count(struct profile *profile, uint64_t count, const char *text);
 
 bool profile_no_memory(struct profile *profile);

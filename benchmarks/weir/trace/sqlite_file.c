@@ -1,5 +1,5 @@
-/* sqlite_file.c: reads tables of a SQLite database in memory (sqlite_file.h), and calls the reader of the profiler that
- * wrote it. The tables decide which one that is.
+/* sqlite_file.c: reads tables of a SQLite database in memory (sqlite_file.h). The names of the tables tell which
+ * profiler wrote the database; the reader for that profiler is called.
  */
 #include "sqlite_file.h"
 
@@ -13,7 +13,7 @@
 #define STEPS_AT_ONCE 1000
 #define FREE_STEPS 1000000u
 #define STEPS_PER_BYTE 64u
-#define LEAST_ROW 4u /* bytes: no row of a real table is shorter */
+#define LEAST_ROW 4u /* least bytes of a row: rows of real tables have at least as many */
 #define WRITE_VERSION 18u
 #define WAL_MODE 2u
 

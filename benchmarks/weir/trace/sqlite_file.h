@@ -40,11 +40,11 @@ bool sqlite_read_table(struct sqlite_file *file, const char *table, const char *
 /* Reads an integer, also from a text of decimal digits. *known is false for NULL and for a missing column. Other values
  * are errors. */
 bool sqlite_scan_integer(struct sqlite_scan *scan, unsigned column, int64_t *value, bool *known);
-/* The same; a value that is not known is an error. */
+/* Like sqlite_scan_integer, but a value that is not known is an error. */
 bool sqlite_scan_need(struct sqlite_scan *scan, unsigned column, int64_t *value);
-/* The same for an address or another unsigned number of 64 bits. */
+/* Like sqlite_scan_integer, for an address or another unsigned number of 64 bits. */
 bool sqlite_scan_bits(struct sqlite_scan *scan, unsigned column, uint64_t *value, bool *known);
-/* A device number; `otherwise` if it is not known. */
+/* Reads a device number; *device becomes `otherwise` if it is not known. */
 bool sqlite_scan_device(struct sqlite_scan *scan, unsigned column, uint32_t otherwise, uint32_t *device);
 
 /* Returns a text, which is valid until the next step, or NULL if the value is not a text. */

@@ -12,7 +12,7 @@
 
 #define MOST_SIZE (INT64_C(1) << 62)
 #define MOST_ADDRESS (UINT64_C(1) << 63)
-#define THREAD_BITS UINT64_C(0xffffff) /* of a globalTid; without them it is the globalPid */
+#define THREAD_BITS UINT64_C(0xffffff) /* bits of the thread in a globalTid; the other bits are the globalPid */
 #define PUSH_POP_RANGE 59
 
 enum memory_kind { KIND_DEVICE = 2, KIND_ARRAY = 3, KIND_MANAGED = 4 };
@@ -282,7 +282,7 @@ enum { RECORD_DEVICE, RECORD_STREAM, RECORD_CORRELATION, RECORD_EVENT, RECORD_PR
 
 static const char *const record_columns[] = {"deviceId", "streamId", "correlationId", "eventId", "globalPid", NULL};
 
-/* The time of a record is that of its host call; a row without one is left out. */
+/* Reads a record of an event. The record gets the time of its host call; a row without a host call is left out. */
 static bool read_record(void *ctx, struct sqlite_scan *scan)
 {
     struct reader *reader = ctx;

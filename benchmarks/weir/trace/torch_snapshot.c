@@ -64,8 +64,8 @@ struct range {
     uint64_t size;
     uint64_t stream;
     uint64_t pool;
-    uint64_t requested; /* requested size of a block put back by free_completed; 0 = `size` is exact */
-    uint32_t tag;       /* of a block */
+    uint64_t requested; /* requested size, if the block was put back by free_completed; 0 = `size` is exact */
+    uint32_t tag;       /* tag of a block; unused otherwise */
     bool gone;
 };
 
@@ -89,27 +89,28 @@ struct device {
     struct range_list mapped; /* disjoint, by address */
     struct id_map streams;    /* stream pointer -> number */
     struct id_map pools;      /* pool id -> number */
-    struct id_map blocks;     /* address -> block index while live, forwards */
+    struct id_map blocks;     /* forward pass: address -> block index while the block is live */
     size_t event_count;
 };
 
 struct anomalies {
     uint64_t malformed;     /* entries, segments or blocks that lack a required field */
-    uint64_t alloc;         /* backwards: an alloc of a block that is not live behind it */
-    uint64_t segment;       /* backwards: a new segment or mapping that does not exist behind its event */
-    uint64_t twice;         /* backwards: a block or segment that exists already */
-    uint64_t implied_frees; /* forwards: an alloc at the address of a live block */
-    uint64_t lost_frees;    /* forwards: a free of a block that is not live */
+    uint64_t alloc;         /* backward pass: allocs of a block that is not live after the event */
+    uint64_t segment;       /* backward pass: new segments or mappings that do not exist after the event */
+    uint64_t twice;         /* backward pass: blocks or segments that exist already */
+    uint64_t implied_frees; /* forward pass: allocs at the address of a live block */
+    uint64_t lost_frees;    /* forward pass: frees of a block that is not live */
     uint64_t misplaced;     /* blocks at the start that overlap or lie outside all segments */
     uint64_t unknown;
-    uint64_t annotations; /* without a name, a stage, a time or a device with events */
+    uint64_t annotations; /* annotations without a name, a stage, a time or a device with events */
 };
 
 struct importer {
     struct trace_builder builder;
     struct trace_error *error;
     const char *path;
-    struct pickle_walk walk; /* at most a step for each byte of the pickle: a snapshot stores each entry once */
+    /* takes at most one step for each byte of the pickle, because a snapshot stores each entry once */
+    struct pickle_walk walk;
     struct torch_tags tags;
 
     struct device *devices;
@@ -341,7 +342,7 @@ static struct device *device_of(struct importer *importer, uint64_t number)
 static bool reach_device(struct importer *importer, uint64_t number)
 {
     if (number >= TRACE_MAX_DEVICES) {
-        return true; /* device_of returns NULL then, and the caller counts an anomaly */
+        return true; /* device_of returns NULL for such a number, and its caller counts an anomaly */
     }
     if (number < importer->device_count) {
         return true;
@@ -562,8 +563,8 @@ static bool add_entry(struct importer *importer, const struct entry *entry)
     return true;
 }
 
-/* Reads one event. *clock is the device's latest time: the time of an entry without one, and the key of an entry with
- * an earlier time. */
+/* Reads one event. *clock is the latest time of the device. An entry without a time gets *clock as its time; an entry
+ * with an earlier time gets *clock as its sort key. */
 static bool read_entry(struct importer *importer, const struct pickle_value *value, uint32_t number, uint64_t *clock)
 {
     if (value == NULL || value->kind != PICKLE_DICT) {
@@ -666,7 +667,7 @@ static bool read_annotation(struct importer *importer, const struct pickle_value
 static bool read_annotations(struct importer *importer, const struct pickle_value *annotations)
 {
     uint64_t first = UINT64_MAX;
-    if (!importer->has_time) { /* they could not be placed among the events */
+    if (!importer->has_time) { /* without times of events, annotations have no place among them */
         return true;
     }
     for (size_t i = 0; i < importer->entry_count; i++) {
@@ -684,8 +685,8 @@ static bool read_annotations(struct importer *importer, const struct pickle_valu
 
 /* --- one order of all events --- */
 
-/* A mark that begins at the time of an event stands before it. One that ends then stands behind it: its position is
- * larger. */
+/* Orders entries by key. At the time of an event, the begin of a mark sorts before the event and the end of a mark
+ * behind it, because its position is larger. */
 static int by_key(const void *a, const void *b)
 {
     const struct entry *left = a;
@@ -810,8 +811,8 @@ static bool stream_of(struct importer *importer, uint32_t device, uint64_t strea
                      "streams", number);
 }
 
-/* Finds the pool of an event. Newer events name it; for older events the segment of the final map around the address
- * has it. */
+/* Finds the pool of an event: newer snapshots name the pool in the event; for older ones the pool is that of the
+ * segment around the address in the final map. */
 static bool pool_of(struct importer *importer, const struct entry *entry, uint32_t *number)
 {
     struct device *device = &importer->devices[entry->device];
@@ -932,7 +933,7 @@ static bool add_free(struct importer *importer, uint32_t device, uint64_t time_n
     return builder_event(&importer->builder, &event, block, TRACE_NO_INDEX, false);
 }
 
-/* Adds a lost free: the entry allocates the address of a block that is still live. */
+/* Adds a free that the record lacks, if the entry allocates the address of a block that is still live. */
 static bool free_before(struct importer *importer, const struct entry *entry, uint64_t time_ns)
 {
     uint32_t block;
@@ -1053,7 +1054,8 @@ static bool settle_pad(struct importer *importer)
     return true;
 }
 
-/* Adds the padding to blocks at the start that were freed in the window: the record has their requested size only. */
+/* Adds the padding to blocks at the start that were freed in the window: for these blocks the record has only the
+ * requested size. */
 static void apply_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;

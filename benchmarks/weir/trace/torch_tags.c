@@ -1,7 +1,7 @@
 /* torch_tags.c: frames and labels of a snapshot become tags and stacks.
  *
- * Frames of the same text, stacks of the same frames, and tags of the same stack and labels are one. The lists of a
- * pickle are shared between events: a list of frames is read once, and its mark has the number of the stack.
+ * Frames of the same text, stacks of the same frames, and tags of the same stack and labels are one. Events share the
+ * lists of a pickle, so a list of frames is read once; pickle_value.mark of the list then has the number of its stack.
  */
 #include "torch_tags.h"
 
@@ -200,7 +200,8 @@ static bool name_function(const char *frame, const char *prefix, char *out, size
     return true;
 }
 
-/* Takes any function that is no part of the allocator or of the recording. */
+/* The last rule: accepts any function except those of the allocator, of the recording of stacks, and of empty
+ * tensors. */
 static bool name_any(const char *frame, const char *prefix, char *out, size_t size)
 {
     static const char *const starts[] = {
@@ -379,7 +380,7 @@ static bool number_of_stack(struct torch_tags *tags, struct pickle_value *frames
 
 /* --- labels --- */
 
-/* Adds "; TEXT", or "TEXT" to an empty list. Values that say nothing are left out. */
+/* Appends "; TEXT", or "TEXT" if `labels` is empty. Leaves out texts without content, such as "unknown" or "N/A". */
 static void add_label(char labels[LABEL_BYTES], const char *prefix, const struct pickle_value *value)
 {
     char text[LABEL_BYTES / 3 - 16];

@@ -22,7 +22,7 @@
 #define EXTRA_ZIP64 1u
 #define STORED 0u
 #define DEFLATED 8u
-#define MOST_RATIO 1040u /* deflate packs at most 1032 bytes into one */
+#define MOST_RATIO 1040u /* a higher ratio is refused: deflate packs at most 1032 bytes into one */
 
 struct archive {
     const struct trace_source *source;

@@ -41,7 +41,7 @@ struct trace_device {
     uint64_t granularity; /* bytes; 0 = not given */
     const char *name;     /* "" = not given */
     bool declared;        /* has a #dev line */
-    bool used;            /* an event takes or records memory of the device */
+    bool used;            /* an event takes memory of the device or records its use by the recorded allocator */
 };
 
 struct trace_event {
@@ -98,7 +98,7 @@ struct trace {
     uint64_t *numbers;
     uint64_t file_event_count; /* events of the file; event_count if `numbers` is NULL */
 
-    const struct trace_part *part; /* NULL = the whole file, or one device of it */
+    const struct trace_part *part; /* NULL if the trace is a whole file or all events of one device of it */
     bool one_of_several;           /* from trace_of_device, and the file uses several devices */
 
     uint32_t block_count;  /* blocks named by p, a and r */
@@ -205,7 +205,7 @@ static inline uint32_t trace_event_device(const struct trace *trace, const weir_
  * refer to `trace`. WEIR_ERR_INVALID: the trace does not use the device; WEIR_ERR_NO_MEMORY. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
-/* True if the trace has counters and nothing else: a strategy has nothing to do. */
+/* True if the trace has counters only, so that there is nothing to replay. */
 bool trace_only_counts(const struct trace *trace);
 
 /* An end of a window. A window has the events from `from` to `to`, both included. */

@@ -131,7 +131,7 @@ bool builder_event(struct trace_builder *builder, const weir_trace_event *event,
 /* Adds a copy of the text as a new tag; *tag is its index. */
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag);
 
-/* A stack keeps at most so many frames, and so many bytes of each frame. */
+/* Limits of a stack: the number of its frames, and the bytes of each frame. */
 #define TRACE_STACK_FRAMES 64u
 #define TRACE_FRAME_BYTES 512u
 
@@ -139,7 +139,7 @@ bool builder_tag(struct trace_builder *builder, const char *text, size_t length,
 bool builder_stack(struct trace_builder *builder, uint32_t tag, const char *text, size_t length);
 bool builder_note(struct trace_builder *builder, const char *text, size_t length);
 bool builder_note_format(struct trace_builder *builder, const char *format, ...) TRACE_PRINTF(2, 3);
-/* Adds the number and the text behind it as a note, unless the number is 0. */
+/* Adds "COUNT TEXT" as a note, unless the count is 0. */
 bool builder_note_count(struct trace_builder *builder, uint64_t count, const char *text);
 bool builder_source(struct trace_builder *builder, const char *text, size_t length);
 bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length);

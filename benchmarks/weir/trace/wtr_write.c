@@ -17,7 +17,7 @@
 #include <zlib.h>
 
 #define OUT_BUFFER ((size_t)1 << 16)
-#define XZ_PRESET 0 /* by measurement: benchmarks/weir/trace/README.md */
+#define XZ_PRESET 0 /* chosen by the measurement in benchmarks/weir/trace/README.md */
 #define GZIP_MODE "wb6"
 
 enum packing { PACK_PLAIN, PACK_GZIP, PACK_XZ, PACK_MEMORY };

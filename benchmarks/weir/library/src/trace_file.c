@@ -10,7 +10,7 @@
 #include "replay/replay.h"
 #include "trace/trace.h"
 
-enum { sentence_bytes = 256 }; /* of weir_refuse */
+enum { sentence_bytes = 256 }; /* room for a sentence of weir_refuse */
 
 static const struct trace *inside(const weir_trace *trace)
 {
@@ -22,8 +22,8 @@ static weir_status refuse_null(const char *function, const char *argument)
     return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", function, argument);
 }
 
-/* Stores "FUNCTION: MESSAGE". Of a message that is too long for a sentence the beginning is left out, which is the path
- * of the file: the reason stands at the end. */
+/* Stores "FUNCTION: MESSAGE". A message that is too long loses its beginning, which is the path of the file; the reason
+ * at its end stays. */
 static weir_status fail(weir_status status, const char *function, const char *message)
 {
     const size_t room = sentence_bytes - sizeof(": ...") - strlen(function);

@@ -100,8 +100,9 @@ typedef struct weir_trace_device {
     size_t struct_size;
     const char *name;           /* "" = not known */
     uint64_t capacity_bytes;    /* 0 = not known */
-    uint64_t granularity_bytes; /* the device gives memory in multiples of it; 0 = not known */
-    bool used;                  /* an event takes or records memory of the device */
+    uint64_t granularity_bytes; /* all sizes that the device gives are multiples of this; 0 = not known */
+    /* true if an event takes memory of the device or records its use by the recorded allocator */
+    bool used;
 } weir_trace_device;
 
 #define WEIR_TRACE_DEVICE_INIT WEIR_STRUCT_INIT(weir_trace_device)
@@ -172,10 +173,10 @@ typedef struct weir_trace_replay_config {
     uint64_t seed;           /* not 0: simulated work takes 75 to 125 % of its recorded time; 0 = exactly that time */
     uint32_t repeat;         /* play the events this many times in a row; 0 = once */
     uint32_t flags;          /* WEIR_TRACE_REPLAY_... */
-    /* Receives sentences before weir_trace_replay returns, in the calling thread: one for each hazard (at most 50,
-     * those with earlier work still running first), and the pool's report (the lines of weir_oom_explain) if memory ran
-     * out; "recorded": why its figures may be wrong. `text` has no newline at its end and is valid during the call.
-     * NULL = none. */
+    /* Receives sentences before weir_trace_replay returns, in the calling thread. Each hazard gives one sentence (at
+     * most 50; hazards with earlier work still running come first). If memory ran out, the pool's report follows (the
+     * lines of weir_oom_explain). For "recorded" there is one sentence if the figures may be wrong. `text` has no
+     * newline at its end and is valid during the call. NULL = no sentences. */
     void (*report)(void *ctx, const char *text);
     void *report_ctx;
 } weir_trace_replay_config;
@@ -188,15 +189,16 @@ typedef struct weir_trace_figures {
     uint64_t peak_live_bytes;     /* highest sum of the requested sizes of live blocks */
     uint64_t peak_reserved_bytes; /* highest sum of the memory that the device gave */
     double ratio;                 /* peak reserved over peak live; 1 if no byte was live */
-    uint64_t peak_event;          /* the event at which reserved memory peaked; the next two are of that moment */
-    uint64_t free_bytes;          /* free memory in the pool */
-    uint64_t largest_free_bytes;  /* the largest free piece */
-    uint64_t prior_blocks;        /* blocks that were live before the first event */
+    /* the event at which reserved memory peaked; free_bytes and largest_free_bytes are those at this event */
+    uint64_t peak_event;
+    uint64_t free_bytes;         /* free memory in the pool */
+    uint64_t largest_free_bytes; /* the largest free piece */
+    uint64_t prior_blocks;       /* blocks that were live before the first event */
     uint64_t allocs;
     uint64_t frees;
     uint64_t events;                /* events played */
     uint64_t device_calls;          /* all calls to the device, events and queries included */
-    uint64_t warm_device_calls;     /* of these: after live memory first reached its peak */
+    uint64_t warm_device_calls;     /* those of device_calls made after live memory first reached its peak */
     uint64_t warm_allocs;           /* allocs after live memory first reached its peak */
     uint64_t device_ns;             /* simulated time of the device calls */
     uint64_t waits;                 /* stream waits that the pool inserted */
@@ -205,7 +207,7 @@ typedef struct weir_trace_figures {
     uint64_t oom_event;             /* number of that event */
     uint64_t oom_bytes;             /* its request */
     uint64_t hazards;               /* findings of the auditor: races, early reuse, leaks; 0 = correct */
-    uint64_t hazards_in_flight;     /* of these: with earlier work still running, among the first 10,000 */
+    uint64_t hazards_in_flight;     /* hazards with earlier work still running, among the first 10,000 */
     uint64_t checks;                /* passed checks */
     double p50_ns, p99_ns, p999_ns; /* wall time of a pool call, percentiles; 0 without WEIR_TRACE_REPLAY_TIMES */
     double seconds;                 /* wall time of the events */
