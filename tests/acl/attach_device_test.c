@@ -1,5 +1,5 @@
-/* attach_device_test.c: a pool attached to a whole device: streams that come and go, in which order ever, contexts,
- * detach while ACL holds blocks, failures; and the callback when ACL holds none. */
+/* attach_device_test.c: a pool attached to a whole device: streams that are created and destroyed in any order,
+ * contexts, detach while ACL holds blocks, failures; and the callback when ACL holds no block any more. */
 #include "acl_test.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 static _Thread_local int failing_registers; /* calls that fail from now on */
 static _Thread_local int failing_unregisters;
 
-/* These functions precede the runtime's and call them, in builds with shared libraries too. */
+/* The following functions are found before the runtime's own and call those, in builds with shared libraries too. */
 __attribute__((visibility("default"))) aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc desc)
 {
     if (failing_registers > 0) {
@@ -121,7 +121,8 @@ TEST(test_a_device_is_attached_once)
     ok(weir_acl_detach(attachment));
     fails(weir_acl_detach(attachment), WEIR_ERR_INVALID);
 
-    ok(weir_acl_attach(other, default_stream(), &second)); /* then the device cannot have the default stream */
+    /* while the stream is attached to another pool, the device cannot be attached */
+    ok(weir_acl_attach(other, default_stream(), &second));
     fails(weir_acl_attach_device(w.pool, &attachment), WEIR_ERR_BUSY);
     ok(weir_acl_detach(second));
     ok(weir_acl_attach_device(other, &second));
@@ -220,7 +221,7 @@ TEST(test_detach_while_live_is_busy)
     aclrtStream more = new_stream();
     execute(more, 1000);
 
-    /* A block of the stream that was attached first: no other stream is detached before it is seen. */
+    /* The stream that was attached first has a block. The detach finds it before it has detached any other stream. */
     const struct registration of_default = registration_of(default_stream());
     void *first = of_default.alloc(of_default.object, 1000);
     r.free(r.object, block);
@@ -245,7 +246,7 @@ TEST(test_detach_while_live_is_busy)
     end_world(&w);
 }
 
-/* The record of a stream that is gone ends when ACL holds none of its blocks: the records are used again. */
+/* The record of a destroyed stream is reused once ACL holds none of the stream's blocks. */
 TEST(test_records_of_gone_streams_end)
 {
     enum { MANY = 300 };
@@ -313,7 +314,7 @@ TEST(test_a_missed_stream_works)
     expect_explained(attachment, "aclrtAllocatorRegister");
     aclrtStream stream = new_stream();
     assert_true(is_registered(stream));
-    acl_ok(aclrtDestroyStream(missed)); /* no later stream has its handle: the pool must not use it any more */
+    acl_ok(aclrtDestroyStream(missed)); /* no later stream reuses this handle, so a use of it by the pool would fail */
     acl_ok(aclrtDestroyStream(stream));
 
     failing_unregisters = 1;
@@ -459,8 +460,9 @@ static void *give_back(void *argument)
     return NULL;
 }
 
-/* The thread that detaches sleeps until the callback wakes it, whichever comes first: the callback or the request. The
- * waiter's memory ends with each round, right after the detach. */
+/* A thread frees the last block while this thread requests the callback. Either may come first; in both cases the
+ * callback wakes this thread. The waiter is overwritten right after the detach, so a later callback would be
+ * noticed. */
 TEST(test_a_thread_waits_for_the_last_block)
 {
     struct world w = make_world();
@@ -530,7 +532,8 @@ static void *use_streams(void *argument)
         aclrtStream stream = NULL;
         struct registration r;
         failed += aclrtCreateStream(&stream) != ACL_SUCCESS;
-        if (read_registration(stream, &r)) { /* not while another thread attaches or detaches */
+        /* the stream is not registered while another thread attaches or detaches */
+        if (read_registration(stream, &r)) {
             void *block = r.alloc(r.object, (size_t)4096 << round % 8);
             if (block != NULL) {
                 failed += aclrtMemsetAsync(r.address(block), 4096, 1, 4096, stream) != ACL_SUCCESS;

@@ -33,7 +33,7 @@ TEST(test_callbacks_serve_from_the_pool)
     assert_int_equal(live_of(attachment), 0);
 
     void *again = r.advise(r.object, 100000, NULL);
-    assert_ptr_equal(again, block); /* the order of the stream allows it at once */
+    assert_ptr_equal(again, block); /* the same stream may get the block at once, because its work runs in order */
     r.free(r.object, again);
     ok(weir_acl_detach(attachment));
     end_world(&w);
@@ -66,7 +66,7 @@ TEST(test_bad_calls_of_the_callbacks_are_counted)
     end_world(&w);
 }
 
-/* Attachments are reused after a while, and then count from 0. */
+/* The records of attachments are reused after a while. The counters of a reused record begin at 0. */
 TEST(test_attachments_that_are_used_again_are_new)
 {
     enum { many = 200 };
@@ -193,7 +193,8 @@ TEST(test_detach_twice_is_refused)
     ok(weir_acl_attach(w.pool, w.stream[0], &second));
     fails(weir_acl_detach(first), WEIR_ERR_INVALID);
     ok(weir_acl_detach(second));
-    for (int i = 0; i < 200; i++) { /* the runtime reuses the handles, and they work again */
+    /* the runtime reuses the handles of detached allocators, and the new attachments work */
+    for (int i = 0; i < 200; i++) {
         ok(weir_acl_attach(w.pool, w.stream[i % 2], &second));
         const struct registration r = registration_of(w.stream[i % 2]);
         r.free(r.object, r.alloc(r.object, 5000));
@@ -345,7 +346,7 @@ TEST(test_a_handle_that_comes_again_is_a_new_stream)
         assert_int_equal(attachment_info(old[i]).handle_reused, w.stream[0] == before);
         struct registration none;
         assert_false(read_registration(w.stream[0], &none));
-        if (i % 2 == 0) { /* every other one is detached much later, when its handle has had other owners */
+        if (i % 2 == 0) { /* half of the attachments are detached only after later streams have had the same handle */
             ok(weir_acl_detach(old[i]));
         }
     }
@@ -401,7 +402,8 @@ TEST(test_a_foreign_registration_is_left_alone)
     assert_ptr_equal(registration_of(w.stream[0]).object, &object);
     acl_ok(aclrtAllocatorUnregister(w.stream[0]));
 
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* another allocator is registered over weir's */
+    /* the program registers another allocator in place of weir's */
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
     register_foreign(w.stream[0], &object);
     ok(weir_acl_detach(attachment));
     assert_ptr_equal(registration_of(w.stream[0]).object, &object);
@@ -411,7 +413,8 @@ TEST(test_a_foreign_registration_is_left_alone)
     acl_ok(aclrtAllocatorUnregister(w.stream[0]));
     ok(weir_acl_detach(attachment));
 
-    ok(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* the stream is destroyed with another registration */
+    /* the stream is destroyed while another allocator is registered */
+    ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
     register_foreign(w.stream[0], &object);
     const aclrtStream gone = w.stream[0];
     acl_ok(aclrtDestroyStream(gone));
@@ -483,7 +486,8 @@ TEST(test_device_reset_by_force_first)
     assert_int_not_equal(aclrtResetDevice(0), ACL_SUCCESS); /* the device is set nowhere */
 }
 
-/* weir does not free memory that the runtime took: by then it has another owner, and so has the device. */
+/* weir does not free memory that the runtime has taken back, because the memory and the device have a new owner by
+ * then. */
 TEST(test_device_reset_and_set_again)
 {
     struct world w = make_world();
@@ -585,7 +589,7 @@ TEST(test_two_devices)
     end_world(&w);
 }
 
-/* Such a stream could be registered, but never be waited for: the pool could never be destroyed. */
+/* A registration on a destroyed stream could never be waited for, so its pool could never be destroyed. */
 TEST(test_a_stream_that_is_gone_is_refused)
 {
     struct world w = make_world();

@@ -138,7 +138,8 @@ TEST(test_events)
     ok(weir_device_event_sync(device, event));
 
     void *memory = (void *)(uintptr_t)address;
-    aclrtEvent gate = NULL; /* stream 0 stops at it, so its work is under way however fast the device is */
+    /* stream 0 waits for this event, so its work is still pending below, however fast the device is */
+    aclrtEvent gate = NULL;
     acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
     acl_ok(aclrtStreamWaitEvent(stream[0], gate));
     acl_ok(aclrtMemsetAsync(memory, 64 * MIB, 1, 64 * MIB, stream[0]));
@@ -271,7 +272,8 @@ TEST(test_streams_of_another_context)
     aclrtContext now = NULL;
     acl_ok(aclrtGetCurrentContext(&now));
     assert_ptr_equal(now, home);
-    ok(weir_device_event_record(device, event, NULL)); /* a default stream, then from the other context */
+    /* NULL: the default stream of this context, then of the other context */
+    ok(weir_device_event_record(device, event, NULL));
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_device_event_record(device, event, NULL));
     acl_ok(aclrtGetCurrentContext(&now));
@@ -304,7 +306,7 @@ TEST(test_the_programs_reset_leaves_weirs_device)
 static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
 
-/* These functions precede the runtime's and call them, in builds with shared libraries too. */
+/* The following functions are found before the runtime's own and call those, in builds with shared libraries too. */
 __attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size,
                                                                    aclrtMemMallocPolicy policy)
 {
@@ -495,7 +497,7 @@ TEST(test_virtual_memory)
 
 /* --- errors --- */
 
-/* A failure is named by binary search in the list. */
+/* The list of error codes is searched by bisection, so it must be sorted. */
 TEST(test_error_list_is_in_order)
 {
 #define CODE(code, name, text) {code, #name, text},

@@ -65,7 +65,7 @@ TEST(test_operators_allocate_from_the_pool)
     end_world(&w);
 }
 
-/* One call for all streams; with the device's attachment no stream needs another. */
+/* With an attachment of the whole device, no stream needs an attachment of its own. */
 TEST(test_a_device_is_attached_once_for_all_operators)
 {
     struct world w = make_world();
@@ -86,7 +86,7 @@ TEST(test_a_device_is_attached_once_for_all_operators)
     end_world(&w);
 }
 
-/* The stream keeps the allocator that its first operator used, and the attachment tells a person. */
+/* A stream keeps the allocator that its first operator used. weir_acl_attachment_explain says so. */
 TEST(test_an_attachment_after_the_first_operator_is_not_asked)
 {
     struct world w = make_world();

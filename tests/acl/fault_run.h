@@ -1,7 +1,7 @@
-/* fault_run.h: a program that runs itself as a scenario, once for each ACL call of the scenario, which then fails, and
- * once for each function, which then fails for good. Include it after acl_test.h; one file includes it once. With an
- * argument the program is the scenario; without one it calls fault_run_begin, and its tests call fail_each_call and
- * fail_for_good. */
+/* fault_run.h: a program that runs itself as a scenario, again and again: once for each ACL call of the scenario, with
+ * a failure of this call, and once for each ACL function, with a failure of every call of the function. Include it
+ * after acl_test.h; one file of a program includes it once. With an argument the program is the scenario; without one
+ * it calls fault_run_begin, and its tests call fail_each_call and fail_for_good. */
 #ifndef WEIR_ACL_FAULT_RUN_H
 #define WEIR_ACL_FAULT_RUN_H
 

@@ -11,7 +11,8 @@
 
 /* --- the scenario --- */
 
-#define TOUCHED 4096u /* of each block: the pages are real, and the scenario runs some hundred times */
+/* bytes of each block that a run writes: the pages are real, and the scenario runs some hundred times */
+#define TOUCHED 4096u
 
 static void *alloc_by(const struct registration *r, size_t size)
 {
@@ -179,7 +180,7 @@ static void use_device(weir_device *device, uint32_t flags)
         use_workspace(pool);
         use_whole_device(pool);
     }
-    const weir_status status = weir_pool_destroy(pool); /* the pool is gone, unless a stream is still attached */
+    const weir_status status = weir_pool_destroy(pool); /* destroys the pool, unless a stream is still attached */
     if (status != WEIR_OK && !may_fail_with(status)) {
         wrong("weir_pool_destroy", status);
     }
@@ -201,7 +202,7 @@ static int scenario(void)
         if (with_pages == 0 || (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
             use_device(device, with_pages != 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
         }
-        (void)!weir_device_destroy(device); /* refused if the pool on it could not be destroyed */
+        (void)!weir_device_destroy(device); /* refused if weir_pool_destroy has failed */
     }
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     if (!given_up && left != total) {

@@ -99,7 +99,8 @@ class Session
         }
         kept_.clear();
     }
-    // Each layer has an output that the next one reads: two users. All is queued before the first kernel has run.
+    // Each layer has an output that the next layer reads, so each output has two users. All work is queued before the
+    // first kernel has run.
     void RunGraphWithStreamAsync(aclrtStream stream, int layers)
     {
         const ge::AllocatorPtr allocator = find(stream);
@@ -183,7 +184,8 @@ void graphs_run_on_two_streams()
     CHECK(w.stats().syncs == 0);
     session.UnloadGraphs();
     for (const aclrtStream stream : w.stream) {
-        session.UnregisterExternalAllocator(stream); // the last owner: the pool lets the stream go
+        // drops the last reference to the allocator, so the pool detaches from the stream
+        session.UnregisterExternalAllocator(stream);
     }
     CHECK(w.stats().requested_bytes == 0);
 }
@@ -255,7 +257,7 @@ void failures_are_empty_pointers()
     CHECK(weir::ge_allocator::create(w.pool, nullptr) == nullptr);
     OK(weir_acl_error(nullptr, &why));
     CHECK(std::string(why).find("weir_acl_follow: acl_stream") == 0);
-    for (int left = 0; left < 2; left++) { // the allocator, then the count of its owners
+    for (int left = 0; left < 2; left++) { // the allocation of the allocator fails, then that of its reference count
         allocations_left = left;
         const ge::AllocatorPtr none = weir::ge_allocator::create(w.pool, w.stream[0]);
         allocations_left = -1;

@@ -1,5 +1,5 @@
-/* hints_test.c: the knowledge that a pool takes from the caller's own events, which is never more than is true. The
- * auditor checks every fill. */
+/* hints_test.c: the stream order that a pool learns from the caller's own events: the pool never assumes more order
+ * than there is. The auditor checks every fill. */
 #include "acl_test.h"
 
 #include <pthread.h>
@@ -126,7 +126,8 @@ TEST(test_a_destroyed_event_is_forgotten)
     end_two(&t);
 }
 
-/* A record that ACL refuses must not make a later wait cover more than it does. */
+/* If ACL refuses a record, the event keeps its former record, and a later wait orders no more work than that record
+ * covers. */
 TEST(test_a_failed_record_teaches_nothing)
 {
     struct two t = make_two();

@@ -198,7 +198,7 @@ TEST(test_copies_read_what_was_written)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* --- every ACL call of it failing, in a process of its own, since faults are the environment's --- */
+/* --- a host pool while ACL calls fail; each run is a process, because faults are set in the environment --- */
 
 #define TRY(condition)                                                                                                 \
     do {                                                                                                               \
@@ -237,7 +237,7 @@ static int pool_under_faults(weir_host_pool *pool, aclrtStream stream)
     TRY(weir_host_check(pool, &why) == WEIR_OK);
     TRY(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
     TRY(live == 0 && stats.live_bytes == 0);
-    for (int i = 0; i < 5; i++) { /* a call that fails once has failed by then */
+    for (int i = 0; i < 5; i++) { /* a call that fails only once has failed before the last of these rounds */
         (void)!weir_host_stream_retire(pool, stream);
         (void)!weir_host_trim(pool, 0, NULL);
     }
@@ -283,7 +283,7 @@ TEST(test_every_acl_call_fails)
         "aclrtDestroyEvent"};
     assert_int_equal(run_errand("", "given"), 0);
     assert_int_equal(run_errand("", "registered"), 0);
-    /* A runtime that does not know the flags has the older call. */
+    /* A runtime without the flags of aclrtHostRegisterV2 has the older aclrtHostRegister. */
     assert_int_equal(run_errand("aclrtHostRegisterV2:1+=207000", "registered"), 0);
     for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
         static const char *const times[] = {":1", ":2", ":3", ":1+"};

@@ -106,7 +106,7 @@ TEST(one_pool_serves_two_models)
     report_is_clean();
 }
 
-/* A device, a pool of this size on a stream, and one image. */
+/* A device, a pool with a limit on one stream, and one image. */
 struct single {
     weir_device *device;
     weir_pool *pool;

@@ -244,7 +244,7 @@ TEST(test_stream_of_another_device)
     const aclrtContext other = current();
     acl_ok(aclrtCreateStream(&stream));
     expect_another_device(w.pool, stream);
-    expect_another_device(wrapped, stream); /* an adaptor asks the device that it wraps */
+    expect_another_device(wrapped, stream); /* an adaptor passes the question on to the device that it wraps */
     assert_ptr_equal(current(), other);
 
     /* The pool of the stream's own device accepts the stream. After that weir knows the stream and need not try any
@@ -260,7 +260,7 @@ TEST(test_stream_of_another_device)
     acl_ok(aclrtSetCurrentContext(home));
     refuses(BAD, weir_acl_follow(w.pool, stream, &none), ELSEWHERE("weir_acl_follow"));
     ok(weir_acl_detach(attachment));
-    ok(weir_acl_attach(pool, stream, &attachment)); /* found in the primary context of device 1 */
+    ok(weir_acl_attach(pool, stream, &attachment)); /* the stream is found in the primary context of device 1 */
     assert_ptr_equal(current(), home);
     ok(weir_acl_detach(attachment));
 

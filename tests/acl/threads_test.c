@@ -210,7 +210,8 @@ static void *keep_executing(void *argument)
     return NULL;
 }
 
-/* Not allowed, but it must end with BUSY or with NULL, never with memory of a pool that is gone. */
+/* A program must not detach while another thread executes on the stream. If it does, the calls end with BUSY or NULL,
+ * and no call uses memory of a destroyed pool. */
 TEST(test_detach_under_an_executor)
 {
     for (int round = 0; round < 20; round++) {

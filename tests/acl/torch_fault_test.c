@@ -23,7 +23,8 @@ static void *alloc(size_t size, aclrtStream stream)
     return block;
 }
 
-/* The host itself waits, so that the auditor checks only weir's order. */
+/* The host waits for the streams, so that no order of its own is missing and every finding of the auditor is weir's
+ * fault. */
 static void use_on(void *block, aclrtStream owner, aclrtStream user)
 {
     weir_torch_record_stream(block, user);

@@ -361,7 +361,7 @@ void test_functions_given_by_address(Pluggable &host)
     void *next = host.raw_alloc(16 * MIB - 32);
     fill(next, 16 * MIB, 2, 0);
 
-    // As above, but the host itself makes stream 0 wait and reports that the use is over.
+    // The same with an order by the host: stream 0 waits for stream 2, and the host reports that the use is over.
     aclrtEvent event = nullptr;
     ACL_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     host.record_stream(next, npu_stream(2));
@@ -620,7 +620,7 @@ Last last;
 namespace
 {
 
-// The runtime would report the rest as a leak.
+// Frees the host's objects after main; otherwise the runtime would report them as leaks.
 int free_after_main()
 {
     ACL_OK(aclrtSetDevice(0));

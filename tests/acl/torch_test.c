@@ -326,7 +326,7 @@ static size_t fill_device(const char *settings, size_t *total)
     assert_true(count > 0 && count < MOST);
     acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, total));
     void *workspace = NULL;
-    if (left > 8 * MIB) { /* an operator's workspace, which comes from the device itself */
+    if (left > 8 * MIB) { /* memory from the device itself, as an operator takes for its workspace */
         acl_ok(aclrtMalloc(&workspace, left - 4 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
         acl_ok(aclrtFree(workspace));
     }
@@ -448,7 +448,7 @@ TEST(test_streams_that_end)
         held = host.alloc(2 * MIB, 0, streams[0]);
         fill(held, 2 * MIB, i, streams[0]);
         acl_ok(aclrtDestroyStream(streams[0]));
-        if (i % 3 == 0) { /* with the handle of a stream that is gone */
+        if (i % 3 == 0) { /* the free names a stream that is destroyed */
             host.free(held, 2 * MIB, 0, before);
             held = NULL;
         }
@@ -512,7 +512,7 @@ TEST(test_device_reset)
         acl_ok(aclrtSetDevice(0));
         acl_ok(aclrtCreateStream(&streams[0]));
         acl_ok(aclrtCreateStream(&streams[1]));
-        void *others = NULL; /* all the addresses that the pool had, and more */
+        void *others = NULL; /* a block that covers all addresses that the pool had */
         acl_ok(aclrtMallocAlign32(&others, 100 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
         acl_ok(aclrtMemset(others, 100 * MIB, 3, 100 * MIB));
 
@@ -557,7 +557,7 @@ static void assert_counter(weir_torch_counter counter, int64_t current, int64_t 
 TEST(test_counters)
 {
     ok(host.configure("limit:64MiB,report:0"));
-    const weir_torch_device_stats before = counters_of(0); /* of earlier tests, which have freed everything */
+    const weir_torch_device_stats before = counters_of(0); /* earlier tests have freed all their blocks */
     assert_int_equal(before.allocation.current, 0);
     assert_int_equal(before.allocated_bytes.current, 0);
     assert_int_equal(before.reserved_bytes.current, 0);
@@ -791,7 +791,8 @@ TEST(test_pools_in_the_wrong_order)
     fails(host.pool_begin(99, a, NULL, NULL, NULL), WEIR_ERR_INVALID);
     dropped = 0;
     ok(host.pool_begin(0, a, NULL, NULL, drop_filter));
-    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* both claim every stream: pool a serves it */
+    /* pools a and b claim every stream; a, which began first, serves the requests */
+    ok(host.pool_begin(0, b, NULL, NULL, drop_filter));
     void *of_a = host.alloc(4 * MIB, 0, streams[0]);
     host.pool_release(0, a); /* released before its end */
     void *again = host.alloc(4 * MIB, 0, streams[0]);
@@ -859,7 +860,7 @@ TEST(test_recording)
     host.pool_end(0, id);
     void *held = host.alloc(MIB, 0, streams[0]);
     host.pool_release(0, id);
-    acl_ok(aclrtResetDeviceForce(0)); /* frees this memory and all memory before it */
+    acl_ok(aclrtResetDeviceForce(0)); /* frees the memory of `held`, and all other memory of the device */
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtCreateStream(&streams[0]));
     acl_ok(aclrtCreateStream(&streams[1]));

@@ -36,7 +36,7 @@ TEST(test_one_workspace_serves_the_operators_of_a_stream)
     end_world(&w);
 }
 
-/* The operator that is queued still uses the smaller one. */
+/* A larger workspace replaces a smaller one, which a queued operator still uses. */
 TEST(test_a_larger_workspace_takes_the_place)
 {
     struct world w = make_world();
@@ -135,7 +135,7 @@ TEST(test_with_an_attachment_of_the_device)
     end_world(&w);
 }
 
-/* Two pools have two workspaces on a stream. */
+/* Two pools on one stream have a workspace each. */
 TEST(test_two_pools)
 {
     struct world w = make_world();

@@ -113,7 +113,7 @@ static void script(void)
     const bool is_whole = !host_struck || struck || before;
     TRY(aclmdlRICaptureEnd(a, &instance));
     wait_for(a);
-    if (is_whole) { /* otherwise the copy of a task is missing, and the instance reports it */
+    if (is_whole) { /* if not whole, the instance lacks the copy of a task and reports this */
         TRY(aclmdlRIExecuteAsync(instance, a));
     } else {
         const aclError error = aclmdlRIExecuteAsync(instance, a);
@@ -165,7 +165,7 @@ int main(void)
         return 77;
     }
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
+    acl_environment("CAPACITY", "1GiB"); /* small: the thread sanitizer leaves few addresses */
     acl_ok(aclrtSetDevice(0));
     return run_all_tests("tests");
 }

@@ -31,10 +31,10 @@ struct callback {
 
 struct stream {
     aclrtStream handle;
-    uint64_t life; /* grows when earlier callbacks may be lost */
+    uint64_t life; /* number of the stream's life; a call that may drop earlier callbacks begins a new one */
     int worker;    /* the subscribed thread; -1: none */
     int host_worker;
-    bool is_runtimes; /* the runtime's thread has run host functions of it */
+    bool is_runtimes; /* the runtime's own thread has run host functions of this stream */
     int kernels;
     pthread_mutex_t lock;
     int position;
@@ -130,7 +130,8 @@ static void *work(void *argument)
 
 /* --- steps of the program --- */
 
-/* Callbacks launched so far may be dropped. Requires that no callback is checking the stream. */
+/* Begins a new life of the stream, because the following call may drop callbacks that were launched before. Requires
+ * that no callback is checking the stream. */
 static void disturb(struct stream *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -365,7 +366,7 @@ TEST(random_programs)
 int main(void)
 {
     acl_environment("REPORT", "none");
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
+    acl_environment("CAPACITY", "1GiB"); /* small: the thread sanitizer leaves few addresses */
     acl_ok(aclrtSetDevice(0));
     for (int i = 0; i < STREAMS; i++) {
         (void)pthread_mutex_init(&streams[i].lock, NULL);

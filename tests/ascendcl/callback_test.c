@@ -669,5 +669,5 @@ TEST(later_work_comes_after_what_a_blocking_one_did)
 }
 
 ACL_ENVIRONMENT(REPORT, "none")
-ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* small: the thread sanitizer leaves few addresses */
 EACH_TEST(set_up, tear_down)

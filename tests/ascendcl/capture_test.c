@@ -173,5 +173,5 @@ TEST(a_capture_ends_with_its_stream)
 }
 
 ACL_ENVIRONMENT(REPORT, "none")
-ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* small: the thread sanitizer leaves few addresses */
 EACH_TEST(set_up, tear_down)

@@ -91,7 +91,8 @@ TEST(a_kernel_that_does_not_run_is_ended_all_the_same)
     kernel.range_count = 1;
     acl_expect(ACL_ERROR_INVALID_PARAM, weir_ascendcl_launch(a, &kernel));
     assert_int_equal(ended, 4);
-    acl_ok(aclrtValueWait(memory, 0, ACL_STREAM_WAIT_VALUE_EQ, b)); /* fresh memory is not 0, so the stream waits */
+    /* fresh memory is filled with a pattern other than 0, so the stream waits */
+    acl_ok(aclrtValueWait(memory, 0, ACL_STREAM_WAIT_VALUE_EQ, b));
     kernel.range_count = 0;
     acl_ok(weir_ascendcl_launch(b, &kernel));
     acl_ok(aclrtDestroyStreamForce(b));
@@ -137,7 +138,8 @@ TEST(time_goes_from_end_to_end)
     acl_ok(aclrtRecordEvent(first, a));
     acl_ok(weir_ascendcl_launch(a, &kernel));
     acl_ok(aclrtRecordNotify(notify, a));
-    weir_ascendcl_advance((uint64_t)100 * KERNEL_NS); /* b begins when a is done, not at the end of this time */
+    /* the work of b begins when that of a is done, not at the end of the advanced time */
+    weir_ascendcl_advance((uint64_t)100 * KERNEL_NS);
     acl_ok(aclrtSynchronizeStream(b));
     acl_ok(aclrtEventElapsedTime(&ms, first, last));
     assert_true(ms > 1.99f && ms < 2.1f);
@@ -255,5 +257,5 @@ TEST(calls_and_bytes_are_counted)
 }
 
 ACL_ENVIRONMENT(REPORT, "none")
-ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* small: the thread sanitizer leaves few addresses */
 EACH_TEST(set_up, tear_down)

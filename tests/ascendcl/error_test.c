@@ -369,7 +369,7 @@ static void count_exception(aclrtExceptionInfo *info)
     atomic_fetch_add(&exceptions, 1);
 }
 
-/* Queueing takes time. If the failure comes during that time, the task that is being queued is dropped too. */
+/* A failure drops the tasks behind it, also a task that is just being queued: queueing takes time. */
 TEST(a_failure_while_held_tasks_are_queued_drops_them)
 {
     aclrtEvent flag, other;
@@ -394,15 +394,17 @@ TEST(a_failure_while_held_tasks_are_queued_drops_them)
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(b));
     acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
     assert_int_equal(atomic_load(&ran), 0);
-    assert_int_equal(atomic_load(&exceptions), 1); /* only the task that failed, not the dropped ones */
+    /* the callback is called for the task that failed, not for the dropped tasks */
+    assert_int_equal(atomic_load(&exceptions), 1);
     acl_ok(aclrtSetExceptionInfoCallback(NULL));
     acl_ok(aclrtDestroyStreamForce(recorder));
     acl_ok(aclrtDestroyEvent(flag));
     acl_ok(aclrtDestroyEvent(other));
 }
 
-ACL_ENVIRONMENT(IDLE_TIME, "0") /* the test must not depend on when a thread gets a processor */
+/* no work ends while the host is idle, so the test does not depend on the scheduling of threads */
+ACL_ENVIRONMENT(IDLE_TIME, "0")
 ACL_ENVIRONMENT(REPORT, "none")
-ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* small: the thread sanitizer leaves few addresses */
 ACL_ENVIRONMENT(DEVICES, "2")
 EACH_TEST(set_up, tear_down)

@@ -116,7 +116,7 @@ TEST(a_wait_binds_to_the_recording_that_is_the_latest)
     acl_ok(aclrtStreamWaitEvent(b, ex));
     acl_ok(aclrtStreamWaitEvent(a, flag));
     queue_work(a);
-    acl_ok(aclrtRecordEvent(ex, a)); /* does not change the record that b waits for */
+    acl_ok(aclrtRecordEvent(ex, a)); /* b waits for the earlier record of `ex`, not for this one */
     acl_ok(aclrtRecordEvent(end, b));
     acl_ok(aclrtSynchronizeStream(b));
     assert_int_equal(status_of(a), ACL_STREAM_STATUS_NOT_READY);
@@ -155,8 +155,9 @@ TEST(a_destroyed_flag_stops_a_stream_for_ever)
     acl_ok(aclrtDestroyStreamForce(c));
 }
 
-/* A reset leaves the host's view: the event is complete and has its time. A wait after it stops the stream: for ever if
- * the event is of aclrtCreateEvent, as a new recording of it has another flag. */
+/* After aclrtResetEvent the host still sees a complete event with its time, but a stream that waits for the event
+ * stops. A new record lets the stream continue if the event has ACL_EVENT_SYNC. The record of an event of
+ * aclrtCreateEvent uses another flag, so there the stream stops for ever. */
 TEST(a_reset_event_is_complete_for_the_host_and_stops_streams)
 {
     aclrtEvent plain, flag;
@@ -205,8 +206,9 @@ static void queue_for(aclrtStream stream, unsigned ms)
     acl_ok(weir_ascendcl_launch(stream, &kernel));
 }
 
-/* A wait that is queued before the reset, and that its stream comes to after the reset, stops that stream on a device.
- * The report names it. A reset in the order of the wait is none of these. */
+/* A reset overtakes a wait if the wait is queued before the reset but begins after it. On a device the waiting stream
+ * stops, so the report has a warning. There is no warning if the stream of the wait makes the reset, behind the
+ * wait. */
 TEST(a_reset_that_overtakes_a_wait_is_told)
 {
     const uint64_t before = weir_ascendcl_warning_count("reset before a stream");
@@ -234,7 +236,7 @@ TEST(a_reset_that_overtakes_a_wait_is_told)
     }
 }
 
-/* A stream that has come to its wait before the reset goes on with the recording. */
+/* A stream that has begun to wait before the reset continues when the event is recorded. */
 TEST(a_wait_that_began_before_the_reset_ends_with_the_recording)
 {
     aclrtEvent event;
@@ -242,7 +244,7 @@ TEST(a_wait_that_began_before_the_reset_ends_with_the_recording)
     queue_work(a);
     acl_ok(aclrtRecordEvent(event, a));
     acl_ok(aclrtResetEvent(event, a));
-    acl_ok(aclrtStreamWaitEvent(b, event)); /* b is idle: it comes to the wait now, and a to the reset later */
+    acl_ok(aclrtStreamWaitEvent(b, event)); /* b is idle, so its wait begins now, before a makes the reset */
     acl_ok(aclrtSynchronizeStream(b));
     acl_ok(aclrtDestroyEvent(event));
 }
@@ -363,7 +365,8 @@ TEST(patience_is_enough)
     acl_ok(aclrtFreeHost(pinned));
 }
 
-ACL_ENVIRONMENT(IDLE_TIME, "0") /* the test must not depend on when a thread gets a processor */
+/* no work ends while the host is idle, so the test does not depend on the scheduling of threads */
+ACL_ENVIRONMENT(IDLE_TIME, "0")
 ACL_ENVIRONMENT(EVENTS, "64")
 ACL_ENVIRONMENT(EXIT_CODE, "3") /* a finding of the auditor fails the test */
 ALL_TESTS(set_up, tear_down)

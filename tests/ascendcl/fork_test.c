@@ -29,7 +29,7 @@ enum { HAS_NEIGHBOUR = 0 };
 enum { HAS_NEIGHBOUR = 1 };
 #endif
 
-enum { CHILDREN = HAS_THREAD ? 20 : 5 }; /* under that sanitizer each takes a second to end */
+enum { CHILDREN = HAS_THREAD ? 20 : 5 }; /* few children under the thread sanitizer: each takes a second to end */
 
 static char report[] = "/tmp/weir-fork-XXXXXX";
 static atomic_bool stop;
@@ -128,6 +128,6 @@ int main(void)
         return 1;
     }
     acl_environment("REPORT", report);
-    acl_environment("CAPACITY", "1GiB"); /* few addresses under the thread sanitizer */
+    acl_environment("CAPACITY", "1GiB"); /* small: the thread sanitizer leaves few addresses */
     return run_all_tests("tests");
 }

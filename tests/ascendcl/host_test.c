@@ -159,7 +159,7 @@ TEST(registered_memory_copies_asynchronously)
     acl_ok(aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_MAPPED));
     memset(p, 1, MIB);
     acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    memset(p, 2, MIB); /* an error on purpose: the device reads a pinned source only when the copy runs */
+    memset(p, 2, MIB); /* a bug of the program: it changes a pinned source before the device has read it */
     acl_ok(aclrtSynchronizeStream(stream));
     char got = 0;
     acl_ok(aclrtMemcpy(&got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));

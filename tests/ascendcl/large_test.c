@@ -65,6 +65,6 @@ TEST(every_kind_of_memory_is_64_bits_wide)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-ACL_ENVIRONMENT(CAPACITY, "16GiB") /* the simulator takes twenty times as many addresses */
+ACL_ENVIRONMENT(CAPACITY, "16GiB") /* the simulator reserves addresses for twenty times the capacity */
 ACL_ENVIRONMENT(DEVICES, "1")
 ACL_ENVIRONMENT(EXIT_CODE, "3")

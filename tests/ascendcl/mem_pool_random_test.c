@@ -1,8 +1,8 @@
 /* mem_pool_random_test.c: random calls of memory pools on several streams.
  *
- * Two checks: the auditor, which sees every access and every wait and no pool, and a count of the bytes in use, which
- * the test compares with each attribute after each call. With one stream the place of every block is known: a model
- * of the pages finds the best fit, and the test compares the addresses.
+ * There are two checks. The auditor sees every access and every wait, and knows nothing of the pool. A count of the
+ * bytes in use is compared with each attribute of the pool after each call. With one stream a model of the pages also
+ * predicts the address of every block: the best fit.
  */
 #include "../rig/acl.h"
 

@@ -308,7 +308,8 @@ TEST(another_stream_waits_for_the_host)
     acl_ok(aclrtSynchronizeStream(b));
     assert_true(is_busy(a));
     acl_ok(aclrtSynchronizeStream(a));
-    char *r = take(pool, 4 * MIB, c); /* both blocks, which are adjacent and open to every stream now */
+    /* served by both freed blocks: they are adjacent, and their work is complete, so any stream may use them */
+    char *r = take(pool, 4 * MIB, c);
     assert_int_equal(reserved(pool), 4 * MIB);
     give(r, c);
     finish();
@@ -327,7 +328,7 @@ TEST(events_order_through_any_number_of_streams)
     char *p = take(pool, 2 * MIB, a), *between = take(pool, 2 * MIB, a), *late = take(pool, 6 * MIB, a);
     give(p, a);
     acl_ok(aclrtRecordEvent(first, a));
-    give(late, a); /* after the record: the event does not cover it */
+    give(late, a); /* freed after the record, so the event does not cover this free */
     char *q = take(pool, 2 * MIB, c);
     assert_ptr_not_equal(q, p);
     acl_ok(aclrtStreamWaitEvent(b, first));
@@ -405,7 +406,7 @@ TEST(a_wait_is_put_in)
     assert_ptr_equal(q, p);
     acl_ok(aclrtMemPoolFreeAsync(q, b));
     acl_ok(aclrtSynchronizeStream(b));
-    assert_true(is_busy(a)); /* the wait covers only the work before the free */
+    assert_true(is_busy(a)); /* the wait covers only the work of a before the free, so a is still busy */
     finish();
     acl_ok(aclrtMemPoolDestroy(pool));
 }
@@ -447,7 +448,8 @@ TEST(an_unordered_free_waits_for_both)
     acl_ok(aclrtMemPoolFreeAsync(q, b));
     char *r = take(pool, 2 * MIB, b);
     assert_ptr_not_equal(r, q);
-    char *s = take(pool, 2 * MIB, a); /* nor does the first stream get it back: the second used it last */
+    /* the first stream does not get the block back either, because b has used it last */
+    char *s = take(pool, 2 * MIB, a);
     assert_ptr_not_equal(s, q);
     give(r, b);
     give(s, a);
@@ -521,7 +523,7 @@ TEST(trimming_outranks_the_threshold)
     assert_int_equal(reserved(pool), 4 * MIB);
     acl_ok(aclrtMemsetAsync(q, 4 * MIB, 3, 4 * MIB, a));
     give(q, a);
-    acl_ok(aclrtMemPoolTrimTo(pool, 3 * MIB)); /* the pool keeps at least this, in whole pages */
+    acl_ok(aclrtMemPoolTrimTo(pool, 3 * MIB)); /* the pool keeps at least 3 MiB, rounded up to whole pages */
     assert_int_equal(reserved(pool), 4 * MIB);
     acl_ok(aclrtMemPoolTrimTo(pool, 0));
     assert_int_equal(reserved(pool), 0);

@@ -94,7 +94,8 @@ TEST(a_device_runs_out_and_recovers)
     acl_ok(aclrtFree(pieces[made]));
     acl_ok(aclrtResetDevice(1));
     acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtResetDevice(0)); /* reset is counted: this thread's current context is device 0's again */
+    /* aclrtSetDevice was called once more than aclrtResetDevice, so device 0 stays current */
+    acl_ok(aclrtResetDevice(0));
     acl_ok(aclrtFree(pieces[--made]));
     acl_ok(aclrtMalloc(&pieces[made], 15 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     made++;

@@ -59,7 +59,7 @@ static void execute(struct lane *lanes, int s)
 {
     struct lane *l = &lanes[s];
     const int model = (int)below(2), i = (int)below(IMAGES);
-    if (l->registered >= 0 && below(4) == 0) { /* refuse one request, some requests from now */
+    if (l->registered >= 0 && below(4) == 0) { /* the recorder will refuse one of its next requests */
         struct recorder *r = l->recorders[l->registered];
         r->refuse_at = r->allocs + 1 + below(60);
     }

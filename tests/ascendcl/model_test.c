@@ -175,8 +175,9 @@ static void early_unregister_body(void)
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    OK(aclrtAllocatorRegister(stream, r->desc)); /* the same registration again: it does not end */
-    OK(aclrtAllocatorUnregister(stream));        /* before the stream is synchronised */
+    /* registers the same allocator again, which must not end the earlier registration */
+    OK(aclrtAllocatorRegister(stream, r->desc));
+    OK(aclrtAllocatorUnregister(stream)); /* before the stream is synchronised */
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);
@@ -202,7 +203,8 @@ static void refused_body(void)
     for (uint64_t n = 1; n <= SMALL_PIECES; n++) {
         struct recorder *r = recorder_create(true);
         OK(aclrtAllocatorRegister(stream, r->desc));
-        r->refuse_at = n; /* one refusal: the runtime synchronises the stream and asks again */
+        /* the recorder refuses one request; the runtime then synchronises the stream and asks again */
+        r->refuse_at = n;
         OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
         CHECK(r->refusals == 1 && r->allocs == SMALL_PIECES + 1 && r->frees == SMALL_PIECES);
         CHECK(r->refused_after_syncs == 1);
@@ -303,7 +305,8 @@ static void spans_body(void)
     CHECK(r->refusals == 1 && r->frees >= first);
     r->refuse_at = 0;
     r->refuse_from = r->allocs + 1;
-    set_shape(m.in, 3, 224, 256); /* at least half of the kept size: no request */
+    /* the kept memory is at most twice as large as needed, so it serves without a request */
+    set_shape(m.in, 3, 224, 256);
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     r->refuse_from = 0;
     /* Operators keep no memory. */
@@ -394,7 +397,8 @@ static void leaving_body(void)
         OK(aclrtAllocatorRegister(running.stream, l.r->desc));
         CHECK(pthread_create(&thread, NULL, run_once, &running) == 0);
         CHECK(pthread_join(thread, &result) == 0);
-        CHECK((result == NULL) == (n <= SMALL_PIECES)); /* the callback left in the middle of the call */
+        /* a result of NULL means that the callback has left the call by a jump */
+        CHECK((result == NULL) == (n <= SMALL_PIECES));
         CHECK(l.r->live_bytes == 0);
         l.leave_at = 0;
         OK(aclmdlExecuteAsync(m.id, m.in, m.out, running.stream)); /* no lock is left held */
@@ -542,7 +546,7 @@ static void threads_body(void)
     for (int i = 0; i < 2; i++) {
         workers[i] = (struct worker){.id = load(names[i]), .offset = i * 3};
         OK(aclrtCreateStream(&workers[i].stream));
-        (void)work(&workers[i]); /* one after the other, with the runtime's own memory */
+        (void)work(&workers[i]); /* the reference outputs, computed one after the other with the runtime's own memory */
         memcpy(wanted[i], workers[i].out, sizeof(wanted[i]));
         r[i]->waits = r[i]->shared = true;
         OK(aclrtAllocatorRegister(workers[i].stream, r[sharing ? 0 : i]->desc));
@@ -606,7 +610,8 @@ static void gives_back_body(void)
 
 TEST(memory_given_back_early_is_found)
 {
-    acl_environment("COSTS", "region_free=0,region_free_per_mib=0"); /* no work is over when its memory is freed */
+    /* freeing is free of charge, so the work on the memory is still running when the allocator frees it */
+    acl_environment("COSTS", "region_free=0,region_free_per_mib=0");
     scenario(gives_back_body);
     (void)unsetenv("WEIR_ASCENDCL_COSTS");
     report_has("region returned while work on it is pending");

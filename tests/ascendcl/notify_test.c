@@ -89,7 +89,7 @@ TEST(a_value_is_written_in_the_order_of_its_stream)
     acl_ok(aclrtSynchronizeStream(a));
     assert_true(*word == 0x123456789abcdef0u);
     assert_true(word[1] == 0);
-    acl_ok(aclrtValueWrite(word, 1, 0, NULL)); /* the host has waited for the other stream */
+    acl_ok(aclrtValueWrite(word, 1, 0, NULL)); /* needs no wait, because the host has waited for the other stream */
     acl_ok(aclrtSynchronizeStream(NULL));
     assert_true(*word == 1);
 }
@@ -382,5 +382,5 @@ TEST(a_word_of_a_pool_may_lose_its_memory)
 }
 
 ACL_ENVIRONMENT(REPORT, "none")
-ACL_ENVIRONMENT(CAPACITY, "1GiB") /* few addresses under the thread sanitizer */
+ACL_ENVIRONMENT(CAPACITY, "1GiB") /* small: the thread sanitizer leaves few addresses */
 EACH_TEST(set_up, tear_down)

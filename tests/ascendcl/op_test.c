@@ -473,7 +473,8 @@ static void null_stream_body(void)
     CHECK(r->allocs == 1);
     OK(execute("Add", &x, &x, &x, NULL, NULL));
     CHECK(r->allocs == 1);
-    OK(execute("Add", &x, &x, &x, NULL, home)); /* the operator before has fixed the runtime's memory */
+    /* the operator before has bound the stream to the runtime's own memory */
+    OK(execute("Add", &x, &x, &x, NULL, home));
     CHECK(r->allocs == 1);
     OK(aclrtSynchronizeStream(home));
     OK(aclrtAllocatorUnregister(home));
@@ -498,7 +499,7 @@ static void out_of_memory_body(void)
     for (uint64_t n = 1; n <= 2; n++) {
         struct recorder *r = recorder_create(true);
         OK(aclrtAllocatorRegister(stream, r->desc));
-        r->refuse_at = n; /* refused once: asked again, and then it works */
+        r->refuse_at = n; /* the recorder refuses one request; the runtime asks again and is served */
         OK(execute("Add", &x, &x, &z, NULL, stream));
         CHECK(r->refusals == 1 && r->allocs == 3 && r->frees == 2);
         OK(aclrtSynchronizeStream(stream));

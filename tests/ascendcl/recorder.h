@@ -20,7 +20,7 @@ struct recorded {
     void *memory;
     size_t size;
     bool live;
-    bool addressed; /* address asked for since the block was handed out */
+    bool addressed; /* the runtime has asked for the address since the block was handed out */
 };
 
 struct recorder {
@@ -29,7 +29,7 @@ struct recorder {
     size_t block_count;
     size_t free_stack[RECORDER_BLOCKS]; /* blocks, the latest freed on top */
     size_t free_count;
-    struct recorded *expected; /* handed out, its address not yet asked for */
+    struct recorded *expected; /* a block was handed out, and the runtime has not asked for its address yet */
     uint64_t allocs, advises, frees, addresses, refusals;
     uint64_t live_bytes, peak_bytes, reserved_bytes;
     size_t sizes[RECORDER_BLOCKS]; /* of the requests, in order */
@@ -89,7 +89,8 @@ static inline void recorder_leave(struct recorder *r)
 static inline void *recorder_take(struct recorder *r, size_t size)
 {
     const uint64_t request = r->allocs + r->advises;
-    CHECK(r->expected == NULL || r->shared); /* the address of the block before was asked for */
+    /* the runtime must ask for the address of one block before it requests the next */
+    CHECK(r->expected == NULL || r->shared);
     CHECK(size > 0);
     const bool refused = request == r->refuse_at || (r->refuse_from > 0 && request >= r->refuse_from);
     r->refused_after_syncs += r->last_refused;

@@ -195,7 +195,7 @@ TEST(random_calls_return_what_the_table_says)
         destroy(&descs[i]);
     }
     for (uint32_t s = 1; s < STREAMS; s++) {
-        query(s); /* the registration no longer needs the description */
+        query(s); /* works although the description is destroyed */
         unregister(s);
     }
 }

@@ -58,7 +58,8 @@ TEST(a_free_needs_no_context)
     acl_ok(aclrtMalloc(&memory, 1, ACL_MEM_MALLOC_HUGE_FIRST));
     assert_int_equal(pthread_create(&thread, NULL, frees, memory), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    acl_ok(aclrtSynchronizeDevice()); /* reset is counted: this thread's device is still set */
+    /* aclrtSetDevice was called more often than aclrtResetDevice, so this thread's device is still set */
+    acl_ok(aclrtSynchronizeDevice());
 }
 
 TEST(a_stream_belongs_to_its_context)
@@ -297,7 +298,7 @@ static void keep_context(aclrtStream stream, aclrtStreamState state, void *args)
     }
 }
 
-/* As by the vendor: the new context becomes current after its default stream was announced. */
+/* As with the vendor's runtime, a default stream is announced before its new context becomes current. */
 TEST(a_default_stream_is_announced_in_the_former_context)
 {
     struct announced announced = {NULL, NULL};

@@ -59,7 +59,7 @@ TEST(test_counts_and_peaks)
     assert_int_equal(result.peak_reserved_bytes, 10 * MIB); /* 2 + 4 + 4: regions are multiples of 2 MiB */
     assert_false(result.oom.happened);
     assert_int_equal(result.hazards, 0);
-    assert_int_equal(result.checks, 7); /* once after the prior blocks, then after each line */
+    assert_int_equal(result.checks, 7); /* one check after the blocks at the start, and one after each line */
     replay_result_free(&result);
 }
 
@@ -97,7 +97,7 @@ TEST(test_out_of_memory_names_the_holders)
     struct replay_options options = {.capacity = 12 * MIB};
     for (const struct replay_strategy *s = replay_strategies(); s->name != NULL; s++) {
         if (s->models_padding) {
-            continue; /* takes regions that this device does not have */
+            continue; /* the model takes regions that are larger than this device */
         }
         struct replay_result result = replay(text, s->name, options);
         const weir_oom_record *record = &result.oom.record;
@@ -267,7 +267,7 @@ TEST(test_trim_and_capacity)
                                "l 3 4194304\n"
                                "a 4 1 8388608 0 0\n";
     struct replay_result result = replay(text, "pytorch", (struct replay_options){0});
-    assert_true(result.oom.happened); /* the trim gave the memory back and the device shrank */
+    assert_true(result.oom.happened); /* the trim has returned the memory, and the device has a smaller capacity now */
     assert_int_equal(result.oom.event, 4);
     replay_result_free(&result);
 }

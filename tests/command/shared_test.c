@@ -23,9 +23,9 @@ struct sums {
     double log_ratio;
     unsigned traces;
     unsigned failures;
-    uint64_t caching_ns; /* device time, of traces with one stream */
-    uint64_t mapped_ns;  /* the same with virtual memory */
-    uint64_t warm_calls; /* with virtual memory, of traces of one stream */
+    uint64_t caching_ns; /* device time of the traces with one stream */
+    uint64_t mapped_ns;  /* device time of the same traces with virtual memory */
+    uint64_t warm_calls; /* device calls of the same traces with virtual memory, after the peak of live bytes */
     uint64_t warm_allocs;
 };
 
@@ -153,15 +153,15 @@ static uint64_t lasts_until(const struct trace *trace, const char *name, uint64_
     return event;
 }
 
-/* On a device of 97 % and of 93 % of the memory that the model of PyTorch's allocator takes, caching runs out no
- * earlier than the model. In the recordings named here it does at one of the two: all of its free memory lies between
- * live blocks then. */
+/* On devices of 97 % and of 93 % of the memory that the model of PyTorch's allocator takes, caching runs out no earlier
+ * than the model. Excepted are the recordings in `fragmented`: on one of the two devices caching runs out earlier
+ * there, because all of its free memory lies between live blocks. */
 static bool outlasts(const struct trace *trace, const struct replay_result *pytorch)
 {
     static const char *const fragmented[] = {"npu_resnet_full.", "train_gpt_medium_ctx128."};
     bool kept = true;
     if (pytorch->allocs == 0) {
-        return true; /* no request: only the blocks of one moment */
+        return true; /* the trace has no requests, only the blocks of one moment */
     }
     for (size_t i = 0; i < sizeof(fragmented) / sizeof(fragmented[0]); i++) {
         if (strstr(trace->path, fragmented[i]) != NULL) {

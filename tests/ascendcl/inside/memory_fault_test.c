@@ -238,7 +238,7 @@ static void fail_device(const struct trial *t, weir_status status)
     assert_true(failed > 0);
 }
 
-/* Comes first, before any memory is kept for later. */
+/* The first test of the program, because the later tests leave memory in caches. */
 TEST(host_memory_runs_out)
 {
     if (CANNOT_REPLACE_MALLOC) {

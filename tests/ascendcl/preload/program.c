@@ -45,7 +45,7 @@ int main(void)
     MUST(aclrtMemPoolCreate(&pool, &props));
     MUST(aclrtMemPoolMallocAsync(&pooled, 1 << 20, pool, stream));
     MUST(aclrtMemPoolFreeAsync(pooled, stream));
-    MUST(aclrtMemPoolFreeAsync(more, stream)); /* not pool memory: the runtime itself frees it */
+    MUST(aclrtMemPoolFreeAsync(more, stream)); /* not memory of a pool, so the runtime frees it by itself */
     MUST(aclrtSynchronizeStream(stream));
     MUST(aclrtMemPoolDestroy(pool));
     MUST(aclrtFreeWithDevSync(memory));

@@ -6,7 +6,7 @@
 #define INCOMPLETE 2 /* a table without alloc */
 #define REFUSES 3    /* init refuses every config */
 #define NO_TABLE 4   /* the function returns NULL */
-#define FOREIGN 5    /* the symbol is not of WEIR_STRATEGY_EXPORT */
+#define FOREIGN 5    /* the exported symbol was not made by WEIR_STRATEGY_EXPORT */
 
 #if WRONG == VERSION
 WEIR_API extern const weir_strategy_object weir_exported_strategy;
@@ -33,7 +33,7 @@ static weir_status init(void *state, const void *config)
 
 static const weir_strategy_ops *table(void)
 {
-    static weir_strategy_ops ops; /* the command loads an object before it starts threads */
+    static weir_strategy_ops ops; /* needs no lock, because the command loads an object before it starts threads */
     if (ops.name == NULL) {
         ops = *first_fit_strategy();
 #if WRONG == INCOMPLETE

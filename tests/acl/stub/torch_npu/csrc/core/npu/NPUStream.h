@@ -43,7 +43,7 @@ namespace c10_npu
 using c10::MempoolId_t;
 #endif
 
-// Passed by a hidden pointer, because it has a destructor of its own.
+// C++ passes an NPUStream by a hidden pointer, because it has a destructor of its own.
 class NPUStream
 {
   public:
