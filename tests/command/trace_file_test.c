@@ -331,7 +331,7 @@ static weir_trace *read_bundled(const char *name)
     return trace;
 }
 
-/* The figures of the replay that the command calls. */
+/* Compares the figures of weir_trace_replay with those of replay_run, which the command calls. */
 static void compare_with_internal(const char *name, const struct replay_strategy *strategy,
                                   const weir_trace_figures *own)
 {
@@ -431,7 +431,7 @@ TEST(test_a_strategy_that_refuses_or_is_wrong)
     mine.name = "mine";
     pool.strategy = &mine;
     config.pool = &pool;
-#if WEIR_CHECKS == 0 /* else the pool itself checks the strategy and ends the program */
+#if WEIR_CHECKS == 0 /* with checks the pool itself checks the strategy and ends the program */
     mine.check = find_flaw;
     ok(weir_trace_replay(trace, &config, &figures)); /* without a check */
     config.flags = WEIR_TRACE_REPLAY_CHECK;
@@ -464,7 +464,8 @@ TEST(test_a_limit_that_is_too_low)
     weir_trace *trace = read_bundled("ort_unet_dyn_res");
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     weir_trace_replay_config config = WEIR_TRACE_REPLAY_CONFIG_INIT;
-    config.pool = &pool; /* its strategy is the default, its limit counts */
+    /* a pool config without a strategy: the replay uses the default strategy, and pool.limit_bytes */
+    config.pool = &pool;
     config.report = keep_sentence;
     config.report_ctx = &said;
     pool.limit_bytes = 64 * MIB;
@@ -538,7 +539,8 @@ TEST(test_settings_of_a_replay)
     const weir_trace_figures figures = replay(trace, &config);
     assert_int_equal(figures.allocs, 6);
     assert_int_equal(figures.prior_blocks, 1);
-    assert_int_equal(figures.checks, 3 * 7); /* of the blocks from before the window, and after every event */
+    /* in each round one check after the blocks from before the window and one after each event */
+    assert_int_equal(figures.checks, 3 * 7);
     assert_true(figures.p50_ns > 0.0 && figures.p999_ns >= figures.p50_ns);
     weir_trace_free(trace);
 }
@@ -548,7 +550,7 @@ TEST(test_settings_of_a_replay)
 struct thread_run {
     const weir_trace *trace;
     weir_trace_figures figures;
-    bool refused; /* no other thread has changed the sentence */
+    bool refused; /* weir_last_error has this thread's sentence, although other threads were refused too */
 };
 
 static void *replay_in_thread(void *ctx)

@@ -122,9 +122,11 @@ struct event {
 };
 
 static weir_event *shared_event;
-static struct event *held_back[most_streams];      /* waits, made when work is queued on the stream */
-static weir_event *before_last_work[most_streams]; /* recorded before the last piece of work was queued */
-static atomic_uint_fast64_t counted_bytes;         /* of regions */
+/* for each stream the event of a wait that is made only when work is queued on the stream */
+static struct event *held_back[most_streams];
+/* for each stream an event that was recorded before the last piece of work was queued */
+static weir_event *before_last_work[most_streams];
+static atomic_uint_fast64_t counted_bytes; /* bytes of all regions */
 static atomic_int counting_threads;
 
 static bool wrong_thread(void)

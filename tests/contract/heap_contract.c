@@ -573,7 +573,8 @@ TEST(test_resizing)
         }
         assert_true(stats_of(f.heap).moves > 10);
     } else {
-        assert_null(weir_heap_realloc(f.heap, block, 10 * usable)); /* such a block never moves; it stays as it was */
+        /* without host access a block cannot move, so it stays as it was */
+        assert_null(weir_heap_realloc(f.heap, block, 10 * usable));
         assert_int_equal(weir_heap_usable_size(f.heap, block), usable);
         char why[1024];
         assert_true(weir_heap_explain(f.heap, why, sizeof(why)) > 0);
@@ -683,7 +684,8 @@ TEST(test_reclaim)
     assert_true(c.calls >= 3);
     const weir_heap_stats stats = stats_of(f.heap);
     assert_int_equal(stats.reclaims, c.calls + 1);
-    assert_int_equal(stats.failures, 1 + stats.reclaims); /* one request, and those inside the callback */
+    /* the failed request, and one request inside each call of the callback */
+    assert_int_equal(stats.failures, 1 + stats.reclaims);
     assert_int_equal(weir_heap_free(f.heap, large), WEIR_OK);
     while (c.count > 0) {
         assert_int_equal(weir_heap_free(f.heap, c.blocks[--c.count]), WEIR_OK);
@@ -692,7 +694,7 @@ TEST(test_reclaim)
     end(&f);
 }
 
-/* Before a request fails, the heap gives back all idle memory of both halves. */
+/* Before a request fails, the heap gives back all idle memory of its two halves: long-lived and other blocks. */
 TEST(test_all_is_tried)
 {
     struct fixture f;

@@ -732,7 +732,8 @@ TEST(test_trim_reaches_other_threads_at_their_next_miss)
     assert_int_equal(stats_of(w.pool).cached_bytes, cached);
     (void)pthread_barrier_wait(&barrier);
     (void)pthread_barrier_wait(&barrier);
-    assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB); /* the one block that the thread freed since */
+    /* the cache is flushed; it may hold the block that the thread has freed since */
+    assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB);
     (void)pthread_barrier_wait(&barrier);
     assert_int_equal(pthread_join(thread, &failure), 0);
     assert_null(failure);

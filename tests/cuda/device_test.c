@@ -111,7 +111,8 @@ TEST(test_threads_keep_what_they_have)
     fake_cuda_start(0, 0);
     ok(weir_cuda_device_create(NULL, &device));
     assert_int_equal(fake_cuda_retained(), 1);
-    for (int round = 0; round < 2; round++) { /* without a context, then in one of the other device */
+    /* round 0: the thread has no current context; round 1: a context of the other device is current */
+    for (int round = 0; round < 2; round++) {
         if (round == 1) {
             cu_ok(cuCtxCreate(&other, 0, 1));
         }
@@ -154,7 +155,7 @@ TEST(test_a_context_of_the_program)
     assert_ptr_equal(facts.context, own);
     assert_int_equal(fake_cuda_retained(), 0);
 
-    /* A pool on the primary context of the same device refuses the stream of this one. */
+    /* A pool on the primary context refuses a stream of another context of the same device. */
     config.flags = 0;
     ok(weir_cuda_device_create(&config, &primary));
     cu_ok(cuStreamCreate(&native, 1));
@@ -227,7 +228,8 @@ TEST(test_a_pool_serves_during_a_capture)
         ok(weir_pool_free(w.pool, before, w.stream[1]));
         cu_ok(cuStreamBeginCapture(w.native[0], CU_CAPTURE_MODE_GLOBAL));
         weir_block *blocks[8];
-        for (size_t i = 0; i < 8; i++) { /* more than there is: device calls, polls and waits */
+        /* more memory than the device has, so the pool makes device calls, polls and waits */
+        for (size_t i = 0; i < 8; i++) {
             blocks[i] = alloc(w.pool, w.stream[i % 2], (4 + 4 * i) * MIB);
             cu_ok(cuMemsetD8Async(address_of(blocks[i]), 1, MIB, w.native[i % 2]));
         }
@@ -257,8 +259,8 @@ TEST(test_a_captured_stream_is_not_touched)
     cu_ok(cuStreamCreate(&blocking, 0));
     for (int round = 0; round < 2; round++) {
         void *captured = round == 0 ? w.native[0] : blocking;
-        void *forbidden = round == 0 ? w.native[0] : NULL; /* the legacy stream, for which the captured one waits by
-                                                              rule */
+        /* round 1: the legacy stream, because a blocking stream waits for it implicitly */
+        void *forbidden = round == 0 ? w.native[0] : NULL;
         cu_ok(cuStreamBeginCapture(captured, CU_CAPTURE_MODE_GLOBAL));
         refuses(NONE, weir_device_event_record(w.device, event, forbidden), "weir_device_event_record: ", "captured");
         refuses(NONE, weir_device_stream_wait_event(w.device, forbidden, foreign),
@@ -278,7 +280,8 @@ TEST(test_a_captured_stream_is_not_touched)
 
 /* --- hints --- */
 
-/* Frees a block with work on stream 0, orders stream 1 after it, and allocates there: whether it is the same memory. */
+/* Frees a block with work on stream 0, optionally orders stream 1 after this work, and allocates a block of the same
+ * size on stream 1. Returns true if both blocks have the same address. */
 static bool reused_after(struct world *w, CUevent event, bool hinted)
 {
     weir_block *block = alloc(w->pool, w->stream[0], 8 * MIB);
@@ -313,7 +316,8 @@ TEST(test_hints)
     cu_ok(cuCtxPushCurrent(info.context));
     config.device = w.device;
     config.strategy = weir_caching_strategy();
-    config.growth = WEIR_GROWTH_GROW_FIRST; /* so that only order that is known leads to reuse */
+    /* the pool prefers growth, so it reuses memory across streams only if it knows an order */
+    config.growth = WEIR_GROWTH_GROW_FIRST;
     ok(weir_pool_create(&config, &w.pool));
     for (int i = 0; i < 2; i++) {
         cu_ok(cuStreamCreate(&w.native[i], 1));
@@ -326,7 +330,8 @@ TEST(test_hints)
     assert_true(complete);
     ok(weir_cuda_sync_event(w.pool, event));
 
-    /* In a capture the calls are made; the pool does not believe the order that they make. */
+    /* During a capture the hints make their driver calls, but the pool assumes no order from them: the captured work
+     * has not run. */
     void *graph = NULL;
     weir_block *block = alloc(w.pool, w.stream[0], 8 * MIB);
     const CUdeviceptr address = address_of(block);

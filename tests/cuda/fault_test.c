@@ -1,7 +1,7 @@
-/* fault_test.c: every call of the driver fails once, in turn, and then each function for good.
+/* fault_test.c: each call of the driver fails once, in turn; then each function fails in every call.
  *
- * The scenario goes through all of weir::cuda. It tries a call again that failed, insists on results that weir may
- * give, and at the end on all memory being back and on the thread's contexts and capture mode being as they were.
+ * The scenario uses all of weir::cuda. It repeats a failed call, and accepts only results that weir may return. At the
+ * end all memory must be back, and the thread's contexts and its capture mode must be as before.
  */
 #include "../rig/retry.h"
 #include "cuda_test.h"
@@ -121,7 +121,7 @@ static void scenario(void)
     given_up |= weir_device_destroy(device) != WEIR_OK;
 }
 
-/* Plays the scenario; false when something is wrong after it. */
+/* Plays the scenario. Returns false if a result was wrong, or if memory or contexts are left after it. */
 static bool play(const char *function, unsigned nth, bool lasting, bool *struck)
 {
     fake_cuda_start(64 * MIB, 0);
@@ -159,7 +159,7 @@ TEST(test_each_call_fails_once)
     assert_int_equal(failures, 0);
 }
 
-/* Memory may be left where the driver does not take it back; but nothing crashes, and nothing is used too early. */
+/* If the driver never takes memory back, memory may be left; but no run may crash or use memory too early. */
 TEST(test_each_function_fails_for_good)
 {
 #define NAME(name, suffix, parameters) #name,

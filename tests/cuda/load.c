@@ -1,7 +1,7 @@
-/* load.c: the driver as a program meets it that was linked without one.   test_cuda_load WORDS
+/* load.c: a program that uses weir::cuda on a machine with or without a CUDA driver.   test_cuda_load WORDS
  *
- * WORDS are in the sentence of a refusal; "": a device is made. Skipped where the wanted driver is absent and a real
- * one is there.
+ * Without a driver, weir_cuda_device_create must refuse with a sentence that contains WORDS; with WORDS "" it must make
+ * a device. The test is skipped if it expects a refusal and finds a driver.
  */
 #include <stdio.h>
 #include <string.h>

@@ -71,7 +71,7 @@ static void give(struct program *p, struct held *held)
     held->block = NULL;
 }
 
-/* Another stream works on the block after its home has. */
+/* Lets a second stream work on the block after the block's home stream. */
 static void lend(struct program *p, struct held *held)
 {
     const unsigned to = roll(p, streams);
@@ -89,9 +89,9 @@ static void lend(struct program *p, struct held *held)
     }
     touch(p, to, held->block);
     EXPECT(p, weir_pool_use(p->pool, held->block, p->stream[to]) == WEIR_OK);
-    if (roll(p, 2) == 0) { /* freed where it came from: the pool knows of the other's work */
+    if (roll(p, 2) == 0) { /* frees on the home stream: the pool knows of the second stream's use */
         give(p, held);
-    } else { /* the block stays there */
+    } else { /* the second stream becomes the block's home */
         EXPECT(p, weir_pool_use(p->pool, held->block, p->stream[held->home]) == WEIR_OK);
         held->home = to;
     }

@@ -181,14 +181,16 @@ void test_reuse_on_streams()
     CHECK(address(first) % 512 == 0);
     busy(machine.stream[0], first, 3 * MIB);
     torch.raw_delete(first);
-    void *second = torch.malloc(3 * MIB, 0, machine.stream[0]); // the same stream: at once the same memory
+    // freed on the same stream, so the memory serves at once
+    void *second = torch.malloc(3 * MIB, 0, machine.stream[0]);
     CHECK(second == first);
     busy(machine.stream[1], nullptr, 0);
     CU_OK(cuStreamSynchronize(machine.stream[0]));
     busy(machine.stream[1], second, 3 * MIB);
     torch.record_stream(second, machine.stream[1]);
     torch.raw_delete(second);
-    void *third = torch.malloc(3 * MIB, 0, machine.stream[0]); // not before stream 1 has ended, or elsewhere
+    // may get the memory of `second` only after the work of stream 1
+    void *third = torch.malloc(3 * MIB, 0, machine.stream[0]);
     busy(machine.stream[0], third, 3 * MIB);
     torch.raw_delete(third);
     void *legacy = torch.malloc(1000, 0, nullptr); // torch's default stream
@@ -202,7 +204,7 @@ void test_reuse_on_streams()
     CHECK(torch.malloc(0, 0, machine.stream[0]) == nullptr); // nothing is thrown
 }
 
-// The pools of a new life know nothing of the streams of the earlier one.
+// After a shutdown new pools are made, which know nothing of the former streams.
 void test_after_a_shutdown()
 {
     Machine machine;

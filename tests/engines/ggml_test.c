@@ -44,7 +44,8 @@ static ggml_backend_t new_backend(void)
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend));
     void *found = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     assert_non_null(found);
-    ((ggml_backend_set_n_threads_t)(uintptr_t)found)(backend, 1); /* several threads would spin for each other */
+    /* one thread: several threads of ggml busy-wait for each other */
+    ((ggml_backend_set_n_threads_t)(uintptr_t)found)(backend, 1);
     return backend;
 }
 

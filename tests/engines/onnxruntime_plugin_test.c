@@ -159,7 +159,7 @@ static const char *version_1_11(void)
 
 TEST(test_plugin)
 {
-    /* Node's entry point before there is a runtime. */
+    /* Node's entry point is called before a runtime is loaded. */
     assert_string_equal(load_as_node(), "weir: onnxruntime-node is not loaded; require it first");
     assert_true(onnx_api_load(library, &base, &ort));
     assert_null(ort.CreateEnv(ORT_FATAL, "test", &env));
@@ -167,10 +167,11 @@ TEST(test_plugin)
     uint32_t score = 1;
     OrtSession *own = new_session(false);
     assert_null(run(own, 1, SIDE, &right));
-    const struct OrtApiBase another = *base; /* a second copy of the runtime, for the plugin */
+    /* passed to the plugin in place of the runtime's own struct, like a second copy of the runtime */
+    const struct OrtApiBase another = *base;
     const struct OrtApiBase old = {base->GetApi, version_1_11};
 
-    /* Refusals, after which a good call is served. */
+    /* A refused registration does not prevent a later one. */
     static const char *const bad[] = {"limit", "limit:", "limit:-1", "limit:5MB", "limit:99999999TiB", "report:2", "x"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(setenv("WEIR_ONNXRUNTIME", bad[i], 1), 0);

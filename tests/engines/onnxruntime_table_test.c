@@ -23,7 +23,7 @@ struct OrtMemoryInfo {
     int kind;
 };
 struct OrtEnv {
-    struct OrtAllocator *registered; /* the last registered one, as in the runtime */
+    struct OrtAllocator *registered; /* the allocator that was registered last, as in the runtime */
 };
 struct OrtSessionOptions {
     char entries[256];
@@ -147,7 +147,7 @@ static void AddKeyValuePair(OrtKeyValuePairs *pairs, const char *key, const char
     (void)snprintf(pairs->values[pairs->count++], sizeof(pairs->values[0]), "%s", value);
 }
 
-/* Calls that a runtime does not have trap. */
+/* Fills the table of functions for a version of the runtime. The functions that this version lacks end the program. */
 static void fill_table(uint32_t version)
 {
     for (size_t i = 0; i < PLACES; i++) {

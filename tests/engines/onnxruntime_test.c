@@ -115,8 +115,10 @@ static void close_engine(struct engine *engine)
 }
 
 enum {
-    OWN = 1 << 0,        /* the engine's own allocator */
-    NO_PATTERN = 1 << 1, /* a block for each tensor, always; else one for all of a shape that was seen before */
+    OWN = 1 << 0, /* the engine's own allocator */
+    /* always one block for each tensor; without this flag a shape that was seen before gets one block for all
+     * tensors */
+    NO_PATTERN = 1 << 1,
     NO_PREPACKING = 1 << 2,
     TWO_THREADS = 1 << 3, /* for each operator */
 };
@@ -268,7 +270,7 @@ TEST(test_outputs)
     static const int ways[] = {0, NO_PREPACKING, NO_PATTERN, TWO_THREADS};
     struct engine engine = open_engine(library, 0);
     for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
-        OrtSession *sessions[2][2]; /* by model; with the engine's allocator, with weir's */
+        OrtSession *sessions[2][2]; /* [model][0]: with the engine's allocator, [model][1]: with weir's */
         for (int side = 0; side < 2; side++) {
             sessions[0][side] = new_session(&engine, &bert, ways[way] | (side == 0 ? OWN : 0));
             sessions[1][side] = new_session(&engine, &mobilenet, ways[way] | (side == 0 ? OWN : 0));
@@ -450,7 +452,8 @@ struct worker {
     struct engine *engine;
     OrtSession *session;
     pthread_barrier_t *meet;
-    OrtValue **mine, **others; /* outputs that this thread creates, and outputs that it releases */
+    /* outputs that this thread creates, and outputs of the other thread, which this thread releases */
+    OrtValue **mine, **others;
     uint64_t right[RUNS];
     bool may_fail;
     int wrong, failed;

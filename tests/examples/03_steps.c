@@ -64,7 +64,8 @@ int main(void)
         check(weir_device_event_record(weir_sim_device(sim), ready, compute));
         check(weir_device_stream_wait_event(weir_sim_device(sim), copy, ready));
         check(weir_sim_copy_to_host(sim, copy, host[step], out, result, "copy out"));
-        check(weir_arena_use(arena, copy_stream)); /* or the next step overwrites memory that copy reads */
+        /* without this call the next step could overwrite memory that `copy` still reads */
+        check(weir_arena_use(arena, copy_stream));
         weir_sim_block_free(sim, out, compute, "step");
         check(weir_arena_reset(arena));
     }

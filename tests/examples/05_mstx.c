@@ -22,7 +22,7 @@ int main(void)
     weir_pool *pool;
     weir_stream *stream;
     weir_block *block;
-    weir_mstx *mstx; /* stays NULL without a tool: MSTX_INJECTION_PATH=.../libweir_mstx_check.so is one */
+    weir_mstx *mstx; /* stays NULL unless MSTX_INJECTION_PATH names a tool, such as libweir_mstx_check.so */
     check(weir_pool_create(&config, &pool));
     check(weir_mstx_attach(pool, NULL, &mstx));
     check(weir_pool_stream(pool, NULL, &stream));

@@ -249,7 +249,8 @@ static int little_room(void)
     void *small = weir_heap_alloc(heap, 100);
     CHECK(small != NULL);
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-    CHECK(weir_heap_alloc(heap, UINT64_C(9) << 30) == NULL); /* more than the heap has reserved and the system allows */
+    /* exceeds the addresses that the heap has reserved, and RLIMIT_AS allows no more */
+    CHECK(weir_heap_alloc(heap, UINT64_C(9) << 30) == NULL);
     CHECK(weir_heap_explain(heap, text, sizeof(text)) > 0 && strstr(text, "reserving addresses") != NULL);
     CHECK(weir_heap_check(heap, NULL) == WEIR_OK);
     CHECK(setrlimit(RLIMIT_AS, &all) == 0);

@@ -1,5 +1,5 @@
-/* fuzz_csv.c: arbitrary bytes for the readers of CSV, in which a byte 1 to 10 at the begin stands for a header, so that
- * the readers behind it are reached. An accepted trace must survive being written and read again. */
+/* fuzz_csv.c: arbitrary bytes for the readers of CSV. If the first byte is 1 to 10, it is replaced by a header line, so
+ * that the fuzzer reaches the reader of that format. An accepted trace must survive being written and read again. */
 #include "fuzz_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WEIR_ASSERTIONS 0 /* the name of the thread inside is no part of the protocol */
+#define WEIR_ASSERTIONS 0 /* assertions compare thread names, which are not part of the modelled protocol */
 #include <stdatomic.h>    /* of this folder */
 
 /* --- around the lock --- */
@@ -123,7 +123,8 @@ struct policy {
 };
 
 static const policy keeps_owner = {0, 100, 100}; /* no intrusion takes the bias away */
-static const policy moves_at_once = {100, 1, 1}; /* takes it away at once, gives it back soon */
+/* one intrusion takes the bias away, and one entry of the owner alone may give it back */
+static const policy moves_at_once = {100, 1, 1};
 
 enum { A, B, C };
 

@@ -111,7 +111,8 @@ TEST(takes_what_is_right)
     tool->permissions_assign(domain, &permissions);
     withdraw(domain, first);
     assert_false(check_covers(AT(0x10000), 0x1000));
-    assert_true(check_covers(AT(0x10800), 0x1800) == false); /* the other device's region lies there too */
+    /* the region on device 1 covers a part of these addresses too */
+    assert_true(check_covers(AT(0x10800), 0x1800) == false);
     withdraw(domain, elsewhere);
     assert_true(check_covers(AT(0x10800), 0x1800));
     withdraw_at(domain, 0x10800);

@@ -14,7 +14,7 @@
 
 struct world {
     weir_sim *sim;
-    weir_device *device; /* of the simulator, also where the pool's device wraps it */
+    weir_device *device; /* the simulator's device, also if the pool's device wraps it */
     weir_pool *pool;
     weir_sim_stream *native[streams];
     weir_stream *stream[streams];
@@ -71,7 +71,7 @@ static inline void check_pool(const struct world *w)
 
 static inline void check(const struct world *w)
 {
-    is_clean(w->sim); /* first: a finding of the auditor is the better message */
+    is_clean(w->sim); /* before check_pool, because a finding of the auditor tells more than a failed check */
     check_pool(w);
 }
 
@@ -181,7 +181,7 @@ static inline weir_block *get_by(struct world *w, int stream, uint64_t size, wei
 {
     const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
-    is_clean(w->sim); /* a finding of the auditor is the better message */
+    is_clean(w->sim); /* before the rung is compared, because a finding of the auditor tells more */
     const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {

@@ -20,7 +20,8 @@ static inline uint64_t seeds_first(void)
     return seeds_read("WEIR_SEED", 1);
 }
 
-/* Returns the number of seeds to run: beyond the usual number, one for `one_in` that the environment asks for. */
+/* Returns the number of seeds to run: WEIR_SEEDS up to the usual number, and one more for each `one_in` seeds beyond
+ * that. */
 static inline uint64_t seeds_count(uint64_t usual, uint64_t one_in)
 {
     const uint64_t asked = seeds_read("WEIR_SEEDS", getenv("WEIR_SEED") != NULL ? 1 : usual);

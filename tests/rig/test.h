@@ -24,8 +24,8 @@
 
 #include "units.h"
 
-/* Of the test that ran last. A function that runs after each test does nothing if the test failed half-way and the
- * function could fail for that reason: cmocka would name the function and not the test. */
+/* True if the test that ran last has passed. A function that runs after each test should do nothing if this is false:
+ * if it failed too, cmocka would name the function and not the test. */
 extern bool test_passed;
 
 /* Declares a test. `test_state` is cmocka's argument, for the tests that use it. */

@@ -402,7 +402,7 @@ static void fork_and_end(uint64_t chosen)
     (void)fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would continue the tests */
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would go on with the next test in the child */
         (void)signal(SIGBUS, SIG_DFL);
         (void)alarm(child_seconds);
         _exit(end_all(chosen));

@@ -957,7 +957,7 @@ static void choose_pool(struct program *p)
     p->config.strategy = p->strategy;
     derive_size_class(&p->configs);
     if (p->maps && !one_in(p, 4)) {
-        /* The largest slot is an eighth of this: 2 to 16 pages. */
+        /* The largest slot is an eighth of a slab region, so 2 to 16 pages. */
         p->configs.size_class.slab_region_bytes = p->sim_config.page_bytes << (4 + below(p, 4));
     }
     /* A threshold around a quarter of a region, so that requests go to both halves. Seeds alternate the strategies of
@@ -980,7 +980,7 @@ static void choose_pool(struct program *p)
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) | (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
-    if (p->maps && !one_in(p, 3)) { /* otherwise handles of one granule only, since these pools are small */
+    if (p->maps && !one_in(p, 3)) { /* the default would be handles of one granule, since these pools are small */
         p->config.vm_handle_bytes = granule_of(p) << below(p, 7);
     }
     if (one_in(p, 6)) {

@@ -58,7 +58,9 @@ static unsigned streams = 8;
 struct fed_stream {
     weir_sim_stream *native;
     weir_stream *stream;
-    atomic_uint abroad; /* queued or held blocks that may still be freed on it: it must not be retired */
+    /* number of queued or held blocks that may still be freed on this stream; while it is above 0, the stream must not
+     * be retired */
+    atomic_uint abroad;
 };
 
 /* A block on its way to another worker. Its last work is before `event`. */
@@ -78,12 +80,13 @@ struct shared {
     atomic_bool done;
     atomic_uint_least64_t address; /* address of some block, to look up */
     bool may_fail;
-    bool common; /* all workers feed all streams; then the pool is told of no events: see weir_stream_recorded */
+    bool common; /* every worker may feed every stream; the pool is then told of no events (weir_stream_recorded) */
     uint64_t deadline_ns; /* 0: a fixed number of rounds */
     struct fed_stream streams[most_streams];
-    unsigned neighbours;                                    /* workers that feed one stream each */
-    _Atomic(weir_block *) passed[most_workers][pass_slots]; /* to the neighbour of each worker; NULL: empty */
-    bool maps;                                              /* the pool has virtual memory */
+    unsigned neighbours; /* workers that feed one stream each */
+    /* [i]: blocks from worker i to its neighbour; NULL: empty slot */
+    _Atomic(weir_block *) passed[most_workers][pass_slots];
+    bool maps; /* the pool has virtual memory */
 };
 
 struct worker {

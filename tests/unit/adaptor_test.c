@@ -296,7 +296,7 @@ TEST(test_fault_disarmed_and_misused)
     uint64_t calls = 0;
     bool struck = true;
     assert_int_equal(weir_fault_state(faulty, &calls, &struck), WEIR_OK);
-    assert_int_equal(calls, 5); /* counted anew, and counted although no fault can strike */
+    assert_int_equal(calls, 5); /* weir_fault_arm resets the count, and calls are counted even without a fault */
     assert_false(struck);
     assert_int_equal(weir_fault_arm(faulty, WEIR_CALL_ANY, 1, WEIR_OK), WEIR_ERR_INVALID);
     const weir_device_call beyond = (weir_device_call)(WEIR_CALL_ANY + 1);
@@ -600,7 +600,7 @@ static void check_small_beside_large(weir_status large_verdict, weir_status smal
     assert_int_equal(held(limited), 0); /* a pending request does not count as held */
     assert_int_equal(pthread_create(&small_thread, NULL, ask, &small), 0);
     for (int i = 0; i < 1000; i++) {
-        sched_yield(); /* so that the small request usually meets the pending large one */
+        sched_yield(); /* lets the small request begin while the large one is pending, in most runs */
     }
     pthread_mutex_lock(&g.lock);
     g.open = true;

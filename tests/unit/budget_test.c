@@ -18,7 +18,7 @@ static struct world open_world(uint64_t capacity, weir_pool_config config)
 {
     const weir_caching_config caching = regions_of(REGION, UINT64_MAX);
     weir_sim_config device = device_of_units(REGION, capacity);
-    device.no_audit = true; /* the tests look at numbers, and make requests of which no auditor is told */
+    device.no_audit = true; /* the tests compare counters only, and announce no blocks to the auditor */
     config.strategy_config = &caching;
     return world_over(new_sim(device), config);
 }
@@ -123,7 +123,7 @@ TEST(test_bytes_blocks_and_peaks)
     assert_int_equal(tagged(&w, kv).requested_bytes, 6000);
     assert_int_equal(tagged(&w, 0).requested_bytes, 70);
     put(&w, first, A);
-    put(&w, second, B); /* counted on the stream that frees: live is a difference */
+    put(&w, second, B); /* the free counts on stream B; the pool's live bytes are allocs minus frees over all streams */
     assert_int_equal(tagged(&w, kv).blocks, 0);
     assert_int_equal(tagged(&w, kv).requested_bytes, 0);
     assert_int_equal(tagged(&w, kv).allocs, 2);
@@ -303,7 +303,8 @@ TEST(test_the_soft_limit_makes_streams_wait)
     weir_block *second = get_tagged(&w, B, REGION, 0);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits + figures(&w).syncs, 0);
-    weir_block *third = get_tagged(&w, B, REGION, 0); /* would grow; A's memory serves after a wait */
+    /* does not grow the pool beyond the soft limit: A's memory serves after a wait */
+    weir_block *third = get_tagged(&w, B, REGION, 0);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits, 1);
     assert_int_equal(figures(&w).soft_limit_growths, 0);
@@ -337,7 +338,8 @@ TEST(test_above_the_soft_limit_no_more_is_taken_than_needed)
     ok(weir_pool_alloc(pool, stream, 99 * MIB, 0, &block));
     ok(weir_pool_get_stats(pool, &stats));
     const uint64_t before = stats.reserved_bytes;
-    ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block)); /* the strategy would take an eighth of the reserved bytes */
+    /* without the soft limit the strategy would take an eighth of the reserved bytes */
+    ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block));
     ok(weir_pool_get_stats(pool, &stats));
     assert_int_equal(stats.reserved_bytes - before, 4 * MIB);
     ok(weir_pool_destroy(pool));
@@ -400,7 +402,8 @@ static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
     relief->last = *pressure;
     ok(weir_pool_check(pool, NULL)); /* no lock is held */
     if (relief->allocates) {
-        (void)get_tagged(relief->w, B, REGION, 0); /* exceeds the limit itself, without a nested call */
+        /* this request exceeds the soft limit; the callback is not called again inside itself */
+        (void)get_tagged(relief->w, B, REGION, 0);
     }
     if (relief->gives_new_limits) {
         ok(weir_pool_set_limits(pool, 8 * REGION, 0));
@@ -474,7 +477,8 @@ TEST(test_pressure_may_be_relieved)
     (void)get_tagged(&w, B, REGION, 0);
     assert_int_equal(relief.calls, 2); /* the next crossing is reported again */
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
-    relief.victim = block; /* not enough: asked once more, it frees nothing, and the pool exceeds the limit */
+    /* too small: the callback is called again and frees nothing, so the pool exceeds the soft limit */
+    relief.victim = block;
     (void)get_tagged(&w, A, 2 * REGION, 0);
     assert_int_equal(relief.calls, 4);
     assert_int_equal(figures(&w).reserved_bytes, 3 * REGION);

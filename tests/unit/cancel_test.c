@@ -602,7 +602,7 @@ TEST(test_heaps)
 int main(void)
 {
     const int file = mkstemp(path);
-    (void)alarm(120); /* ends the program if a cancelled thread has left a lock */
+    (void)alarm(120); /* ends the program if a cancelled thread has ended with a lock held */
     const int failed = run_all_tests("cancellation");
     (void)close(file);
     (void)unlink(path);

@@ -19,7 +19,7 @@ struct fake_device {
     weir_device_info info;
     weir_status info_status;
     weir_status answer; /* the result of every slot but get_info */
-    /* If set, called by region_alloc and vm_create, without the lock; its result is theirs. */
+    /* If set, region_alloc and vm_create call this function without holding the lock, and return its result. */
     weir_status (*on_take)(struct fake_device *fake, uint64_t size);
     void *on_take_ctx;
     bool event_complete;
@@ -29,14 +29,16 @@ struct fake_device {
     uint64_t calls[WEIR_CALL_COUNT];
     uint64_t next_address;
     weir_vm_handle next_handle;
-    uint64_t address; /* argument of the last call, like the following members; 0: the call has no such argument */
+    /* This and the following members are the arguments of the last call; 0 or NULL: that call has no such argument. */
+    uint64_t address;
     uint64_t size;
     weir_vm_handle handle;
     weir_event *event;
     void *native_stream;
 };
 
-/* Begins a call: counts it and forgets the arguments of the last one. fake_end releases the lock. */
+/* Begins a call: takes the lock, counts the call and clears the arguments of the last one. fake_end releases the
+ * lock. */
 static inline struct fake_device *fake_begin(void *ctx, weir_device_call call)
 {
     struct fake_device *const fake = ctx;
@@ -58,7 +60,7 @@ static inline weir_status fake_end(struct fake_device *fake)
 
 #define FAKE_NOTE(word) fake->word = word;
 
-/* --- results; written also on failure: weir must protect its callers from that --- */
+/* --- results; also written when the call fails, because weir must not pass them on then --- */
 
 static inline uint64_t fake_address(struct fake_device *fake, weir_device_call call)
 {

@@ -394,9 +394,9 @@ static int status_of_child(unsigned number)
     (void)fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would continue the tests */
+        (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would go on with the next test in the child */
         (void)signal(SIGBUS, SIG_DFL);
-        (void)alarm(20); /* ends a child that waits for a lock for ever */
+        (void)alarm(20); /* ends a child that waits for a lock that no thread will release */
         const int failed = end_all(number % 2 == 0);
         _exit(failed != 0 ? failed : begin_anew());
     }
@@ -445,7 +445,7 @@ static void fork_everywhere(const weir_strategy_ops *of, uint32_t flags)
     }
     assert_int_equal(weir_heap_record(w.heap, NULL), WEIR_OK);
     assert_int_equal(weir_heap_record(w.on_host, NULL), WEIR_OK);
-    assert_int_equal(end_all(false), 0); /* the parent's handles, which the parent used meanwhile */
+    assert_int_equal(end_all(false), 0); /* the parent's handles still work after all these forks */
     print_message("%u instants\n", instants);
 }
 

@@ -129,9 +129,10 @@ TEST(test_wrong_frees)
         for (size_t j = 0; j < NEIGHBOURS; j += 13) {
             wrong += free_wrongly(heap, blocks[j], usable);
         }
-        for (size_t j = 0; j < NEIGHBOURS; j += 2) { /* every second, so that live blocks lie beside freed ones */
+        for (size_t j = 0; j < NEIGHBOURS; j += 2) { /* every second block, so that live blocks lie beside freed ones */
             assert_int_equal(weir_heap_free(heap, blocks[j]), WEIR_OK);
-            memset(blocks[j], 0x5a, usable); /* a wrong write does not make a second free pass */
+            /* the program writes into a freed block; a second free must still be refused */
+            memset(blocks[j], 0x5a, usable);
             assert_int_equal(weir_heap_free(heap, blocks[j]), WEIR_ERR_INVALID);
             wrong += 1 + free_wrongly(heap, blocks[j], usable);
         }
@@ -239,8 +240,9 @@ static int keeps_little_beside(size_t which)
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.decay_ms = WEIR_HEAP_DECAY_NEVER;
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
-    CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0); /* malloc's memory too is resident as far as it is used */
-    weir_heap *first = NULL; /* makes code and data of the process resident that every heap uses */
+    /* without huge pages only the used part of malloc's memory is resident */
+    CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+    weir_heap *first = NULL; /* a first heap makes code and data resident that all heaps share */
     CHECK(weir_heap_create(&config, &first) == WEIR_OK && fill(first, costs[which].size, MIB));
     /* The tables that an empty heap has do not grow with its blocks: about 0.4 MiB. */
     CHECK(weir_heap_create(&config, &heap) == WEIR_OK && fill(heap, MIB, MIB) && fill(heap, costs[which].size, 1));

@@ -198,7 +198,8 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
     return __real_munmap(runtime_memory, size + PAGE) == 0 ? WEIR_OK : WEIR_ERR_DEVICE;
 }
 
-/* Such memory cannot be advised (children would share it), so the step refuses it. */
+/* The runtime gives memory that begins inside a page. madvise cannot keep such memory out of a child, so this kind of
+ * memory is refused. */
 TEST(test_runtime_memory_inside_a_page)
 {
     const weir_host_runtime_ops ops = {

@@ -152,7 +152,7 @@ TEST(test_host_blocks)
     refused(weir_host_pool_hold(NULL), WEIR_ERR_INVALID, "weir_host_pool_hold: pool is NULL");
     refused(weir_host_pool_release(NULL), WEIR_ERR_INVALID, "weir_host_pool_release: pool is NULL");
     refused(weir_host_pool_release(w.plain), WEIR_ERR_INVALID, "weir_host_pool_release: pool is not held");
-    /* Twice: the second sentence is the same one. */
+    /* The block was freed before: a second free is refused with a sentence. */
     assert_int_equal(weir_host_alloc(w.plain, 100, WEIR_HOST_ANY_NODE, &p), WEIR_OK);
     assert_int_equal(weir_host_free(w.plain, p), WEIR_OK);
     refused(weir_host_free(w.plain, p), WEIR_ERR_INVALID, "weir_host_free: ptr 0x");

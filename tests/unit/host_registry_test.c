@@ -42,7 +42,7 @@ TEST(test_addresses_inside)
 {
     weir__host_registry registry;
     static weir__host_run runs[3];
-    const uint64_t sizes[] = {PAGE, 20 * MIB, 3 * PAGE}; /* the second begins and ends inside leaves */
+    const uint64_t sizes[] = {PAGE, 20 * MIB, 3 * PAGE}; /* the second run begins and ends inside leaves */
     assert_int_equal(weir__host_registry_init(&registry), WEIR_OK);
     assert_int_equal(weir__host_registry_reserve(&registry, BASE, 32 * MIB), WEIR_OK);
     assert_null(weir__host_run_around(&registry, BASE));
@@ -60,7 +60,8 @@ TEST(test_addresses_inside)
         assert_ptr_equal(weir__host_run_at(&registry, runs[i].start), &runs[i]);
     }
     assert_null(weir__host_run_around(&registry, BASE - 1));
-    assert_null(weir__host_run_around(&registry, end)); /* the entry below is that of a run that ends before */
+    /* the next lower entry belongs to a run that ends before this address */
+    assert_null(weir__host_run_around(&registry, end));
     leave(&registry, &runs[1]);
     for (uint64_t at = 0; at < sizes[1]; at += PAGE) {
         assert_null(weir__host_run_around(&registry, runs[1].start + at));

@@ -14,13 +14,13 @@
 enum { PIECES = 64 };
 
 static struct {
-    void *pieces[PIECES]; /* NULL: none */
+    void *pieces[PIECES]; /* NULL: unused entry */
     uint64_t sizes[PIECES];
     uint64_t registered, most_seen;
-    uint64_t calls, fail_at; /* counts every call; 0: none fails */
+    uint64_t calls, fail_at; /* `calls` counts all calls; call number fail_at fails; 0: no call fails */
     uint64_t allocs_left;
     bool refuse_alloc, refuse_free, refuse_register, refuse_unregister, crooked;
-    char *arena; /* pieces are adjacent in it, one page off; NULL: anywhere */
+    char *arena; /* if not NULL, pieces lie side by side in this memory and begin one page behind a boundary */
     uint64_t arena_used;
 } rt;
 
@@ -576,7 +576,7 @@ TEST(test_strict)
     assert_int_equal(info_of(pool, other).node, 2);
     assert_int_equal(weir_host_free(pool, other), WEIR_OK);
     assert_int_equal(weir_host_free(pool, ptr), WEIR_OK);
-    ptr = block(pool, 100000, 1); /* node 2 gives its idle memory back for it */
+    ptr = block(pool, 100000, 1); /* to make room, node 2 gives its idle memory back */
     assert_int_equal(info_of(pool, ptr).node, 1);
     assert_int_equal(stats_of(pool, 2).held_bytes, 0);
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);

@@ -304,14 +304,14 @@ TEST_BETWEEN(test_numa_maps, new_root, remove_root)
         {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default anon=6 N3=6 kernelpagesize_kB=4\n", WEIR_OK, 0, 6 * K,
          10 * K, 0},
         {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default\n", WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
-        /* larger than the range: all on one node, on two, or not all there */
+        /* the mapping is larger than the range: all pages on one node, on two nodes, or some absent */
         {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=24 N3=24 kernelpagesize_kB=4\n", WEIR_OK, 0,
          16 * K, 0, 0},
         {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=24 N0=1 N3=23 kernelpagesize_kB=4\n",
          WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
         {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=20 N3=20 kernelpagesize_kB=4\n",
          WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
-        /* two mappings and a neighbour; one of them sticks out */
+        /* two mappings in the range, of which one is larger, and a neighbour outside */
         {"0000f000-00010000 r--p 0 00:00 0\n00010000-00014000 rw-p 0 00:00 0\n00014000-00022000 "
          "rw-p 0 00:00 0\n",
          "0000f000 default anon=1 N0=1 kernelpagesize_kB=4\n00010000 bind:0 anon=4 N0=4 "
@@ -321,7 +321,7 @@ TEST_BETWEEN(test_numa_maps, new_root, remove_root)
         /* huge pages, counted one by one */
         {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 bind:3 huge anon=1 N3=1 kernelpagesize_kB=64\n", WEIR_OK, 0,
          16 * K, 0, 0},
-        /* nothing is said of the mapping, of half of the range, of any */
+        /* the kernel reports no node for the mapping, for half of the range, or for any page */
         {"00010000-00020000 rw-p 0 00:00 0\n", "00030000 default anon=1 N0=1 kernelpagesize_kB=4\n",
          WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
         {"00010000-00018000 rw-p 0 00:00 0\n", "00010000 default anon=8 N0=8 kernelpagesize_kB=4\n", WEIR_OK, 8 * K, 0,

@@ -58,7 +58,7 @@ static void must(bool condition, const char *what, uint64_t start, uint64_t end)
 {
     if (!condition) {
         (void)fprintf(stderr, "observer_test: %s: 0x%" PRIx64 " to 0x%" PRIx64 "\n", what, start, end);
-        abort(); /* not cmocka's assertion: the thread may be another one */
+        abort(); /* an assertion of cmocka works only on the main thread */
     }
 }
 
@@ -807,7 +807,7 @@ static void *free_when_the_first_stream_is_locked(void *ctx)
 /* A block enters a remote free list while the observation begins: between the lock of its stream and the last lock. One
  * thread holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a
  * third thread frees a block there. */
-TEST(a_block_in_an_inbox_is_freed_later)
+TEST(a_block_in_a_remote_free_list_is_freed_later)
 {
     for (int tries = 0; tries < 3; tries++) {
         struct world w;
@@ -823,7 +823,7 @@ TEST(a_block_in_an_inbox_is_freed_later)
         slow_call.meanwhile = free_when_the_first_stream_is_locked;
         slow_call.ctx = &w;
         slow_call.began = false;
-        slow_call.call = "event_"; /* the call that tests how far the second stream is */
+        slow_call.call = "event_"; /* the device call by which the trim looks how far the second stream is */
         assert_int_equal(pthread_create(&trimming, NULL, trim_meanwhile, &w), 0);
         take_ms(15);
         ok(weir_pool_observe(w.pool, &judging, &judge));

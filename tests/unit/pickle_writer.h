@@ -208,7 +208,7 @@ static inline void pw_snapshot(struct pickle_writer *writer)
     pw_list(writer);
 }
 
-/* ... ], "device_traces": [ ...; one list for each device follows */
+/* Ends the list of segments and opens the list "device_traces". The caller then writes one list for each device. */
 static inline void pw_histories(struct pickle_writer *writer)
 {
     pw_list_end(writer);
@@ -216,7 +216,7 @@ static inline void pw_histories(struct pickle_writer *writer)
     pw_list(writer);
 }
 
-/* The same, and opens the history of device 0. */
+/* Like pw_histories, and opens the history of device 0. */
 static inline void pw_history(struct pickle_writer *writer)
 {
     pw_histories(writer);

@@ -238,14 +238,14 @@ TEST(test_the_end_tells_of_events_that_are_left)
     struct fake_device fake;
     weir_device *device = refusing_device(&fake);
     weir_pool *pool = pool_over(device, 0);
-    refusals = 3; /* one during the retirement, two during the destroy */
+    refusals = 3; /* one call fails during the retirement, two fail during the destroy */
     assert_int_equal(weir_stream_retire(pool, stream_with_event(pool, 1)), WEIR_OK);
     assert_int_equal(weir_pool_destroy(pool), WEIR_ERR_DEVICE);
     assert_int_equal(held, 1);
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-/* False: the strategy refuses a new region for lack of host memory. */
+/* If false, the strategy refuses a new region, as for lack of host memory. */
 static bool has_memory;
 
 static weir_status add_if_memory(void *state, uint64_t address, uint64_t size, uint64_t request, weir_lane lane,

@@ -115,7 +115,7 @@ TEST(test_configs_of_other_versions)
     longer.later = 1;
     fails(weir_pool_create(&longer.known, &pool), WEIR_ERR_UNSUPPORTED);
     longer.known.struct_size = offsetof(weir_pool_config, limit_bytes);
-    longer.known.limit_bytes = 1; /* behind the end of this caller's struct: not read */
+    longer.known.limit_bytes = 1; /* lies behind the end of this caller's struct, so the pool does not read it */
     ok(weir_pool_create(&longer.known, &pool));
     weir_stream *stream = NULL;
     weir_block *block = NULL;
@@ -393,7 +393,7 @@ TEST(test_o6_the_advice_is_as_of_the_failure)
         if (turn == 1) {
             (void)get(&w, C, 4 * REGION);
         } else {
-            refused(&w, C, 4 * REGION); /* although both idle regions were returned */
+            refused(&w, C, 4 * REGION); /* refused although both idle regions were returned to the device */
             const weir_oom_record record = reason(&w);
             assert_int_equal(record.reserved_bytes, figures(&w).reserved_bytes);
             assert_int_equal(record.free_bytes, figures(&w).free_bytes);
@@ -581,7 +581,7 @@ TEST(test_the_front_cache_near_a_limit)
     (void)get(&w, A, 2048 * REGION);
     const uint64_t reserved = figures(&w).reserved_bytes;
     assert_true(fill_front_cache(&w) > reserved / 256);
-    ok(weir_pool_set_limits(w.pool, 2304 * REGION, 0)); /* without growth the pool knows the new limit too */
+    ok(weir_pool_set_limits(w.pool, 2304 * REGION, 0)); /* a new limit takes effect at once, without growth */
     const uint64_t cached = fill_front_cache(&w);
     assert_true(cached > 0 && cached <= figures(&w).reserved_bytes / 256);
     ok(weir_pool_set_limits(w.pool, 0, 0));
@@ -843,7 +843,7 @@ TEST(test_waited_or_grown_as_the_policy_says)
     } cases[] = {
         {WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED},
         {WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN},
-        {WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN}, /* less than half of the device is reserved */
+        {WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN}, /* BALANCED grows while less than half of the device is reserved */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct world w = open_world((struct wish){.growth = cases[i].growth});
@@ -859,7 +859,8 @@ TEST(test_waited_or_grown_as_the_policy_says)
     weir_block *block = get(&w, A, 2 * REGION);
     run_on(&w, block, A);
     put(&w, block, A);
-    (void)get_by(&w, B, REGION, WEIR_RUNG_WAITED); /* balanced, and more than half is reserved */
+    /* BALANCED waits here, because more than half of the device is reserved */
+    (void)get_by(&w, B, REGION, WEIR_RUNG_WAITED);
     close_world(&w);
 }
 
@@ -1041,7 +1042,8 @@ TEST(test_a_held_pool_is_not_destroyed)
     assert_int_equal(figures(&w).live_bytes, weir_block_capacity(block));
     ok(weir_pool_release(w.pool));
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
-    assert_int_equal(destroy_in_a_child(w.pool), 0); /* the holds are the parent's, not the child's */
+    /* the parent's holds do not keep a child from destroying the pool */
+    assert_int_equal(destroy_in_a_child(w.pool), 0);
     put(&w, block, A);
     ok(weir_pool_release(w.pool));
     fails(weir_pool_release(w.pool), WEIR_ERR_INVALID);
@@ -1636,7 +1638,8 @@ TEST(test_o1_what_the_last_poll_saw_is_searched)
     config.capacity_bytes = REGION;
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
-    config.costs.call_ns[WEIR_CALL_EVENT_QUERY] = 10; /* the first polls come too early, the last does not */
+    /* a query takes time, so the work ends between the first polls and the last one */
+    config.costs.call_ns[WEIR_CALL_EVENT_QUERY] = 10;
     struct world w = {.sim = new_sim(config)};
     w.device = weir_sim_device(w.sim);
     w.pool = pool_over(w.sim, &(struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1781,7 +1784,7 @@ TEST(test_p1_the_block_freed_last_is_preferred_to_a_larger_one)
     close_world(&w);
 }
 
-/* P1: the same if the slot holds a smaller block, which the request takes from its own bin. */
+/* P1: if a slot holds a block of the request's own bin, this block is handed out, not the larger block freed last. */
 TEST(test_p1_a_slot_is_preferred_to_a_larger_block_freed_last)
 {
     struct world w = open_world((struct wish){.capacity = 256 * REGION});

@@ -109,7 +109,7 @@ TEST(test_create_asks_for_what_it_needs)
     table.flags = WEIR_STRATEGY_RETURNS_REGIONS;
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     table = *weir_caching_strategy();
-    table.granule_bytes = 4 * MIB; /* a page could begin in the middle of a granule */
+    table.granule_bytes = 4 * MIB; /* granules larger than a page: a page could begin in the middle of a granule */
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     assert_null(pool);
     config.strategy = weir_caching_strategy();
@@ -324,7 +324,7 @@ TEST(test_a_running_kernel_makes_nobody_wait)
     run_on(&w, block, A);
     put(&w, block, A);
     const uint64_t before = weir_sim_now(w.sim);
-    (void)get_checked(&w, B, 100 * MIB, WEIR_RUNG_MAPPED); /* beyond what was ever live; nothing is idle */
+    (void)get_checked(&w, B, 100 * MIB, WEIR_RUNG_MAPPED); /* more than was live before, and no memory is idle */
     assert_int_equal(weir_sim_now(w.sim), before);
     put(&w, pin, A);
     close_world(&w);
@@ -486,7 +486,8 @@ TEST(test_a_large_handle_that_moves_on_is_broken_up)
     put(&w, low, A);
     weir_block *high = get_checked(&w, A, 28 * PAGE, WEIR_RUNG_REMAPPED);
     const weir_pool_stats stats = checked(&w);
-    assert_int_equal(stats.vm_destroys, 1); /* of 16 pages; the hole of 28 has handles of 8 now */
+    /* the handle of 16 pages is destroyed; the hole of 28 pages gets handles of 8 */
+    assert_int_equal(stats.vm_destroys, 1);
     assert_int_equal(stats.vm_moved_bytes, 0);
     assert_int_equal(stats.reserved_bytes, 29 * PAGE);
     put(&w, high, A);
@@ -582,7 +583,8 @@ TEST(test_a_split_that_fails_loses_nothing)
         put(&w, block, A);
         weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
         fault.call = calls[c];
-        fault.nth = calls[c] == WEIR_CALL_VM_CREATE ? 2 : 1; /* the full device refuses the first anyway */
+        /* the full device refuses the first create without a fault */
+        fault.nth = calls[c] == WEIR_CALL_VM_CREATE ? 2 : 1;
         fault.status = WEIR_ERR_DEVICE;
         ok(weir_sim_fault_arm(w.sim, &fault));
         weir_status status = weir_pool_alloc(w.pool, w.stream[A], 23 * PAGE, 0, &block);
@@ -723,7 +725,7 @@ TEST(test_the_record_speaks_of_granules)
     checkerboard(&w, A, blocks, 8);
     for (size_t i = 1; i < 8; i += 2) {
         put(&w, blocks[i], A);
-        blocks[i] = get(&w, A, PAGE / 2); /* half a page, but it keeps its whole granule in place */
+        blocks[i] = get(&w, A, PAGE / 2); /* the block takes half a page, but keeps its whole granule from moving */
     }
     const weir_oom_record record = must_refuse(&w, A, 8 * PAGE);
     assert_int_equal(record.size, 8 * PAGE);

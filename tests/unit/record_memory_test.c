@@ -49,7 +49,7 @@ TEST(test_a_file_that_is_there_stays)
             assert_memory_equal(text, "old", 3);
         }
     }
-    assert_true(failures >= 3); /* the file's state, the recorder, the source */
+    assert_true(failures >= 3); /* requests for the file's state, the recorder and the source */
     assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
     assert_int_equal(pread(fd, text, 6, 0), 6);
     assert_memory_equal(text, "#wtr 1", 6);

@@ -296,7 +296,8 @@ enum { threads = 4, rounds = 20000, names = 16 };
 
 struct shared {
     weir_recorder *recorder;
-    atomic_int owner[names]; /* 0: free; like an address, a name belongs to one thread at a time */
+    /* thread that owns the name, 0: the name is free; a name belongs to one thread at a time, like an address */
+    atomic_int owner[names];
     atomic_bool done;
 };
 

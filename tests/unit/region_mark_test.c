@@ -68,8 +68,8 @@ static uint64_t region_calls(struct world *w)
     return w->fake.calls[WEIR_CALL_REGION_ALLOC] + w->fake.calls[WEIR_CALL_REGION_FREE];
 }
 
-/* 400 MiB were reserved once, and 280 MiB were live at most. After a larger request has sent them back, the pool grows
- * in new sizes beside idle regions, until it holds as much again. */
+/* The mark is 400 MiB reserved and 280 MiB live. A larger request has returned all regions. From then on the pool may
+ * grow beside idle regions until 400 MiB are reserved again. */
 TEST(test_no_exchange_below_the_mark)
 {
     struct world w;
@@ -77,7 +77,7 @@ TEST(test_no_exchange_below_the_mark)
     open_world(&w);
     for (int i = 0; i < 4; i++) {
         put(&w, get(&w, 100 * MIB));
-        blocks[i] = get(&w, 60 * MIB); /* the rest of the region is too small for the next block */
+        blocks[i] = get(&w, 60 * MIB); /* the rest of the region of 100 MiB is too small for the next block */
     }
     assert_int_equal(figures(&w).reserved_bytes, 400 * MIB);
     for (int i = 0; i < 4; i++) {
@@ -87,7 +87,7 @@ TEST(test_no_exchange_below_the_mark)
     const uint64_t frees = figures(&w).region_frees;
     assert_int_equal(frees, 4);
     assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
-    put(&w, get(&w, 170 * MIB)); /* 150 MiB are idle, and 320 MiB do not exceed the mark */
+    put(&w, get(&w, 170 * MIB)); /* grows beside 150 idle MiB, because 320 MiB do not exceed the mark */
     assert_int_equal(figures(&w).region_frees, frees);
     assert_int_equal(figures(&w).reserved_bytes, 320 * MIB);
     close_world(&w);
@@ -106,7 +106,7 @@ TEST(test_all_that_is_idle_goes_back_at_the_mark)
         put(&w, blocks[i]);
     }
     assert_int_equal(figures(&w).reserved_bytes, 140 * MIB);
-    weir_block *larger = get(&w, 22 * MIB); /* to return 22 MiB would suffice; all five regions go back */
+    weir_block *larger = get(&w, 22 * MIB); /* returning two regions would make enough room, but all five go back */
     assert_int_equal(figures(&w).region_frees, 5);
     assert_int_equal(figures(&w).reserved_bytes, 62 * MIB);
     assert_int_equal(figures(&w).served[WEIR_RUNG_EXCHANGED], 1);
@@ -129,8 +129,8 @@ static bool is_of_another_region(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-/* The rise is worth at most eleven calls, and 400 regions are idle. One of them goes back, the one that has been idle
- * the longest, and the pool does not go through all 400 to find that it cannot afford them. */
+/* The rise of the mark is worth at most eleven calls, and 400 regions are idle. Only the region that has been idle
+ * longest goes back, and the pool visits few of the 400 to decide that. */
 TEST(test_an_exchange_takes_out_few_more_regions_than_it_may_return)
 {
     enum { regions = 400 };
@@ -165,14 +165,15 @@ TEST(test_a_trim_sets_the_mark)
     put(&w, get(&w, 400 * MIB));
     assert_int_equal(weir_pool_trim(w.pool, 0, 0, NULL), WEIR_OK);
     put(&w, get(&w, 100 * MIB));
-    put(&w, get(&w, 150 * MIB)); /* 250 MiB are below the mark of before the trim */
+    /* the sum of 250 MiB is below the mark from before the trim, so only the trim causes the exchange */
+    put(&w, get(&w, 150 * MIB));
     assert_int_equal(figures(&w).reserved_bytes, 150 * MIB);
     assert_int_equal(figures(&w).region_frees, 2);
     close_world(&w);
 }
 
-/* A small block would leave the rest of an idle region of 80 MiB in use. That region goes back, and the one of 100 MiB
- * stays whole for a large block. */
+/* A small block would break up an idle region of 80 MiB and keep its rest in use. So that region goes back, and the
+ * idle region of 100 MiB stays whole for a large block. */
 TEST(test_a_much_larger_idle_region_is_left_whole)
 {
     struct world w;
@@ -207,7 +208,7 @@ TEST(test_a_much_larger_idle_region_makes_room)
     close_world(&w);
 }
 
-/* A block of a quarter of the region and more takes a part of it. */
+/* A block of at least a quarter of an idle region is put into this region. */
 TEST(test_a_region_less_than_four_times_as_large_is_broken)
 {
     struct world w;
@@ -233,7 +234,8 @@ static void open_two_regions(struct world *w, uint64_t size, weir_block **block,
     assert_int_equal(figures(w).reserved_bytes, 62 * MIB);
 }
 
-/* The rest of the larger block's region is the best fit, but the region would stay in use after that block. */
+/* The rest beside the larger block is the best fit for the request. But the request would keep that region in use after
+ * the larger block is freed, so it goes to the other region. */
 TEST(test_a_block_leaves_the_region_of_a_larger_one_alone)
 {
     struct world w;
@@ -250,7 +252,7 @@ TEST(test_a_block_leaves_the_region_of_a_larger_one_alone)
     close_world(&w);
 }
 
-/* Checks that a request takes the rest of the region of a block of `size` bytes: the other region can become idle. */
+/* Checks that a request takes the rest beside a block of `size` bytes, so that the other region can become idle. */
 static void expect_rest_is_taken(uint64_t size, uint64_t request)
 {
     struct world w;
@@ -272,13 +274,13 @@ TEST(test_a_block_takes_a_tight_rest_of_the_region_of_a_larger_one)
     expect_rest_is_taken(28 * MIB, 7 * MIB + MIB * 3 / 4);
 }
 
-/* A block of more than half of the larger one takes the rest. */
+/* A request of more than half the size of the larger block takes the rest beside it. */
 TEST(test_a_block_of_about_the_same_size_takes_the_rest_of_a_region)
 {
     expect_rest_is_taken(20 * MIB, 11 * MIB);
 }
 
-/* Small and large blocks alternate: to keep regions whole costs a few device calls at first and none later. */
+/* Small and large blocks alternate. Keeping regions whole costs a few device calls at first and none later. */
 TEST(test_sparing_ends)
 {
     struct world w;
@@ -356,7 +358,7 @@ TEST(test_the_debt_bounds_calls_for_changing_lengths)
         play_step(&w, next_length(&seed));
     }
     const weir_pool_stats stats = figures(&w);
-    /* The pool never has so many regions that calls_for_all is not the larger of the two. */
+    /* Bound on exchanges: the pool never has so many regions that calls_for_all exceeds it. */
     const double rise = (double)(stats.peak_reserved_bytes - stats.peak_live_bytes) / (double)stats.peak_live_bytes;
     assert_true((double)stats.region_frees <= 20000 * (rise + 1.0 / 128) + (double)stats.regions);
     assert_int_equal(region_calls(&w), calls_at_half);
@@ -364,7 +366,7 @@ TEST(test_the_debt_bounds_calls_for_changing_lengths)
     close_world(&w);
 }
 
-/* Without a debt each phase would send the regions of the other one back, for ever. */
+/* Without the debt, each phase would return the regions of the other phase, in every cycle. */
 TEST(test_the_debt_ends_the_exchange_of_alternating_phases)
 {
     enum { cycles = 8000 };
@@ -415,5 +417,5 @@ TEST(test_exchanges_are_paid_by_rises)
     assert_int_equal(mark.debt, 12);
     weir__mark_buy(&mark, 1000, 10);
     assert_int_equal(mark.debt, 0);
-    assert_true(weir__mark_affords(&mark, 10, 1, 12500)); /* a pool of many regions pays a call for a region */
+    assert_true(weir__mark_affords(&mark, 10, 1, 12500)); /* in a pool of many regions one region is worth a call */
 }

@@ -194,7 +194,7 @@ TEST(test_other_sizes_go_on)
     get_some(&w, 1, 20, 512);
     others_free(&w, 0, 21);
     get_some(&w, 21, 1, 4 * KIB);
-    assert_ptr_equal(blocks[21], blocks[0]); /* it was the lowest block of the pile */
+    assert_ptr_equal(blocks[21], blocks[0]); /* this block was the bottom of the remote free list */
     assert_int_equal(in_remote_frees(w.stream[A], &bytes), 0);
     assert_int_equal(w.stream[A]->front.bytes, FRONT_DEPTH * 512);
     assert_int_equal(w.pool->slow_frees, 20 - FRONT_DEPTH);
@@ -411,7 +411,7 @@ TEST(test_a_poll_finds_what_came_in)
     end_after(&w, 9);
 }
 
-/* The part of the pile that the feeding thread has taken and not used counts too. */
+/* A poll also counts the blocks that the feeding thread has taken out of the remote free list and not handed out. */
 TEST(test_a_poll_finds_what_was_left_over)
 {
     struct world w = open_world(free_of_charge());
@@ -420,7 +420,7 @@ TEST(test_a_poll_finds_what_was_left_over)
     get_some(&w, 8, 1, 16 * KIB);
     others_free(&w, 0, 8);
     get_some(&w, 9, 1, 16 * KIB);
-    assert_ptr_equal(blocks[9], blocks[7]); /* the top of the pile; the rest stays in place */
+    assert_ptr_equal(blocks[9], blocks[7]); /* the top of the remote free list; the rest stays set aside */
     get_nth(&w, 10, B, 32 * KIB);
     assert_int_equal(w.pool->counts.region_allocs, 1);
     put_nth(&w, 8, A);

@@ -68,13 +68,15 @@ TEST(the_other_half_is_the_last_resort)
         range = must_take(1, sizes[i]);
         assert_true(lies_in(&range, region) && range.size >= sizes[i]);
         give(&range, 1, 0);
-        /* The memory belongs to the other half again: alloc serves a half's own memory, and refuses this. */
+        /* After the free the memory belongs to the other half again, so an ordinary alloc of this half does not get
+         * it. */
         assert_int_equal(take(1, sizes[i], NULL), 0);
         range = must_take(1, sizes[1 - i]);
     }
 }
 
-/* Memory that a gather has found must not serve a request in between, for which it may be too small. */
+/* A gather finds memory for one request. Another request in between must not get this memory, which may be too small
+ * for it. */
 TEST(what_was_found_is_for_that_request)
 {
     weir_range range;

@@ -176,7 +176,7 @@ static void hold_six(const char *name)
     }
 }
 
-/* Dies with the lock, in the middle of a change. */
+/* Kills the process while it holds the lock and has made half of a change. */
 static void die_in_take(const char *name)
 {
     const int file = __real_shm_open(path_of(name), O_RDWR, 0);
@@ -263,7 +263,7 @@ TEST(idle_memory_of_another_heap_goes_back)
     ok(weir_shared_limit_destroy(limit));
 }
 
-/* Host pools, pinned or not, stand under a limit like heaps. */
+/* A shared limit covers host pools, pinned or not, as well as heaps. */
 TEST(host_pools_share_a_limit)
 {
     weir_shared_limit *limit = join(NULL, 8 * MIB);
@@ -342,14 +342,14 @@ TEST(a_name_outlives_killed_processes)
     ok(weir_shared_limit_destroy(limit));
     kill_child(child);
     assert_true(file_exists(name));
-    limit = join(name, 12 * MIB); /* no process uses it any more, so another limit may be set */
+    limit = join(name, 12 * MIB); /* the limit may be set anew, because no process uses it any more */
     assert_int_equal(stats_of(limit).held_bytes, 0);
     assert_int_equal(stats_of(limit).limit_bytes, 12 * MIB);
     ok(weir_shared_limit_destroy(limit));
     assert_false(file_exists(name));
 }
 
-/* A second limit of the same name in one process is as one of another process. */
+/* A process that joins a limit twice counts as two processes. */
 TEST(one_process_joins_twice)
 {
     const char *name = name_of("twice");

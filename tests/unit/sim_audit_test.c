@@ -200,7 +200,7 @@ TEST(test_what_is_no_order)
             write_at(t.a, 0, MIB, "first");
             order(t.sim, t.b, t.a);
             break;
-        case 4: /* a new event in the place of one that was recorded after */
+        case 4: /* b waits for a new event that got the handle of the recorded one */
             write_at(t.a, 0, MIB, "first");
             ok(weir_device_event_record(t.device, event, t.a));
             ok(weir_device_event_destroy(t.device, event));
@@ -211,7 +211,7 @@ TEST(test_what_is_no_order)
             write_at(t.a, 0, MIB, "first");
             sync_stream(t.sim, t.c);
             break;
-        default: /* the event was recorded anew, elsewhere, before the wait */
+        default: /* before b waits, the event is recorded again on c */
             write_at(t.a, 0, MIB, "first");
             ok(weir_device_event_record(t.device, event, t.a));
             ok(weir_device_event_record(t.device, event, t.c));
@@ -299,7 +299,7 @@ TEST(test_early_reuse)
 TEST(test_early_reuse_without_touches)
 {
     hand_out(0, MIB, t.a, "old");
-    busy(t.sim, t.a, LONG_NS); /* a trace knows that the stream worked, not on what */
+    busy(t.sim, t.a, LONG_NS); /* as in a trace: the auditor knows that the stream worked, but not on which memory */
     take_back(0, t.a, "del old");
     hand_out(0, MIB, t.b, "new");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "del old", "new");
@@ -700,7 +700,8 @@ static void do_nothing(void *ctx)
     (void)ctx;
 }
 
-/* Work with a host function has the name of the operation that it stands for, and is audited and timed the same. */
+/* The auditor and the prices treat work with a host function like a kernel. A finding names it by the operation that it
+ * stands for. */
 TEST(test_what_work_is_called)
 {
     for (int kernel = 0; kernel < 2; kernel++) {

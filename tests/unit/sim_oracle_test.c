@@ -51,7 +51,7 @@ struct access {
 };
 
 struct byte {
-    int block; /* the last block that held it; -1: none, or written directly since */
+    int block; /* the last live block that contained the byte; -1: none, or the byte was touched directly since */
     int count;
     struct access history[HISTORY];
 };
@@ -59,16 +59,16 @@ struct byte {
 struct block {
     int start;
     int end;
-    int alloc_node; /* operations after this one are after the hand-out; -1: all are */
-    int free_node;  /* the last work before the free */
+    int alloc_node; /* operations above this number come after the hand-out of the block; -1: all do */
+    int free_node;  /* the last work before the free of the block */
     bool live;
 };
 
 struct judge {
-    bool direct; /* memory without a live block may be touched */
+    bool direct; /* the config's direct_access: memory without a live block may be touched */
     int nodes;
     struct set host;
-    struct set after[STREAMS]; /* the operations before a stream's next operation */
+    struct set after[STREAMS]; /* the operations that are ordered before the stream's next operation */
     int last[STREAMS];         /* the stream's last operation, waits included */
     int last_work[STREAMS];
     struct set events[EVENTS];

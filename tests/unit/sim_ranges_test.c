@@ -1,7 +1,7 @@
 /* tests/unit/sim_ranges_test.c: compares the simulator's ordered set of ranges and its slab with the simplest possible
  * implementations. */
 #include "../rig/test.h"
-#include "sim_internal.h" /* its ranges.h, not that of the strategies */
+#include "sim_internal.h" /* includes the simulator's ranges.h; the strategies have a header of the same name */
 
 #include <string.h>
 

@@ -139,8 +139,8 @@ static void *feed_until_it_breaks(void *ctx)
     work.host_function = count_run;
     work.dropped = count_drop;
     work.host_ctx = f;
-    /* A thread that runs due work goes on as long as other threads queue more and advance the time. If that is the
-     * breaking thread, the feeders pause after a while, so that it gets away. */
+    /* A thread that runs due work continues while other threads queue more and advance the time. If the main thread
+     * runs due work inside weir_sim_stream_break, the feeders pause after a while, so that the call can return. */
     enum { MOST_QUEUED = 20000, ROUNDS_DURING_A_BREAK = 1000 };
     bool queues = true;
     for (int rounds = 0; queues;) {
@@ -184,7 +184,7 @@ TEST(test_every_work_has_one_fate)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         queued += feeders[i].queued;
     }
-    (void)weir_sim_sync(sim); /* another thread may have run the last of them */
+    (void)weir_sim_sync(sim); /* a failure may have been reported to another thread, so the result does not matter */
     assert_int_equal(atomic_load(&ran) + atomic_load(&dropped), queued);
     assert_true(atomic_load(&dropped) > 0);
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);

@@ -126,7 +126,7 @@ TEST(test_destroyed_stream)
     fails(weir_device_stream_sync(device, a), WEIR_ERR_INVALID);
     fails(weir_device_event_record(device, event, a), WEIR_ERR_INVALID);
     weir_sim_stream *again = new_stream(sim);
-    assert_ptr_equal(again, a); /* the handle comes back, the number does not */
+    assert_ptr_equal(again, a); /* the new stream has the handle of the old one, but another number */
     assert_int_not_equal(weir_sim_stream_number(again), number);
     assert_int_equal(weir_sim_stream_tail(sim, again), 0);
     bool complete = true;

@@ -38,7 +38,7 @@ TEST(every_size_has_its_class)
         worst = waste * 10000 / granules > worst ? waste * 10000 / granules : worst;
         assert_int_equal(remove_region(region, 0), WEIR_OK);
     }
-    assert_true(worst > 1100); /* so the bound is not met merely by exact sizes */
+    assert_true(worst > 1100); /* proves that the sizes of this test come close to the bound */
 }
 
 /* A class holds several sizes: a reused slot is never smaller than the request, whichever size it was made for. */

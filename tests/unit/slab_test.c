@@ -46,7 +46,7 @@ TEST(test_the_record_returned_last_comes_first)
     struct record *third = weir__slab_get(&slab);
     if (first == NULL || second == NULL || third == NULL) {
         fail_msg("no host memory");
-        return; /* never reached; the compiler does not know that */
+        return; /* not reached; but the compiler does not know that fail_msg does not return */
     }
     memset(first->kept, 1, sizeof(first->kept));
     weir__slab_put(&slab, first);
@@ -60,7 +60,8 @@ TEST(test_the_record_returned_last_comes_first)
     weir__slab_fini(&slab);
 }
 
-/* A retired record comes back after two later ones, the oldest first. With no rest it comes back at once. */
+/* A record retired with 2 is handed out again only after two later records were retired. A record retired with 0 is
+ * handed out again at once. */
 TEST(test_a_retired_record_rests)
 {
     weir__slab slab = make_slab();
@@ -81,7 +82,7 @@ TEST(test_a_retired_record_rests)
     assert_ptr_equal(weir__slab_get(&slab), records[2]);
     weir__slab_fini(&slab);
     next = weir__slab_get(&slab);
-    if (next == NULL) { /* the compiler does not know that an assertion does not return */
+    if (next == NULL) { /* for the compiler, which does not know that a failed assertion does not return */
         fail();
         return;
     }

@@ -136,7 +136,8 @@ TEST(test_one_inside_at_a_time)
  * lock to itself for long enough to get the bias back, and enters. Then the other thread continues. */
 static struct {
     struct guarded guarded;
-    atomic_uint asked; /* the request to stop outside; a signal that comes too late has no effect */
+    /* asks the thread to stop while it is outside; a signal that comes after the answer has no effect */
+    atomic_uint asked;
     atomic_uint stopped;
     atomic_uint resumed;
     atomic_uint left;  /* about to continue */

@@ -32,12 +32,12 @@ TEST(test_no_clock)
     succeed(&w, A);
     run_on(&w, get(&w, A, SIZE), A);
     is_clean(w.sim);
-    assert_int_equal(figures(&w).region_allocs, 2); /* B's memory was not to be had without a wait */
-    end_world(&w);                                  /* a wait for all streams fails: one is broken */
+    assert_int_equal(figures(&w).region_allocs, 2); /* B's memory could be had only after a wait, so the pool grew */
+    end_world(&w);                                  /* not close_world, because a wait for the broken stream fails */
 }
 
-/* Memory that the next stream in a place frees is unfinished, although all ticks of its predecessor are complete. There
- * is no other memory for the last request. */
+/* All ticks of a retired stream are complete. Memory that the next stream in its place frees is nevertheless
+ * unfinished. B needs this memory, because the device has no other. */
 TEST(test_no_tick)
 {
     struct world w = open_world(SIZE);

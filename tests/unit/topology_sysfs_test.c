@@ -137,7 +137,8 @@ static int32_t device_node(const char *bus_id)
     return node;
 }
 
-/* The node that the kernel reports, even if the process may not use it; without a topology. */
+/* Without a topology, the node of a device is the one that the kernel reports, even if the process may not use this
+ * node. */
 TEST(test_the_node_of_one_device)
 {
     put_machine();
@@ -187,8 +188,10 @@ TEST(test_the_node_of_a_host_pools_device)
     weir_topology *t = read_root();
     assert_int_equal(host_node_of(t, 4, true), 4);
     assert_int_equal(host_node_of(t, 0, true), 0);
-    assert_int_equal(host_node_of(t, 1, true), 0);                     /* forbidden; node 0 is at 16, node 4 at 25 */
-    assert_int_equal(host_node_of(t, 8, true), 0);                     /* no host memory; both are at 40 */
+    /* the process may not use node 1; its distance to node 0 is 16, to node 4 25 */
+    assert_int_equal(host_node_of(t, 1, true), 0);
+    /* node 8 has no host memory; its distance to both nodes is 40 */
+    assert_int_equal(host_node_of(t, 8, true), 0);
     assert_int_equal(host_node_of(t, 2, true), WEIR_HOST_THREAD_NODE); /* no such node */
     assert_int_equal(host_node_of(t, -1, true), WEIR_HOST_THREAD_NODE);
     assert_int_equal(host_node_of(t, 4, false), WEIR_HOST_THREAD_NODE);

@@ -93,7 +93,7 @@ static void play_file(const char *name, uint64_t most)
 
 TEST(test_holds_little_more_than_lives)
 {
-    /* The figures of today and 1 % more. Larger handles than a chunk would take 1.09 to 1.10 for all of them. */
+    /* The measured values plus 1 %. With handles larger than a chunk every trace would take 1.09 to 1.10. */
     static const struct {
         const char *name;
         uint64_t most;

@@ -188,12 +188,13 @@ TEST(test_tags)
 TEST(test_streams_of_allocations)
 {
     begin();
-    memory(PID, 101, "1", CUDA, 0, 4096, 512, 512, 0); /* its thread launches on stream 7 next */
-    memory(PID, 102, "1", CUDA, 0, 8192, 512, 512, 0); /* the other thread on stream 20 */
+    memory(PID, 101, "1", CUDA, 0, 4096, 512, 512, 0); /* this thread launches on stream 7 next */
+    memory(PID, 102, "1", CUDA, 0, 8192, 512, 512, 0); /* this thread launches on stream 20 next */
     call("cudaLaunchKernel", 101, "2", 1);
     call("cudaLaunchKernel", 102, "3", 2);
-    memory(PID, 102, "4", CUDA, 0, 16384, 512, 512, 0); /* no next launch: the last one */
-    memory(PID, 103, "5", CUDA, 0, 32768, 512, 512, 0); /* a thread that launches nothing: the stream of most work */
+    memory(PID, 102, "4", CUDA, 0, 16384, 512, 512, 0); /* no launch follows, so the stream of the last launch counts */
+    /* this thread launches nothing, so the stream with most work counts */
+    memory(PID, 103, "5", CUDA, 0, 32768, 512, 512, 0);
     call("cudaLaunchKernel", 101, "6", 3);
     kernel("a", 0, 7, "10", "1", 1);
     kernel("b", 0, 20, "11", "1", 2);

@@ -70,7 +70,8 @@ TEST(test_driver)
                         "f 10 0 - 0\n");
 }
 
-/* Processes have addresses of their own; a block from before the record; an address twice. */
+/* Two processes use the same address for different blocks; one free has no allocation in the file; one address is
+ * allocated twice. */
 TEST(test_contradictions)
 {
     becomes(OLD_COLUMNS "1,MALLOC,PTA,N/A,10,1,1,0,4096,\"{size:512,total:1,used:1}\"\n"

@@ -32,7 +32,8 @@ TEST(test_torch_npu)
              "f 14080 2 1 0\n");
 }
 
-/* The older form without the active columns; rows out of order. A release of the block counts if only that is known. */
+/* The older form has no columns of active times, and its rows may be out of order. If only the release of the block is
+ * known, it counts as the free. */
 TEST(test_older)
 {
     becomes("Name,Size(KB),Allocation Time(us),Release Time(us),Duration(us),Allocation Total Allocated(MB),"

@@ -218,7 +218,8 @@ TEST(test_a_free_run_is_extended)
     require(&up, 20, 6, 2); /* 6 .. 26: granules 16 and 24 are missing */
     const struct list down = LIST({'H', 40}, {'F', 10}, {'T', 6});
     require(&down, 18, 32, 1); /* moved down to the start of its granule */
-    require(&down, 19, 24, 2); /* otherwise it ends with the run, and begins at a granule */
+    /* one byte more does not fit there: the window ends with the run and begins at a granule */
+    require(&down, 19, 24, 2);
     const struct list both = LIST({'T', 4}, {'F', 4}, {'H', 16}, {'F', 4}, {'T', 4});
     require(&both, 24, 4, 2);
     assert_int_equal(find(&both, all_limits, 25, 1, false).need, 77);
@@ -338,9 +339,10 @@ TEST(test_only_whole_granules_are_idle)
         LIST({'T', 4}, {'F', 28}, {'T', 1}, {'F', 14}, {'T', 1}, {'F', 4}, {'O', 4}, {'H', 8}, {'F', 16});
     assert_int_equal(idle_of(&scratch, &list, all_limits, NULL), 3 + 0 + 1 + 2);
     assert_int_equal(scratch.run_count, 3);
-    assert_int_equal(scratch.runs[0].address, BASE + 48); /* of the runs beside the hole the smallest first */
+    /* of the two runs beside the hole the smaller one comes first */
+    assert_int_equal(scratch.runs[0].address, BASE + 48);
     assert_int_equal(scratch.runs[0].granules, 1);
-    assert_int_equal(scratch.runs[0].lane, WEIR_LANE_OPEN); /* it is in two lanes */
+    assert_int_equal(scratch.runs[0].lane, WEIR_LANE_OPEN); /* the granule is in two lanes, so it counts as open */
     assert_false(scratch.runs[0].hole_below);
     assert_int_equal(scratch.runs[1].address, BASE + 64);
     assert_true(scratch.runs[1].hole_below);
@@ -417,7 +419,8 @@ TEST(test_handles_larger_than_new_ones_go_first)
     struct vm_view view = view_of(&list, all_limits);
     view.most = 2;
     assert_int_equal(weir__vm_find_idle(&scratch, &view, &window, 1, &granules), WEIR_OK);
-    assert_int_equal(granules, 2 + 1 + 4); /* the walk went on: it may meet such a handle anywhere */
+    /* the walk visits all memory, because an oversized handle may lie anywhere */
+    assert_int_equal(granules, 2 + 1 + 4);
     take_all(&scratch);
     const uint64_t addresses[] = {40, 0, 24};
     for (size_t i = 0; i < 3; i++) {
@@ -442,7 +445,7 @@ TEST(test_a_walk_ends_when_enough_is_idle)
     weir__vm_scratch_fini(&scratch);
 }
 
-/* Runs beside holes are met first, the others if these are too few. */
+/* The walk visits runs beside holes first, and other runs only if those are too few. */
 TEST(test_a_walk_begins_beside_holes)
 {
     struct vm_scratch scratch = {0};

@@ -298,7 +298,8 @@ TEST(a_wait_stays_until_the_event_is_recorded)
     assert_int_equal(lane_next(a), 13);
 
     hal_id_in event = {.kind = HAL_ID_EVENT, .id = 5};
-    assert_int_equal(halResourceIdFree(0, &event), HAL_OK); /* its next owner must not find it recorded */
+    /* the next owner of the event's number must not find the event recorded */
+    assert_int_equal(halResourceIdFree(0, &event), HAL_OK);
     lane_do(a, HAL_TASK_EVENT_WAIT, 14, 5);
     lane_is_silent(a);
     lane_close(a);

@@ -195,7 +195,7 @@ static void event_is_recorded(void)
     }
 }
 
-/* Not where the stream would be held up: nothing would end that. */
+/* Makes a stream wait for an event, unless nothing could end this wait. */
 static void event_is_waited_for(void)
 {
     const unsigned i = any(EVENTS);
@@ -207,8 +207,8 @@ static void event_is_waited_for(void)
     }
 }
 
-/* A stream waits for a flag that was reset, or was never recorded, until another stream records it. Not for an event of
- * aclrtCreateEvent: nothing would end that wait. */
+/* Makes a stream wait for an event with a flag that was reset or never recorded; another stream then records the event.
+ * Events of aclrtCreateEvent are left out, because nothing would end the wait. */
 static void stream_is_held_up(void)
 {
     const unsigned i = any(EVENTS);
@@ -433,7 +433,7 @@ static void physical_comes_or_goes(void)
     if (slot->handle == NULL) {
         static const aclrtMemAttr attributes[] = {ACL_HBM_MEM, ACL_DDR_MEM, ACL_HBM_MEM_HUGE, ACL_HBM_MEM_NORMAL};
         const bool on_host = any(6) == 0;
-        /* Left out: other attributes of host memory and pages of 1 GiB, which the driver alone accepts or refuses. */
+        /* Left out: other attributes of host memory, and pages of 1 GiB. The driver alone decides about these. */
         const aclrtPhysicalMemProp prop = {
             .handleType = ACL_MEM_HANDLE_TYPE_NONE,
             .allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED,
@@ -577,5 +577,5 @@ int main(int argc, char **argv)
         run_program();
     }
     (void)fflush(stdout);
-    _Exit(0); /* a runtime's threads may still work for it */
+    _Exit(0); /* ends without destructors, because threads of the runtime may still be working */
 }

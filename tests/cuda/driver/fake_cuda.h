@@ -23,39 +23,43 @@ enum { FAKE_CUDA_DEVICES = 2 };
 
 /* Features that a device, or the driver, lacks: bits, each also a word of FAKE_CUDA_LACKS. */
 enum {
-    FAKE_CUDA_NO_FABRIC = 1u << 0,         /* "fabric": no attribute */
-    FAKE_CUDA_FABRIC_REFUSED = 1u << 1,    /* "permission": the attribute is there, memory is refused: no IMEX
-                                              channel */
-    FAKE_CUDA_NO_FILE = 1u << 2,           /* "file" */
-    FAKE_CUDA_NO_RDMA = 1u << 3,           /* "rdma": no attribute */
-    FAKE_CUDA_RDMA_REFUSED = 1u << 4,      /* "nic": the attribute is there, memory is refused */
-    FAKE_CUDA_NO_VIRTUAL_MEMORY = 1u << 5, /* "virtual" */
-    FAKE_CUDA_OLD = 1u << 6,               /* "version": supports CUDA 10.2 */
-    FAKE_CUDA_NO_GPU = 1u << 7,            /* "gpu": cuInit finds no device */
-    FAKE_CUDA_ODD_HOST = 1u << 8,          /* "page": cuMemHostAlloc gives memory that begins no page */
+    FAKE_CUDA_NO_FABRIC = 1u << 0, /* word "fabric": the device lacks the attribute */
+    /* word "permission": the device has the attribute, but memory is refused, as without an IMEX channel */
+    FAKE_CUDA_FABRIC_REFUSED = 1u << 1,
+    FAKE_CUDA_NO_FILE = 1u << 2,           /* word "file" */
+    FAKE_CUDA_NO_RDMA = 1u << 3,           /* word "rdma": the device lacks the attribute */
+    FAKE_CUDA_RDMA_REFUSED = 1u << 4,      /* word "nic": the device has the attribute, but memory is refused */
+    FAKE_CUDA_NO_VIRTUAL_MEMORY = 1u << 5, /* word "virtual" */
+    FAKE_CUDA_OLD = 1u << 6,               /* word "version": the driver supports CUDA 10.2 */
+    FAKE_CUDA_NO_GPU = 1u << 7,            /* word "gpu": cuInit finds no device */
+    FAKE_CUDA_ODD_HOST = 1u << 8,          /* word "page": memory of cuMemHostAlloc does not begin at a page */
 };
 
-/* A machine of FAKE_CUDA_DEVICES devices with so much memory each (0: 1 GiB). The earlier machine ends without a
- * report. */
+/* Starts a machine of FAKE_CUDA_DEVICES devices with `capacity` bytes of memory each (0: 1 GiB). The previous machine
+ * ends without a report. */
 void fake_cuda_start(uint64_t capacity, unsigned lacks);
-/* Everything that the devices still hold counts as a leak; how many findings the auditors have. Prints them. */
+/* Prints the findings of the auditors and returns their number. With `with_leaks`, memory that a device still holds is
+ * a finding. */
 unsigned fake_cuda_findings(bool with_leaks);
 uint64_t fake_cuda_held_bytes(int device);
-/* Whether work of the device may touch the range. */
+/* True if work of the device may touch the range. */
 bool fake_cuda_reaches(int device, CUdeviceptr address, uint64_t size);
-/* Primary contexts that are retained, contexts on the calling thread's stack, and its capture mode. */
+/* Return the number of retained primary contexts, the number of contexts on the calling thread's stack, and the capture
+ * mode of the thread. */
 unsigned fake_cuda_retained(void);
 unsigned fake_cuda_depth(void);
 int fake_cuda_capture_mode(void);
 
-/* The nth call from now on of `function` ("" or NULL: of any) fails with `code`; `lasting`: and all later ones. 0:
- * none. */
+/* Injects a fault: the `nth` call of `function` from now on fails with `code`; with `lasting`, all later calls of it
+ * fail too. "" and NULL mean any function. nth 0: no call fails. */
 void fake_cuda_fail(const char *function, unsigned nth, CUresult code, bool lasting);
-/* Calls since the last fake_cuda_fail or fake_cuda_start; true in *struck: the fault has come. */
+/* Returns the number of calls since the last fake_cuda_fail or fake_cuda_start. *struck becomes true if the fault has
+ * occurred. */
 unsigned fake_cuda_calls(bool *struck);
 
-/* Work of so many ns of virtual time on a stream of the current context (or its legacy stream), which then calls
- * `ended` if set, from any thread that moves time. It reads nothing and writes [address, address + size). */
+/* Queues work of `ns` nanoseconds of virtual time on a stream of the current context (NULL: its legacy stream). The
+ * work reads nothing and writes [address, address + size). At its end it calls `ended`, if that is not NULL, from any
+ * thread that moves time. */
 CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint64_t size, void (*ended)(void *),
                         void *ctx);
 
@@ -69,6 +73,7 @@ CUresult fake_cuda_work(CUstream stream, uint64_t ns, CUdeviceptr address, uint6
     X(cuStreamEndCapture, "", (CUstream stream, void **graph))                                                         \
     X(cuGraphDestroy, "", (void *graph))
 
-/* As a program of CUDA calls them, with the suffix in the name; prototypes are in fake_names.h. */
+/* The functions of these lists are exported with their suffixes, as programs call them; fake_names.h has the
+ * prototypes. */
 
 #endif

@@ -30,9 +30,9 @@ struct CUstream_st {
     weir_sim_stream *sim; /* NULL: the simulator's default stream */
     bool waits_for_legacy;
     int capture; /* CU_CAPTURE_... */
-    int mode;    /* of the capture */
+    int mode;    /* mode of the capture */
     pthread_t owner;
-    CUstream origin; /* where the capture began */
+    CUstream origin; /* the stream on which the capture began */
 };
 
 struct CUctx_st {
@@ -45,7 +45,8 @@ struct CUevent_st {
     struct CUevent_st *next;
     CUcontext context;
     weir_event *event;
-    CUstream captured; /* the origin of the capture in which it was recorded last; NULL: in none */
+    /* origin of the capture in which the event was recorded last; NULL: it was not recorded in a capture */
+    CUstream captured;
 };
 
 extern pthread_mutex_t fake_lock;
@@ -53,7 +54,8 @@ extern struct fake_device fake_devices[FAKE_CUDA_DEVICES];
 extern unsigned fake_lacks;
 extern _Thread_local int fake_mode; /* the thread's capture mode */
 
-/* The call that begins fails: its code. A call that is struck does nothing else. */
+/* Returns the code with which the call that begins has to fail, CU_SUCCESS if no fault is due. A call that fails has no
+ * effect. */
 CUresult fake_struck(const char *function);
 #define FAKE_ENTRY()                                                                                                   \
     do {                                                                                                               \
@@ -62,7 +64,7 @@ CUresult fake_struck(const char *function);
             return struck_;                                                                                            \
         }                                                                                                              \
     } while (0)
-/* The same for a call that needs a current context, which is then `name`. */
+/* Like FAKE_ENTRY, for a call that needs a current context; defines the variable `name` as this context. */
 #define FAKE_ENTRY_IN(name)                                                                                            \
     FAKE_ENTRY();                                                                                                      \
     CUcontext name = fake_current();                                                                                   \
@@ -77,16 +79,18 @@ CUresult fake_code(weir_status status);
 
 /* True if the device may touch the range: every mapping in it names the device. */
 bool fake_reachable(int device, CUdeviceptr address, uint64_t size);
-/* Entries that are left; they end. */
+/* Frees all entries and returns how many there were. */
 unsigned fake_end_memory(void);
 
 /* --- fake_order.c --- */
 
-/* The stream that a handle means in the current context. */
+/* Returns the stream that a handle denotes in the current context. */
 CUstream fake_stream(CUcontext context, CUstream stream);
-/* CU_SUCCESS: the thread may make a call that is unsafe during a capture. Otherwise the captures are broken. */
+/* Returns CU_SUCCESS if the thread may now make a call that is unsafe during a capture. Otherwise the call has
+ * invalidated the captures. */
 CUresult fake_unsafe(void);
-/* The stream may get work now, and *captured: it is a node of a graph and no work. */
+/* Returns CU_SUCCESS if work may be queued on the stream now. *captured is true if the work becomes a node of a graph
+ * and is not run. */
 CUresult fake_take_work(CUstream stream, bool *captured);
 void fake_end_streams(void);
 

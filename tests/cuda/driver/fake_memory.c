@@ -7,7 +7,7 @@
 
 typedef enum { REGION, RESERVED, MAPPED, PHYSICAL, PINNED, REGISTERED } kind;
 
-/* Anything that the driver gave. */
+/* An allocation, a handle or a mapping that the driver gave. */
 struct entry {
     struct entry *next;
     kind kind;
@@ -39,7 +39,7 @@ static struct entry *find_locked(kind wanted, uint64_t address)
     return found;
 }
 
-/* The entry of that kind in which the address lies. */
+/* Returns the entry of the wanted kind that contains the address; NULL if there is none. */
 static struct entry *find_around_locked(kind wanted, uint64_t address)
 {
     struct entry *found = all;
@@ -131,7 +131,7 @@ static uint64_t page_of(int device)
     return weir_device_get_info(fake_devices[device].device, &info) == WEIR_OK ? info.page_bytes : 0;
 }
 
-/* The driver takes every size. */
+/* Accepts every size, as the driver does. */
 FAKE_EXPORT CUresult cuMemAlloc(CUdeviceptr *address, size_t size)
 {
     FAKE_UNSAFE_IN(current);
@@ -459,7 +459,8 @@ FAKE_EXPORT CUresult cuMemPoolTrimTo(CUmemPool pool, size_t keep_bytes)
 
 /* --- fills and copies --- */
 
-/* Whether the current context's stream may work on the range, and *captured. */
+/* Returns CU_SUCCESS if a stream of the current context may work on the range. *captured is true if the stream is being
+ * captured. */
 static CUresult begin_work(CUcontext current, CUstream *stream, CUdeviceptr address, uint64_t size, bool *captured)
 {
     *stream = fake_stream(current, *stream);

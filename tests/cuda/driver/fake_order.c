@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-static CUstream streams; /* all but legacy ones, under the lock */
-static CUevent events;   /* under the lock: an event that is never destroyed ends with the machine */
+static CUstream streams; /* all streams except the legacy ones; guarded by the lock */
+static CUevent events;   /* guarded by the lock; events that were not destroyed end with the machine */
 
 _Thread_local int fake_mode = CU_CAPTURE_MODE_GLOBAL;
 
@@ -44,7 +44,7 @@ static void break_locked(const struct CUstream_st *origin)
     }
 }
 
-/* Whether the thread's mode forbids unsafe calls because of this capture. */
+/* True if the calling thread may make no unsafe calls because of the capture of this stream. */
 static bool forbids(const struct CUstream_st *stream)
 {
     const bool own = pthread_equal(stream->owner, pthread_self()) != 0;
@@ -69,7 +69,7 @@ CUresult fake_unsafe(void)
     return code;
 }
 
-/* A capture of a stream that waits for this legacy stream by rule; NULL: there is none. */
+/* Returns a captured stream that implicitly waits for this legacy stream; NULL if there is none. */
 static CUstream implicit_locked(const struct CUstream_st *stream)
 {
     CUstream one = is_legacy(stream) ? streams : NULL;
@@ -96,7 +96,7 @@ CUresult fake_take_work(CUstream stream, bool *captured)
     return code;
 }
 
-/* A call that waits for the stream. */
+/* Returns the code for a call that waits for the stream. The call invalidates a capture of the stream. */
 static CUresult check_wait(CUstream stream)
 {
     bool captured = false;
@@ -347,7 +347,8 @@ FAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned 
     if (code != CU_SUCCESS || in_graph) {
         return code;
     }
-    if (event->context->device != stream->context->device) { /* no simulator orders two devices: the host does */
+    /* the simulators of two devices cannot order each other, so the host waits */
+    if (event->context->device != stream->context->device) {
         return fake_code(weir_device_event_sync(device_of(event->context), event->event));
     }
     return fake_code(weir_device_stream_wait_event(device_of(stream->context), stream->sim, event->event));

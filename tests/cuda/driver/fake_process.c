@@ -132,7 +132,7 @@ __attribute__((destructor)) static void report(void)
 
 /* --- faults --- */
 
-/* The exported name has a suffix that a test need not know. */
+/* True if `name` is an exported name of the function `wanted`. Tests may leave out the suffix. */
 static bool is_function(const char *name, const char *wanted)
 {
     const size_t length = strlen(wanted);
@@ -231,7 +231,7 @@ FAKE_EXPORT CUresult cuDriverGetVersion(int *version)
     X(801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported")                                                      \
     X(900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing")
 
-/* Not struck: they are called behind failures. */
+/* cuGetErrorName and cuGetErrorString never fail, because programs call them after failures. */
 FAKE_EXPORT CUresult cuGetErrorName(CUresult code, const char **name)
 {
 #define NAME(value, known, text)                                                                                       \

@@ -30,8 +30,8 @@ extern char *program_invocation_short_name;
 
 enum { MOST_FORKS = 16 };
 
-static _Atomic(weir_heap *) heap;      /* of this process; NULL: not made yet */
-static weir_heap *parents[MOST_FORKS]; /* heaps of the processes that this one was forked from */
+static _Atomic(weir_heap *) heap;      /* the heap of this process; NULL: not made yet */
+static weir_heap *parents[MOST_FORKS]; /* heaps of the parent process and of its ancestors */
 static size_t parent_count;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool inside __attribute__((tls_model("initial-exec")));
@@ -82,7 +82,7 @@ static void *leave(void *result)
     return result;
 }
 
-/* Returns the usable size of a parent's block; 0: it is none. */
+/* Returns the usable size of a block of a parent's heap; 0 for any other address. */
 static size_t parents_size(const void *block)
 {
     size_t size = 0;
@@ -144,7 +144,7 @@ REPLACES void free(void *block)
         const bool is_parents = parents_size(block) != 0;
         inside = false;
         if (!is_parents) {
-            __libc_free(block); /* which ends the process if the block is not its own */
+            __libc_free(block); /* ends the process if the address is not a block of the C library */
         }
     }
     errno = number;

@@ -113,7 +113,7 @@ hal_error halGetSocVersion(uint32_t device, char *text, uint32_t size)
     (void)device;
     (void)text;
     (void)size;
-    return HAL_NOT_SUPPORTED; /* the runtime then goes by the version of halGetDeviceInfo */
+    return HAL_NOT_SUPPORTED; /* the runtime then takes the version from halGetDeviceInfo */
 }
 
 hal_error halGetDeviceInfo(uint32_t device, int32_t module, int32_t fact, int64_t *value)

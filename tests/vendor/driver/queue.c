@@ -199,7 +199,7 @@ static void report_end(driver_scheduler *on, uint32_t number, const driver_task 
         .time = ticks(),
     };
     if (!push(&on->reports[on->reports_of[report.stream % STREAMS]], &report)) {
-        abort(); /* the program would wait for this report for ever */
+        abort(); /* without room for the report the program would wait for it for ever */
     }
 }
 
@@ -363,7 +363,7 @@ hal_error halSqCqConfig(uint32_t device, hal_queue_prop *prop)
     DRIVER_HOLD_LOCK();
     task_queue *queue = queue_of(device, prop->tasks);
     if (queue == NULL || !queue->is_live) {
-        return HAL_OK; /* "every queue", which asks for nothing here */
+        return HAL_OK; /* the runtime passes "every queue", which needs no action here */
     }
     if (prop->prop == HAL_PROP_STATUS) {
         queue->is_enabled = prop->value[0] != 0;
@@ -404,7 +404,7 @@ hal_error halCqReportRecv(uint32_t device, hal_receive *receive)
     if (device >= DRIVER_DEVICES || receive->reports >= QUEUES) {
         return HAL_INVALID_VALUE;
     }
-    enum { PATIENCE_MS = 1000 }; /* where the caller sets no limit: it asks again */
+    enum { PATIENCE_MS = 1000 }; /* wait for a call without a limit; the runtime then calls again */
     const long ms = receive->timeout_ms >= 0 ? receive->timeout_ms : PATIENCE_MS;
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
