@@ -51,11 +51,11 @@ struct run {
     CUmemPool async_pool;
     CUstream native[most_streams];
     weir_stream *stream[most_streams];
-    CUevent event; /* for waits that a use implies */
+    CUevent event; /* used for waits that a use implies */
     CUevent *objects;
     struct block *blocks;
     uint64_t calls;    /* driver calls that this file made to serve memory */
-    uint64_t inner_ns; /* within allocations and frees */
+    uint64_t inner_ns; /* nanoseconds inside allocations and frees */
     uint64_t least_free;
     bool samples;
     bool out_of_memory;

@@ -115,7 +115,7 @@ TEST(test_a_device_is_attached_once)
     fails(weir_acl_attach_device(w.pool, &second), WEIR_ERR_BUSY);
     fails(weir_acl_attach_device(other, &second), WEIR_ERR_BUSY);
     fails(weir_acl_attach(other, default_stream(), &second), WEIR_ERR_BUSY);
-    ok(weir_acl_attach(w.pool, w.stream[0], &second)); /* of before, by hand */
+    ok(weir_acl_attach(w.pool, w.stream[0], &second)); /* a stream that existed before is attached separately */
     execute(w.stream[0], 5000);
     ok(weir_acl_detach(second));
     ok(weir_acl_detach(attachment));
@@ -387,11 +387,11 @@ TEST(test_the_callback_comes_with_the_last_block)
     r.free(r.object, block[1]);
     assert_int_equal(told.calls, 1);
     assert_ptr_equal(told.attachment, attachment);
-    assert_int_equal(told.detach_status, WEIR_ERR_BUSY); /* in a callback */
+    assert_int_equal(told.detach_status, WEIR_ERR_BUSY); /* the callback's own detach was refused */
     r.free(r.object, r.alloc(r.object, 1000));
-    assert_int_equal(told.calls, 1); /* once */
+    assert_int_equal(told.calls, 1); /* the callback is called once for each request */
 
-    ok(weir_acl_notify_idle(attachment, on_idle, &told)); /* idle now */
+    ok(weir_acl_notify_idle(attachment, on_idle, &told)); /* ACL holds no block, so the callback is called at once */
     assert_int_equal(told.calls, 2);
     block[0] = r.alloc(r.object, 1000);
     ok(weir_acl_notify_idle(attachment, on_idle, &told));
@@ -499,7 +499,7 @@ static void call_slowly(void *ctx, weir_acl_attachment *attachment)
     struct slow *slow = ctx;
     (void)attachment;
     atomic_store(&slow->entered, true);
-    (void)usleep(20000); /* so that the detach comes meanwhile */
+    (void)usleep(20000); /* the detach begins during this time */
     atomic_store(&slow->ended, true);
 }
 

@@ -274,7 +274,7 @@ TEST(test_stream_destroyed_first)
     assert_int_equal(after.syncs, before.syncs);
     assert_int_equal(after.region_allocs, before.region_allocs);
 
-    r.free(r.object, held); /* still of the attachment */
+    r.free(r.object, held); /* the block still belongs to the attachment */
     assert_int_equal(live_of(attachment), 0);
     r.free(r.object, held);
     assert_int_equal(attachment_info(attachment).refused_frees, 1);

@@ -133,7 +133,7 @@ TEST(test_events)
     ok(weir_device_region_alloc(device, 64 * MIB, &address));
     ok(weir_device_event_create(device, &event));
     ok(weir_device_event_query(device, event, &complete));
-    assert_true(complete); /* never recorded */
+    assert_true(complete); /* an event that was never recorded counts as complete */
     ok(weir_device_stream_wait_event(device, stream[1], event));
     ok(weir_device_event_sync(device, event));
 

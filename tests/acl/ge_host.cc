@@ -272,7 +272,7 @@ void failures_are_empty_pointers()
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     OK(weir_pool_get_oom(w.pool, &record));
     CHECK(record.failure == 1);
-    allocations_left = 0; // of the record of a block
+    allocations_left = 0; // the allocation of a block's record fails
     ge::MemBlock *none = allocator->Malloc(1000);
     allocations_left = -1;
     CHECK(none == nullptr);

@@ -442,7 +442,8 @@ void test_pools_of_graphs(Pluggable &host)
     host.empty_cache();
     const Pluggable::Stats stats = host.stats();
     CHECK(stats.allocated_bytes[0].current == 0);
-    CHECK(stats.reserved_bytes[0].current == static_cast<std::int64_t>(2 * 6 * MIB)); // in pages of 2 MiB
+    // blocks of 6 MiB in pages of 2 MiB
+    CHECK(stats.reserved_bytes[0].current == static_cast<std::int64_t>(2 * 6 * MIB));
     current_stream = 1;
     void *outside = host.raw_alloc(4 * MIB);
     CHECK(outside != blocks[1] && outside != blocks[2]);

@@ -490,7 +490,7 @@ TEST(test_two_devices)
     acl_ok(aclrtDestroyStream(stream));
     acl_ok(aclrtResetDevice(1));
     acl_ok(aclrtSetDevice(0));
-    acl_ok(aclrtResetDevice(0)); /* once for the call above */
+    acl_ok(aclrtResetDevice(0)); /* undoes the additional aclrtSetDevice(0) above */
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtResetDevice(0));
 }
@@ -805,10 +805,10 @@ TEST(test_pools_in_the_wrong_order)
     host.free(of_a, 0, 0, streams[1]);
     host.free(of_b, 0, 0, streams[0]);
     host.free(again, 0, 0, streams[0]);
-    assert_int_equal(stats_of(0).allocs, 0); /* of the device's own pool */
+    assert_int_equal(stats_of(0).allocs, 0); /* the device's own pool, which has served no request */
 
     void *held = host.alloc(4 * MIB, 0, streams[0]);
-    acl_ok(aclrtResetDeviceForce(0)); /* while b is begun */
+    acl_ok(aclrtResetDeviceForce(0)); /* pool b has begun and not ended */
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtCreateStream(&streams[0]));
     acl_ok(aclrtCreateStream(&streams[1]));
@@ -820,7 +820,7 @@ TEST(test_pools_in_the_wrong_order)
     host.free(next, 0, 0, streams[0]);
     host.pool_end(0, b);
     host.pool_release(0, b);
-    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* left to the shutdown */
+    ok(host.pool_begin(0, b, NULL, NULL, drop_filter)); /* pool b is not ended: the shutdown has to end it */
     assert_non_null(host.alloc(4 * MIB, 0, streams[0]));
 }
 

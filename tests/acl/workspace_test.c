@@ -25,7 +25,8 @@ TEST(test_one_workspace_serves_the_operators_of_a_stream)
         assert_ptr_equal(launch(w.pool, w.stream[0], (uint64_t)(1 + i) * 31457), first);
     }
     assert_int_equal(pool_stats(w.pool).allocs, 1);
-    void *const other = launch(w.pool, w.stream[1], 3 * MIB); /* the first stream's may still be in use */
+    /* a second workspace, because stream 0 may still use the first */
+    void *const other = launch(w.pool, w.stream[1], 3 * MIB);
     assert_ptr_not_equal(other, first);
     assert_int_equal(pool_stats(w.pool).allocs, 2);
     void *none = &w;
@@ -75,7 +76,7 @@ TEST(test_the_pool_is_held_until_the_release)
     (void)launch(w.pool, w.stream[0], 1000);
     fails(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
     ok(weir_acl_workspace_release(w.pool));
-    ok(weir_acl_workspace_release(w.pool)); /* there is none */
+    ok(weir_acl_workspace_release(w.pool)); /* the workspace is already released */
     end_world(&w);
 }
 
@@ -121,7 +122,8 @@ TEST(test_with_an_attachment_of_the_device)
     acl_ok(aclrtCreateStream(&stream));
     (void)launch(w.pool, stream, MIB);
     (void)launch(w.pool, NULL, MIB);
-    assert_true(attachment_info(attachment).workspace_bytes >= 2 * MIB); /* not of the stream of before */
+    /* only streams that the attachment has attached count */
+    assert_true(attachment_info(attachment).workspace_bytes >= 2 * MIB);
     char text[1024];
     (void)weir_acl_attachment_explain(attachment, text, sizeof(text));
     assert_non_null(strstr(text, "Workspaces hold"));

@@ -201,7 +201,8 @@ TEST(the_two_families_do_not_mix_on_a_stream)
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtUnSubscribeReport(me(), a));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchCallback(callback, NULL, ACL_CALLBACK_BLOCK, a));
     acl_ok(aclrtSynchronizeStream(a));
-    acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(me(), a)); /* for the whole life of the stream */
+    /* a stream that has had a host function never accepts a subscription */
+    acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtSubscribeReport(me(), a));
     acl_ok(aclrtSubscribeReport(me(), b));
     acl_expect(ACL_ERROR_RT_STREAM_SUBSCRIBE, aclrtLaunchHostFunc(b, callback, NULL));
     acl_ok(aclrtUnSubscribeReport(me(), b));
@@ -355,7 +356,7 @@ TEST(a_host_function_runs_elsewhere_and_blocks)
     assert_int_equal(seen_count(), 5);
     int last = 0;
     for (int i = 0; i < 5; i++) {
-        if (seen.events[i] != 5) { /* the other stream's callback */
+        if (seen.events[i] != 5) { /* event 5 is the other stream's callback */
             assert_true(seen.events[i] > last);
             last = seen.events[i];
         }

@@ -133,7 +133,7 @@ TEST_BETWEEN(of_failure_modes, set_up, tear_down)
 {
     aclrtStream stopping = NULL;
     acl_ok(aclrtCreateStream(&stopping));
-    acl_ok(aclrtSetStreamFailureMode(stopping, ACL_CONTINUE_ON_FAILURE)); /* as it is */
+    acl_ok(aclrtSetStreamFailureMode(stopping, ACL_CONTINUE_ON_FAILURE)); /* sets the present mode again */
     acl_ok(aclrtSetStreamFailureMode(stopping, ACL_STOP_ON_FAILURE));
     acl_ok(aclrtSetStreamFailureMode(stopping, ACL_STOP_ON_FAILURE));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtSetStreamFailureMode(stopping, ACL_CONTINUE_ON_FAILURE));

@@ -239,7 +239,7 @@ TEST(several_streams_never_meet)
 
 /* --- a model of a pool that is used by one stream --- */
 
-enum { PAGES = 48 }; /* of pool 0 */
+enum { PAGES = 48 }; /* pages of pool 0 */
 typedef enum page_state { EMPTY, IDLE, IN_USE } page_state;
 static page_state page[PAGES];
 

@@ -92,8 +92,10 @@ TEST(a_key_opens_memory_of_this_process)
     acl_expect(invalid, aclrtIpcMemSetImportPid(key, NULL, 1));
     acl_expect(refused, aclrtIpcMemImportByKey(&q, key, 2));
     acl_expect(refused, aclrtIpcMemImportByKey(&q, other, 0));
-    acl_expect(refused, aclrtIpcMemImportByKey(&q, memcpy(other, key, strlen(key) - 1), 0)); /* its own, but no key */
-    (void)snprintf(other, sizeof(other), "weir-ascendcl-%d0-1", (int)getpid());              /* another process's */
+    /* begins like a key of this process, but is none */
+    acl_expect(refused, aclrtIpcMemImportByKey(&q, memcpy(other, key, strlen(key) - 1), 0));
+    /* a key of another process */
+    (void)snprintf(other, sizeof(other), "weir-ascendcl-%d0-1", (int)getpid());
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemImportByKey(&q, other, 0));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemSetImportPid(other, &pid, 1));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtIpcMemClose(other));

@@ -526,7 +526,8 @@ TEST(test_long_lived)
     void *grown = weir_heap_realloc(f.heap, persistent[0], 150000);
     if (CAN_TOUCH) {
         assert_non_null(grown);
-        assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000); /* among the long-lived blocks */
+        /* the block has grown among the long-lived blocks */
+        assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000);
         persistent[0] = grown;
     }
     for (size_t i = 0; i < 32; i++) {

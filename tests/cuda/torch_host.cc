@@ -291,7 +291,7 @@ void test_fraction_and_settings()
         torch.raw_delete(block);
     }
     fake_cuda_start(0, 0);
-    CHECK(configure("pages:huge") == WEIR_ERR_INVALID); // of ACL
+    CHECK(configure("pages:huge") == WEIR_ERR_INVALID); // a setting that only ACL has
     CHECK(configure("strategy:nosuch") == WEIR_ERR_INVALID);
 }
 
@@ -311,7 +311,7 @@ void test_pools_of_graphs()
     });
     CU_OK(cuStreamBeginCapture(captured, CU_CAPTURE_MODE_GLOBAL));
     void *inside = torch.malloc(2 * MIB, 0, captured);
-    void *other = torch.malloc(2 * MIB, 0, machine.stream[1]); // not of the capture
+    void *other = torch.malloc(2 * MIB, 0, machine.stream[1]); // stream 1 is not captured
     CU_OK(cuMemsetD8Async(address(inside), 1, 2 * MIB, captured));
     torch.raw_delete(inside);
     void *again = torch.malloc(2 * MIB, 0, captured);

@@ -14,8 +14,8 @@
 enum { most_blocks = 64 };
 
 #define MIB (UINT64_C(1) << 20)
-#define ROOM (256 * MIB) /* left for the pool */
-#define SIZE (24 * MIB)  /* of a block */
+#define ROOM (256 * MIB) /* bytes left for the pool */
+#define SIZE (24 * MIB)  /* bytes of a block */
 
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
@@ -115,7 +115,7 @@ static void run(weir_device *device, uint32_t flags, const char *kind)
         GPU(cuMemFree, pieces[i]);
     }
     const size_t full = count;
-    if (taken != 0) { /* the memory is there again */
+    if (taken != 0) { /* the driver has memory again */
         MUST(take_block(pool, stream, native, &blocks[count], 5000));
         count++;
     }

@@ -25,7 +25,7 @@ struct fake_range {
     bool used;
     uint64_t start;
     uint64_t end;
-    size_t heap; /* of a region: index of its heap */
+    size_t heap; /* of a region: the index of its heap */
 };
 
 static enum fake_style fake_style;

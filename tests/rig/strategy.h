@@ -17,7 +17,7 @@ enum { lanes = 6 };
 static struct {
     const weir_strategy_ops *ops;
     void *state;
-    uint64_t next_address; /* of the next region */
+    uint64_t next_address; /* address of the next region */
 } rig;
 
 static inline void check(void)

@@ -544,7 +544,7 @@ struct gate {
     pthread_cond_t changed;
     bool entered;
     bool open;
-    weir_status verdict; /* of the large request */
+    weir_status verdict; /* result of the large request */
 };
 
 static weir_status hold_large_requests(struct fake_device *asked, uint64_t size)

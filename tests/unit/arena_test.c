@@ -566,8 +566,8 @@ TEST(a_use_covers_what_comes_later)
     reset(&t);
     (void)bump(&t, 512);
     ok(weir_arena_use(t.arena, w.stream[B]));
-    ok(weir_arena_use(t.arena, w.stream[B])); /* twice */
-    ok(weir_arena_use(t.arena, w.stream[A])); /* its own */
+    ok(weir_arena_use(t.arena, w.stream[B])); /* a second call has no further effect */
+    ok(weir_arena_use(t.arena, w.stream[A])); /* the arena's own stream needs no use */
     static const uint64_t sizes[] = {1024, CHUNK, CHUNK, 2 * CHUNK};
     for (int i = 0; i < 4; i++) {
         const uint64_t address = bump_tagged(&t, sizes[i], "later");
@@ -637,7 +637,7 @@ TEST(a_retired_stream_gives_no_more)
         ok(weir_stream_retire(w.pool, w.stream[A]));
         weir_sim_stream *native = new_stream(w.sim);
         if (reused) {
-            ok(weir_pool_stream(w.pool, native, &w.stream[A])); /* in the place of the retired stream */
+            ok(weir_pool_stream(w.pool, native, &w.stream[A])); /* takes the place of the retired stream */
         }
         uint64_t address = 77;
         fails(weir_arena_alloc(t.arena, 1, 1, &address), WEIR_ERR_INVALID);
@@ -764,7 +764,7 @@ TEST(a_recorder_sees_blocks)
     for (int i = 0; i < 20; i++) {
         (void)bump(&t, CHUNK / 4); /* five chunks */
     }
-    reset(&t); /* four are given back */
+    reset(&t); /* four of the five chunks go back to the pool */
     (void)bump(&t, 100);
     ok(weir_arena_use(t.arena, w.stream[B]));
     reset(&t);

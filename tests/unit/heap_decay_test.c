@@ -50,7 +50,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 
 /* --- heaps --- */
 
-enum { LONG_MS = 4000000 }; /* no slot ends by itself during a test */
+enum { LONG_MS = 4000000 }; /* so long that no slot ends by itself during a test */
 #define SLOT_NS (LONG_MS / 4 * UINT64_C(1000000))
 
 static weir_heap *decaying(int64_t decay_ms, uint32_t flags)

@@ -25,14 +25,14 @@ struct order {
 #define MOVE _IOWR(UFFDIO, 0x05, struct order) /* UFFDIO_MOVE, which old headers lack */
 
 static struct {
-    int no_file;     /* errno of userfaultfd */
-    int no_api;      /* of UFFDIO_API */
-    int no_register; /* of UFFDIO_REGISTER */
-    int no_move;     /* of each `every`-th move */
+    int no_file;     /* errno with which userfaultfd fails; 0: it works */
+    int no_api;      /* errno with which UFFDIO_API fails */
+    int no_register; /* errno with which UFFDIO_REGISTER fails */
+    int no_move;     /* errno with which each `every`-th UFFDIO_MOVE fails */
     unsigned every;
-    bool by_halves; /* a move that fails moves half of the pages before */
+    bool by_halves; /* a failing move has moved half of the pages before */
     bool drops_nothing;
-    bool no_memory; /* realloc */
+    bool no_memory; /* realloc fails */
     uint64_t moves, failed;
 } fail;
 

@@ -28,7 +28,7 @@ int __wrap_munmap(void *memory, size_t size);
 int __wrap_mprotect(void *memory, size_t size, int access);
 int __wrap_madvise(void *memory, size_t size, int advice);
 
-static unsigned refusals; /* of calls with an address inside a page */
+static unsigned refusals; /* number of calls with an address inside a page */
 
 static size_t whole(size_t size)
 {

@@ -233,7 +233,7 @@ TEST(test_heaps)
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
     assert_int_equal(weir_recorder_stop(recorders[0], NULL), WEIR_OK);
     assert_int_equal(weir_heap_record(heap, recorders[1]), WEIR_OK);
-    assert_int_equal(weir_heap_destroy(heap), WEIR_OK); /* which lets the recorder go */
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK); /* the heap's end detaches the recorder */
     assert_int_equal(weir_recorder_stop(recorders[1], NULL), WEIR_OK);
     assert_int_equal(weir_heap_destroy(over), WEIR_OK);
     close_world(&w);
@@ -261,7 +261,7 @@ TEST(test_orders_of_ends)
     refused(weir_pool_destroy(w.pool), WEIR_ERR_BUSY, "weir_pool_destroy: ");
     refused(weir_host_pool_destroy(w.ordered), WEIR_ERR_BUSY, "weir_host_pool_destroy: the pool is held");
     refused(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY, "held");
-    weir_topology_destroy(w.topology); /* the host pools keep it */
+    weir_topology_destroy(w.topology); /* the host pools hold the topology */
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(weir_heap_free(heaps[i], blocks[i]), WEIR_OK);
         assert_int_equal(weir_heap_check(heaps[i], NULL), WEIR_OK);
@@ -269,7 +269,7 @@ TEST(test_orders_of_ends)
         assert_int_equal(weir_heap_destroy(heaps[i]), WEIR_OK);
     }
     assert_int_equal(weir_pool_destroy(w.pool), WEIR_OK);
-    refused(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY, "held"); /* by the host pool */
+    refused(weir_device_destroy(weir_sim_device(w.sim)), WEIR_ERR_BUSY, "held"); /* held by the host pool */
     assert_int_equal(weir_host_pool_hold(w.ordered), WEIR_OK);
     refused(weir_host_pool_destroy(w.ordered), WEIR_ERR_BUSY, "weir_host_pool_destroy: the pool is held 1 times");
     assert_int_equal(weir_host_pool_release(w.ordered), WEIR_OK);

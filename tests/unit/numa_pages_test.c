@@ -392,7 +392,7 @@ TEST(test_no_such_node)
     char text[512];
     weir__numa_request request = {.topology = t, .size = MIB, .node = 700};
     request.memory = map(request.size, request.pages);
-    assert_int_equal(weir__numa_pages_on(&request, &placed, &error), WEIR_OK); /* wherever */
+    assert_int_equal(weir__numa_pages_on(&request, &placed, &error), WEIR_OK); /* the pages may lie anywhere */
     assert_int_equal(placed.way, WEIR__PLACED_ANYWHERE);
     assert_int_equal(placed.misplaced_bytes, MIB);
     weir__numa_unmap(request.memory, request.size, false);

@@ -517,14 +517,14 @@ TEST(shares_with_a_recorder)
     ok(weir_recorder_stop(recorder, &lost));
     assert_int_equal(lost, 0);
     assert_true(bytes > program_steps);
-    for (int step = 0; step < program_steps; step++) { /* the observer stays */
+    for (int step = 0; step < program_steps; step++) { /* only the observer is left */
         one_step(&w);
         agrees(&w, &judge);
     }
     ok(weir_recorder_start(w.pool, &config, &recorder));
     ok(weir_pool_unobserve(w.pool, &judge));
     bytes = 0;
-    for (int step = 0; step < program_steps; step++) { /* and so does the recorder */
+    for (int step = 0; step < program_steps; step++) { /* only the recorder is left */
         one_step(&w);
     }
     ok(weir_recorder_stop(recorder, NULL));
@@ -656,7 +656,7 @@ TEST(several_observe_at_once)
     agrees(&w, &judge);
     assert_string_equal(scribe.text, "a1u2e2x1y0y2c0a2");
     assert_string_equal(late.text, "p1a2");
-    ok(weir_pool_unobserve(w.pool, &scribe)); /* the second of the three */
+    ok(weir_pool_unobserve(w.pool, &scribe)); /* ends the second of three observations */
     ok(weir_pool_free_idle(w.pool, w.held[--w.blocks]));
     agrees(&w, &judge);
     ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[w.blocks++]));
@@ -700,7 +700,7 @@ enum { handed = 16, thread_steps = 3000 };
 
 /* While a free is being reported, another thread requests the same memory: its alloc must not be reported before. */
 struct slow_judge {
-    struct judge judge; /* first */
+    struct judge judge; /* must be the first member */
     struct world *w;
     pthread_t thief;
     weir_block *stolen;

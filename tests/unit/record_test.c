@@ -32,14 +32,14 @@ struct live_block {
 };
 
 struct weir_pool {
-    weir_recorder *recorder; /* the one observer */
+    weir_recorder *recorder; /* the only observer */
     const struct live_block *live;
     size_t live_count;
 };
 
 static struct fake_device fake;
-static weir_device *device;    /* of all pools */
-static weir_observer_ops tell; /* of all recorders */
+static weir_device *device;    /* device of all pools */
+static weir_observer_ops tell; /* table of all recorders */
 
 weir_device *weir_pool_device(const weir_pool *pool)
 {

@@ -140,7 +140,7 @@ static struct {
     atomic_uint asked;
     atomic_uint stopped;
     atomic_uint resumed;
-    atomic_uint left;  /* about to continue */
+    atomic_uint left;  /* the other thread is about to continue */
     atomic_uint taken; /* tries that succeeded */
 } meeting;
 

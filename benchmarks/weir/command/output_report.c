@@ -90,7 +90,7 @@ struct block_rows {
     uint32_t *row; /* block index -> row */
     struct size_class *classes;
     size_t class_count;
-    weir__number_map class_by_size; /* number + 1 */
+    weir__number_map class_by_size; /* size -> class number + 1 */
 };
 
 static void free_rows(struct block_rows *rows)

@@ -41,7 +41,7 @@ struct segment {
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
     bool pool_known; /* `pool` is known; matters for segments at the start only */
     bool gone;       /* the segment was returned; used by find_pool_of_segments only */
-    size_t event;    /* index of the event that took it */
+    size_t event;    /* index of the event that took the segment */
     weir_lane lane;  /* lane of the region */
     void *region;
 };

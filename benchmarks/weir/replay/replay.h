@@ -74,7 +74,7 @@ struct replay_point {
 
 struct replay_result {
     const struct replay_strategy *strategy;
-    weir_status failure; /* after a failure of replay_run: its kind */
+    weir_status failure; /* kind of the failure if replay_run returned false */
     uint64_t pad_bytes;
     uint64_t prior_blocks;
     uint64_t allocs; /* events that allocate, prior blocks not counted */

@@ -12,7 +12,7 @@ struct csv_import {
     struct name_list tags;
     struct name_list streams; /* texts that name streams; a stream of the trace is a pair of a device and such a text */
     struct name_list threads;
-    weir__number_map stream_of_pair; /* number + 1 */
+    weir__number_map stream_of_pair; /* device and text -> stream number + 1 */
     uint32_t stream_count;
 };
 

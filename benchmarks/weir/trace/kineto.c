@@ -52,7 +52,7 @@ struct event {
 
 struct counters {
     uint32_t device;
-    int64_t time_ns; /* of the earliest event so far */
+    int64_t time_ns; /* time of the earliest event so far */
     uint64_t before; /* bytes allocated before that event */
     uint64_t reserved;
     bool seen;

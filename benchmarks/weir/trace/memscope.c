@@ -38,9 +38,9 @@ struct memscope {
     struct name_list processes;
     weir__number_map addresses; /* number + 1 */
     uint64_t address_count;
-    uint64_t total; /* of the latest counters */
+    uint64_t total; /* total of the latest counters */
     bool has_total;
-    uint64_t hal, pools, host, other; /* rows */
+    uint64_t hal, pools, host, other; /* numbers of rows */
     uint32_t first_device;
     bool several;
 };

@@ -20,13 +20,13 @@ enum { recorded_granule = 512 }; /* PyTorch's allocators round the sizes of bloc
 /* Memory that the recorded allocator holds at the start of a window. Pieces of a device do not overlap. */
 struct piece {
     weir__tree_node node; /* start, end */
-    size_t event;         /* the event that took it */
+    size_t event;         /* number of the event that took the memory */
 };
 
 /* The memory of one device. */
 struct held {
     weir__tree pieces;
-    uint64_t blind_bytes; /* at addresses that are not known */
+    uint64_t blind_bytes; /* bytes at addresses that are not known */
     size_t blind_event;   /* the latest event that took such memory */
 };
 

@@ -100,7 +100,7 @@ struct profile {
     struct id_map device_used; /* device -> 0: has memory records */
     size_t device_count;
     uint32_t only_device;
-    uint32_t used_streams; /* of the trace */
+    uint32_t used_streams; /* streams of the trace that are in use */
     uint32_t used_threads;
 
     uint32_t block_count;

@@ -21,8 +21,8 @@ struct sqlite_file {
     sqlite3 *db;
     const char *path;
     struct trace_error *error;
-    uint64_t steps; /* left, in units of STEPS_AT_ONCE */
-    uint64_t rows;  /* left */
+    uint64_t steps; /* steps that are left, in units of STEPS_AT_ONCE */
+    uint64_t rows;  /* rows that are left */
     bool describes; /* a query of this file about a table runs */
 };
 

@@ -13,25 +13,25 @@
 #define NO_FRAME UINT32_MAX
 #define NO_STACK UINT32_MAX
 #define LABEL_BYTES 256
-#define MOST_STACK_BYTES ((size_t)64 << 20) /* of all stacks; later ones are left out */
+#define MOST_STACK_BYTES ((size_t)64 << 20) /* limit for all stacks together; later stacks are left out */
 
 enum frame_kind { FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
 
 struct torch_frame {
     enum frame_kind kind;
     const char *text;
-    const char *function;             /* in `text` */
-    const struct pickle_value *value; /* the first with this text */
+    const char *function;             /* points into `text` */
+    const struct pickle_value *value; /* the first frame with this text */
 };
 
 struct torch_stack {
-    size_t first; /* in stack_frames */
+    size_t first; /* index of the first frame in stack_frames */
     uint32_t count;
 };
 
 struct torch_tag {
     uint32_t stack;
-    uint32_t tag; /* in the trace */
+    uint32_t tag; /* number of the tag in the trace */
     const char *labels;
 };
 

@@ -28,7 +28,7 @@ struct archive {
     const struct trace_source *source;
     struct trace_error *error;
     uint64_t entries;
-    uint64_t offset; /* of the directory */
+    uint64_t offset; /* offset of the directory */
     uint64_t size;
 };
 

@@ -58,7 +58,7 @@ struct arena {
     char *at;
     size_t left;
     uint64_t total; /* bytes asked from malloc */
-    uint64_t limit; /* highest total; 0 = no limit */
+    uint64_t limit; /* most bytes asked from malloc; 0 = no limit */
     bool refused;   /* an allocation failed because of the limit */
 };
 

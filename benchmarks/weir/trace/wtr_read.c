@@ -34,7 +34,7 @@ struct reader {
     const char *line; /* first byte */
     uint64_t line_number;
     unsigned field;
-    char name[16]; /* of a field, for a message */
+    char name[16]; /* name of a field, for a message */
 
     struct id_map block_index; /* id -> index */
     struct block_life *lives;  /* [block_count] */
@@ -482,7 +482,7 @@ static bool take_options(struct reader *reader, const char *allowed, weir_trace_
 /* One line on its way into the trace. */
 struct event_line {
     weir_trace_event event;
-    uint32_t index; /* of the block or of the event object */
+    uint32_t index; /* index of the block or of the event object */
     uint32_t old_index;
     bool names_device; /* d= is given */
 };

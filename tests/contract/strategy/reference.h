@@ -67,7 +67,7 @@ struct rig {
     bool one_kind;                      /* all regions serve requests of every size */
     const weir_record *gone[MOST_GONE]; /* a ring buffer */
     size_t gone_count;
-    uint64_t seed; /* of the random program, for messages */
+    uint64_t seed; /* seed of the random program, for messages */
     unsigned step;
 };
 

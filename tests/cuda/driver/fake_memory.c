@@ -12,12 +12,12 @@ struct entry {
     struct entry *next;
     kind kind;
     int device;
-    uint64_t address; /* PHYSICAL: the entry's own */
+    uint64_t address; /* PHYSICAL: the address of the entry itself */
     uint64_t size;
     weir_vm_handle handle;
     struct entry *physical; /* MAPPED */
-    unsigned access;        /* MAPPED: devices */
-    unsigned mapped;        /* PHYSICAL: mappings */
+    unsigned access;        /* MAPPED: bits of the devices with access */
+    unsigned mapped;        /* PHYSICAL: number of mappings */
     bool released;          /* PHYSICAL: ends with its last mapping */
     void *base;             /* PINNED */
 };

@@ -12,12 +12,12 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_device fake_devices[FAKE_CUDA_DEVICES];
 unsigned fake_lacks;
 
-static bool started; /* under the lock, like the following */
+static bool started; /* guarded by the lock, like the following variables */
 static bool initialized;
 static bool report_at_end;
 static struct {
-    char function[48]; /* "": any */
-    unsigned nth;      /* 0: none */
+    char function[48]; /* name of the failing function; "": any */
+    unsigned nth;      /* number of the call that fails; 0: none */
     CUresult code;
     bool lasting;
     bool come;
