@@ -79,7 +79,7 @@ TEST(test_bad_configs)
 }
 
 /* A region of n MiB costs n MiB: no extra page for padding. */
-TEST(test_regions_take_what_they_say)
+TEST(test_regions_cost_no_more_than_their_size)
 {
     acl_ok(aclrtSetDevice(0));
     static const weir_acl_pages pages[] = {WEIR_ACL_PAGES_HUGE_FIRST, WEIR_ACL_PAGES_HUGE, WEIR_ACL_PAGES_SMALL};
@@ -289,7 +289,7 @@ TEST(test_streams_of_another_context)
     acl_ok(aclrtResetDevice(0));
 }
 
-TEST(test_the_programs_reset_leaves_weirs_device)
+TEST(test_a_reset_by_the_program_leaves_weirs_reference)
 {
     acl_ok(aclrtSetDevice(0));
     weir_device *device = make_device(0);
@@ -351,7 +351,7 @@ static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrt
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-TEST(test_memory_for_peers_is_created_so)
+TEST(test_memory_for_peers_is_created_for_peers)
 {
     const uint32_t peers = WEIR_ACL_PEER_MEMORY;
     require_memory_for_peers(WEIR_ACL_PAGES_HUGE_FIRST, 0, ACL_MEM_MALLOC_HUGE_FIRST, ACL_HBM_MEM_HUGE);

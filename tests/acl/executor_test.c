@@ -87,7 +87,7 @@ TEST(test_a_device_is_attached_once_for_all_operators)
 }
 
 /* A stream keeps the allocator that its first operator used. weir_acl_attachment_explain says so. */
-TEST(test_an_attachment_after_the_first_operator_is_not_asked)
+TEST(test_an_attachment_after_the_first_operator_gets_no_requests)
 {
     struct world w = make_world();
     struct tensor t = make_tensor();

@@ -128,7 +128,7 @@ TEST(test_a_destroyed_event_is_forgotten)
 
 /* If ACL refuses a record, the event keeps its former record, and a later wait orders no more work than that record
  * covers. */
-TEST(test_a_failed_record_teaches_nothing)
+TEST(test_a_failed_record_orders_nothing)
 {
     struct two t = make_two();
     const uint64_t address = pass(&t, 0);

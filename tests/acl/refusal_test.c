@@ -175,7 +175,7 @@ TEST(test_busy)
 }
 
 /* weir_acl_error reports a failed ACL call until weir refuses a call, and the other way round. */
-TEST(test_the_later_reason_is_told)
+TEST(test_the_later_of_two_reasons_is_reported)
 {
     struct world w = make_world();
     aclrtStream gone = w.stream[1];

@@ -238,7 +238,7 @@ TEST(a_callback_runs_on_the_thread_that_processes)
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
-TEST(a_blocking_one_stalls_its_stream_until_it_has_returned)
+TEST(a_blocking_callback_stalls_its_stream_until_it_returns)
 {
     aclrtStreamStatus status;
     acl_ok(aclrtSubscribeReport(me(), a));
@@ -259,7 +259,7 @@ TEST(a_blocking_one_stalls_its_stream_until_it_has_returned)
     acl_ok(aclrtUnSubscribeReport(me(), a));
 }
 
-TEST(a_non_blocking_one_stalls_nothing)
+TEST(a_non_blocking_callback_stalls_nothing)
 {
     acl_ok(aclrtSubscribeReport(me(), a));
     launch_kernel(a, 1);
@@ -371,7 +371,7 @@ static void set_flag(void *unused)
     atomic_store(&flag, true);
 }
 
-TEST(a_host_function_comes_to_who_only_looks)
+TEST(a_host_function_runs_without_a_further_call)
 {
     atomic_store(&flag, false);
     weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
@@ -407,7 +407,7 @@ TEST(a_subscribed_thread_takes_a_streams_host_functions)
     assert_int_equal(seen_count(), 6);
 }
 
-TEST(one_that_waits_for_a_thread_that_leaves_goes_to_the_runtimes)
+TEST(after_unsubscribing_the_runtimes_thread_runs_waiting_host_functions)
 {
     acl_ok(aclrtSubscribeHostFunc(me(), a));
     acl_ok(aclrtLaunchHostFunc(a, callback, named(1)));
@@ -453,7 +453,7 @@ TEST(unsubscribing_wakes_a_thread_that_waits_for_ever)
     assert_false(atomic_load(&inside));
 }
 
-TEST(what_is_left_at_unsubscribing_is_an_error_or_still_runs)
+TEST(after_unsubscribing_callbacks_that_were_due_still_run)
 {
     acl_ok(aclrtSubscribeReport(me(), a));
     acl_ok(aclrtLaunchCallback(callback, named(1), ACL_CALLBACK_NO_BLOCK, a)); /* the stream reaches it at once */
@@ -469,7 +469,7 @@ TEST(what_is_left_at_unsubscribing_is_an_error_or_still_runs)
     acl_expect(ACL_ERROR_RT_THREAD_SUBSCRIBE, aclrtProcessReport(-1));
 }
 
-TEST(destroying_a_stream_drops_what_nobody_has_run)
+TEST(destroying_a_stream_drops_callbacks_that_have_not_run)
 {
     for (int arrived = 0; arrived < 2; arrived++) {
         aclrtStream stream;
@@ -489,7 +489,7 @@ TEST(destroying_a_stream_drops_what_nobody_has_run)
     assert_int_equal(seen_count(), 0);
 }
 
-TEST(destroying_a_stream_waits_while_somebody_runs_them)
+TEST(destroying_a_stream_waits_for_running_callbacks)
 {
     struct worker w;
     aclrtStream stream;
@@ -657,7 +657,7 @@ static void write_memory(void *unused)
     acl_ok(aclrtMemcpy(memory, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
 }
 
-TEST(later_work_comes_after_what_a_blocking_one_did)
+TEST(later_work_sees_the_writes_of_a_blocking_callback)
 {
     memset(host, 7, sizeof(host));
     acl_ok(aclrtSubscribeReport(me(), a));

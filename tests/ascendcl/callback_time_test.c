@@ -81,7 +81,7 @@ TEST(a_timeout_is_the_devices_time_while_it_works)
     assert_int_equal(seen_count, 2);
 }
 
-TEST(a_callback_that_is_not_reached_goes_to_who_is_subscribed_by_then)
+TEST(a_callback_runs_on_the_thread_that_is_subscribed_when_it_is_due)
 {
     acl_ok(aclrtSubscribeReport(me() + 1, stream));
     launch_kernel();

@@ -133,7 +133,7 @@ TEST(what_was_captured_runs_again_in_order)
     acl_ok(aclrtDestroyEvent(event));
 }
 
-TEST(what_cannot_run_again_says_so)
+TEST(tasks_that_cannot_run_again_are_refused)
 {
     for (int kind = 0; kind < 3; kind++) {
         aclmdlRI instance = NULL;

@@ -78,7 +78,7 @@ TEST(kernels_take_their_time_and_overlap_on_two_streams)
     assert_true(weir_ascendcl_now() == now + 12345);
 }
 
-TEST(a_kernel_that_does_not_run_is_ended_all_the_same)
+TEST(a_kernel_that_is_dropped_calls_its_end_function)
 {
     weir_ascendcl_kernel kernel = kernel_of(NULL, 0);
     acl_ok(weir_ascendcl_launch(a, &kernel));

@@ -30,7 +30,7 @@ static void child(void)
     exit(0);
 }
 
-TEST(the_process_ends)
+TEST(the_process_ends_normally)
 {
     int status = 0;
     const pid_t process = fork();

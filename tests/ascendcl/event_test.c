@@ -209,7 +209,7 @@ static void queue_for(aclrtStream stream, unsigned ms)
 /* A reset overtakes a wait if the wait is queued before the reset but begins after it. On a device the waiting stream
  * stops, so the report has a warning. There is no warning if the stream of the wait makes the reset, behind the
  * wait. */
-TEST(a_reset_that_overtakes_a_wait_is_told)
+TEST(a_reset_that_overtakes_a_wait_is_reported)
 {
     const uint64_t before = weir_ascendcl_warning_count("reset before a stream");
     aclrtEvent plain, flag;
@@ -249,7 +249,7 @@ TEST(a_wait_that_began_before_the_reset_ends_with_the_recording)
     acl_ok(aclrtDestroyEvent(event));
 }
 
-TEST(a_recording_behind_a_stopped_stream_stops_who_waits_for_it)
+TEST(a_record_behind_a_stopped_wait_stops_its_waiters)
 {
     aclrtEvent flag, ex;
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
@@ -319,7 +319,7 @@ TEST(events_run_out)
 }
 
 /* A program that sleeps between its queries needs few of them, however long the work takes. */
-TEST(patience_is_enough)
+TEST(a_sleeping_program_needs_few_queries)
 {
     enum { COPIES = 400, QUESTIONS = 2000 };
     void *pinned = NULL;

@@ -177,7 +177,7 @@ TEST(registered_memory_copies_asynchronously)
 }
 
 /* Memory is freed while a copy may still read it: the copy reads other bytes, and the process survives. */
-TEST(a_free_that_comes_too_early_shows)
+TEST(a_copy_from_freed_memory_reads_other_bytes)
 {
     void *device = NULL;
     aclrtStream stream = NULL;

@@ -225,7 +225,7 @@ static void end(void)
     }
 }
 
-TEST(several_streams_never_meet)
+TEST(streams_never_share_unfinished_memory)
 {
     for (uint64_t seed = 1; seed <= 25; seed++) {
         begin(seed);

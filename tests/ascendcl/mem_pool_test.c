@@ -350,7 +350,7 @@ TEST(events_order_through_any_number_of_streams)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-TEST(events_are_followed_only_when_asked)
+TEST(events_order_reuse_only_with_the_switch)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtEvent event = NULL;
@@ -373,7 +373,7 @@ TEST(events_are_followed_only_when_asked)
 }
 
 /* Opportunistic reuse takes memory as soon as the work on it is complete, even if the host has not waited. */
-TEST(completed_work_is_an_opportunity)
+TEST(opportunistic_reuse_needs_completed_work)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);
     keep(pool, 64 * MIB);
@@ -394,7 +394,7 @@ TEST(completed_work_is_an_opportunity)
 }
 
 /* Internal dependencies: the pool makes the stream wait. */
-TEST(a_wait_is_put_in)
+TEST(internal_dependencies_make_the_stream_wait)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);
     set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 1);
@@ -554,7 +554,7 @@ TEST(fragments_stay_where_they_are)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-TEST(memory_that_is_no_pools_is_freed_in_order)
+TEST(memory_outside_pools_is_freed_in_stream_order)
 {
     const size_t before = left();
     void *p = NULL;
@@ -625,7 +625,7 @@ TEST(copies_work_like_on_any_memory)
 }
 
 /* The host holds up a stream: no other stream gets its memory, and the pool does not wait for it. */
-TEST(a_held_stream_holds_its_memory)
+TEST(memory_of_a_blocked_stream_is_not_reused)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtEvent gate = NULL;
@@ -653,7 +653,7 @@ TEST(a_held_stream_holds_its_memory)
 }
 
 /* After a stream is destroyed, no work of it can touch memory. */
-TEST(a_destroyed_stream_holds_nothing)
+TEST(memory_of_a_destroyed_stream_is_reused)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);
     aclrtStream gone = NULL;

@@ -8,7 +8,7 @@ static size_t total_of(aclrtMemAttr attr)
     return total;
 }
 
-TEST(nothing_is_no_size)
+TEST(impossible_sizes_are_refused)
 {
     void *memory = (void *)1;
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST));

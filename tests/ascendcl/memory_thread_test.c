@@ -98,7 +98,7 @@ static void *work(void *number)
     return NULL;
 }
 
-TEST(two_threads_share_what_there_is)
+TEST(two_threads_share_pools_and_mappings)
 {
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof(props));

@@ -410,7 +410,7 @@ static void leaving_body(void)
     small_drop(&m);
 }
 
-TEST(a_callback_may_leave)
+TEST(a_callback_may_unwind_the_call)
 {
     scenario(leaving_body);
     report_is_clean();

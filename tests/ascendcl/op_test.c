@@ -449,7 +449,7 @@ static void not_pinned_body(void)
     pinned_body();
 }
 
-TEST(an_early_operator_pins)
+TEST(an_early_operator_fixes_the_allocator_of_its_stream)
 {
     scenario(pinned_body);
     report_has("the auditor found nothing");

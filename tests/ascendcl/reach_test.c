@@ -128,7 +128,7 @@ TEST(copies_need_peer_access_in_one_direction)
     acl_ok(aclrtFree(to));
 }
 
-TEST(a_mapping_is_open_to_whom_it_was_opened)
+TEST(a_mapping_is_open_to_the_devices_that_were_granted)
 {
     const aclrtPhysicalMemProp prop = {.memAttr = ACL_HBM_MEM_HUGE, .location = {0, ACL_MEM_LOCATION_TYPE_DEVICE}};
     const aclrtPhysicalMemProp on_host = {.memAttr = ACL_MEM_NORMAL, .location = {0, ACL_MEM_LOCATION_TYPE_HOST}};

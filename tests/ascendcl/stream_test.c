@@ -100,7 +100,7 @@ TEST(a_stream_belongs_to_its_context)
     acl_ok(aclrtFree(memory));
 }
 
-TEST(a_context_that_ended_is_nobodys)
+TEST(a_destroyed_context_is_current_in_no_thread)
 {
     aclrtContext before, other, now = (void *)1;
     acl_ok(aclrtGetCurrentContext(&before));
@@ -119,7 +119,7 @@ TEST(a_context_that_ended_is_nobodys)
 
 /* --- streams --- */
 
-TEST(a_stream_refuses_what_is_not_one)
+TEST(handles_that_are_no_streams_are_refused)
 {
     aclrtStream stream, standard;
     aclrtStreamStatus status;
@@ -200,7 +200,7 @@ TEST(destroying_drains_and_forcing_drops)
     acl_ok(aclrtFree(memory));
 }
 
-TEST(an_aborted_stream_says_so_once_and_goes_on)
+TEST(an_abort_is_reported_once_and_the_stream_continues)
 {
     aclrtStream stream;
     char *memory = NULL;
@@ -220,7 +220,7 @@ TEST(an_aborted_stream_says_so_once_and_goes_on)
 
 /* A copy layer gives up a transfer, aborts its stream, and continues: its next transfer and its end
  * cause no finding. */
-TEST(what_comes_after_an_abort_is_not_told)
+TEST(work_after_an_abort_causes_no_finding)
 {
     aclrtStream stream;
     char *memory = NULL;

@@ -98,7 +98,7 @@ TEST(test_a_trace_without_blocks_has_rows)
     assert_true(row(&result, "glibc")->measured);
 }
 
-TEST(test_more_than_the_machine_has_is_refused_before_it_is_tried)
+TEST(test_a_trace_beyond_the_machines_memory_is_refused_at_once)
 {
     static const char text[] = "#wtr 1\na 0 0 70368744177664 0 0\n"; /* 64 TiB */
     struct trace *trace = NULL;

@@ -56,7 +56,7 @@ TEST(test_no_jobs)
     assert_true(jobs_run(&jobs, error, sizeof(error)));
 }
 
-TEST(test_the_lowest_failure_is_told)
+TEST(test_the_failure_with_the_lowest_number_is_returned)
 {
     for (size_t threads = 1; threads <= 8; threads++) {
         struct record record = {.breaks = 50};

@@ -178,7 +178,7 @@ TEST(test_a_trace_is_written_and_read_again)
     weir_trace_free(again);
 }
 
-TEST(test_what_cannot_be_read_is_named)
+TEST(test_unreadable_files_are_named)
 {
     weir_trace *trace = NULL;
     weir_trace_limits limits = WEIR_TRACE_LIMITS_INIT;
@@ -494,7 +494,7 @@ TEST(test_a_request_beyond_any_device)
     weir_trace_free(trace);
 }
 
-TEST(test_hazards_are_counted_and_told)
+TEST(test_hazards_are_counted_and_reported)
 {
     struct sentences said = {.count = 0};
     weir_trace *trace = read_text(race);

@@ -696,7 +696,7 @@ TEST(test_reclaim)
 }
 
 /* Before a request fails, the heap gives back all idle memory of its two halves: long-lived and other blocks. */
-TEST(test_all_is_tried)
+TEST(test_idle_memory_goes_back_before_a_failure)
 {
     struct fixture f;
     begin(&f);

@@ -100,7 +100,7 @@ TEST(test_a_handle_type_that_was_asked_for)
 
 /* --- contexts --- */
 
-TEST(test_threads_keep_what_they_have)
+TEST(test_threads_keep_their_context_and_capture_mode)
 {
     weir_device *device = NULL;
     CUcontext other = NULL;

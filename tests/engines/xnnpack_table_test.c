@@ -83,14 +83,14 @@ TEST(null_is_freed_by_doing_nothing)
     assert_int_equal(stats().frees, 0);
 }
 
-TEST(a_strangers_block_is_left_alone)
+TEST(a_foreign_block_is_left_alone)
 {
     char strange[64];
     t->deallocate(t->context, strange);
     assert_int_equal(stats().bad_frees, 1);
 }
 
-TEST(alignment_is_what_was_asked)
+TEST(blocks_have_the_requested_alignment)
 {
     for (size_t align = 1; align <= 2 << 20; align *= 2) {
         void *block = t->aligned_allocate(t->context, align, 100);
@@ -120,7 +120,7 @@ TEST(bad_arguments_are_refused)
             "weir_xnnpack_allocator_fini: allocator was not filled");
 }
 
-TEST(no_room_for_the_reserve_is_an_error)
+TEST(a_reserve_that_does_not_fit_is_an_error)
 {
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     config.limit_bytes = RESERVE_BYTES / 2;

@@ -192,7 +192,7 @@ static bool is_sorting(const void *caller)
            info.dli_fbase == sort.dli_fbase;
 }
 
-TEST(nothing_is_taken_elsewhere)
+TEST(an_inference_takes_nothing_from_malloc)
 {
     if (!CAN_COUNT_MALLOC) {
         print_message("not under a sanitizer, which has a malloc of its own\n");

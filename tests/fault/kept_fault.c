@@ -86,7 +86,7 @@ static bool strikes(bool maps, uint64_t n)
     return host_struck;
 }
 
-TEST(test_what_cannot_be_entered_goes_back)
+TEST(test_memory_that_cannot_be_entered_is_given_back)
 {
     if (CANNOT_REPLACE_MALLOC) {
         skip();

@@ -81,7 +81,7 @@ static void is_empty(void)
     assert_int_equal(regions, 0);
 }
 
-TEST(takes_what_is_right)
+TEST(accepts_correct_announcements)
 {
     const uint64_t before = check_findings(NULL);
     const mstxDomainHandle_t domain = tool->domain_create("right_1");

@@ -278,7 +278,7 @@ TEST(nothing_is_announced_without_a_listener)
     close_world(&w);
 }
 
-TEST(a_heap_may_be_turned_down)
+TEST(a_tool_may_refuse_a_heap)
 {
     fake_style = FAKE_REFUSES;
     struct world w = open_world(0);
@@ -323,7 +323,7 @@ TEST(announces_exact_sizes)
     }
 }
 
-TEST(a_child_tells_nothing)
+TEST(a_forked_child_announces_nothing)
 {
     fake_style = FAKE_ORDINARY;
     struct world w = open_world(WEIR_POOL_VIRTUAL_MEMORY);

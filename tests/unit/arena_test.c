@@ -539,7 +539,7 @@ TEST(other_streams_are_waited_for)
 }
 
 /* The seeded mistake: without weir_arena_use the auditor finds the hazard, so the test above could fail. */
-TEST(an_untold_stream_is_a_hazard)
+TEST(a_stream_without_arena_use_is_a_hazard)
 {
     for (int by_rewind = 0; by_rewind < 2; by_rewind++) {
         struct world w = open_world();

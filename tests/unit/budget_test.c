@@ -275,7 +275,7 @@ TEST(test_limits_change)
     close_world(&w);
 }
 
-TEST(test_configs_with_crossed_limits_are_turned_away)
+TEST(test_configs_with_crossed_limits_are_refused)
 {
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool *pool = NULL;
@@ -427,7 +427,7 @@ static struct world pressed_world(struct relief *relief, uint64_t soft)
     return open_world(64 * REGION, config);
 }
 
-TEST(test_pressure_is_told_once_per_crossing)
+TEST(test_pressure_is_reported_once_per_crossing)
 {
     struct relief relief = {.calls = 0};
     struct world w = pressed_world(&relief, 2 * REGION);
@@ -549,7 +549,7 @@ TEST(test_all_or_none)
     close_world(&w);
 }
 
-TEST(test_the_question_is_checked)
+TEST(test_would_fit_checks_its_arguments)
 {
     struct world w = plain_world(16 * REGION, 0);
     struct world other = plain_world(16 * REGION, 0);
@@ -663,7 +663,7 @@ TEST(test_memory_in_use_by_other_streams_counts)
     close_world(&w);
 }
 
-TEST(test_of_an_unknown_device_nothing_is_promised)
+TEST(test_without_a_capacity_would_fit_promises_nothing)
 {
     uint64_t missing = 0;
     const uint64_t size = REGION;
@@ -803,7 +803,7 @@ TEST(test_the_record_says_who_holds_what_and_where)
     close_world(&w);
 }
 
-TEST(test_a_pool_that_never_failed_has_little_to_say)
+TEST(test_a_pool_without_a_failure_has_nothing_to_explain)
 {
     struct world w = plain_world(16 * REGION, 0);
     char report[64];
@@ -855,7 +855,7 @@ TEST(test_waiting_is_advised_when_weir_could_not)
 }
 
 /* The request needs two regions to go back: no advice names several places. */
-TEST(test_no_place_is_named_where_one_will_not_do)
+TEST(test_no_location_is_advised_if_two_regions_must_go)
 {
     struct world w = plain_world(4 * REGION, 0);
     for (int i = 0; i < 4; i++) {

@@ -101,7 +101,7 @@ TEST(steps_use_the_same_chunks)
 /* --- holes --- */
 
 /* A large hole is used as a bump area before a new chunk is begun; a small hole is unused until the last resort. */
-TEST(holes_serve_and_crumbs_wait)
+TEST(large_holes_serve_and_small_holes_wait)
 {
     add_region(REGION, 1);
     weir_range crumb;

@@ -482,7 +482,7 @@ static void find_stranger(weir_heap *heap)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-TEST(test_check_finds_strangers)
+TEST(test_check_finds_foreign_entries)
 {
     weir_heap *heap = NULL;
     weir_host_pool_config host_config = WEIR_HOST_POOL_CONFIG_INIT;

@@ -132,7 +132,7 @@ TEST(test_nothing_comes_back_early)
 }
 
 /* A pool that may not grow waits for blocks that any stream holds back, small and large. */
-TEST(test_the_limit_makes_it_wait)
+TEST(test_a_pool_at_its_limit_waits)
 {
     for (uint32_t flags = 0; flags <= WEIR_HOST_NO_THREAD_CACHE; flags += WEIR_HOST_NO_THREAD_CACHE) {
         for (size_t s = 0; s < SIZES; s++) {

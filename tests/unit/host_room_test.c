@@ -130,7 +130,7 @@ TEST(test_a_refusal_is_forgotten_when_memory_comes_back)
 }
 
 /* If the runtime refused to register memory, the next step serves the request, and the query reports it. */
-TEST(test_what_was_not_registered_is_not_pinned)
+TEST(test_memory_that_was_not_registered_is_not_pinned)
 {
     struct runtime runtime = {.room = 2 * MIB};
     void *blocks[2];

@@ -372,7 +372,7 @@ TEST(test_limit_of_one_call)
     assert_true(rt_is_empty());
 }
 
-TEST(test_memory_that_begins_nowhere)
+TEST(test_memory_that_begins_inside_a_page)
 {
     const struct setting s = {.kinds = 1u << WEIR_HOST_RUNTIME | 1u << WEIR_HOST_REGISTERED};
     rt_reset();

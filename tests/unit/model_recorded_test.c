@@ -170,7 +170,7 @@ TEST(test_a_segment_that_should_not_go)
     assert_non_null(strstr(report.first_mismatch, "event 2: segment 0x40000000"));
 }
 
-TEST(test_a_segment_nobody_needed)
+TEST(test_a_segment_without_a_request)
 {
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
                                                  "a 0 0 512 0 0 addr=0x40000000\n"

@@ -62,7 +62,7 @@ TEST(test_reserve_makes_room)
     weir__number_map_fini(&map);
 }
 
-TEST(test_refuses_what_cannot_be)
+TEST(test_impossible_sizes_are_refused)
 {
     weir__number_map map = {.slots = 0};
     assert_false(weir__number_map_reserve(&map, SIZE_MAX / 2));

@@ -312,7 +312,7 @@ static void agrees(struct world *w, struct judge *judge)
 
 /* --- tests --- */
 
-TEST(ignores_nothing_it_should_not)
+TEST(refuses_bad_arguments)
 {
     struct world w;
     struct judge judge = new_judge();
@@ -339,7 +339,7 @@ TEST(ignores_nothing_it_should_not)
 }
 
 /* A table from an older header: weir does not call the slots that it lacks. */
-TEST(takes_shorter_tables)
+TEST(accepts_older_tables)
 {
     struct world w;
     struct judge judge = new_judge();
@@ -356,7 +356,7 @@ TEST(takes_shorter_tables)
 }
 
 /* Reports live blocks, blocks in a front cache, and idle memory. */
-TEST(tells_what_there_is)
+TEST(reports_present_memory_and_blocks_at_the_start)
 {
     for (int maps = 0; maps < 2; maps++) {
         struct world w;
@@ -391,7 +391,7 @@ TEST(tells_what_there_is)
 }
 
 /* Without an observer the front cache is on again. */
-TEST(leaves_no_trace)
+TEST(without_an_observer_the_front_cache_is_on_again)
 {
     struct world w;
     struct judge judge = new_judge();
@@ -551,7 +551,7 @@ TEST(sees_chunks_of_arenas)
     end_judge(&judge);
 }
 
-TEST(a_child_is_told_nothing)
+TEST(a_forked_child_reports_nothing)
 {
     struct world w;
     struct judge judge = new_judge();
@@ -721,7 +721,7 @@ static void tell_free_slowly(void *ctx, const weir_observed_block *block)
     block_free(&slow->judge, block);
 }
 
-TEST(nobody_is_faster_than_a_free)
+TEST(an_alloc_is_reported_after_the_free_before_it)
 {
     struct world w;
     struct slow_judge slow = {.judge = new_judge(), .w = &w};
@@ -853,7 +853,7 @@ static void *alloc_meanwhile(void *ctx)
     return NULL;
 }
 
-TEST(the_end_waits_for_who_is_telling)
+TEST(unobserve_waits_for_running_callbacks)
 {
     struct world w;
     struct visit visit = {.w = &w};

@@ -233,7 +233,7 @@ TEST(test_a_trim_destroys_events_that_were_kept)
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
 }
 
-TEST(test_the_end_tells_of_events_that_are_left)
+TEST(test_destroy_reports_events_that_are_left)
 {
     struct fake_device fake;
     weir_device *device = refusing_device(&fake);

@@ -747,7 +747,7 @@ TEST(test_ordered_through_a_third_stream)
 }
 
 /* C waited for an event of B from before B waited for A: that is no order between A and C. */
-TEST(test_an_older_event_teaches_only_what_was_before_it)
+TEST(test_an_older_event_orders_only_the_work_before_it)
 {
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
@@ -760,7 +760,7 @@ TEST(test_an_older_event_teaches_only_what_was_before_it)
 }
 
 /* C waits late for an event that B recorded before it waited for A: that is no order between A and C either. */
-TEST(test_an_event_teaches_nothing_that_came_after_it)
+TEST(test_an_event_orders_no_work_after_it)
 {
     struct world w = open_world((struct wish){0});
     weir_event *early = new_event(w.sim);
@@ -995,7 +995,7 @@ TEST(test_blocks_outlive_their_stream)
 }
 
 /* The pool makes no device call for a stream that is known to have ended, and all streams may use its memory. */
-TEST(test_an_ended_stream_is_not_asked)
+TEST(test_an_ended_stream_is_not_queried)
 {
     struct world w = open_world((struct wish){0});
     weir_block *live = get(&w, A, 5000);
@@ -1368,7 +1368,7 @@ TEST(test_a_recording_pairs_allocs_with_frees)
 /* --- bugs of other allocators: reuse across streams --- */
 
 /* S1: a merged range has the tick of the neighbour that was freed later. */
-TEST(test_s1_a_merged_range_is_as_young_as_its_youngest_part)
+TEST(test_s1_a_merged_range_has_its_latest_tick)
 {
     for (int low_first = 0; low_first < 2; low_first++) {
         struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1405,7 +1405,7 @@ TEST(test_s1_a_merge_keeps_the_later_tick)
 }
 
 /* S1: neighbours that two streams have freed do not merge in the lane of either stream. */
-TEST(test_s1_neighbours_of_two_streams_stay_two)
+TEST(test_s1_neighbours_of_two_streams_do_not_merge)
 {
     struct world w = open_world((struct wish){0});
     put(&w, get_by(&w, A, 4 * REGION, WEIR_RUNG_GROWN), A);
@@ -1483,7 +1483,7 @@ TEST(test_s4_the_freeing_stream_decides)
 }
 
 /* S8, O3: no region goes back to the device while work on it is queued, even if a request would fail otherwise. */
-TEST(test_s8_regions_go_back_only_after_the_host_saw_the_end)
+TEST(test_s8_regions_go_back_only_after_their_work)
 {
     struct world w = open_world((struct wish){.capacity = 2 * REGION});
     weir_block *one = get(&w, A, REGION);
@@ -1590,7 +1590,7 @@ TEST(test_s9_a_tagged_block_has_uses_too)
 }
 
 /* S10: an event does not count as complete if its query fails. */
-TEST(test_s10_polling_believes_only_a_yes)
+TEST(test_s10_a_failed_query_completes_nothing)
 {
     struct world w = open_world((struct wish){0});
     weir_block *block = get(&w, A, REGION);
@@ -1632,7 +1632,7 @@ TEST(test_o1_pending_memory_is_searched_after_the_wait)
 }
 
 /* O1: work that completes while a request passes through the ladder counts. */
-TEST(test_o1_what_the_last_poll_saw_is_searched)
+TEST(test_o1_work_that_completes_during_the_ladder_counts)
 {
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
@@ -1661,7 +1661,7 @@ TEST(test_o1_what_the_last_poll_saw_is_searched)
 }
 
 /* O5: idle regions in another lane, in the open lane or held by a front cache are exchanged. */
-TEST(test_o5_idle_memory_elsewhere_is_no_reason_to_fail)
+TEST(test_o5_idle_memory_in_any_lane_is_exchanged)
 {
     struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
     weir_block *blocks[4];
@@ -1699,7 +1699,7 @@ TEST(test_o5_a_poll_sees_every_large_block_in_a_front_cache)
 }
 
 /* A stream in error keeps only its own memory from being reused, not the memory of other streams. */
-TEST(test_a_broken_stream_hides_nothing_of_the_others)
+TEST(test_a_stream_in_error_keeps_only_its_own_memory)
 {
     struct world w = open_world((struct wish){.capacity = 4 * REGION});
     weir_block *most = get(&w, A, 3 * REGION);

@@ -300,7 +300,7 @@ TEST(test_idle_memory_stays_when_it_is_kept)
 /* --- work that is still running --- */
 
 /* The other stream's free granules would serve the request, but its kernels still write them. */
-TEST(test_nothing_is_taken_away_under_a_kernel)
+TEST(test_granules_in_use_by_a_kernel_do_not_move)
 {
     for (int asking = A; asking <= B; asking++) {
         struct world w = open_world((struct wish){.capacity = 8 * PAGE});
@@ -316,7 +316,7 @@ TEST(test_nothing_is_taken_away_under_a_kernel)
 }
 
 /* While the device can create memory, no request waits for a kernel. */
-TEST(test_a_running_kernel_makes_nobody_wait)
+TEST(test_no_request_waits_for_a_kernel_while_the_device_has_memory)
 {
     struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB});
     weir_block *block = get(&w, A, 100 * MIB);

@@ -149,7 +149,7 @@ static uint64_t priors_in(const struct kept *kept)
 }
 
 /* A block that cannot be listed when the recording begins is a lost event. */
-TEST(test_blocks_of_before_are_lost_and_counted)
+TEST(test_prior_blocks_are_lost_and_counted)
 {
     static struct kept kept;
     enum { blocks = 200 };

@@ -119,7 +119,7 @@ TEST(test_every_kind)
 }
 
 /* An event of a kind that has no line, or with a missing field, is left out and does not count as lost. */
-TEST(test_what_is_ignored)
+TEST(test_incomplete_events_are_ignored)
 {
     weir_recorder *recorder = create(0);
     NOTE(recorder, .kind = WEIR_TRACE_MARK, .mode = 'I', .name = "here");
@@ -132,7 +132,7 @@ TEST(test_what_is_ignored)
     stop_and_expect(recorder, 0, "");
 }
 
-TEST(test_names_come_again)
+TEST(test_names_are_reused)
 {
     weir_recorder *recorder = create(0);
     note_alloc(recorder, 0x10, 1);

@@ -281,7 +281,7 @@ TEST(test_a_block_of_about_the_same_size_takes_the_rest_of_a_region)
 }
 
 /* Small and large blocks alternate. Keeping regions whole costs a few device calls at first and none later. */
-TEST(test_sparing_ends)
+TEST(test_keeping_regions_whole_costs_no_calls_in_the_end)
 {
     struct world w;
     open_world(&w);

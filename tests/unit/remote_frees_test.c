@@ -122,7 +122,7 @@ static bool among(const weir_block *block, unsigned first, unsigned count)
     return false;
 }
 
-TEST(test_blocks_come_back_without_the_strategy)
+TEST(test_remote_frees_are_reused_without_the_strategy)
 {
     enum { count = 100 };
     if (WEIR_CHECKS >= 3) {
@@ -186,7 +186,7 @@ TEST(test_frees_do_not_keep_the_lock_shared)
 }
 
 /* Blocks of other sizes fill the front cache; blocks that do not fit there go back to the strategy. */
-TEST(test_other_sizes_go_on)
+TEST(test_blocks_of_other_sizes_go_to_the_front_cache_or_the_strategy)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
@@ -202,7 +202,7 @@ TEST(test_other_sizes_go_on)
     end_after(&w, 22);
 }
 
-TEST(test_a_pile_is_bounded_in_bytes)
+TEST(test_the_remote_free_list_is_bounded_in_bytes)
 {
     enum { count = 30, most = 8 };
     struct world w = open_world(free_of_charge());
@@ -246,7 +246,7 @@ static bool count_states(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-TEST(test_what_looks_empties_the_remote_frees)
+TEST(test_inspection_empties_the_remote_free_list)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
@@ -283,7 +283,7 @@ TEST(test_what_looks_empties_the_remote_frees)
 /* --- order --- */
 
 /* A block that another stream uses too is freed under the lock, and its memory waits for that stream. */
-TEST(test_a_block_in_use_elsewhere_is_no_block_for_an_remote_frees)
+TEST(test_a_block_with_a_use_is_not_a_remote_free)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;
@@ -400,7 +400,7 @@ TEST(test_an_event_of_the_pool_covers_the_frees_before_it)
 /* --- memory in a remote free list serves every stream --- */
 
 /* After its work has completed, a block in the remote free list serves another stream before the pool grows. */
-TEST(test_a_poll_finds_what_came_in)
+TEST(test_a_poll_finds_remote_frees)
 {
     struct world w = open_world(free_of_charge());
     get_some(&w, 0, 8, 32 * KIB);
@@ -412,7 +412,7 @@ TEST(test_a_poll_finds_what_came_in)
 }
 
 /* A poll also counts the blocks that the feeding thread has taken out of the remote free list and not handed out. */
-TEST(test_a_poll_finds_what_was_left_over)
+TEST(test_a_poll_finds_remote_frees_that_were_set_aside)
 {
     struct world w = open_world(free_of_charge());
     get_some(&w, 0, 7, 32 * KIB);
@@ -459,7 +459,7 @@ static weir_status sync_while_another_frees(void *ctx, weir_event *event)
 
 /* Blocks freed while the stream is being waited for are free for all streams afterwards, and can go
  * back to the device. */
-TEST(test_retiring_takes_what_came_in_meanwhile)
+TEST(test_retire_takes_the_frees_during_its_wait)
 {
     struct fake_device fake;
     fake_init(&fake);
@@ -497,7 +497,7 @@ TEST(test_retiring_takes_what_came_in_meanwhile)
 /* A free that passed its checks before the stream was retired may leave the block in the remote free list afterwards.
  * All work of the stream is complete, so the memory is free for all streams. The test pushes the block by hand: it
  * cannot hold a thread at that point. */
-TEST(test_what_comes_in_after_the_end_is_free_for_all)
+TEST(test_a_free_after_the_retirement_is_free_for_all_streams)
 {
     weir_sim_config config = free_of_charge();
     config.capacity_bytes = REGION;
@@ -574,7 +574,7 @@ TEST(test_a_recorder_misses_no_free)
 /* --- many at once --- */
 
 /* Two threads free the same blocks: each block is freed once. */
-TEST(test_of_two_frees_one_succeeds)
+TEST(test_one_of_two_concurrent_frees_succeeds)
 {
     enum { count = 2000 };
     struct world w = open_world(free_of_charge());
@@ -599,7 +599,7 @@ TEST(test_of_two_frees_one_succeeds)
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 
-TEST(test_a_pool_goes_with_a_full_remote_frees)
+TEST(test_destroy_frees_a_full_remote_free_list)
 {
     struct world w = open_world(free_of_charge());
     uint64_t bytes = 0;

@@ -77,7 +77,7 @@ TEST(the_other_half_is_the_last_resort)
 
 /* A gather finds memory for one request. Another request in between must not get this memory, which may be too small
  * for it. */
-TEST(what_was_found_is_for_that_request)
+TEST(a_gathered_range_serves_only_its_request)
 {
     weir_range range;
     const uint64_t small = region_for(1, 16 * GRANULE);
@@ -142,7 +142,7 @@ static void refused(const weir_strategy_ops *strategy)
     assert_int_equal(try_config(weir_routing_strategy(), &config), WEIR_ERR_INVALID);
 }
 
-TEST(what_cannot_be_routed_to_is_refused)
+TEST(strategies_that_cannot_be_a_half_are_refused)
 {
     const uint32_t flags[] = {
         WEIR_STRATEGY_PRIVATE_LANES,

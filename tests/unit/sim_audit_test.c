@@ -173,7 +173,7 @@ TEST(test_all_ways_to_order)
     }
 }
 
-TEST(test_what_is_no_order)
+TEST(test_calls_that_do_not_order)
 {
     for (int way = 0; way < 7; way++) {
         renew();
@@ -237,7 +237,7 @@ TEST(test_halves_of_a_block_do_not_meet)
     assert_int_equal(f.address, t.region + MIB / 2 - 1);
 }
 
-TEST(test_one_pair_is_said_once)
+TEST(test_one_finding_per_pair_of_operations)
 {
     weir_sim_access accesses[] = {{.address = t.region, .size = 10, .write = true},
                                   {.address = t.region + 20, .size = 10, .write = true}};
@@ -702,7 +702,7 @@ static void do_nothing(void *ctx)
 
 /* The auditor and the prices treat work with a host function like a kernel. A finding names it by the operation that it
  * stands for. */
-TEST(test_what_work_is_called)
+TEST(test_findings_name_work_by_its_operation)
 {
     for (int kernel = 0; kernel < 2; kernel++) {
         renew();

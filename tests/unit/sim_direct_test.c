@@ -5,7 +5,7 @@
 
 /* --- the flag --- */
 
-TEST(test_a_caller_who_does_not_know_it)
+TEST(test_a_caller_with_an_older_header)
 {
     weir_sim_config config = free_of_charge();
     config.direct_access = true;
@@ -202,7 +202,7 @@ TEST(test_reuse_is_clean_when_ordered)
     }
 }
 
-TEST(test_early_reuse_is_said_once_for_all_that_is_direct)
+TEST(test_early_reuse_is_reported_once_for_direct_memory)
 {
     write_at(t.a, 0, KIB, "one");
     write_at(t.b, MIB, KIB, "two");

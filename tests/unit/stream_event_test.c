@@ -38,7 +38,7 @@ TEST(test_a_second_record_replaces_the_first)
 
 /* The host has waited for an event of B, which had waited for A: both are complete, and no event of the pool is
  * needed. */
-TEST(test_a_wait_of_the_host_counts_for_what_came_before)
+TEST(test_a_host_wait_for_an_event_covers_transitive_work)
 {
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);
@@ -59,7 +59,7 @@ TEST(test_a_wait_of_the_host_counts_for_what_came_before)
 }
 
 /* A wait of the host for stream B covers the work that B had waited for. */
-TEST(test_a_wait_for_a_stream_counts_for_what_came_before)
+TEST(test_a_host_wait_for_a_stream_covers_transitive_work)
 {
     struct world w = open_world(0);
     weir_event *order = new_event(w.sim);

@@ -101,7 +101,7 @@ static unsigned to_poll(void)
 
 /* Every stream has used memory once, and all of its work is complete and known to be. Requests of one stream find no
  * memory on other streams: each costs a few searches and a few device calls, independent of the number of streams. */
-TEST(test_a_request_asks_no_idle_stream)
+TEST(test_a_request_queries_no_idle_stream)
 {
     open_world(many);
     for (int i = 0; i < many; i++) {

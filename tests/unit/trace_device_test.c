@@ -95,7 +95,7 @@ TEST(test_each_device_gets_its_events)
 }
 
 /* Uses, records and waits across devices stay out, because a replay does not model them. */
-TEST(test_what_crosses_devices)
+TEST(test_events_across_devices_are_left_out)
 {
     struct trace *trace = trace_of_text("#wtr 1\n"
                                         "a 0 0 100 0 0\n"

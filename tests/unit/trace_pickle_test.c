@@ -191,7 +191,7 @@ TEST(test_depth)
 }
 
 /* A list that is doubled sixty times ("billion laughs"): 2^60 items if every path is walked, but only sixty nodes. */
-TEST(test_laughs)
+TEST(test_exponential_sharing)
 {
     struct pickle_writer writer;
     pw_begin(&writer);

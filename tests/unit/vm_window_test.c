@@ -245,7 +245,7 @@ TEST(test_a_request_takes_few_handles)
     assert_int_equal(find(&list, all_limits, 26, 1, false).handles, 2);
 }
 
-TEST(test_several_holes_are_filled_when_that_is_cheaper)
+TEST(test_several_holes_are_filled_if_that_is_cheaper)
 {
     const struct list list = LIST({'T', 8}, {'F', 24}, {'H', 8}, {'F', 24}, {'H', 8}, {'F', 16}, {'T', 8}, {'H', 800});
     require(&list, 80, 8, 2);
@@ -253,7 +253,7 @@ TEST(test_several_holes_are_filled_when_that_is_cheaper)
     require(&list, 200, 96, 25);
 }
 
-TEST(test_memory_that_may_not_be_had_is_in_the_way)
+TEST(test_unusable_memory_blocks_a_window)
 {
     const struct list list = LIST({'F', 8}, {'O', 8}, {'H', 8}, {'S', 8}, {'H', 8});
     assert_int_equal(find(&list, all_limits, 24, 1, false).need, 1);
