@@ -507,7 +507,8 @@ TEST(test_device_reset_and_set_again)
     assert_false(weir_acl_device_lost(again));
     const size_t all = free_bytes();
     void *memory = NULL;
-    acl_ok(aclrtMallocAlign32(&memory, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST)); /* where the pool had its memory */
+    /* covers the addresses that the pool had */
+    acl_ok(aclrtMallocAlign32(&memory, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     uint64_t none = 0;
     fails(weir_device_region_alloc(w.device, 2 * MIB, &none), WEIR_ERR_DEVICE);
     ok(weir_pool_free(w.pool, block, stream));

@@ -237,7 +237,7 @@ void an_attachment_is_shared()
 {
     World w;
     weir_acl_attachment *attachment = nullptr;
-    OK(weir_acl_attach(w.pool, w.stream[0], &attachment)); // for ACL's own operators too
+    OK(weir_acl_attach(w.pool, w.stream[0], &attachment)); // serves ACL's own operators on the stream too
     ge::AllocatorPtr allocator = weir::ge_allocator::from_attachment(attachment);
     CHECK(allocator != nullptr);
     ge::MemBlock *block = allocator->Malloc(5000);

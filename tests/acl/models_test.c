@@ -141,7 +141,7 @@ static void limit_body(void)
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     GIVES(ACL_ERROR_RT_MEMORY_ALLOCATION, aclmdlExecuteAsync(s.id, s.m.in, s.m.out, s.stream));
     OK(weir_acl_attachment_get_info(s.attachment, &info));
-    CHECK(info.failures == 2 && info.live_blocks == 0); /* the runtime asked a second time */
+    CHECK(info.failures == 2 && info.live_blocks == 0); /* 2: the runtime repeated the request once */
     struct image tiny = image_create(32, 32);
     OK(aclmdlExecuteAsync(s.id, tiny.in, tiny.out, s.stream));
     OK(aclrtSynchronizeStream(s.stream));

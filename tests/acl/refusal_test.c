@@ -195,7 +195,8 @@ TEST(test_the_later_of_two_reasons_is_reported)
         ok(weir_acl_error(&code, &text));
         assert_int_equal(code, 0);
         int64_t device_code = 0;
-        ok(weir_device_error(w.device, &device_code, &text)); /* only of the device's calls */
+        /* weir_device_error reports failed calls of the device only */
+        ok(weir_device_error(w.device, &device_code, &text));
         assert_int_equal(device_code, ACL_ERROR_RT_INVALID_HANDLE);
     }
     acl_ok(aclrtDestroyEvent(event));

@@ -749,7 +749,8 @@ TEST(test_pool_of_a_graph)
         char *next = host.alloc(GRAPH_BYTES, 0, streams[i]); /* the capture is over: memory of the device's own pool */
         assert_non_null(next);
         assert_true(next + GRAPH_BYTES <= captured || captured + GRAPH_BYTES <= next);
-        assert_null(host.alloc(40 * MIB, 0, streams[i])); /* not even if memory runs out */
+        /* the graph's memory does not serve other requests even if memory runs out */
+        assert_null(host.alloc(40 * MIB, 0, streams[i]));
         host.free(next, 0, 0, streams[i]);
     }
     ok(host.pool_begin(0, id, is_stream, &streams[1], drop_filter)); /* a second graph in the same pool */
@@ -865,7 +866,7 @@ TEST(test_recording)
     acl_ok(aclrtCreateStream(&streams[0]));
     acl_ok(aclrtCreateStream(&streams[1]));
     void *next = host.alloc(MIB, 0, streams[0]);
-    host.free(held, MIB, 0, streams[0]); /* not recorded any more */
+    host.free(held, MIB, 0, streams[0]); /* the recording has ended, so this free is not in it */
     host.free(early, MIB, 0, streams[0]);
     host.free(next, MIB, 0, streams[0]);
     ok(host.record(NULL));

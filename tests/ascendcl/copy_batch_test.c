@@ -187,7 +187,8 @@ TEST(batches_that_are_refused_copy_nothing)
     acl_expect(BAD, BATCH(to, rooms, from, sizes, 2, attributes, first, 2, &failed));
     assert_int_equal(failed, 1);
     attributes[1].dstLoc.id = 0;
-    from[1] = other; /* from device to device, whichever location the attribute names */
+    /* a batch copies between host and device; a source on the device is refused, whatever the attribute says */
+    from[1] = other;
     attributes[1].srcLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     acl_expect(BAD, aclrtMemcpyBatchAsync(to, rooms, from, sizes, 2, attributes, first, 2, &failed, stream));
     assert_int_equal(failed, 1);

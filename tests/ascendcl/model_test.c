@@ -141,7 +141,7 @@ static void registrations_body(void)
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(a->allocs == SMALL_PIECES && b->allocs == SMALL_PIECES);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclmdlExecuteAsync(m.id, m.in, m.out, other)); /* that stream has no registration */
+    OK(aclmdlExecuteAsync(m.id, m.in, m.out, other)); /* `other` has no registration */
     CHECK(a->allocs == SMALL_PIECES && b->allocs == SMALL_PIECES);
     OK(aclrtSynchronizeStream(other));
     OK(aclrtAllocatorUnregister(stream));
@@ -325,7 +325,7 @@ static void spans_body(void)
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     OK(aclrtSynchronizeStream(stream));
     CHECK(r->live_bytes > 0);
-    small_drop(&m); /* so does the unloading of a model */
+    small_drop(&m); /* unloading a model frees its kept memory too */
     CHECK(r->live_bytes == 0);
     CHECK(weir_ascendcl_tensor_peak_bytes() <= 2 * r->peak_bytes);
     OK(aclrtDestroyStream(stream));

@@ -32,7 +32,7 @@ struct recorder {
     struct recorded *expected; /* a block was handed out, and the runtime has not asked for its address yet */
     uint64_t allocs, advises, frees, addresses, refusals;
     uint64_t live_bytes, peak_bytes, reserved_bytes;
-    size_t sizes[RECORDER_BLOCKS]; /* of the requests, in order */
+    size_t sizes[RECORDER_BLOCKS]; /* sizes of the requests, in order */
     size_t size_count;
     void *hint;
     uint64_t refuse_at;           /* number of the request to refuse; 1 is the first; 0: none */

@@ -48,7 +48,7 @@ TEST(options_of_the_process_and_of_a_context_are_stored_apart)
     acl_ok(aclrtDestroyContext(context));
 }
 
-/* Contexts come and go: the entries of those that are gone serve new ones. */
+/* Contexts are created and destroyed: new contexts get the entries of destroyed ones. */
 TEST(options_of_contexts_that_are_gone_take_no_room)
 {
     for (int i = 0; i < 300; i++) {

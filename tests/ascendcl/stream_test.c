@@ -144,7 +144,7 @@ TEST(handles_that_are_no_streams_are_refused)
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtStreamQuery(stream, &status));
 }
 
-/* The streams that come next have other handles, so a program that uses the old one is refused. */
+/* New streams get other handles for a while, so a program that uses a destroyed stream is refused. */
 TEST(the_handle_of_a_destroyed_stream_rests)
 {
     aclrtStream gone, stream;

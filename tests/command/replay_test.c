@@ -217,7 +217,8 @@ TEST(test_events_carry_order)
     replay_result_free(&result);
 }
 
-/* A replay plays one device; with another one in the file its result is the same, and the events keep their numbers. */
+/* A replay plays one device. If the file has a second device, the result is the same and the events keep their
+ * numbers. */
 TEST(test_one_device_of_several)
 {
     static const char text[] = "#wtr 1\n#dev 0 cap=4194304\n#dev 1 cap=4194304\n"

@@ -208,7 +208,7 @@ TEST(test_a_bisection_ends_between_a_failure_and_a_success)
             assert_true(!known[i].replayed || (known[i].served == exact->served && known[i].event == exact->event));
             assert_true(exact->replayed);
         }
-        assert_in_range(replayed, 1, 7); /* of 25: the two ends, and five halves */
+        assert_in_range(replayed, 1, 7); /* of 25 limits: the two ends, and five steps of bisection */
         assert_null(some.rows[0].always);
         const struct sweep_point *first = some.rows[0].first;
         if (first != NULL && first != known) {
@@ -400,7 +400,8 @@ TEST(test_enough_is_enough)
     trace_free(trace);
     free(text);
 
-    trace = trace_of_text("#wtr 1\na 0 0 6291456 0 0\no 1 4194304 0\n"); /* with the request that was refused */
+    /* the trace ends with a request that was refused */
+    trace = trace_of_text("#wtr 1\na 0 0 6291456 0 0\no 1 4194304 0\n");
     assert_int_equal(enough_of(trace, "direct"), 10 * MIB);
     assert_int_equal(enough_of(trace, "pytorch"), 20 * MIB);
     trace_free(trace);

@@ -32,7 +32,7 @@ enum contract_verdict { CONTRACT_PASSED, CONTRACT_SKIPPED, CONTRACT_FAILED };
 
 static struct {
     jmp_buf leave;
-    enum contract_verdict verdict; /* of the running case, so far */
+    enum contract_verdict verdict; /* verdict of the running case, so far */
 } contract;
 
 /* --- claims --- */

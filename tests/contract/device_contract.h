@@ -36,8 +36,8 @@ extern "C" {
 typedef struct weir_tested_device {
     const char *name;
 
-    /* Makes a device with `capacity_bytes` of memory, or more: it must hold 32 regions of its granularity, and as many
-     * pages. One is alive at a time. */
+    /* Makes a device with at least `capacity_bytes` of memory. Its memory must hold 32 regions of its granularity, and
+     * 32 pages if it has virtual memory. The suite has one device at a time. */
     weir_status (*create)(uint64_t capacity_bytes, weir_device **device);
     /* Destroys the device. NULL: the suite calls weir_device_destroy. */
     weir_status (*destroy)(weir_device *device);

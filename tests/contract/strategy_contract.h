@@ -35,16 +35,19 @@ extern "C" {
 
 typedef struct weir_tested_strategy {
     const weir_strategy_ops *ops;
-    const void *config;   /* config for state_size and init */
-    size_t config_bytes;  /* size of `config`: init gets a copy, overwritten afterwards; 0: no copy */
-    uint64_t small_bytes; /* requests up to this and above it come from different regions; 0: one kind of region */
-    bool whole_regions;   /* each region serves only whole requests of the size that it was added for */
-    bool refuses_early;   /* a refusal does not prove that nothing fits */
+    const void *config; /* config for state_size and init */
+    /* size of `config`: the suite passes a copy to init and overwrites the copy afterwards; 0: no copy */
+    size_t config_bytes;
+    /* requests up to this size and requests above it come from different regions; 0: one kind of region */
+    uint64_t small_bytes;
+    bool whole_regions; /* each region serves only whole requests of the size that it was added for */
+    bool refuses_early; /* a refusal does not prove that nothing fits */
     /* The strategy sets free memory aside for requests of one size; other requests get it only as a last resort. alloc
      * may refuse a request that would fit there; the suite then calls and checks gather as a last resort. */
     bool sets_aside;
-    bool loose_ranges;    /* free neighbours of one lane may be several ranges with own ticks; alloc joins them */
-    bool ties_by_address; /* between equally good regions the lower address wins */
+    /* free neighbours of one lane may be several ranges with ticks of their own, which alloc joins */
+    bool loose_ranges;
+    bool ties_by_address; /* among equally good regions the one at the lower address is used */
     bool groups_regions;  /* walk shows the regions of one strategy after those of another */
 } weir_tested_strategy;
 

@@ -194,7 +194,7 @@ TEST(test_access_of_peers)
         assert_int_equal(fake_cuda_reaches(1, base, 2 * MIB), count == 1);
         ok(weir_device_vm_unmap(device, base, 2 * MIB));
 
-        fake_cuda_fail("cuMemSetAccess", 1, CU_ERROR_OUT_OF_MEMORY, false); /* nothing stays mapped */
+        fake_cuda_fail("cuMemSetAccess", 1, CU_ERROR_OUT_OF_MEMORY, false); /* after the failure nothing stays mapped */
         assert_int_equal(weir_device_vm_map(device, base, 2 * MIB, handle), WEIR_ERR_NO_MEMORY);
         int code = 0;
         ok(weir_cuda_error(&code, NULL));

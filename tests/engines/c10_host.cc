@@ -54,7 +54,7 @@ bool fails(int64_t floats)
 
 int main()
 {
-    torch::set_num_threads(1); /* the same order of additions in both runs */
+    torch::set_num_threads(1); /* one thread, so that both runs add in the same order */
     const std::vector<float> expected = work();
     weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
     weir_heap *heap = nullptr;

@@ -23,7 +23,7 @@ static _Thread_local bool in_heap;
 /* volatile: compilers assume that malloc reads neither variable. */
 static _Thread_local volatile bool counting_mallocs;
 static _Thread_local volatile unsigned counted_mallocs;
-static _Thread_local const void *malloc_callers[16]; /* of the first counted calls */
+static _Thread_local const void *malloc_callers[16]; /* return addresses of the first counted calls */
 
 static inline void count_malloc(bool on)
 {

@@ -88,7 +88,8 @@ int main()
         CHECK(run(engine, what, own[0], own[1], own[2], own[3]) ==
               run(engine, what, source.get(), weights.get(), result.get(), scratch.get()));
     }
-    const dnnl::memory::desc few({5}, type::f32, tag::a); /* without an align some lie at 32 */
+    /* without the adapter's alignment some blocks would begin at an address that is a multiple of only 32 */
+    const dnnl::memory::desc few({5}, type::f32, tag::a);
     for (const auto kind : {weir::onednn_memory::short_lived, weir::onednn_memory::long_lived}) {
         weir::onednn_memory first(heap, few, engine, kind);
         weir::onednn_memory second(heap, few, engine, kind);

@@ -651,7 +651,7 @@ TEST(test_one_binding_for_a_memory)
     weir_onnxruntime_config config = ready();
     weir_onnxruntime *bindings[3] = {make(), make(), NULL};
     config.memory_info = &device;
-    refuses = "CreateCpuMemoryInfo"; /* this call is not made */
+    refuses = "CreateCpuMemoryInfo"; /* attach makes no call of this function */
     assert_int_equal(weir_onnxruntime_create(&config, &bindings[2]), WEIR_OK);
     refuses = NULL;
     struct OrtAllocator *allocator = weir_onnxruntime_allocator(bindings[2]);

@@ -298,7 +298,8 @@ TEST(test_weights)
     OrtSession *session = new_session(&engine, &bert, 0);
     const uint64_t packed = stats_of(engine.heap).long_lived_bytes;
     assert_true(packed > mib);
-    assert_true(packed >= stats_of(engine.heap).live_bytes * 9 / 10); /* by Reserve, not Alloc */
+    /* nine tenths of the bytes are long-lived, so they come from Reserve, not from Alloc */
+    assert_true(packed >= stats_of(engine.heap).live_bytes * 9 / 10);
     engine.ort.ReleaseSession(session);
     assert_int_equal(stats_of(engine.heap).live_blocks, 0);
 
@@ -602,7 +603,7 @@ TEST(test_allocator_through_the_api)
     struct direct_call call = {.allocator = allocator, .engine = &engine};
     assert_false(caught_bad_alloc(call_through_api, &call, text, sizeof(text)));
     assert_out_of_memory(&engine, call.status);
-    /* A tensor that is too large fails in the same way. */
+    /* A tensor that is too large gives a status too, and no exception. */
     OrtValue *value = NULL;
     assert_out_of_memory(&engine,
                          engine.ort.CreateTensorAsOrtValue(allocator, (int64_t[]){1 << 30}, 1, ORT_FLOAT, &value));

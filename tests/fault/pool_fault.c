@@ -359,7 +359,8 @@ static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     must(w, expected(status));
     ok(w, weir_pool_get_stats(w->pool, &stats));
-    must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft); /* even if some memory could not go back */
+    /* the limits are set even if some memory could not be returned */
+    must(w, stats.limit_bytes == hard && stats.soft_limit_bytes == soft);
     judge(w);
 }
 

@@ -136,7 +136,8 @@ static void give(struct program *p, struct held *held)
     held->block = NULL;
 }
 
-/* Another stream verifies the block. The pool is told of the event or not, and always of the use. */
+/* Another stream verifies the block. The pool is always told of the use, and in some runs of the event that orders the
+ * streams. */
 static void lend(struct program *p, struct held *held)
 {
     const unsigned to = roll(p, streams);

@@ -27,7 +27,7 @@ struct player {
     weir_pool *pool;
     weir_mstx *mstx;
     weir_stream **streams;
-    weir_block **blocks; /* by index of the trace; NULL: not live */
+    weir_block **blocks; /* blocks by index in the trace; NULL: not live */
     uint32_t *live;      /* indices of live blocks */
     uint32_t *place;     /* position of each block in `live` */
     uint32_t live_count;

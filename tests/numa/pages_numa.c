@@ -147,7 +147,7 @@ static int too_few_huge_pages(void)
     return 0;
 }
 
-/* As above, where the kernel cannot populate pages on request: the pages are not touched either. */
+/* The same if the kernel cannot populate pages on request: the call fails before it touches a page. */
 static int too_few_huge_pages_touched(void)
 {
     weir__numa_error error = {.node = 0, .pages = WEIR__PAGES_HUGE};

@@ -129,7 +129,8 @@ static inline bool announce_end(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-/* Live blocks end with their pool, and the auditor is told. The pool waits for all queued work. */
+/* Destroys the world. The auditor is told that the blocks that are still live end with their pool; the pool waits for
+ * all queued work. */
 static inline void close_world(struct world *w)
 {
     check(w);

@@ -247,9 +247,9 @@ static void send(struct worker *w, unsigned index)
     }
 }
 
-/* Frees a block from another worker on the stream that it came from, after a use or without any access. The worker may
- * do so while the other worker tells the pool of an event (see weir_stream_recorded): no more work for the block is
- * queued there. */
+/* Frees another worker's block on the stream of its allocation, after a use or without any access. Meanwhile the other
+ * worker may tell the pool of an event (weir_stream_recorded); that is correct, because it queues no more work for the
+ * block. */
 static void send_back(struct worker *w, const struct parcel *parcel, bool touched)
 {
     struct shared *shared = w->shared;

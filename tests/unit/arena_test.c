@@ -388,7 +388,8 @@ TEST(wrong_marks_are_refused)
     (void)bump(&t, 100);
     rewind_to(&t, low);
     refuse(&t, rewound_past);
-    /* An allocation as high as before, with a new mark at the same depth: the old mark stays invalid. */
+    /* A second allocation reaches as high as the first and gets a mark at the same depth. The mark of the first stays
+     * invalid. */
     (void)bump(&t, 100);
     const size_t again = mark(&t);
     (void)bump(&t, 100);
@@ -586,7 +587,8 @@ TEST(a_use_covers_what_comes_later)
     close_empty(&w);
 }
 
-/* After the end of the use, and a wait that the pool is told of, the same memory serves the next step at once. */
+/* After the end of the use and a wait that the pool knows, the same memory serves the next step without a further
+ * wait. */
 TEST(an_ended_use_and_a_wait_give_the_memory_back)
 {
     for (int told = 0; told < 2; told++) {

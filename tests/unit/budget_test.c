@@ -253,8 +253,8 @@ TEST(test_limits_change)
     ok(weir_pool_set_limits(w.pool, 0, 5 * REGION));
     weir_block *fifth = get_tagged(&w, A, REGION, 0);
     assert_int_equal(figures(&w).limit_bytes, 5 * REGION);
-    /* A limit below the reserved bytes: idle memory goes back at once, and the pool takes no memory until enough is
-     * free. */
+    /* A new limit is below the reserved bytes: idle memory goes back at once, and the pool takes no memory until it is
+     * below the limit. */
     put(&w, fifth, A);
     ok(weir_pool_set_limits(w.pool, 0, 2 * REGION));
     assert_int_equal(figures(&w).reserved_bytes, 4 * REGION);
@@ -445,13 +445,13 @@ TEST(test_pressure_is_reported_once_per_crossing)
     assert_int_equal(relief.last.soft_limit_bytes, 2 * REGION);
     assert_int_equal(relief.last.limit_bytes, 0);
     blocks[3] = get_tagged(&w, A, REGION, 0);
-    assert_int_equal(relief.calls, 1); /* the same crossing */
+    assert_int_equal(relief.calls, 1); /* the pool is still above the soft limit, so this is no new crossing */
     put(&w, blocks[3], A);
     put(&w, blocks[2], A);
     ok(weir_pool_trim(w.pool, 2 * REGION, WEIR_TRIM_WAIT, NULL));
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     blocks[2] = get_tagged(&w, A, REGION, 0);
-    assert_int_equal(relief.calls, 1); /* not far enough below in between */
+    assert_int_equal(relief.calls, 1); /* the pool was not far enough below the soft limit in between */
     put(&w, blocks[2], A);
     put(&w, blocks[1], A);
     ok(weir_pool_trim(w.pool, REGION, WEIR_TRIM_WAIT, NULL));

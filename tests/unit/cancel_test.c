@@ -262,7 +262,7 @@ static void observe(void)
     use_streams();
     ok(weir_pool_free(pool, block, streams[0]));
     ok(weir_pool_unobserve(pool, &ctx));
-    ok(weir_pool_observe(pool, &observer, &ctx)); /* until the pool is destroyed */
+    ok(weir_pool_observe(pool, &observer, &ctx)); /* this observer stays attached until the pool is destroyed */
 }
 
 static bool cancel_in_sink(void *ctx, const char *text, size_t length)
@@ -303,7 +303,7 @@ static void pools_come_through(uint32_t flags)
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         come_through(bodies[i]);
         if (i > 0) {
-            use_streams(); /* this thread continues */
+            use_streams(); /* the thread that was not cancelled still uses the streams */
             look_around();
             assert_int_equal(atomic_load(&mistakes), 0);
         }

@@ -218,7 +218,8 @@ TEST(test_the_thread_lets_a_peak_go_without_a_call)
     weir_heap *heap = decaying(20, WEIR_HEAP_DECAY_THREAD);
     assert_non_null(heap);
     assert_true(peak(heap, PIECES));
-    /* On a busy machine the memory goes in parts; decayed_bytes counts a part when all of it has gone. */
+    /* On a busy machine the memory goes back in several steps. decayed_bytes counts it only when all of it has gone
+     * back. */
     for (int i = 0; i < 1000 && (stats_of(heap).held_bytes > 8 * MIB || stats_of(heap).decayed_bytes < 200 * MIB);
          i++) {
         sleep_ms(10);

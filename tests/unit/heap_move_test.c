@@ -276,7 +276,7 @@ TEST(moves_that_fail_make_pages_anew)
     }
 }
 
-/* The program has closed the file, and its number is another file's. */
+/* The program has closed the heap's userfaultfd, and another file has got its number. */
 TEST(another_file_takes_the_number)
 {
     struct traffic t;
@@ -285,7 +285,7 @@ TEST(another_file_takes_the_number)
     }
     begin(&t, 0);
     const int before = dup(0);
-    assert_int_equal(close(before), 0); /* the next file has this number */
+    assert_int_equal(close(before), 0); /* the heap's userfaultfd gets this number */
     play(&t, 2000);
     assert_true(stats_of(&t).moved_bytes > 0);
     assert_int_equal(close(before), 0);
@@ -293,7 +293,7 @@ TEST(another_file_takes_the_number)
     play(&t, 2000);
     assert_true(stats_of(&t).remade_bytes > 0);
     end(&t);
-    assert_true(fcntl(before, F_GETFD) >= 0); /* the heap has not closed it */
+    assert_true(fcntl(before, F_GETFD) >= 0); /* the heap's end does not close the other file */
     assert_int_equal(close(before), 0);
 }
 

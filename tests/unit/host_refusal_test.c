@@ -14,8 +14,8 @@ struct world {
     weir_pool *pool;
     weir_stream *stream;
     weir_topology *topology;
-    weir_host_pool *plain;   /* without streams */
-    weir_host_pool *ordered; /* with those of the simulator */
+    weir_host_pool *plain;   /* a pool that knows no streams */
+    weir_host_pool *ordered; /* a pool that knows the simulator's streams */
 };
 
 static struct world open_world(void)

@@ -544,7 +544,7 @@ TEST(test_fallback_to_the_nearest)
             while (place < 4 && order[asked][place] != node) {
                 place++;
             }
-            assert_true(place < 4); /* a node never comes back */
+            assert_true(place < 4); /* each node is used until it is full */
             last = node;
         }
         assert_int_equal(last, order[asked][3]);

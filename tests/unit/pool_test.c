@@ -181,7 +181,7 @@ TEST(test_free_turns_foreign_and_freed_blocks_away)
         fails(weir_pool_free_idle(w.pool, NULL), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(other.pool, block), WEIR_ERR_INVALID);
         put(&w, below, A);
-        put(&w, block, A); /* without a front cache it merges with `below`, and its descriptor ends */
+        put(&w, block, A); /* freed into the strategy: the block merges with `below`, and its descriptor ends */
         fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_free(w.pool, block, w.stream[B]), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(w.pool, block), WEIR_ERR_INVALID);
@@ -317,7 +317,8 @@ TEST(test_the_limit_is_exact)
     refused(&w, A, 1);
     weir_sim_stats stats = WEIR_SIM_STATS_INIT;
     ok(weir_sim_get_stats(w.sim, &stats));
-    assert_int_equal(stats.calls[WEIR_CALL_REGION_ALLOC], 0); /* the limit is checked before the device is asked */
+    /* the limit refuses the request before the device is called */
+    assert_int_equal(stats.calls[WEIR_CALL_REGION_ALLOC], 0);
     close_world(&w);
 }
 
@@ -533,7 +534,7 @@ TEST(test_the_front_cache_serves_its_own_stream_only)
     put(&w, block, A);
     block = get(&w, B, 1000);
     assert_int_not_equal(weir_block_address(block), address);
-    block = get(&w, A, 1536); /* another size: never a block that is too small */
+    block = get(&w, A, 1536); /* another size: the cached block would be too small */
     assert_int_not_equal(weir_block_address(block), address);
     assert_int_equal(figures(&w).served[WEIR_RUNG_FRONT], 1);
     close_world(&w);
@@ -1150,7 +1151,8 @@ TEST(test_a_single_threaded_pool_does_the_same)
     weir_block *other = get(&w, B, REGION);
     run_on(&w, other, B);
     put(&w, other, B);
-    weir_block *both = get_by(&w, C, 2 * REGION, WEIR_RUNG_EXCHANGED); /* after waits for both streams */
+    /* the memory is idle after waits for both streams */
+    weir_block *both = get_by(&w, C, 2 * REGION, WEIR_RUNG_EXCHANGED);
     run_on(&w, both, C);
     assert_true(figures(&w).syncs >= 1);
     close_world(&w);
@@ -1777,7 +1779,7 @@ TEST(test_p1_the_block_freed_last_is_preferred_to_a_larger_one)
     (void)get(&w, A, 512); /* the block moves to its slot, which learns how many blocks it may keep */
     best = get(&w, A, UINT64_C(97) * 512);
     put(&w, larger, A);
-    (void)get(&w, A, 512); /* so does the larger block */
+    (void)get(&w, A, 512); /* the larger block moves to its slot too */
     put(&w, best, A);
     assert_int_equal(weir_block_address(get(&w, A, UINT64_C(98) * 512)), address);
     assert_int_equal(weir_block_address(get(&w, A, UINT64_C(98) * 512)), weir_block_address(larger));

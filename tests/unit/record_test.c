@@ -473,7 +473,7 @@ TEST(test_sink_that_fails)
     tell_alloc(recorder, 3, 1, 0, 1, 0);
     uint64_t lost = 0;
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);
-    assert_int_equal(lost, 2); /* in the text that the sink refused */
+    assert_int_equal(lost, 2); /* the two events were in the text that the sink refused */
     const size_t calls = out.calls;
     tell_free(recorder, 1, 1);
     assert_int_equal(weir_recorder_drain(recorder, &lost), WEIR_ERR_DEVICE);

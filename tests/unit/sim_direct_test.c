@@ -407,7 +407,7 @@ TEST(test_memory_over_a_block_without_a_region)
     }
 }
 
-/* As above, without a touch of the first byte. */
+/* New memory lies over a block without a region, and the first access does not touch the block's first byte. */
 TEST(test_memory_over_a_part_of_such_a_block)
 {
     hand_out(0, 4 * MIB, t.a, "x");

@@ -124,7 +124,7 @@ TEST(test_nth_and_repeat_and_clear)
     struct props p = set_up();
     arm(p.sim, WEIR_CALL_EVENT_RECORD, 3, WEIR_ERR_LIMIT);
     ok(make(&p, WEIR_CALL_EVENT_RECORD));
-    ok(make(&p, WEIR_CALL_EVENT_QUERY)); /* another kind does not count */
+    ok(make(&p, WEIR_CALL_EVENT_QUERY)); /* calls of another kind do not advance the count */
     ok(make(&p, WEIR_CALL_EVENT_RECORD));
     fails(make(&p, WEIR_CALL_EVENT_RECORD), WEIR_ERR_LIMIT);
     ok(make(&p, WEIR_CALL_EVENT_RECORD));
@@ -273,7 +273,8 @@ struct fates {
     size_t count;
 };
 
-/* The fate of one piece of work: allocated on the heap, freed by the one call that must come. */
+/* The fate of one piece of work. The struct is allocated on the heap; either host_function or dropped is called, and
+ * frees it. */
 struct fate {
     struct fates *all;
     char letter;
@@ -421,7 +422,8 @@ TEST(test_dropped_may_use_the_simulator)
         ok(weir_sim_launch(m.all.sim, stream, &work));
         if (!destroy) {
             ok(weir_sim_stream_break(m.all.sim, stream));
-            assert_string_equal(m.all.letters, "xY"); /* after the function had returned, Y ran */
+            /* Y ran, but only after the function that queued it had returned */
+            assert_string_equal(m.all.letters, "xY");
         }
         assert_int_equal(weir_sim_destroy(m.all.sim), WEIR_OK);
         assert_int_equal(m.calls, 1);

@@ -127,7 +127,8 @@ TEST(test_region_free_must_match)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* Random regions against a plain list: no overlap, inside the window, and every byte comes back. */
+/* Random regions are compared with a plain list: they never overlap, they lie inside the window, and all bytes come
+ * back. */
 TEST(test_many_regions)
 {
     enum { COUNT = 300, STEPS = 20000 };

@@ -234,7 +234,7 @@ struct run {
     weir_sim_stream *streams[STREAMS];
     weir_event *events[EVENTS];
     uint64_t region; /* 2 MiB */
-    uint64_t base;   /* its last bytes, with nothing above them */
+    uint64_t base;   /* address of the region's last bytes; nothing lies above them */
 };
 
 /* Returns a live block, if a few tries find one: random addresses would end every program at once. */

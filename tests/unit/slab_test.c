@@ -60,8 +60,8 @@ TEST(test_the_record_returned_last_comes_first)
     weir__slab_fini(&slab);
 }
 
-/* A record retired with 2 is handed out again only after two later records were retired. A record retired with 0 is
- * handed out again at once. */
+/* A record that was retired with rest 2 is handed out again only after two later records were retired. With rest 0 it
+ * is handed out again at once. */
 TEST(test_a_retired_record_rests)
 {
     weir__slab slab = make_slab();

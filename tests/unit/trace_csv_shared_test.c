@@ -1,5 +1,6 @@
-/* trace_csv_shared_test.c: CSV files that the producers themselves wrote, if WEIR_TRACES_DIR has them. Those with a
- * conversion beside them give the same blocks; the facts of the rest were counted in the files by other means. */
+/* trace_csv_shared_test.c: CSV files of the programs that define the formats, if WEIR_TRACES_DIR has them. A file with
+ * a conversion beside it gives the blocks of the conversion. For the other files the expected facts were counted by
+ * other means. */
 #include "../rig/test.h"
 
 #include "trace.h"

@@ -112,7 +112,7 @@ TEST(test_events_across_devices_are_left_out)
     trace_free(trace);
 }
 
-/* A stream belongs to the device that a line names first, as in a replay of the whole. */
+/* A stream belongs to the device that a line of the whole trace names first. */
 TEST(test_streams_that_mix_devices)
 {
     struct trace *trace = trace_of_text("#wtr 1\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=2\na 2 2 100 1 0\n");

@@ -202,7 +202,7 @@ TEST(test_lost_start)
 {
     struct pickle_writer w;
     pw_history_alone(&w);
-    pw_entry(&w, COMPLETED, BASE + 4096, 513, 0, 10); /* its request is lost too */
+    pw_entry(&w, COMPLETED, BASE + 4096, 513, 0, 10); /* the record has lost the request of this free too */
     pw_entry(&w, ALLOC, BASE, 600, 0, 11);
     put_free(&w, BASE, 600, 0, 12);
     put_free(&w, BASE + 512, 5, 0, 13);
@@ -276,7 +276,7 @@ TEST(test_npu)
                 "z 4 + 0x700000800000 2097152 0\n");
 }
 
-/* The import goes backwards over an unmap in the middle of a range and over one that overlaps its end. */
+/* The import goes backwards over two unmaps: one in the middle of a range, and one that overlaps the end of a range. */
 TEST(test_mapped_pieces)
 {
     struct pickle_writer w;
@@ -396,7 +396,8 @@ TEST(test_contradictions)
     pw_segment_end(&w);
     pw_history(&w);
     pw_entry(&w, ALLOC, BASE, 5, 0, 10);
-    pw_entry(&w, ALLOC, BASE, 6, 0, 9); /* its time falls; the order of the list decides */
+    /* this entry has an earlier time than the one before; the order of the list decides */
+    pw_entry(&w, ALLOC, BASE, 6, 0, 9);
     put_free(&w, BASE, 6, 0, 12);
     put_free(&w, BASE, 6, 0, 13);
     pw_entry(&w, "segment_free", BASE, 2 * MIB, 0, 14);
@@ -536,13 +537,13 @@ TEST(test_tags)
     pw_raw(&w, "h\0", 2);
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 1024, 1, 0, 1);
-    pw_str(&w, "frames"); /* another list with the same frame in it: a tag of its own with the same text */
+    pw_str(&w, "frames"); /* another list with the same frame: it makes a tag of its own with the same text */
     pw_list(&w);
     pw_frame(&w, "/lib/torch/optim/adam.py", "step");
     pw_list_end(&w);
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 2048, 1, 0, 1);
-    pw_str(&w, "frames"); /* only a frame of the allocator */
+    pw_str(&w, "frames"); /* the list has only a frame of the allocator */
     pw_list(&w);
     pw_frame(&w, "??", "c10::alloc_cpu(unsigned long)");
     pw_int(&w, 5);

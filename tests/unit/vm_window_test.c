@@ -407,7 +407,7 @@ TEST(test_large_handles_are_idle_as_a_whole)
     memset(handles, 0, sizeof(handles));
 }
 
-/* A handle that is larger than a new one may be serves no window as a whole. It goes first, so that no more remain. */
+/* A handle that is larger than new handles may be cannot serve a window as a whole. Such handles are used up first. */
 TEST(test_handles_larger_than_new_ones_go_first)
 {
     struct vm_scratch scratch = {0};
@@ -586,7 +586,8 @@ static int by_address(const void *left, const void *right)
     return a->address < b->address ? -1 : a->address > b->address;
 }
 
-/* If the strategy shows only its free memory, the same granules are idle, and a window without holes is found. */
+/* If the strategy shows only its free memory by size, the search finds the same idle granules and a window without
+ * holes. */
 TEST(test_free_memory_by_size_is_enough)
 {
     uint64_t windows = 0;

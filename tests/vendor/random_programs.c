@@ -80,8 +80,8 @@ static void settle(void)
     }
 }
 
-/* After a wait for the device or for an event, the vendor's host may take a moment until it knows the event's state and
- * time. A call that says "not yet" is made again after a pause, this often at most. */
+/* After a wait for the device or an event, the vendor's host may need a moment until it knows the state and time of an
+ * event. A call that answers "not yet" is repeated after a pause, at most this often. */
 enum { TRIES = 500 };
 
 static void pause_between_tries(void)
@@ -340,7 +340,7 @@ static void block_is_filled(void)
     say("fill block %u, %s: %d", i, count <= block->size ? "inside" : "beyond", error);
 }
 
-/* Copies a byte pattern to the device and back, and prints a sum of the bytes that come back. */
+/* Copies a byte pattern to the device and back, and prints a sum of the bytes that were copied back. */
 static void bytes_go_around(void)
 {
     const unsigned i = any(BLOCKS);

@@ -34,7 +34,9 @@
 struct target {
     weir__record_text text;
     struct out_file file;
-    int fd; /* -1: opened for each piece, because there may be more processes than a process may have open files */
+    /* -1: the file is opened for each piece, because a recording may have more processes than one process may have open
+     * files */
+    int fd;
     int failure;
     off_t written;
     bool begun;

@@ -24,7 +24,7 @@ struct recorded_report {
     uint64_t addresses_total;   /* recorded blocks of the window */
     uint64_t addresses_matched; /* blocks that the model placed at the recorded address */
     uint64_t segments_total;    /* segments that the allocator took in the window */
-    uint64_t segments_matched;  /* segments that the model would have taken at the same event and of the same size */
+    uint64_t segments_matched;  /* segments that the model would have taken at the same event with the same size */
     uint64_t removals_total;    /* segments that were returned in the window */
     uint64_t removals_matched;  /* returned segments that were wholly free in the model too */
     uint64_t priors_total;      /* blocks at the start */

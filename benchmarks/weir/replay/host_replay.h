@@ -35,9 +35,9 @@ struct host_replay {
     size_t result_count;
 };
 
-/* Plays the trace with every allocator; one that is not installed has a result that says so. Processor times are the
- * least of three runs. The process must have one thread. Returns false, with a line in `error`, if the machine has less
- * memory available than the trace may need (3 times its peak), or if no process can be made. */
+/* Plays the trace with every allocator; the result of an allocator that is not installed says so in `why`. Processor
+ * times are the least of three runs. The process must have one thread. Returns false, with a line in `error`, if the
+ * machine has less memory available than the trace may need (3 times its peak), or if no process can be made. */
 bool host_replay_run(const struct trace *trace, uint32_t rounds, struct host_replay *replay, char *error,
                      size_t error_size);
 

@@ -51,7 +51,8 @@ struct call_list {
 
 bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_trace_event *event);
 
-/* Sorts by time; calls of one time stay in their order, but with `frees_first` frees come before allocs. */
+/* Sorts the calls by time. Calls of equal time keep their order, or with `frees_first` all their frees come before
+ * their allocs. */
 void calls_sort(struct call_list *list, bool frees_first);
 
 /* Returns the earliest time of all calls but PRIOR; 0 if there is none. */

@@ -426,7 +426,7 @@ static bool add_call(struct reader *reader, const struct event *event)
            (!waits_for_device(&event->name) || profile_add(reader->profile, item));
 }
 
-/* True for operators that do nothing but allocate: the operator around them says more. */
+/* True for operators that only allocate. The tag of an allocation is the operator around them, which tells more. */
 static bool only_allocates(const struct json_value *name)
 {
     return starts_with(name, "aten::empty") || starts_with(name, "aten::resize_");

@@ -47,7 +47,7 @@ struct selection {
     uint32_t block_count;
     uint32_t object_count;
     size_t event_count; /* events that remain */
-    size_t births;      /* of these, those in which a block begins */
+    size_t births;      /* events that remain and in which a block begins */
     uint64_t capacity;  /* capacity that an event before the window has set; 0 = none has */
     struct trace_part part;
     struct trace_builder builder;

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Times are below 2^62 in both directions; with this added they are not negative, and their order is the same. */
+/* Times lie between -2^62 and 2^62. This offset makes them non-negative and keeps their order. */
 #define BIAS (UINT64_C(1) << 62)
 
 struct plan {

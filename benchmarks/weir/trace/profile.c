@@ -405,8 +405,8 @@ static bool find_devices(struct profile *profile)
     return true;
 }
 
-/* True if the trace can tell the device of the stream: a line of the trace binds a stream to a device by an allocation,
- * and without one the stream is of the only device. */
+/* True if the trace can tell the device of the stream. A line of a trace binds a stream to a device when the stream
+ * allocates; a stream that never allocates belongs to the device if there is only one. */
 static bool shows_device(const struct profile *profile, const struct stream *stream)
 {
     return profile->device_count == 1 ? stream->device == profile->only_device : stream->has_memory;

@@ -54,7 +54,8 @@ struct entry {
     uint64_t stream;
     uint64_t pool; /* both numbers of the pool id, or NO_POOL */
     uint64_t time_us;
-    uint64_t key; /* time_us, made non-decreasing within a device; the order of the merged events */
+    /* sort key for the merged events: time_us, raised where needed so that it never decreases within a device */
+    uint64_t key;
     size_t position;
 };
 

@@ -149,7 +149,7 @@ static bool begins(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* True for names of operators that only make memory: their caller is the better name. */
+/* True for operators that only create memory. The name of their caller makes a better tag. */
 static bool only_allocates(const char *name)
 {
     return begins(name, "empty") || begins(name, "new_empty") || begins(name, "resize_");

@@ -467,8 +467,8 @@ struct shown_runs {
     const struct rig *rig;
     bool holes;
     uint64_t least;
-    size_t next;  /* index in `seen` that must come next; 0: a run begins */
-    size_t shown; /* ranges of runs that were asked for */
+    size_t next;  /* index in `seen` of the range that must come next; 0: the next range begins a run */
+    size_t shown; /* number of ranges shown in runs that were asked for */
 };
 
 static bool asked_for(const struct shown_runs *runs, const struct free_run *run)
@@ -500,7 +500,8 @@ static bool note_run(void *ctx, const weir_range_info *info)
     return true;
 }
 
-/* Checks that the walk shows each run asked for once and as walk shows it, and that walk_holes shows no other run. */
+/* Checks that the walk shows each run that was asked for exactly once, with the ranges that `walk` shows, and that
+ * walk_holes shows no other run. */
 static void require_runs(const struct rig *rig, run_walk walk, bool holes, uint64_t least)
 {
     struct shown_runs runs = {.rig = rig, .holes = holes, .least = least};

@@ -1,4 +1,4 @@
-/* The smallest use of weir::cuda: it links without CUDA, and says plainly where there is no driver. */
+/* The smallest use of weir::cuda: it links without CUDA, and prints a reason where there is no driver. */
 #include <stdio.h>
 #include <string.h>
 #include <weir/cuda.h>

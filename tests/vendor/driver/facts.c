@@ -14,7 +14,7 @@ hal_error halDeviceOpen(uint32_t device, void *in, void *out)
     return device < DRIVER_DEVICES ? HAL_OK : HAL_INVALID_VALUE;
 }
 
-/* The memory of the device that was not freed goes, too. */
+/* Also returns the device's memory that was not freed. */
 hal_error halDeviceClose(uint32_t device, void *in)
 {
     (void)in;
