@@ -150,8 +150,8 @@ static void note_alloc(const void *block, uint64_t size, bool long_lived)
     (void)pthread_mutex_unlock(&table.lock);
 }
 
-/* Counts a free. Must precede the free itself: another thread may get the same address at once. Returns true if the
- * block was long-lived. */
+/* Counts a free. The caller must call this before the free, because after it another thread may get the same address at
+ * once. Returns true if the block was long-lived. */
 static bool note_free(const void *block)
 {
     if (block == NULL || !atomic_load_explicit(&table.on, memory_order_relaxed)) {

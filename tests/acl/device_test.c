@@ -483,7 +483,7 @@ TEST(test_virtual_memory)
             ok(weir_pool_free(pool, blocks[(i * 3) % 20], stream));
         }
     }
-    /* A request for all of the device in one piece: scattered memory must be moved together. */
+    /* A request for the whole device in one piece: the pool must move its scattered memory together. */
     ok(weir_pool_alloc(pool, stream, 250 * MIB, 0, &blocks[0]));
     acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(blocks[0]), 250 * MIB, 1, 250 * MIB, native));
     ok(weir_pool_free(pool, blocks[0], stream));

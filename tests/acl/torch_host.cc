@@ -153,7 +153,7 @@ class Pluggable
     {
     }
 
-    // Like set_..._fn of the Python object. The argument is a number.
+    // Work like set_..._fn of the Python object: the argument is the address of a function as a number.
     void set_init(std::uint64_t f) { init_ = by_address<void(int)>(f); }
     void set_reset(std::uint64_t f) { reset_ = by_address<void(bool)>(f); }
     void set_fraction(std::uint64_t f) { fraction_ = by_address<void(double, int)>(f); }
@@ -166,7 +166,7 @@ class Pluggable
     void set_end(std::uint64_t f) { end_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
     void set_release(std::uint64_t f) { release_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
 
-    // Notes also a block of which the allocation failed: the host does not check the address.
+    // Enters the block even if its allocation failed, as the real host does: it does not check the address.
     void *raw_alloc(std::size_t size)
     {
         const aclrtStream stream = streams.at(static_cast<std::size_t>(current_stream));

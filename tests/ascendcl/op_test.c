@@ -385,7 +385,7 @@ static void exact_body(void)
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(execute("Add", &x, &x, &z, NULL, stream));
-    /* A workspace, and the result in float32 before it is rounded: exactly 30 floats. */
+    /* Two requests: a workspace, and the result in float32 before it is rounded, which has exactly 30 floats. */
     CHECK(r->allocs == 2 && r->frees == 2 && r->advises == 0 && r->sizes[1] == 120);
     CHECK(r->sizes[0] % 65536 != 0);
     const size_t workspace = r->sizes[0];

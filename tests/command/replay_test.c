@@ -158,7 +158,7 @@ TEST(test_too_many_tags_share_one)
     const weir_oom_record *record = &result.oom.record;
     assert_true(result.oom.happened);
     assert_string_equal(record->tag_name, "untagged");
-    /* The 254th and later ones hold 47 x 48 / 2 x 512 bytes together. */
+    /* The 254th tag and all later ones share "other", which holds 47 x 48 / 2 x 512 bytes. */
     assert_string_equal(record->holders[0].name, "other");
     assert_int_equal(record->holders[0].requested_bytes, 47 * 48 / 2 * 512);
     assert_int_equal(record->holders[0].blocks, 47);

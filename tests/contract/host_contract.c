@@ -258,7 +258,8 @@ TEST(test_alignment)
     assert_int_equal(weir_host_alloc_aligned(pool, 1, UINT64_C(1) << 46, WEIR_HOST_THREAD_NODE, &ptr),
                      WEIR_ERR_INVALID);
     assert_null(ptr);
-    /* Alignments above a chunk. A runtime that allocates the chunks must pin as many bytes as the alignment. */
+    /* Alignments larger than a chunk. If the runtime allocates the chunks, it must pin as many bytes as the
+     * alignment. */
     const uint64_t most = kind == WEIR_HOST_RUNTIME ? 32 * MIB : 1024 * MIB;
     for (uint64_t align = 4 * MIB; align <= most; align *= 4) {
         void *two[2] = {NULL, NULL};

@@ -530,7 +530,7 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
 
 /* --- walks --- */
 
-/* The visitor of the caller of walk. A mistake passes changed ranges to it. */
+/* The visitor that the caller has passed to walk. A mistake passes changed ranges on to it. */
 struct visit {
     weir_range_visitor visit;
     void *ctx;

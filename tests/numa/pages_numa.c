@@ -91,7 +91,8 @@ static int full(bool contained)
     uint64_t taken = 0;
     CHECK(t != NULL);
     CHECK(!contained || deny_numa_calls());
-    while (status == WEIR_OK) { /* strict: pages of this node only, until it is full */
+    /* strict requests get pages of this node only; the last one fails, because the node is full */
+    while (status == WEIR_OK) {
         status = place_on(t, node, WEIR__PAGES_SMALL, 16 * MIB, true, &placed, &found, &error);
         taken += status == WEIR_OK ? 16 * MIB : 0;
     }

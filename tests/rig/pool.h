@@ -20,7 +20,8 @@ struct world {
     weir_stream *stream[streams];
 };
 
-/* The config of a device with pages of `unit` bytes, and regions in multiples of it. capacity 0: the usual one. */
+/* Returns the config of a device with pages of `unit` bytes and regions in multiples of `unit`. Capacity 0 selects the
+ * default capacity. */
 static inline weir_sim_config device_of_units(uint64_t unit, uint64_t capacity)
 {
     weir_sim_config config = free_of_charge();
@@ -39,7 +40,7 @@ static inline weir_caching_config regions_of(uint64_t bytes, uint64_t small_byte
     return config;
 }
 
-/* The native streams become streams of the pool. */
+/* Creates the native streams and enters them in the pool. */
 static inline void add_streams(struct world *w)
 {
     for (int i = 0; i < streams; i++) {
@@ -177,7 +178,7 @@ static inline weir_block *get_tagged(struct world *w, int stream, uint64_t size,
     return announced(w, stream, status, block);
 }
 
-/* As get; this rung of the ladder must serve the request. */
+/* Like get, but the given rung of the ladder must serve the request. */
 static inline weir_block *get_by(struct world *w, int stream, uint64_t size, weir_rung rung)
 {
     const weir_pool_stats before = figures(w);
@@ -241,7 +242,7 @@ static inline void forget(struct world *w, weir_event *event)
     ok(weir_device_event_destroy(w->device, event));
 }
 
-/* `to` waits for the work that is on `from` now. */
+/* Makes stream `to` wait for the work that is on stream `from` now, and tells the pool of this order. */
 static inline void tell_order(struct world *w, int from, int to)
 {
     weir_event *event = new_event(w->sim);

@@ -496,7 +496,8 @@ static void start(struct program *p)
     for (unsigned i = 0; i < p->lanes; i++) {
         ok(p, weir_sim_stream_create(p->sim, &p->native[i]));
         ok(p, weir_pool_stream(p->pool, p->native[i], &p->stream[i]));
-        for (unsigned k = 1; k < tag_names && i == 0; k++) { /* the first stream knows no tags, later ones do */
+        /* the first stream is created before any tag has a name, all others after it */
+        for (unsigned k = 1; k < tag_names && i == 0; k++) {
             ok(p, weir_pool_tag(p->pool, names[k], &p->tags[k]));
         }
     }

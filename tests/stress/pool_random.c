@@ -187,7 +187,7 @@ static unsigned any_lane(struct program *p)
 
 /* --- order between streams --- */
 
-/* Called after the host has seen all work of the lane complete. */
+/* Notes that the host has seen all work of the lane complete. */
 static void lane_is_idle(struct program *p, unsigned lane)
 {
     for (unsigned i = 0; i < p->blocks; i++) {

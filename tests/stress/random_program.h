@@ -42,7 +42,8 @@ static inline void derive_size_class(struct strategy_configs *configs)
     configs->size_class.large_region_bytes = configs->caching.large_region_bytes;
 }
 
-/* Returns the config for the strategy, or NULL for a strategy that is not one of weir's: it takes its defaults. */
+/* Returns the config for one of weir's strategies. Returns NULL for any other strategy, which then uses its
+ * defaults. */
 static inline const void *config_for(const struct strategy_configs *configs, const weir_strategy_ops *strategy)
 {
     return strategy == weir_caching_strategy()      ? (const void *)&configs->caching

@@ -403,7 +403,7 @@ TEST(wrong_marks_are_refused)
     (void)mark(&t);
     refuse(&t, older);
     close_arena(&t);
-    /* A new arena, perhaps at the address of the last one. */
+    /* The new arena may lie at the address of the destroyed one. Marks of the destroyed one are refused. */
     t = open_arena(&w, A, 0, 0);
     (void)bump(&t, 100);
     (void)mark(&t);

@@ -380,7 +380,7 @@ static void idle_region_serves(uint64_t align, uint64_t limit)
 
 TEST(test_an_idle_region_is_not_returned_in_vain)
 {
-    idle_region_serves(2 * REGION, 0); /* a new region would have to be larger, for the alignment */
+    idle_region_serves(2 * REGION, 0); /* because of the alignment a new region would be larger than the idle one */
     idle_region_serves(0, REGION / 2); /* no new region: the pool is far above its limit */
 }
 

@@ -113,7 +113,7 @@ TEST(test_a_peak_stays_for_the_decay_time_and_then_goes)
 {
     weir_heap *heap = decaying(LONG_MS, 0);
     assert_true(peak(heap, 64));
-    pass_slots(heap, 4); /* the slot of the peak may have begun just before it */
+    pass_slots(heap, 4); /* four slots and not five, because the slot of the peak may have begun just before it */
     assert_true(stats_of(heap).held_bytes >= 64 * MIB);
     assert_int_equal(stats_of(heap).decays, 0);
     pass_slots(heap, 1);

@@ -374,7 +374,8 @@ TEST(reports_present_memory_and_blocks_at_the_start)
         agrees(&w, &judge);
         assert_true(judge.memory.count > 0);
 
-        /* A block from the cache is reported when it is handed out. From now on the cache is off. */
+        /* A block from the front cache is reported when it is handed out. While there is an observer, no block enters
+         * the cache. */
         ok(weir_pool_alloc(w.pool, w.stream[0], 1000, 0, &w.held[w.blocks++]));
         agrees(&w, &judge);
         assert_ptr_equal(judge.last_stream, w.native[0]);

@@ -354,7 +354,7 @@ static void check_lives(void)
         unsigned long long first = 0;
         unsigned long long second = 0;
         char stream = 0;
-        char short_line[64]; /* sscanf reads all the text that it is given */
+        char short_line[64]; /* a copy of one line, because sscanf measures the whole text that it is given */
         next_line = (const char *)memchr(line, '\n', (size_t)(end - line)) + 1;
         (void)snprintf(short_line, sizeof(short_line), "%.*s", (int)(next_line - line), line);
         if (*line == 'a') {

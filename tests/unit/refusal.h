@@ -1,4 +1,5 @@
-/* tests/unit/refusal.h: checks that a refused call leaves its status and a sentence that begins with its name. */
+/* tests/unit/refusal.h: checks that a refused call returns its status and leaves a sentence that begins with the
+ * function's name. */
 #ifndef REFUSAL_H
 #define REFUSAL_H
 

@@ -47,11 +47,13 @@ TEST(segments_taken_and_returned)
     assert_int_equal(result.device_calls, 3);
     assert_int_equal(result.peak_live_bytes, 9 * MIB + 1000);
     assert_int_equal(result.peak_reserved_bytes, 22 * MIB);
-    assert_int_equal(result.worst_event, 3); /* the allocation for which the second segment was taken */
-    /* 1,000 bytes are a block of 1,024 bytes: the neighbour at 0x20000400 shows the unit of 512. */
+    assert_int_equal(result.worst_event, 3); /* the event of the allocation for which the second segment was taken */
+    /* A request of 1,000 bytes has a block of 1,024 bytes: its neighbour at 0x20000400 shows that sizes are multiples
+     * of 512. */
     assert_int_equal(result.free_bytes, 11 * MIB + 2 * MIB - 1024);
     assert_int_equal(result.largest_free_bytes, 11 * MIB);
-    assert_int_equal(result.warm_calls, 1); /* the return; the peak of live bytes was the second allocation */
+    /* the return of the first segment; the second allocation made the peak of live bytes */
+    assert_int_equal(result.warm_calls, 1);
     assert_int_equal(result.warm_allocs, 1);
     assert_false(result.oom.happened);
     assert_false(result.lacks_addresses);

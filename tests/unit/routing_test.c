@@ -53,8 +53,8 @@ TEST(size_decides_up_to_the_threshold)
     }
 }
 
-/* Each half: the other half's memory is refused by alloc and by an ordinary gather, serves as a last resort, and
- * returns to its half when freed. */
+/* For each half: alloc and an ordinary gather refuse the memory of the other half. As a last resort that memory serves,
+ * and it returns to its half when it is freed. */
 TEST(the_other_half_is_the_last_resort)
 {
     const uint64_t sizes[2] = {8 * GRANULE, REGION / 2 + GRANULE};

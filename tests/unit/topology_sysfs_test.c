@@ -1,7 +1,7 @@
 /* tests/unit/topology_sysfs_test.c: the reader of the kernel's files, over trees of files like those of kernels: nodes
  * with gaps and distances, a process in a cpuset, devices, a kernel without NUMA, and invalid files.
  *
- * Linked so that weir's requests for host memory go through the test's own.
+ * The linker directs weir's requests for host memory to functions of this program (--wrap).
  */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "../rig/test.h"

@@ -126,7 +126,7 @@ static void follow_run(struct follower *f, const acl__network *n, const acl__pla
             uint64_t bytes = acl__shape_bytes(&shapes[blob]);
             if (layer->kind == ACL__LAYER_YOLO_DETECTION) {
                 assert_true(bytes >= 2404);
-                bytes = 2404; /* the recorded program assumed 100 found boxes */
+                bytes = 2404; /* the recorded program allocated memory for 100 boxes */
             }
             if (plan->storages[s].born == l) {
                 blocks[s] = expect_alloc(f, layer->name, bytes);

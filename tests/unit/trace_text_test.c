@@ -60,7 +60,8 @@ TEST(test_cases)
     }
 }
 
-/* For every size of the buffer: whole characters, a NUL, nothing behind it, and the length of the whole. */
+/* With a buffer of any size the result has whole characters only and ends with a NUL; nothing behind the buffer is
+ * written, and the length of the complete text is returned. */
 TEST(test_room)
 {
     for (size_t i = 0; i < case_count; i++) {

@@ -37,7 +37,7 @@ typedef struct block_state {
     bool on_host;
 } block_state;
 
-typedef struct slot_state { /* reserved addresses, physical memory, a mapping */
+typedef struct slot_state { /* an address range, physical memory and a mapping */
     void *address;
     aclrtDrvMemHandle handle;
     bool is_mapped;

@@ -16,7 +16,8 @@
 
 typedef struct model_pytorch_config {
     size_t struct_size;
-    uint64_t pad_bytes; /* added to each request before it is rounded, below 512: 0 for PyTorch, 32 for torch_npu */
+    /* bytes added to each request before it is rounded, below 512: 0 for PyTorch, 32 for torch_npu */
+    uint64_t pad_bytes;
 } model_pytorch_config;
 
 #define MODEL_PYTORCH_CONFIG_INIT WEIR_STRUCT_INIT(model_pytorch_config)

@@ -198,7 +198,7 @@ static void erase_segment(struct segment_list *list, size_t index)
     memmove(list->at + index, list->at + index + 1, (list->count - index) * sizeof(*list->at));
 }
 
-/* True if a recorded segment overlaps a segment in the list. Then the record has lost the return of the other
+/* True if a recorded segment overlaps a segment in the list. In that case the record lacks the return of the listed
  * segment. */
 static bool overlaps(const struct segment_list *list, const struct segment *segment)
 {

@@ -109,7 +109,7 @@ static bool add_piece(struct walk *walk, const struct piece *like, uint64_t star
     return true;
 }
 
-/* Keeps the lifetime of a range for the map. */
+/* Records the lifetime of a range for the memory map of the report. */
 static bool keep_region(struct walk *walk, const struct piece *piece, uint64_t start, uint64_t end, int64_t removed)
 {
     struct replay_result *result = walk->result;

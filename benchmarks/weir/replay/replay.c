@@ -51,7 +51,7 @@ struct run {
     struct track *tracks;
     struct live_block *blocks; /* [block_count + 1]: the last one is for `refused` */
     struct replay_tags tags;
-    struct recorded_oom refused; /* the request that the recorded program did not get */
+    struct recorded_oom refused; /* the request on which the recorded program ran out of memory */
     weir_event **objects;        /* device events of e, x and y lines */
     struct latency latency;
     struct series series;

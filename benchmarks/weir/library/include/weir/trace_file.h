@@ -50,7 +50,7 @@ typedef struct weir_trace_limits {
 WEIR_API weir_status weir_trace_read(const char *path, const weir_trace_limits *limits, weir_trace **trace);
 
 /* Reads a trace from `size` bytes in memory, which the caller may free afterwards; `bytes` may be NULL if `size` is 0.
- * Messages use `name` as the name of the file. Otherwise as weir_trace_read. */
+ * Messages use `name` as the name of the file. The results are those of weir_trace_read. */
 WEIR_API weir_status weir_trace_read_memory(const char *name, const void *bytes, size_t size,
                                             const weir_trace_limits *limits, weir_trace **trace);
 
@@ -165,8 +165,9 @@ typedef struct weir_trace_replay_config {
     /* A name of weir_trace_strategy, or "recorded": the figures of the recorded allocator itself, for which nothing is
      * simulated. NULL = the strategy of `pool`; without one "caching". */
     const char *strategy;
-    /* Settings of the pool as for weir_pool_create: limits, flags, growth, callbacks, and if `strategy` is NULL a
-     * strategy of the caller's own with its config. `device` must be NULL. NULL = all defaults. */
+    /* Settings of the pool as for weir_pool_create: limits, flags, growth, callbacks. Its members strategy and
+     * strategy_config may give a strategy of the caller's own if `strategy` above is NULL; else they must be NULL.
+     * `device` must be NULL. NULL = all defaults. */
     const weir_pool_config *pool;
     uint64_t capacity_bytes; /* memory of the simulated device, 2 MiB to 16 TiB; 0 = the capacity that a recorded
                                 out-of-memory implies, else the one in the trace, else 16 TiB */
