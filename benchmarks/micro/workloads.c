@@ -71,7 +71,7 @@ static void write_pair(struct writer *writer, uint32_t size)
 struct mix {
     uint32_t live;
     uint32_t most;
-    bool uniform; /* sizes are uniform from 1 byte; else log-uniform from 512 bytes */
+    bool uniform; /* true: sizes are uniform from 1 byte; false: log-uniform from 512 bytes */
     uint32_t warm_up;
     uint32_t steps;
 };

@@ -44,11 +44,13 @@ struct workload_op {
 struct workload {
     struct workload_op *ops;
     size_t count;
-    size_t start; /* the operations before it lay out blocks and warm up the allocator */
+    /* index of the first measured operation; the operations before it lay out blocks and warm up the allocator */
+    size_t start;
     size_t batch_ops;
     uint64_t batch_pairs;
     uint32_t slots;
-    uint32_t pair_bytes; /* pair512 and pair1M, which end at `start`: size of the block that is allocated and freed */
+    /* for pair512 and pair1M, whose operations end at `start`: size of the block that is allocated and freed */
+    uint32_t pair_bytes;
     uint64_t peak_bytes;
 };
 

@@ -603,7 +603,7 @@ void test_task_queue(Pluggable &host)
     queue.reset();
 }
 
-// Runs after the program's own objects are destroyed.
+// Frees a block and the host after the program's own objects are destroyed.
 struct Last {
     std::unique_ptr<Pluggable> host;
     void *block = nullptr;

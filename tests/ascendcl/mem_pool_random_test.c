@@ -97,7 +97,7 @@ static void release(struct block *b)
     b->address = NULL;
 }
 
-/* Another stream uses the block next, in order. */
+/* Makes another stream the next user of the block, ordered after the present one. */
 static void hand_over(struct block *b)
 {
     const int to = (int)draw(STREAMS);

@@ -631,7 +631,7 @@ TEST(memory_of_a_blocked_stream_is_not_reused)
     aclrtEvent gate = NULL;
     acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
     set_switch(pool, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC, 1);
-    acl_ok(aclrtStreamWaitEvent(a, gate)); /* a flag event: the stream waits until a record */
+    acl_ok(aclrtStreamWaitEvent(a, gate)); /* the event has a flag, so the stream waits until a record */
     char *p = take(pool, 4 * MIB, a);
     give(p, a);
     char *q = take(pool, 4 * MIB, b);

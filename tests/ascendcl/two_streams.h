@@ -14,7 +14,8 @@ static inline void make_streams(void)
     acl_ok(aclrtMalloc((void **)&memory, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
 }
 
-/* Queued tasks are dropped. A test that has freed the memory sets it to NULL. */
+/* Destroys both streams with their queued tasks and frees `memory`. A test that has freed the memory itself sets
+ * `memory` to NULL. */
 static inline void drop_streams(void)
 {
     acl_ok(aclrtDestroyStreamForce(a));

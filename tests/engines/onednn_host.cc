@@ -106,7 +106,8 @@ int main()
     CHECK(threw);
     threw = false;
     try {
-        const dnnl::engine none; /* oneDNN refuses it after the block is there: the block must go back */
+        /* with this engine oneDNN refuses the memory object after its block was allocated; the block must be freed */
+        const dnnl::engine none;
         weir::onednn_memory refused(heap, convolution(engine, 20).src_desc(), none);
     } catch (const dnnl::error &) {
         threw = true;

@@ -281,7 +281,7 @@ struct takeover : world<takeover, 2> {
     void after() { finish(); }
 };
 
-/* As in takeover, and a third thread intrudes. */
+/* As in struct takeover, while a third thread intrudes. */
 struct takeover_among_three : world<takeover_among_three, 3> {
     void before()
     {

@@ -620,8 +620,8 @@ static uint64_t counted_region_size(const void *state, uint64_t size, uint64_t a
     return weir_caching_strategy()->region_size(state, size, align, reserved, granularity);
 }
 
-/* Two questions to the strategy for each size, and an immediate answer: a sum over all sizes for each of them would
- * take many minutes. */
+/* The forecast asks the strategy twice for each size and answers at once. A sum over all sizes for each size would take
+ * many minutes. */
 TEST(test_a_group_may_be_of_very_many_sizes)
 {
     enum { many = 200000 };

@@ -218,7 +218,8 @@ static const struct {
     unsigned thousandths;
 } costs[] = {{16, 70}, {32, 36}, {64, 20}, {80, 18}, {112, 15}, {512, 8}, {4096, 6}, {16368, 6}};
 
-/* Code and data of libraries that become resident meanwhile; how much depends on the machine. */
+/* Allowance for code and data of libraries that become resident during the measurement; how much depends on the
+ * machine. */
 #define OTHERS (256 * KIB)
 
 static bool fill(weir_heap *heap, size_t size, size_t bytes)

@@ -211,7 +211,8 @@ TEST(test_start_is_corrected)
     assert_int_equal(report.priors_enlarged, 1);
 }
 
-/* Empty segments before the first request: two existed, and the last one did or did not. */
+/* Empty segments precede the first request. Two of them existed before the window; the last one did in one case and not
+ * in the other. */
 TEST(test_free_segments_at_the_start)
 {
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"

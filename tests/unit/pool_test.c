@@ -1628,7 +1628,8 @@ TEST(test_o1_pending_memory_is_searched_after_the_wait)
     run_on(&w, two, B);
     put(&w, one, A);
     put(&w, two, A);
-    weir_block *both = get(&w, C, 2 * REGION); /* needs regions that are wholly covered by pending blocks */
+    /* both regions are wholly covered by pending blocks, and have to be exchanged */
+    weir_block *both = get(&w, C, 2 * REGION);
     run_on(&w, both, C);
     close_world(&w);
 }

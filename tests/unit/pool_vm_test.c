@@ -363,7 +363,7 @@ TEST(test_trim_takes_granules_anywhere)
     assert_int_equal(released, 0); /* kernels are running on all granules */
     sync_stream(w.sim, w.native[A]);
     ok(weir_pool_trim(w.pool, 12 * PAGE + 1, 0, &released));
-    assert_int_equal(released, 4 * PAGE); /* whole granules, until keep_bytes are left */
+    assert_int_equal(released, 4 * PAGE); /* whole granules go back until keep_bytes are left */
     assert_int_equal(held(&w), 12 * PAGE);
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, &released));
     assert_int_equal(released, 4 * PAGE);

@@ -289,7 +289,7 @@ TEST(test_large_handles_are_taken_as_a_whole)
     one_handle(8, 40);
     require(&list, 20, 40, 2); /* beside the handle */
     require(&list, 33, 8, 0);
-    require(&list, 41, 4, 0); /* begins at the first free byte of its granule */
+    require(&list, 41, 4, 0); /* the window begins at the first free byte of its granule */
     require(&list, 44, 4, 0);
     require(&list, 48, 4, 1);
     kind = WINDOW_MAPPED;

@@ -13,8 +13,8 @@ static unsigned asked;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
-__attribute__((visibility("default"))) void *__wrap_malloc(size_t size); /* a shared library may ask for it by this
-                                                                            name */
+/* exported, because a shared library may look it up by this name */
+__attribute__((visibility("default"))) void *__wrap_malloc(size_t size);
 __attribute__((visibility("default"))) void *__wrap_calloc(size_t count, size_t size);
 __attribute__((visibility("default"))) void *__wrap_realloc(void *old, size_t size);
 

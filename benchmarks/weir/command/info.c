@@ -72,7 +72,7 @@ static uint64_t count_distinct(uint64_t *sizes, size_t count)
 
 struct counting {
     struct facts *facts;
-    uint64_t *block_sizes; /* by block index; 0 if the block is not live */
+    uint64_t *block_sizes; /* size of each block by its index; 0 if the block is not live */
     uint64_t *asked;
     size_t asked_count;
     uint64_t live;

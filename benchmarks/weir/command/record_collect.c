@@ -85,7 +85,7 @@ static bool write_piece(struct target *target, int fd, const char *text, size_t 
         } else if (count == 0 || errno != EINTR) {
             target->failure = count == 0 ? EIO : errno;
             if (ftruncate(fd, target->written) != 0) {
-                return false; /* a pipe or a terminal: half a line has been written already */
+                return false; /* the output is a pipe or a terminal, which already has half a line */
             }
             return false;
         }

@@ -26,7 +26,7 @@
 #define LARGE_SEGMENT_BYTES (20 * MIB) /* for rounded sizes below SHARED_BYTES */
 #define SHARED_BYTES (10 * MIB)        /* a request of this size or more gets a segment of its size */
 #define SEGMENT_STEP_BYTES (2 * MIB)
-#define KEPT_REST_BYTES MIB /* the large pool does not split off a rest up to this */
+#define KEPT_REST_BYTES MIB /* the largest rest that the large pool does not split off */
 #define LARGEST_REQUEST (UINT64_C(1) << 62)
 
 enum pool_kind { SMALL_POOL, LARGE_POOL };

@@ -57,8 +57,8 @@ struct heap {
     void *model;
     weir_lane lanes;              /* number of lanes in use */
     struct segment_list segments; /* sorted by address, without overlaps */
-    struct segment_list waiting;  /* segments taken by the allocator, for a request that follows */
-    bool begun;                   /* the first request of the window has passed */
+    struct segment_list waiting;  /* segments that the allocator has taken for a request that has not come yet */
+    bool begun;                   /* the first request of the window has been played */
 };
 
 /* The place of a block of the trace in its device's model. */

@@ -13,7 +13,8 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
 struct tally {
     uint64_t live;
     uint64_t peak;
-    uint64_t *size; /* [block_count + 1]: the last one is for the request that the recorded program did not get */
+    /* [block_count + 1]: the last entry is for the request on which the recorded program ran out of memory */
+    uint64_t *size;
 };
 
 static void add_block(struct tally *tally, uint32_t index, uint64_t size)

@@ -48,9 +48,9 @@ struct walk {
     size_t played;    /* events played so far */
     size_t worst;     /* `played` when the reserved bytes peaked */
     bool fresh;       /* the latest event made the peak; the block for which the memory was taken may follow */
-    uint64_t twice;   /* contradictions: memory that was held is taken */
-    uint64_t unheld;  /* memory that is not held is returned */
-    uint64_t outside; /* a block begins in memory that is not held */
+    uint64_t twice;   /* number of contradictions: memory that was held is taken */
+    uint64_t unheld;  /* number of contradictions: memory that is not held is returned */
+    uint64_t outside; /* number of contradictions: a block begins in memory that is not held */
     struct series series;
     size_t region_capacity;
 };

@@ -49,7 +49,7 @@ struct run {
     weir_pool *pool;
     weir_event *handover; /* event of the wait that a use implies */
     struct track *tracks;
-    struct live_block *blocks; /* [block_count + 1]: the last one is for `refused` */
+    struct live_block *blocks; /* [block_count + 1]: the last entry is for `refused` */
     struct replay_tags tags;
     struct recorded_oom refused; /* the request on which the recorded program ran out of memory */
     weir_event **objects;        /* device events of e, x and y lines */

@@ -27,9 +27,9 @@ struct replay_options {
     weir_sim_costs costs; /* prices of device calls; 0 = the default */
     uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
-    const weir_pool_config *pool; /* further settings of the pool; NULL = defaults. The strategy, if replay_strategy.ops
-                                     is NULL */
-    bool ignore_uses;             /* do not tell the pool of uses on other streams */
+    /* further settings of the pool, and its strategy if replay_strategy.ops is NULL; NULL = defaults */
+    const weir_pool_config *pool;
+    bool ignore_uses; /* do not tell the pool of uses on other streams */
     bool no_audit;
     bool check;        /* weir_pool_check after every event */
     bool no_timing;    /* no clock reads around calls: ns_per_call stays 0 */
@@ -62,7 +62,7 @@ struct replay_region {
     uint64_t size;
     int64_t added;
     int64_t removed;
-    bool mapped; /* a mapping: adjacent ones can serve one request together, adjacent regions cannot */
+    bool mapped; /* true for a mapping: adjacent mappings can serve one request together, adjacent regions cannot */
 };
 
 struct replay_point {

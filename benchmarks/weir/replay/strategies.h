@@ -7,7 +7,7 @@
 struct replay_strategy {
     const char *name;
     const char *text;                      /* for --help: one line */
-    const weir_strategy_ops *(*ops)(void); /* NULL: the strategy and its config are those of replay_options.pool */
+    const weir_strategy_ops *(*ops)(void); /* NULL: replay_options.pool gives the strategy and its config */
     bool models_padding;                   /* its config is a model_pytorch_config */
     int fixed_pad;                         /* bytes added to each request; -1 = the padding that the recording shows */
     uint32_t pool_flags;                   /* WEIR_POOL_... */

@@ -21,7 +21,8 @@ struct name_list {
     size_t capacity;
 };
 
-/* *fresh, if `fresh` is not NULL: the text is new. Returns false without memory. */
+/* Sets *number to the number of the text, which is added if it is new. *fresh, if `fresh` is not NULL, becomes true for
+ * a new text. Returns false without memory. */
 bool name_number(struct name_list *list, const char *text, size_t length, uint32_t *number, bool *fresh);
 void name_list_free(struct name_list *list);
 

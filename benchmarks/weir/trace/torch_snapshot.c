@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SIZE (UINT64_C(1) << 62) /* larger sizes and addresses beyond 2^63 are invalid */
+#define MOST_SIZE (UINT64_C(1) << 62) /* larger sizes, and addresses beyond 2^63, are invalid */
 #define MOST_ADDRESS (UINT64_C(1) << 63)
 #define UNKNOWN_ACTIONS 8
 #define NO_POOL UINT64_MAX

@@ -109,7 +109,7 @@ struct trace {
 
     bool has_addresses;       /* the trace has p or a lines, and each of them has an address */
     bool has_segments;        /* the trace has an s line */
-    bool expandable;          /* the trace has a z line, or the snapshot sets is_expandable */
+    bool expandable;          /* the trace has a z line, or its snapshot sets is_expandable */
     bool streams_mix_devices; /* a stream was named with two devices; stream_device has the first */
 
     int pad_bytes; /* bytes the recorded allocator added before it rounded to 512: 0 (PyTorch), 32 (torch_npu), or

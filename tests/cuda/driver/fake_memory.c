@@ -22,7 +22,7 @@ struct entry {
     void *base;             /* PINNED */
 };
 
-/* Memory of cuMemAllocAsync, under the lock. */
+/* Memory of cuMemAllocAsync; guarded by the lock. */
 static struct {
     uint64_t used;
     uint64_t high;

@@ -22,7 +22,7 @@ static inline void driver_unlock_at_end(pthread_mutex_t **mutex)
     __attribute__((cleanup(driver_unlock_at_end))) pthread_mutex_t *lock_held = &driver_mutex;                         \
     (void)pthread_mutex_lock(lock_held)
 
-/* Memory of each device in bytes: WEIR_DRIVER_CAPACITY, a number of bytes; 32 GiB otherwise. */
+/* Returns the memory of each device: WEIR_DRIVER_CAPACITY bytes, or 32 GiB if that is not set. */
 uint64_t driver_capacity(void);
 /* Adds to the memory that a device has in use and returns true, or returns false if the device has not that much. */
 bool driver_take(uint32_t device, uint64_t size);

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* WEIR_HAL_TYPES_ONLY: without the functions, for a file that has the vendor's declarations of them. */
+/* With WEIR_HAL_TYPES_ONLY this header leaves out the functions, for a file that includes the vendor's declarations of
+ * them. */
 #define HAL_DOOR __attribute__((visibility("default")))
 
 /* ERROR: drvError_t. */
@@ -276,7 +277,7 @@ HAL_DOOR hal_error halReadFaultEvent(int32_t device, int timeout_ms, void *filte
  * of the first byte. */
 enum { HAL_TASK_BYTES = 64 };
 enum {
-    HAL_TASK_PLACEHOLDER = 3, /* has a place in the queue and does nothing */
+    HAL_TASK_PLACEHOLDER = 3, /* takes a place in the queue and does nothing */
     HAL_TASK_EVENT_RECORD = 4,
     HAL_TASK_EVENT_WAIT = 5,
     HAL_TASK_NOTIFY_RECORD = 6,
