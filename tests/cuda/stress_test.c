@@ -1,11 +1,11 @@
 /* stress_test.c: random programs over a pool on the CUDA device, by one thread and by several at once.
  *
- * A program follows the rules of weir/pool.h: work that touches a block on another stream is ordered by an event, of
- * which the pool is told or not. Now and then a stream is captured for a while. The auditor of the double judges the
- * accesses; the pool's check must pass, and all memory must be back at the end. That there is no data race is for the
- * thread sanitizer to say, with this as its program.
+ * A program follows the rules of weir/pool.h: an event orders work that touches a block on another stream, and in some
+ * steps the pool is told of the event. Now and then a stream is captured for a while. The auditor of the double judges
+ * the accesses; the pool's check must pass, and all memory must be back at the end. Run under a thread sanitizer, the
+ * test also shows that there is no data race.
  *
- * Seeds: rig/seeds.h, one in 50 beyond 60. A program is the same whenever its seed is.
+ * Seeds: rig/seeds.h, one in 50 beyond 60. The same seed gives the same program.
  */
 #include "../rig/seeds.h"
 #include "cuda_test.h"

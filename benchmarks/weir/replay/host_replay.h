@@ -1,9 +1,9 @@
 /* host_replay.h: plays a trace with allocators of host memory and measures the memory of the process.
  *
- * The answer of a recording of a process's heap: how much memory would weir's heap, glibc, jemalloc, mimalloc or
- * tcmalloc have held? Each allocator plays the events, single-threaded and in the order of the file, in a process of
- * its own, and writes a byte into each page of each block. So the figures are measured, not simulated: they depend on
- * the machine and differ a little from run to run. Streams, waits and the recorded addresses play no part.
+ * For a recording of a process's heap it answers how much memory weir's heap, glibc, jemalloc, mimalloc and tcmalloc
+ * would have held. Each allocator plays the events, single-threaded and in the order of the file, in a process of its
+ * own, and writes a byte into each page of each block. So the figures are measured, not simulated: they depend on the
+ * machine and differ a little from run to run. Streams, waits and the recorded addresses play no part.
  */
 #ifndef WEIR_BENCHMARKS_HOST_REPLAY_H
 #define WEIR_BENCHMARKS_HOST_REPLAY_H

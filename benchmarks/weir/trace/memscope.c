@@ -1,9 +1,10 @@
 /* memscope.c: the CSV that msMemScope (earlier msLeaks) dumps: one row for each event, of the driver (HAL), of pools of
  * frameworks (PTA and PTA_WORKSPACE of torch_npu, MINDSPORE, ATB), and of operators and markers.
  *
- * A file with events of pools gives the blocks of the pools; the driver's are then the memory of the pools and the
- * runtime's own, and cannot be told apart. A file with the driver's alone gives those. Host memory is left out.
- * Blocks are identified by process, kind of pool and address; rows of a file are not in order of time.
+ * A file with events of pools gives the blocks of the pools. The driver's blocks in such a file are the memory of the
+ * pools and of the runtime, which cannot be told apart, so they are left out. A file with driver events only gives the
+ * driver's blocks. Host memory is left out. Blocks are identified by process, kind of pool and address; rows of a file
+ * are not in order of time.
  */
 #include "csv_read.h"
 

@@ -4,8 +4,8 @@
  * allocation, of its release by the program (releaseTime) and of its release by the allocator once no stream uses it
  * (activeReleaseTime). STRING_IDS has the names. MEMORY_RECORD has the totals of the allocator over time.
  *
- * A block is freed at the later of its two release times: the recorded active release is often some microseconds
- * earlier than the release, which only its recording can explain.
+ * A block is freed at the later of its two release times. The recorded active release is often some microseconds
+ * earlier than the release, which is impossible and must be an inaccuracy of the profiler.
  */
 #include "sqlite_file.h"
 
