@@ -45,7 +45,8 @@ struct world {
     weir_pool *pool;
     weir_sim_stream *native[lanes];
     weir_stream *stream[lanes];
-    struct user user[arenas]; /* arena i is of lane i; the last lane has no arena and only uses their memory */
+    /* arena i belongs to lane i; the last lane has no arena and only uses memory of the arenas */
+    struct user user[arenas];
 };
 
 static void complain(const struct world *w, const char *text, int line)

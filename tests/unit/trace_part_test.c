@@ -123,7 +123,8 @@ TEST(test_recorded_memory_at_the_start)
     trace_free(trace);
 }
 
-/* The starting state of a file is one moment: a window that begins or ends in it has all of it. */
+/* The lines of the file's starting state describe one moment: a window that begins or ends among them has all of
+ * them. */
 TEST(test_a_window_does_not_cut_the_start_of_a_file)
 {
     struct trace *trace = trace_of_text("#wtr 1\n"

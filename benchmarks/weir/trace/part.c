@@ -640,8 +640,8 @@ static uint64_t value_of(const struct trace *trace, const struct trace_bound *bo
     return bound->kind == TRACE_BOUND_TIME ? trace->events[index].event.time_ns : trace_event_number(trace, index);
 }
 
-/* Finds the events of the window. The starting state of the file is one moment, so a window that begins or ends in it
- * has all of it. Returns false with the error if there is no event. */
+/* Finds the events of the window. The lines of the file's starting state describe one moment, so a window that begins
+ * or ends among these lines has all of them. Returns false with the error if there is no event. */
 static bool find_window(struct selection *selection, const struct trace_filter *filter, struct trace_error *error)
 {
     const struct trace *trace = selection->from;
