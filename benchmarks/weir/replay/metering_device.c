@@ -6,63 +6,63 @@
 
 #include <stdlib.h>
 
-static void note_added(struct watch *watch, uint64_t address, uint64_t size, bool mapped)
+static void note_added(struct metering *metering, uint64_t address, uint64_t size, bool mapped)
 {
-    if (watch->region_count == watch->region_capacity) {
-        size_t capacity = watch->region_capacity == 0 ? 64 : watch->region_capacity * 2;
-        struct replay_region *regions = realloc(watch->regions, capacity * sizeof(*regions));
+    if (metering->region_count == metering->region_capacity) {
+        size_t capacity = metering->region_capacity == 0 ? 64 : metering->region_capacity * 2;
+        struct replay_region *regions = realloc(metering->regions, capacity * sizeof(*regions));
         if (regions == NULL) {
-            watch->failed = true;
+            metering->failed = true;
             return;
         }
-        watch->regions = regions;
-        watch->region_capacity = capacity;
+        metering->regions = regions;
+        metering->region_capacity = capacity;
     }
-    watch->regions[watch->region_count++] = (struct replay_region){address, size, watch->event, -1, mapped};
+    metering->regions[metering->region_count++] = (struct replay_region){address, size, metering->event, -1, mapped};
 }
 
-static void note_removed(struct watch *watch, uint64_t address)
+static void note_removed(struct metering *metering, uint64_t address)
 {
-    for (size_t i = watch->region_count; i-- > 0;) {
-        if (watch->regions[i].address == address && watch->regions[i].removed == -1) {
-            watch->regions[i].removed = watch->event;
+    for (size_t i = metering->region_count; i-- > 0;) {
+        if (metering->regions[i].address == address && metering->regions[i].removed == -1) {
+            metering->regions[i].removed = metering->event;
             return;
         }
     }
 }
 
-static weir_device *inner(const struct watch *watch)
+static weir_device *inner(const struct metering *metering)
 {
-    return weir_sim_device(watch->sim);
+    return weir_sim_device(metering->sim);
 }
 
 /* Makes the call and adds its virtual time to the figures. */
-#define WATCHED(watch, call)                                                                                           \
-    uint64_t began = weir_sim_now((watch)->sim);                                                                       \
+#define METERED(metering, call)                                                                                        \
+    uint64_t began = weir_sim_now((metering)->sim);                                                                    \
     weir_status status = (call);                                                                                       \
-    (watch)->calls++;                                                                                                  \
-    (watch)->ns += weir_sim_now((watch)->sim) - began
+    (metering)->calls++;                                                                                               \
+    (metering)->ns += weir_sim_now((metering)->sim) - began
 
 static weir_status get_info(void *ctx, weir_device_info *info)
 {
     return weir_device_get_info(inner(ctx), info);
 }
 
-static void count_held(struct watch *watch, uint64_t more, uint64_t less)
+static void count_held(struct metering *metering, uint64_t more, uint64_t less)
 {
-    watch->held_bytes += more;
-    watch->held_bytes -= less;
-    watch->peak_bytes = watch->held_bytes > watch->peak_bytes ? watch->held_bytes : watch->peak_bytes;
+    metering->held_bytes += more;
+    metering->held_bytes -= less;
+    metering->peak_bytes = metering->held_bytes > metering->peak_bytes ? metering->held_bytes : metering->peak_bytes;
 }
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_region_alloc(inner(watch), size, address));
+    struct metering *metering = ctx;
+    METERED(metering, weir_device_region_alloc(inner(metering), size, address));
     if (status == WEIR_OK) {
-        count_held(watch, size, 0);
-        if (watch->keep) {
-            note_added(watch, *address, size, false);
+        count_held(metering, size, 0);
+        if (metering->keep) {
+            note_added(metering, *address, size, false);
         }
     }
     return status;
@@ -70,12 +70,12 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_region_free(inner(watch), address, size));
+    struct metering *metering = ctx;
+    METERED(metering, weir_device_region_free(inner(metering), address, size));
     if (status == WEIR_OK) {
-        count_held(watch, 0, size);
-        if (watch->keep) {
-            note_removed(watch, address);
+        count_held(metering, 0, size);
+        if (metering->keep) {
+            note_removed(metering, address);
         }
     }
     return status;
@@ -89,15 +89,15 @@ struct physical {
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
-    struct watch *watch = ctx;
+    struct metering *metering = ctx;
     struct physical *physical = malloc(sizeof(*physical));
     if (physical == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     physical->size = size;
-    WATCHED(watch, weir_device_vm_create(inner(watch), size, &physical->handle));
+    METERED(metering, weir_device_vm_create(inner(metering), size, &physical->handle));
     if (status == WEIR_OK) {
-        count_held(watch, size, 0);
+        count_held(metering, size, 0);
         *handle = (uintptr_t)physical;
     } else {
         free(physical);
@@ -107,11 +107,11 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
-    struct watch *watch = ctx;
+    struct metering *metering = ctx;
     struct physical *physical = (struct physical *)(uintptr_t)handle;
-    WATCHED(watch, weir_device_vm_destroy(inner(watch), physical->handle));
+    METERED(metering, weir_device_vm_destroy(inner(metering), physical->handle));
     if (status == WEIR_OK) {
-        count_held(watch, 0, physical->size);
+        count_held(metering, 0, physical->size);
         free(physical);
     }
     return status;
@@ -119,21 +119,21 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
-    struct watch *watch = ctx;
+    struct metering *metering = ctx;
     const struct physical *physical = (const struct physical *)(uintptr_t)handle;
-    WATCHED(watch, weir_device_vm_map(inner(watch), address, size, physical->handle));
-    if (status == WEIR_OK && watch->keep) {
-        note_added(watch, address, size, true);
+    METERED(metering, weir_device_vm_map(inner(metering), address, size, physical->handle));
+    if (status == WEIR_OK && metering->keep) {
+        note_added(metering, address, size, true);
     }
     return status;
 }
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
-    struct watch *watch = ctx;
-    WATCHED(watch, weir_device_vm_unmap(inner(watch), address, size));
-    if (status == WEIR_OK && watch->keep) {
-        note_removed(watch, address);
+    struct metering *metering = ctx;
+    METERED(metering, weir_device_vm_unmap(inner(metering), address, size));
+    if (status == WEIR_OK && metering->keep) {
+        note_removed(metering, address);
     }
     return status;
 }
@@ -142,15 +142,15 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 #define CALL(NAME, slot, n, ...)                                                                                       \
     static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                                     \
     {                                                                                                                  \
-        struct watch *watch = ctx;                                                                                     \
-        WATCHED(watch, weir_device_##slot(inner(watch) WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));                   \
+        struct metering *metering = ctx;                                                                               \
+        METERED(metering, weir_device_##slot(inner(metering) WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));             \
         return status;                                                                                                 \
     }
 #define GIVING(NAME, slot, result, n, ...)                                                                             \
     static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result)        \
     {                                                                                                                  \
-        struct watch *watch = ctx;                                                                                     \
-        WATCHED(watch, weir_device_##slot(inner(watch) WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result));           \
+        struct metering *metering = ctx;                                                                               \
+        METERED(metering, weir_device_##slot(inner(metering) WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result));     \
         return status;                                                                                                 \
     }
 GIVING(VM_RESERVE, vm_reserve, address, 1, size)
@@ -159,18 +159,18 @@ WEIR__ORDERING_CALLS(CALL, GIVING)
 
 #define SLOT(NAME, slot, ...) .slot = slot,
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep)
+weir_status metering_init(struct metering *metering, weir_sim *sim, bool keep)
 {
     static const weir_device_ops ops = {
         .struct_size = sizeof(ops), .get_info = get_info, WEIR__DEVICE_CALLS(SLOT, SLOT)};
-    *watch = (struct watch){.sim = sim, .keep = keep, .event = -1};
-    return weir_device_create(&ops, watch, &watch->device);
+    *metering = (struct metering){.sim = sim, .keep = keep, .event = -1};
+    return weir_device_create(&ops, metering, &metering->device);
 }
 
-void watch_fini(struct watch *watch)
+void metering_fini(struct metering *metering)
 {
-    (void)!weir_device_destroy(watch->device); /* cannot fail: its pool is destroyed */
-    watch->device = NULL;
-    free(watch->regions);
-    watch->regions = NULL;
+    (void)!weir_device_destroy(metering->device); /* cannot fail: its pool is destroyed */
+    metering->device = NULL;
+    free(metering->regions);
+    metering->regions = NULL;
 }

@@ -7,7 +7,7 @@
 
 #include "replay/replay.h"
 
-struct watch {
+struct metering {
     weir_sim *sim;
     weir_device *device; /* the device for the pool */
     uint64_t held_bytes; /* bytes that the device has given and not got back */
@@ -22,8 +22,8 @@ struct watch {
     size_t region_capacity;
 };
 
-weir_status watch_init(struct watch *watch, weir_sim *sim, bool keep);
+weir_status metering_init(struct metering *metering, weir_sim *sim, bool keep);
 /* Destroys the metering device and frees its list of regions. The pool must have been destroyed. */
-void watch_fini(struct watch *watch);
+void metering_fini(struct metering *metering);
 
 #endif

@@ -45,7 +45,7 @@ struct run {
     const struct replay_options *options;
     struct replay_result *result;
     weir_sim *sim;
-    struct watch watch;
+    struct metering metering;
     weir_pool *pool;
     weir_event *handover; /* event of the wait that a use implies */
     struct track *tracks;
@@ -119,7 +119,7 @@ static weir_status create_pool(struct run *run, uint64_t pad_bytes)
     if (options->pool != NULL) {
         config = *options->pool;
     }
-    config.device = run->watch.device;
+    config.device = run->metering.device;
     if (strategy->ops != NULL) {
         config.strategy = strategy->ops();
         config.strategy_config = strategy->models_padding ? &model : NULL;
@@ -154,7 +154,7 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
     sim.address_base = (UINT64_C(1) << 44) + ((uint64_t)device << 46);
     weir_status status = weir_sim_create(&sim, &run->sim);
     if (status == WEIR_OK) {
-        status = watch_init(&run->watch, run->sim, run->options->history);
+        status = metering_init(&run->metering, run->sim, run->options->history);
     }
     if (status == WEIR_OK) {
         status = create_pool(run, pad_bytes);
@@ -185,11 +185,11 @@ static struct track *track_of(struct run *run, uint32_t number)
 
 static void note_reserved(struct run *run, uint64_t event)
 {
-    if (run->watch.peak_bytes <= run->result->peak_reserved_bytes) {
+    if (run->metering.peak_bytes <= run->result->peak_reserved_bytes) {
         return;
     }
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    run->result->peak_reserved_bytes = run->watch.peak_bytes;
+    run->result->peak_reserved_bytes = run->metering.peak_bytes;
     run->result->worst_event = event;
     if (weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
         run->result->free_bytes = stats.free_bytes;
@@ -212,7 +212,7 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
     run->live_bytes -= less;
     if (run->live_bytes > run->live_peak) {
         run->live_peak = run->live_bytes;
-        run->calls_at_peak = run->watch.calls;
+        run->calls_at_peak = run->metering.calls;
         run->allocs_at_peak = run->result->allocs;
     }
 }
@@ -599,12 +599,12 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
 {
     const struct trace *trace = run->trace;
     const uint64_t step = trace->event_count / progress_steps + 1;
-    uint64_t calls = run->watch.calls;
+    uint64_t calls = run->metering.calls;
     const uint64_t shift = round == 0 ? 0 : weir_sim_now(run->sim);
     for (size_t i = 0; i < trace->event_count && !run->stopped; i++) {
         const struct trace_event *event = &trace->events[i];
         const uint64_t number = trace_event_number(trace, i);
-        run->watch.event = (int64_t)number;
+        run->metering.event = (int64_t)number;
         if (trace->clock == TRACE_CLOCK_NS) {
             weir_sim_advance_to(run->sim, shift + event->event.time_ns);
         }
@@ -613,12 +613,12 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
         }
         run->result->events_played++;
         /* reserved bytes are noted only after a device call, because nothing else changes them */
-        if (run->watch.calls != calls) {
-            calls = run->watch.calls;
+        if (run->metering.calls != calls) {
+            calls = run->metering.calls;
             note_reserved(run, number);
         }
         if (run->options->history && round == 0) {
-            note_pending(run, series_add(&run->series, i, number, run->live_bytes, run->watch.held_bytes));
+            note_pending(run, series_add(&run->series, i, number, run->live_bytes, run->metering.held_bytes));
         }
         if (run->options->check && !check_pool(run, number)) {
             return false;
@@ -642,7 +642,7 @@ static bool play(struct run *run)
         if (!play_events(run, round, rounds)) {
             return false;
         }
-        run->watch.keep = false; /* the report draws only the first round */
+        run->metering.keep = false; /* the report draws only the first round */
         run->result->seconds += (double)(wall_ns() - began) * 1e-9;
     }
     return true;
@@ -680,8 +680,8 @@ static void keep_figures(struct run *run)
     result->p50_ns = latency_percentile(&run->latency, 0.5);
     result->p99_ns = latency_percentile(&run->latency, 0.99);
     result->p999_ns = latency_percentile(&run->latency, 0.999);
-    result->device_calls = run->watch.calls;
-    result->device_time_ns = run->watch.ns;
+    result->device_calls = run->metering.calls;
+    result->device_time_ns = run->metering.ns;
     result->warm_calls = result->device_calls - run->calls_at_peak;
     result->warm_allocs = result->allocs - run->allocs_at_peak;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -727,13 +727,13 @@ static bool keep_history(struct run *run)
     if (!run->options->history) {
         return true;
     }
-    if (run->watch.failed) {
+    if (run->metering.failed) {
         return fail_memory(run);
     }
-    result->regions = run->watch.regions;
-    result->region_count = run->watch.region_count;
-    run->watch.regions = NULL;
-    run->watch.region_count = 0;
+    result->regions = run->metering.regions;
+    result->region_count = run->metering.region_count;
+    run->metering.regions = NULL;
+    run->metering.region_count = 0;
     result->points = run->series.points;
     result->point_count = run->series.count;
     run->series.points = NULL;
@@ -754,9 +754,9 @@ static bool finish(struct run *run)
     if (!run->options->no_audit) {
         weir_sim_audit_leaks(run->sim);
     }
-    if (run->watch.held_bytes != 0) {
+    if (run->metering.held_bytes != 0) {
         return fail(run, WEIR_ERR_INTERNAL, "%s: %s: %llu bytes were not given back", run->trace->path,
-                    run->result->strategy->name, (unsigned long long)run->watch.held_bytes);
+                    run->result->strategy->name, (unsigned long long)run->metering.held_bytes);
     }
     return keep_findings(run);
 }
@@ -765,8 +765,8 @@ static void clean_up(struct run *run)
 {
     weir_status status = weir_pool_destroy(run->pool);
     (void)status; /* the pool is NULL unless a failure has been reported already */
-    if (run->watch.device != NULL) {
-        watch_fini(&run->watch);
+    if (run->metering.device != NULL) {
+        metering_fini(&run->metering);
     }
     (void)!weir_sim_destroy(run->sim); /* cannot fail: the pool and the metering device are destroyed */
     for (uint32_t s = 0; run->tracks != NULL && s < run->trace->stream_count; s++) {

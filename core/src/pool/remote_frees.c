@@ -41,9 +41,9 @@ bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *str
                                                     memory_order_relaxed));
     mark_waiting(stream);
     /* A soft bound: if a thread takes the stack out at this moment, the last block's bytes may be missed. */
-    const uint64_t pile =
+    const uint64_t queued_bytes =
         atomic_fetch_add_explicit(&stream->remote_frees_bytes, capacity, memory_order_relaxed) + capacity;
-    if (UNLIKELY(pile > most_bytes)) {
+    if (UNLIKELY(queued_bytes > most_bytes)) {
         stream_visit(stream);
         (void)weir__remote_frees_clear(pool, stream);
         stream_unlock(stream);
