@@ -62,6 +62,10 @@ TEST(pinned_memory_is_checked)
     acl_ok(aclrtFreeHost(q));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFreeHost(q));
     assert_int_equal(place_of(&size), NOT_PINNED);
+    q = pinned(64); /* aclrtFree frees it too */
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(q + 64));
+    acl_ok(aclrtFree(q));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFreeHost(q));
 }
 
 TEST(a_configuration_has_two_attributes)
@@ -96,11 +100,11 @@ TEST(any_mapped_range_can_be_registered)
     assert_ptr_equal(alias, device);
     assert_int_equal(place_of(p + MIB - 1), ACL_MEM_LOCATION_TYPE_HOST);
     assert_int_equal(place_of(p + MIB), NOT_PINNED);
-    acl_expect(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, aclrtHostRegister(p, MIB, ACL_HOST_REGISTER_MAPPED, &device));
+    acl_expect(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtHostRegister(p, MIB, ACL_HOST_REGISTER_MAPPED, &device));
     acl_expect(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, aclrtHostRegisterV2(p + MIB / 2, MIB, ACL_HOST_REG_MAPPED));
     acl_ok(aclrtHostRegisterV2(p + MIB, MIB, ACL_HOST_REG_PINNED));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtHostGetDevicePointer(p + MIB, &alias, 0)); /* not mapped */
-    acl_ok(aclrtHostRegisterV2(p + 2 * MIB, MIB, ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED | ACL_HOST_REG_READONLY));
+    acl_ok(aclrtHostRegisterV2(p + 2 * MIB, MIB, ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
     acl_ok(aclrtHostGetDevicePointer(p + 2 * MIB, &alias, 0));
     acl_expect(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, aclrtHostUnregister(p + 4096));
     acl_ok(aclrtHostUnregister(p));
@@ -108,7 +112,7 @@ TEST(any_mapped_range_can_be_registered)
     acl_ok(aclrtHostUnregister(p + MIB));
     acl_ok(aclrtHostUnregister(p + 2 * MIB));
     assert_int_equal(munmap(p, 4 * MIB), 0);
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_MAPPED)); /* no memory there */
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_MAPPED)); /* no memory there */
 }
 
 TEST(registering_checks_its_arguments)
@@ -120,12 +124,17 @@ TEST(registering_checks_its_arguments)
     acl_expect(invalid, aclrtHostRegister(p, 0, ACL_HOST_REGISTER_MAPPED, &device));
     acl_expect(invalid, aclrtHostRegister(p, MIB, ACL_HOST_REGISTER_MAPPED, NULL));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtHostRegister(p, MIB, (aclrtHostRegisterType)2, &device));
-    acl_expect(refused, aclrtHostRegister(p + 512, 4096, ACL_HOST_REGISTER_MAPPED, &device));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtHostRegister(p, MIB, ACL_HOST_REGISTER_READONLY, &device));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtHostRegisterV2(p, MIB, ACL_HOST_REG_IOMEMORY));
+    acl_expect(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtHostRegister(p + 512, 4096, ACL_HOST_REGISTER_MAPPED, &device));
+    acl_ok(aclrtMalloc(&device, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtHostRegisterV2(device, MIB, ACL_HOST_REG_MAPPED));
+    acl_ok(aclrtFree(device));
     acl_expect(invalid, aclrtHostRegisterV2(NULL, MIB, ACL_HOST_REG_MAPPED));
     acl_expect(invalid, aclrtHostRegisterV2(p, 0, ACL_HOST_REG_MAPPED));
     acl_expect(refused, aclrtHostRegisterV2(p, MIB, 0));
     acl_expect(refused, aclrtHostRegisterV2(p, MIB, 1));
-    acl_expect(refused, aclrtHostRegisterV2(p, SIZE_MAX, ACL_HOST_REG_MAPPED));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtHostRegisterV2(p, SIZE_MAX, ACL_HOST_REG_MAPPED));
     acl_expect(invalid, aclrtHostUnregister(NULL));
     acl_expect(invalid, aclrtHostGetDevicePointer(NULL, &device, 0));
     acl_expect(invalid, aclrtHostGetDevicePointer(p, NULL, 0));
@@ -143,7 +152,7 @@ TEST(pinned_memory_can_be_registered)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterV2(p, 2 * MIB, ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED));
     acl_ok(aclrtHostRegisterV2(p, 2 * MIB, ACL_HOST_REG_MAPPED));
     acl_ok(aclrtHostGetDevicePointer(p, &alias, 0));
-    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFreeHost(p)); /* unregister first */
+    acl_expect(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtFreeHost(p)); /* unregister first */
     acl_ok(aclrtHostUnregister(p));
     acl_ok(aclrtFreeHost(p));
 }

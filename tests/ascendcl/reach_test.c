@@ -148,12 +148,14 @@ TEST(a_mapping_is_open_to_the_devices_that_were_granted)
     acl_ok(aclrtMemSetAccess(memory, SIZE, &access, 1));
     touch(1, memory);
     expect_found(0);
-    access.flags = ACL_RT_MEM_ACCESS_FLAGS_NONE;
-    acl_ok(aclrtMemSetAccess(memory, SIZE, &access, 1));
+    acl_ok(aclrtUnmapMem(memory));
+    acl_ok(aclrtMapMem(memory, SIZE, 0, handle, 0)); /* closes it */
     touch(1, memory);
     expect_found(1);
     acl_ok(aclrtUnmapMem(memory));
     acl_ok(aclrtFreePhysical(handle));
+    acl_ok(aclrtReleaseMemAddress(memory));
+    acl_ok(aclrtReserveMemAddress(&memory, SIZE, 0, NULL, 0));
     acl_ok(aclrtMallocPhysical(&host_handle, SIZE, &on_host, 0));
     acl_ok(aclrtMapMem(memory, SIZE, 0, host_handle, 0));
     touch(0, memory); /* memory of no device */

@@ -104,13 +104,13 @@ TEST(two_mappings_of_a_handle_show_the_same_bytes)
     char *place = NULL;
     void *handle = NULL;
     assert_int_equal(halMemAddressReserve((void **)&place, 3 * size, 0, NULL, 0), HAL_OK);
-    assert_int_equal(halMemCreate(&handle, size - 1, &prop, 0), HAL_INVALID_VALUE);
+    assert_int_equal(halMemCreate(&handle, size - 1, &prop, 0), HAL_WRONG_PARAMETER);
     assert_int_equal(halMemCreate(&handle, size, &prop, 0), HAL_OK);
     assert_int_equal(used(0), size);
     assert_int_equal(halMemMap(place, size, 4096, handle, 0), HAL_INVALID_VALUE);
-    assert_int_equal(halMemMap(place + 2 * size + 4096, size, 0, handle, 0), HAL_INVALID_VALUE);
+    assert_int_equal(halMemMap(place + 2 * size + 4096, size, 0, handle, 0), HAL_WRONG_PARAMETER);
     assert_int_equal(halMemMap(place, size, 0, handle, 0), HAL_OK);
-    assert_int_equal(halMemMap(place, size, 0, handle, 0), HAL_INVALID_VALUE);
+    assert_int_equal(halMemMap(place, size, 0, handle, 0), HAL_WRONG_PARAMETER);
     assert_int_equal(halMemMap(place + 2 * size, size, 0, handle, 0), HAL_OK);
     place[5] = 9;
     assert_int_equal(place[2 * size + 5], 9);
@@ -118,7 +118,7 @@ TEST(two_mappings_of_a_handle_show_the_same_bytes)
     assert_int_equal(halMemRelease(handle), HAL_OK);
     assert_int_equal(used(0), size); /* the mappings hold it */
     assert_int_equal(halMemUnmap(place), HAL_OK);
-    assert_int_equal(halMemUnmap(place), HAL_INVALID_VALUE);
+    assert_int_equal(halMemUnmap(place), HAL_WRONG_PARAMETER);
     assert_int_equal(place[2 * size + 5], 9);
     assert_int_equal(halMemUnmap(place + 2 * size), HAL_OK);
     assert_int_equal(used(0), 0);
@@ -126,15 +126,35 @@ TEST(two_mappings_of_a_handle_show_the_same_bytes)
     assert_int_equal(halMemAddressFree(place), HAL_INVALID_VALUE);
 }
 
+TEST(the_first_memory_settles_the_side_of_a_reservation)
+{
+    const hal_mem_prop on_device = {.side = HAL_PROP_DEVICE, .device = 1, .pages = HAL_PAGES_HUGE};
+    const hal_mem_prop on_host = {.side = HAL_PROP_HOST, .pages = HAL_PAGES_HUGE};
+    const size_t size = 2 * MIB;
+    char *place = NULL;
+    void *ours = NULL, *hosts = NULL;
+    assert_int_equal(halMemAddressReserve((void **)&place, 2 * size, 0, NULL, 0), HAL_OK);
+    assert_int_equal(halMemCreate(&ours, size, &on_device, 0), HAL_OK);
+    assert_int_equal(halMemCreate(&hosts, size, &on_host, 0), HAL_OK);
+    assert_int_equal(halMemMap(place, size, 0, ours, 0), HAL_OK);
+    assert_int_equal(halMemUnmap(place), HAL_OK);
+    assert_int_equal(halMemMap(place + size, size, 0, hosts, 0), HAL_WRONG_PARAMETER);
+    assert_int_equal(halMemMap(place + size, size, 0, ours, 0), HAL_OK);
+    assert_int_equal(halMemUnmap(place + size), HAL_OK);
+    assert_int_equal(halMemRelease(ours), HAL_OK);
+    assert_int_equal(halMemRelease(hosts), HAL_OK);
+    assert_int_equal(halMemAddressFree(place), HAL_OK);
+}
+
 TEST(host_memory_is_registered_once)
 {
     static char pages[3 * 4096] __attribute__((aligned(4096)));
     hal_attribute attribute;
     void *mapped = NULL;
-    assert_int_equal(halHostRegister(pages + 1, 4096, 0, 0, &mapped), HAL_INVALID_VALUE);
+    assert_int_equal(halHostRegister(pages + 1, 4096, 0, 0, &mapped), HAL_WRONG_PARAMETER);
     assert_int_equal(halHostRegister(pages, 8192, 0, 0, &mapped), HAL_OK);
     assert_ptr_equal(mapped, pages);
-    assert_int_equal(halHostRegister(pages + 4096, 8192, 0, 0, &mapped), HAL_BUSY);
+    assert_int_equal(halHostRegister(pages + 4096, 8192, 0, 0, &mapped), HAL_WRONG_PARAMETER);
     assert_int_equal(halHostRegister(pages + 8192, 4096, 0, 0, &mapped), HAL_OK);
     assert_int_equal(drvMemGetAttribute((uintptr_t)pages + 8191, &attribute), HAL_OK);
     assert_int_equal(attribute.type, HAL_TYPE_REGISTERED);

@@ -133,13 +133,12 @@ hal_error halGetDeviceInfo(uint32_t device, int32_t module, int32_t fact, int64_
     return HAL_OK;
 }
 
-/* WEIR_DRIVER_FEATURES=0: an old driver, which announces no feature. */
+/* The features of the public driver. WEIR_DRIVER_FEATURES=0: an old driver, which announces none. */
 bool halSupportFeature(uint32_t device, int feature)
 {
     (void)device;
-    (void)feature;
     const char *text = getenv("WEIR_DRIVER_FEATURES");
-    return text == NULL || strcmp(text, "0") != 0;
+    return feature < HAL_FEATURE_HOST_PINNED && (text == NULL || strcmp(text, "0") != 0);
 }
 
 hal_error halGetChipCapability(uint32_t device, hal_capabilities *capabilities)

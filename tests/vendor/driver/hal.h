@@ -21,6 +21,7 @@ typedef enum hal_error {
     HAL_OK = 0,
     HAL_INVALID_VALUE = 3,
     HAL_OUT_OF_MEMORY = 6,
+    HAL_WRONG_PARAMETER = 8, /* refused by the kernel module of the driver */
     HAL_BUSY = 13,
     HAL_NO_RESOURCES = 14,
     HAL_WAIT_TIMEOUT = 16,
@@ -52,6 +53,9 @@ typedef struct hal_attribute {
 
 /* BASE: MemInfo, a union of which two members are used, and DEFINE: the type that asks for the second. */
 enum { HAL_INFO_ADDRESS = 5 };
+enum {
+    HAL_FEATURE_HOST_PINNED = 13
+}; /* FEATURE_SVM_MEM_REGISTER_HOST_PINNED: the driver looks for registered ranges */
 typedef union hal_mem_info {
     struct {
         unsigned long total, free, huge_total, huge_free, giant_total, giant_free;

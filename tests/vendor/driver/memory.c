@@ -284,12 +284,12 @@ hal_error halHostRegister(void *address, unsigned long long size, uint32_t flag,
     (void)flag;
     const uintptr_t first = (uintptr_t)address;
     if (first == 0 || size == 0 || first % DRIVER_PAGE != 0) {
-        return HAL_INVALID_VALUE;
+        return HAL_WRONG_PARAMETER;
     }
     DRIVER_HOLD_LOCK();
     for (const driver_range *r = registrations; r != NULL; r = r->next) {
         if (first < r->first + r->size && r->first < first + size) {
-            return HAL_BUSY; /* the runtime makes 507910 of it */
+            return HAL_WRONG_PARAMETER;
         }
     }
     if (add(&registrations, (driver_range){.first = first,

@@ -23,7 +23,10 @@ typedef struct driver_area {
     uintptr_t first;
     size_t size;
     driver_physical *memory; /* NULL: a reservation */
+    int side; /* of a reservation: the device of the memory that was mapped first, or HOST_SIDE, or UNUSED */
 } driver_area;
+
+enum { UNUSED = -2, HOST_SIDE = -1 };
 
 static driver_area *reservations;
 static driver_area *mappings;
@@ -45,7 +48,7 @@ static bool add(driver_area **list, uintptr_t first, size_t size, driver_physica
 {
     driver_area *added = malloc(sizeof(*added));
     if (added != NULL) {
-        *added = (driver_area){.next = *list, .first = first, .size = size, .memory = memory};
+        *added = (driver_area){.next = *list, .first = first, .size = size, .memory = memory, .side = UNUSED};
         *list = added;
     }
     return added != NULL;
@@ -113,8 +116,11 @@ hal_error halMemCreate(void **handle, size_t size, const hal_mem_prop *prop, uin
     (void)flag;
     const bool on_host = prop->side != HAL_PROP_DEVICE;
     const uint32_t device = on_host ? 0 : prop->device;
-    if (device >= DRIVER_DEVICES || size == 0 || size % DRIVER_HUGE_PAGE != 0) {
+    if (device >= DRIVER_DEVICES || size == 0) {
         return HAL_INVALID_VALUE;
+    }
+    if (size % DRIVER_HUGE_PAGE != 0) {
+        return HAL_WRONG_PARAMETER;
     }
     DRIVER_HOLD_LOCK();
     if (!on_host && !driver_take(device, size)) {
@@ -148,7 +154,7 @@ hal_error halMemRetainAllocationHandle(void **handle, void *address)
     DRIVER_HOLD_LOCK();
     driver_area *mapping = *area_at(&mappings, (uintptr_t)address);
     if (mapping == NULL) {
-        return HAL_INVALID_VALUE;
+        return HAL_WRONG_PARAMETER;
     }
     mapping->memory->references++;
     *handle = mapping->memory;
@@ -157,15 +163,14 @@ hal_error halMemRetainAllocationHandle(void **handle, void *address)
 
 /* --- mappings --- */
 
-static bool is_reserved(uintptr_t first, size_t size)
+static driver_area *reservation_of(uintptr_t first, size_t size)
 {
-    for (const driver_area *place = reservations; place != NULL; place = place->next) {
-        if (first >= place->first && first - place->first <= place->size &&
-            size <= place->size - (first - place->first)) {
-            return true;
-        }
+    driver_area *place = reservations;
+    while (place != NULL && !(first >= place->first && first - place->first <= place->size &&
+                              size <= place->size - (first - place->first))) {
+        place = place->next;
     }
-    return false;
+    return place;
 }
 
 hal_error halMemMap(void *address, size_t size, size_t offset, void *handle, uint64_t flag)
@@ -173,12 +178,17 @@ hal_error halMemMap(void *address, size_t size, size_t offset, void *handle, uin
     (void)flag;
     driver_physical *memory = handle;
     DRIVER_HOLD_LOCK();
-    if (offset != 0 || size != memory->size || !is_reserved((uintptr_t)address, size)) {
+    if (offset != 0) {
         return HAL_INVALID_VALUE;
+    }
+    driver_area *place = reservation_of((uintptr_t)address, size);
+    const int side = memory->on_host ? HOST_SIDE : (int)memory->device;
+    if (size != memory->size || place == NULL || (place->side != UNUSED && place->side != side)) {
+        return HAL_WRONG_PARAMETER;
     }
     for (const driver_area *mapping = mappings; mapping != NULL; mapping = mapping->next) {
         if (overlaps(mapping, (uintptr_t)address, size)) {
-            return HAL_INVALID_VALUE;
+            return HAL_WRONG_PARAMETER;
         }
     }
     if (!add(&mappings, (uintptr_t)address, size, memory)) {
@@ -189,6 +199,7 @@ hal_error halMemMap(void *address, size_t size, size_t offset, void *handle, uin
         return HAL_OUT_OF_MEMORY;
     }
     memory->references++;
+    place->side = side;
     return HAL_OK;
 }
 
@@ -197,7 +208,7 @@ hal_error halMemUnmap(void *address)
     DRIVER_HOLD_LOCK();
     driver_area **link = area_at(&mappings, (uintptr_t)address);
     if (*link == NULL) {
-        return HAL_INVALID_VALUE;
+        return HAL_WRONG_PARAMETER;
     }
     (void)mmap(address, (*link)->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     let_go((*link)->memory);

@@ -48,7 +48,8 @@ static void pay(uint64_t bytes, uint64_t ns_per_mib)
 
 bool acl__host_take(uint64_t bytes)
 {
-    const uint64_t most = acl__rt.config.host_bytes != 0 ? acl__rt.config.host_bytes : UINT64_MAX / 2;
+    const uint64_t addresses = UINT64_C(8) << 40; /* of the vendor's driver */
+    const uint64_t most = acl__rt.config.host_bytes != 0 ? acl__rt.config.host_bytes : addresses;
     if (taken_bytes > most || bytes > most - taken_bytes) {
         return false;
     }
@@ -285,13 +286,13 @@ static acl__range *registered_in(uint64_t start, uint64_t size)
     return r != NULL && r->start < start + size ? (acl__range *)(void *)r : NULL;
 }
 
-static aclError free_host(void *pointer)
+aclError acl__host_free(void *pointer)
 {
     acl__range *range = acl__range_at(&acl__rt.host_memory, pointer);
     ACL_FAIL_IF(range == NULL || range->range.start != address_of(pointer), ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtFreeHost: %p is not what aclrtMallocHost gave, or was freed", pointer);
     const uint64_t size = range->range.end - range->range.start;
-    ACL_FAIL_IF(registered_in(range->range.start, size) != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(registered_in(range->range.start, size) != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first", pointer);
     struct pinned *p = range->owner;
     acl__range_remove(&acl__rt.host_memory, range);
@@ -306,7 +307,7 @@ ACL_EXPORT aclError aclrtFreeHost(void *hostPtr)
 {
     ACL_ENTER_LOCKED(aclrtFreeHost);
     ACL_NEED(hostPtr);
-    return free_host(hostPtr);
+    return acl__host_free(hostPtr);
 }
 
 ACL_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
@@ -315,7 +316,7 @@ ACL_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
     ACL_NEED(hostPtr);
     const acl__range *range = acl__range_at(&acl__rt.host_memory, hostPtr);
     const aclError waited = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
-    const aclError freed = free_host(hostPtr);
+    const aclError freed = acl__host_free(hostPtr);
     return waited != ACL_SUCCESS ? waited : freed;
 }
 
@@ -326,25 +327,33 @@ static bool contains(const acl__range *range, uint64_t start, uint64_t size)
     return range != NULL && range->range.end - start >= size;
 }
 
-/* Registers a range. `mapped`: the device can reach it; false: it is only pinned. `wants_pin`: memory that is pinned
- * already is refused. */
-static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool wants_pin, const char *name)
+enum { REACH = ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY };
+
+/* Registers a range. `flags`: those of aclrtHostRegisterV2, which looks for registered ranges itself; or 0 for
+ * aclrtHostRegister, which leaves that to the driver. */
+static aclError register_memory(void *pointer, uint64_t size, uint32_t flags, const char *name)
 {
+    const bool mapped = flags == 0 || (flags & REACH) != 0; /* false: only pinned */
     ACL_HOLD_LOCK();
     ACL_NEED_CONTEXT(context);
     const uint64_t start = address_of(pointer);
-    ACL_FAIL_IF(start % acl__rt.config.pin_page_bytes != 0, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(start % acl__rt.config.pin_page_bytes != 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "%s: %p is no multiple of the page of %llu bytes", name, pointer,
                 (unsigned long long)acl__rt.config.pin_page_bytes);
     if (is_above_limit(size)) {
         return too_much(name, size);
     }
-    ACL_FAIL_IF(size > UINT64_MAX - start || !is_mapped(pointer, size), ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(size > UINT64_MAX - start || !is_mapped(pointer, size), ACL_ERROR_RT_INVALID_HANDLE,
                 "%s: %llu bytes at %p are not all memory of this process", name, (unsigned long long)size, pointer);
-    ACL_FAIL_IF(registered_in(start, size) != NULL, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+    const weir__sim_range *device = weir__sim_ranges_after(&acl__rt.device_memory, start);
+    ACL_FAIL_IF(device != NULL && device->start < start + size, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                "%s: %p is device memory", name, pointer);
+    ACL_FAIL_IF(registered_in(start, size) != NULL,
+                flags != 0 ? ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED : ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "%s: some of %llu bytes at %p are registered already", name, (unsigned long long)size, pointer);
     const bool is_pinned = contains(acl__range_at(&acl__rt.host_memory, pointer), start, size);
-    ACL_FAIL_IF(is_pinned && wants_pin, ACL_ERROR_RT_PARAM_INVALID, "%s: %p is pinned already", name, pointer);
+    ACL_FAIL_IF(is_pinned && (flags & ACL_HOST_REG_PINNED) != 0, ACL_ERROR_RT_PARAM_INVALID, "%s: %p is pinned already",
+                name, pointer);
     acl__range *range = acl__range_add(&acl__rt.registered, ACL__REGISTERED, start, size);
     ACL_FAIL_IF(range == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
     range->device = context->device;
@@ -354,10 +363,10 @@ static aclError register_memory(void *pointer, uint64_t size, bool mapped, bool 
     return ACL_SUCCESS;
 }
 
-/* The vendor reserves two options for later: memory of other PCIe devices, and memory that the device may only read. */
+/* The vendor's driver refuses two options: memory of other PCIe devices, and memory that the device may only read. */
 static aclError check_kinds(uint64_t kinds, uint64_t iomemory, uint64_t readonly, const char *name)
 {
-    return acl__rt.config.strict && (kinds & (iomemory | readonly)) != 0
+    return (kinds & (iomemory | readonly)) != 0
                ? acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: IOMEMORY and READONLY are not supported", name)
                : ACL_SUCCESS;
 }
@@ -371,21 +380,20 @@ ACL_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegiste
     ACL_REFUSE_IF(((uint32_t)type & ~(uint32_t)(ACL_HOST_REGISTER_IOMEMORY | ACL_HOST_REGISTER_READONLY)) != 0,
                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "there is no type %d", (int)type);
     ACL_TRY(check_kinds((uint32_t)type, ACL_HOST_REGISTER_IOMEMORY, ACL_HOST_REGISTER_READONLY, __func__));
-    ACL_TRY(register_memory(ptr, size, true, false, __func__));
+    ACL_TRY(register_memory(ptr, size, 0, __func__));
     *devPtr = ptr;
     return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
-    const uint32_t reach = ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY;
     ACL_ENTER(aclrtHostRegisterV2);
     ACL_NEED(ptr);
     ACL_REFUSE_IF(size == 0, ACL_ERROR_INVALID_PARAM, "size 0");
-    ACL_REFUSE_IF(flag == 0 || (flag & ~(reach | (uint32_t)ACL_HOST_REG_PINNED)) != 0, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_REFUSE_IF(flag == 0 || (flag & ~(REACH | (uint32_t)ACL_HOST_REG_PINNED)) != 0, ACL_ERROR_RT_PARAM_INVALID,
                   "0x%x is no combination of flags", flag);
     ACL_TRY(check_kinds(flag, ACL_HOST_REG_IOMEMORY, ACL_HOST_REG_READONLY, __func__));
-    return register_memory(ptr, size, (flag & reach) != 0, (flag & ACL_HOST_REG_PINNED) != 0, __func__);
+    return register_memory(ptr, size, flag, __func__);
 }
 
 ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
@@ -435,6 +443,7 @@ static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
         out->pageSize = device->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE;
         if (device->kind == ACL__MAPPED && acl__virtual_location(device).type != ACL_MEM_LOCATION_TYPE_DEVICE) {
             out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+            out->pageSize = page;
         }
     } else if (acl__is_pinned(pointer, 1)) {
         out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};

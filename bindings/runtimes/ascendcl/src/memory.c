@@ -240,11 +240,15 @@ static aclError range_free(acl__range *range)
     return acl__status(status, "aclrtFree");
 }
 
+/* Frees memory of aclrtMalloc, a block of a memory pool, or, as the vendor's driver does, memory of aclrtMallocHost. */
 aclError acl__free(void *pointer)
 {
     aclError error = ACL_SUCCESS;
     if (acl__mem_pool_free_now(pointer, &error)) {
         return error;
+    }
+    if (!acl__rt.config.strict && acl__range_at(&acl__rt.host_memory, pointer) != NULL) {
+        return acl__host_free(pointer);
     }
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     ACL_FAIL_IF(range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer,

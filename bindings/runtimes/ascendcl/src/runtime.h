@@ -483,6 +483,8 @@ bool acl__is_pinned(const void *pointer, uint64_t size);
 /* Counts bytes against the host's limit. Returns false if they do not fit. */
 bool acl__host_take(uint64_t bytes);
 void acl__host_give(uint64_t bytes);
+/* Frees memory of aclrtMallocHost. */
+aclError acl__host_free(void *pointer);
 
 /* --- share.c --- */
 

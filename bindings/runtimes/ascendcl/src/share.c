@@ -2,7 +2,8 @@
  *
  * All devices are in one simulator, so work of one device reaches the memory of all. Peer access is a matrix of
  * switches, by which the auditor judges work that touches another device's memory. A key names device memory of this
- * process. The same process can import it and gets the exporter's own address; no other process is simulated.
+ * process. If it was made for all processes, the same process can import it and gets the exporter's own address; no
+ * other process is simulated.
  */
 #include "runtime.h"
 
@@ -108,7 +109,6 @@ struct shared {
     uint64_t size;
     uint32_t imports;
     bool open_to_all;
-    bool open_to_us;
     char key[KEY_BYTES];
 };
 
@@ -133,14 +133,20 @@ static aclError no_key(const char *key, const char *name)
         strncmp(key, KEY_START, sizeof(KEY_START) - 1) == 0 && strncmp(key, own, (size_t)length) != 0;
     ACL_FAIL_IF(is_foreign, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                 "%s: the key is of another process, and only one process is simulated", name);
-    return acl__fail(ACL_ERROR_RT_PARAM_INVALID, "%s: the key names nothing that this process shares", name);
+    return acl__fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: the key names nothing that this process shares", name);
 }
 
-/* True if [address, address + size) still lies in one range of device memory. */
+/* True if [address, address + size) lies in one range of device memory. */
 static bool is_there(uint64_t address, uint64_t size)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     return range != NULL && range->range.end - address >= size;
+}
+
+static bool starts_a_page(uint64_t address)
+{
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
+    return address % (range->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE) == 0;
 }
 
 ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
@@ -153,8 +159,10 @@ ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key
                   "flags must be 0 or 1");
     const uint64_t address = (uintptr_t)devPtr;
     const bool open_to_all = flags != 0;
-    ACL_REFUSE_IF(size == 0 || !is_there(address, size), ACL_ERROR_RT_PARAM_INVALID,
-                  "%llu bytes at %#llx are no device memory", (unsigned long long)size, (unsigned long long)address);
+    ACL_REFUSE_IF(size == 0, ACL_ERROR_RT_PARAM_INVALID, "the size is 0");
+    ACL_REFUSE_IF(!is_there(address, size) || !starts_a_page(address), ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                  "%llu bytes at %#llx are no whole pages of device memory", (unsigned long long)size,
+                  (unsigned long long)address);
     struct shared *s = calloc(1, sizeof(*s));
     ACL_REFUSE_IF(s == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     s->address = address;
@@ -173,11 +181,17 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
     ACL_NEED(key);
     ACL_NEED(pid);
     ACL_REFUSE_IF(num == 0, ACL_ERROR_RT_PARAM_INVALID, "num is 0");
-    struct shared *s = *shared_link(key);
-    for (size_t i = 0; s != NULL && i < num; i++) {
-        s->open_to_us = s->open_to_us || pid[i] == (int32_t)getpid();
+    const struct shared *s = *shared_link(key);
+    if (s == NULL) {
+        return no_key(key, __func__);
     }
-    return s != NULL ? ACL_SUCCESS : no_key(key, __func__);
+    ACL_REFUSE_IF(s->open_to_all, ACL_ERROR_RT_NO_PERMISSION, "the key was made for all processes");
+    bool any = false;
+    for (size_t i = 0; i < num; i++) {
+        any = any || (pid[i] != 0 && pid[i] != (int32_t)getpid());
+    }
+    ACL_REFUSE_IF(!any, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no other process is named");
+    return ACL_SUCCESS;
 }
 
 /* Gives the current context's device, the importer, access to the memory's device. */
@@ -202,8 +216,7 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
     if (s == NULL || !is_there(s->address, s->size)) {
         return no_key(key, __func__);
     }
-    ACL_REFUSE_IF(!s->open_to_all && !s->open_to_us, ACL_ERROR_RT_NO_PERMISSION,
-                  "the exporter did not name this process");
+    ACL_REFUSE_IF(!s->open_to_all, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "the exporter cannot import its own memory");
     if (enable_access) {
         open_to_importer(s->address);
     }

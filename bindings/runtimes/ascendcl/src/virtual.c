@@ -10,20 +10,20 @@
  * freed while it was mapped is destroyed together with its last mapping. If the device refuses that, the memory is kept
  * and destroyed later.
  *
- * Sizes that are not multiples of the granularity are rounded up, because clients pass such sizes; strict mode refuses
- * them.
+ * The codes are those of the vendor's driver: a call that its user-space part refuses is 107000, and one that its
+ * kernel module refuses is 507899. A reservation takes any size, which is rounded up; strict mode refuses a size that
+ * is no multiple of the page.
  */
 #include "runtime.h"
 
 #include <string.h>
 
-enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30 };
+enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30, UNUSED = -2, HOST_SIDE = -1 };
 
 struct reservation {
     weir__sim_range range; /* first member */
     int32_t maker;         /* device that was current at the reservation; -1: none */
-    int32_t device;        /* device that the mapped memory belongs to, while `of_device` is not 0 */
-    uint32_t of_device;    /* number of mappings of a device's memory */
+    int32_t side;          /* side of the memory that was mapped first: its device, or HOST_SIDE. Before that UNUSED */
     uint32_t mappings;
 };
 
@@ -39,6 +39,7 @@ struct physical {
     uint32_t references; /* the creation holds one, each retain one; 0: the user has no valid handle any more */
     uint32_t mappings;   /* number of addresses at which the memory is mapped */
     uint64_t shareable;  /* 0: not exported */
+    bool open_to_all;    /* exported for every process */
 };
 
 static weir__slab reservations_slab = WEIR__SLAB_INIT(struct reservation, 0, 16);
@@ -82,14 +83,19 @@ bool acl__virtual_is_reserved(const void *pointer)
     return reservation_at((uintptr_t)pointer) != NULL;
 }
 
-/* Refuses a fixed address. The vendor offers fixed addresses as an experiment, in one window of addresses that the host
- * may not have free. */
-static aclError check_expected(const void *expected)
+/* Refuses a fixed address. The vendor's driver has a window for them, which the host may not have free. */
+static aclError check_expected(const void *expected, uint64_t size)
 {
     const uint64_t address = (uintptr_t)expected;
     const uint64_t tib = UINT64_C(1) << 40;
-    ACL_FAIL_IF(address < 16 * tib || address >= 24 * tib, ACL_ERROR_RT_PARAM_INVALID,
-                "aclrtReserveMemAddress: %p is outside the window from 16 TiB to 24 TiB", expected);
+    uint64_t alignment = PAGE;
+    while (alignment < size && alignment < GIB) {
+        alignment *= 2;
+    }
+    ACL_FAIL_IF(address % alignment != 0, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtReserveMemAddress: %p is no multiple of %llu", expected, (unsigned long long)alignment);
+    ACL_FAIL_IF(address < 18 * tib + tib / 4 * 3 || address >= 24 * tib, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                "aclrtReserveMemAddress: %p is outside the window from 18.75 TiB to 24 TiB", expected);
     return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtReserveMemAddress: a fixed address is not simulated");
 }
 
@@ -102,7 +108,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     ACL_REFUSE_IF(flags > 1, ACL_ERROR_INVALID_PARAM, "flags must be 0 or 1");
     ACL_REFUSE_IF(alignment != 0, ACL_ERROR_RT_PARAM_INVALID, "the alignment must be 0");
     if (expectPtr != NULL) {
-        return check_expected(expectPtr);
+        return check_expected(expectPtr, size);
     }
     ACL_REFUSE_IF(acl__rt.config.strict && size % PAGE != 0, ACL_ERROR_RT_PARAM_INVALID,
                   "%zu bytes are no multiple of %d", size, (int)PAGE);
@@ -118,7 +124,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
         return error;
     }
     *r = (struct reservation){
-        .range = {.start = address, .end = address + rounded}, .maker = current_device(), .device = -1};
+        .range = {.start = address, .end = address + rounded}, .maker = current_device(), .side = UNUSED};
     weir__sim_ranges_insert(&reservations, &r->range);
     *virPtr = (void *)(uintptr_t)address;
     return ACL_SUCCESS;
@@ -129,7 +135,7 @@ static aclError release_locked(const void *pointer)
     struct reservation *r = reservation_at((uintptr_t)pointer);
     ACL_FAIL_IF(r == NULL || r->range.start != (uintptr_t)pointer, ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtReleaseMemAddress: %p is not the start of a reservation", pointer);
-    ACL_FAIL_IF(r->mappings > 0, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(r->mappings > 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtReleaseMemAddress: %u mappings in it have to be undone before", r->mappings);
     const uint64_t size = r->range.end - r->range.start;
     ACL_TRY(acl__status(weir_device_vm_release(acl__rt.memory, r->range.start, size), "aclrtReleaseMemAddress"));
@@ -193,10 +199,12 @@ static aclError check_property(const aclrtPhysicalMemProp *prop, const char *nam
     }
     ACL_FAIL_IF(type != ACL_MEM_LOCATION_TYPE_HOST && type != ACL_MEM_LOCATION_TYPE_HOST_NUMA,
                 ACL_ERROR_RT_PARAM_INVALID, "%s: %d is no location of physical memory", name, (int)type);
-    ACL_FAIL_IF(sides == ON_DEVICE, ACL_ERROR_RT_PARAM_INVALID, "%s: pages of 1 GiB are for devices only", name);
+    ACL_FAIL_IF(sides == ON_DEVICE, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: pages of 1 GiB are for devices only", name);
+    ACL_FAIL_IF(type == ACL_MEM_LOCATION_TYPE_HOST && prop->location.id != 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: the host's number is 0", name);
     const uint32_t nodes = acl__rt.config.numa_nodes > 0 ? (uint32_t)acl__rt.config.numa_nodes : 0;
     ACL_FAIL_IF(type == ACL_MEM_LOCATION_TYPE_HOST_NUMA && nodes > 0 && prop->location.id >= nodes,
-                ACL_ERROR_RT_PARAM_INVALID, "%s: there is no NUMA node %u", name, prop->location.id);
+                ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: there is no NUMA node %u", name, prop->location.id);
     return ACL_SUCCESS;
 }
 
@@ -323,8 +331,9 @@ ACL_EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, 
                   ACL_ERROR_INVALID_PARAM, "physical memory is on a device or on the host");
     uint64_t granularity = 0;
     ACL_TRY(check_property(prop, __func__, &granularity));
-    ACL_REFUSE_IF(acl__rt.config.strict && size % granularity != 0, ACL_ERROR_RT_PARAM_INVALID,
-                  "%zu bytes are no multiple of the granularity", size);
+    ACL_REFUSE_IF(prop->reserve != 0, ACL_ERROR_RT_PARAM_INVALID, "the reserved member must be 0");
+    ACL_REFUSE_IF(granularity == PAGE && size % PAGE != 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                  "%zu bytes are no multiple of %d", size, (int)PAGE);
     acl__context *context = NULL;
     if (prop->location.type == ACL_MEM_LOCATION_TYPE_HOST_NUMA) {
         ACL_TRY(acl__context_need(&context));
@@ -356,16 +365,18 @@ ACL_EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 static aclError check_place(uint64_t address, uint64_t size, const struct physical *p, struct reservation **in)
 {
     struct reservation *r = reservation_at(address);
-    ACL_FAIL_IF(r == NULL || r->range.end - address < size, ACL_ERROR_RT_PARAM_INVALID,
+    const int32_t side = is_on_device(p) ? (int32_t)p->location.id : HOST_SIDE;
+    ACL_FAIL_IF(r == NULL || r->range.end - address < size, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtMapMem: %llu bytes at %#llx are not all reserved", (unsigned long long)size,
                 (unsigned long long)address);
-    ACL_FAIL_IF(address % PAGE != 0, ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %#llx is no multiple of the granularity",
-                (unsigned long long)address);
+    ACL_FAIL_IF(address % PAGE != 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                "aclrtMapMem: %#llx is no multiple of the granularity", (unsigned long long)address);
     const weir__sim_range *mapped = weir__sim_ranges_after(&acl__rt.device_memory, address);
-    ACL_FAIL_IF(mapped != NULL && mapped->start < address + size, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(mapped != NULL && mapped->start < address + size, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtMapMem: %#llx has memory already", (unsigned long long)mapped->start);
-    ACL_FAIL_IF(is_on_device(p) && r->of_device > 0 && r->device != (int32_t)p->location.id, ACL_ERROR_RT_PARAM_INVALID,
-                "aclrtMapMem: the reservation has memory of device %d", r->device);
+    ACL_FAIL_IF(r->side != UNUSED && r->side != side, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                "aclrtMapMem: the first memory in the reservation was of %s %d",
+                r->side == HOST_SIDE ? "host" : "device", r->side == HOST_SIDE ? 0 : r->side);
     *in = r;
     return ACL_SUCCESS;
 }
@@ -381,8 +392,7 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
     const uint64_t address = (uintptr_t)virPtr;
     struct physical *p = NULL;
     ACL_TRY(physical_of(handle, __func__, &p));
-    ACL_REFUSE_IF(round_up(size, p->granularity) != p->size || (acl__rt.config.strict && size % p->granularity != 0),
-                  ACL_ERROR_RT_PARAM_INVALID, "%llu bytes are not the whole of the handle's %llu",
+    ACL_REFUSE_IF(size != p->size, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%llu bytes are not the whole of the handle's %llu",
                   (unsigned long long)size, (unsigned long long)p->size);
     struct reservation *r = NULL;
     ACL_TRY(check_place(address, p->size, p, &r));
@@ -399,10 +409,7 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
     range->owner = p;
     p->mappings++;
     r->mappings++;
-    if (is_on_device(p)) {
-        r->of_device++;
-        r->device = range->device;
-    }
+    r->side = is_on_device(p) ? range->device : HOST_SIDE;
     return ACL_SUCCESS;
 }
 
@@ -419,7 +426,6 @@ static aclError unmap(acl__range *range)
     ACL_TRY(acl__status(weir_device_vm_unmap(acl__rt.memory, range->range.start, p->size), "aclrtUnmapMem"));
     struct reservation *r = reservation_at(range->range.start);
     r->mappings--;
-    r->of_device -= is_on_device(p);
     p->mappings--;
     acl__range_remove(&acl__rt.device_memory, range);
     if (p->references == 0 && p->mappings == 0) {
@@ -433,7 +439,7 @@ ACL_EXPORT aclError aclrtUnmapMem(void *virPtr)
     ACL_ENTER_LOCKED(aclrtUnmapMem);
     ACL_NEED(virPtr);
     acl__range *range = mapping_at(virPtr);
-    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
+    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%p is not the start of a mapping", virPtr);
     return unmap(range);
 }
 
@@ -443,7 +449,7 @@ ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHand
     ACL_NEED(virPtr);
     ACL_NEED(handle);
     const acl__range *range = mapping_at(virPtr);
-    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
+    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%p is not the start of a mapping", virPtr);
     struct physical *p = range->owner;
     p->references++;
     *handle = p;
@@ -452,9 +458,10 @@ ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHand
 
 static aclError check_access(const aclrtMemAccessDesc *desc)
 {
-    ACL_FAIL_IF(desc->flags != ACL_RT_MEM_ACCESS_FLAGS_NONE && desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READ &&
-                    desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
-                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %d is no kind of access", (int)desc->flags);
+    ACL_FAIL_IF(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READ,
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemSetAccess: only access for reading and writing can be set");
+    ACL_FAIL_IF(desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtMemSetAccess: %d is no kind of access", (int)desc->flags);
     const bool is_device = desc->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
     ACL_FAIL_IF((is_device && !is_device_id(desc->location.id)) ||
                     (!is_device && desc->location.type != ACL_MEM_LOCATION_TYPE_HOST),
@@ -475,13 +482,11 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
     }
     acl__range *range = mapping_at(virPtr);
     const struct physical *p = range != NULL ? range->owner : NULL;
-    ACL_REFUSE_IF(p == NULL || round_up(size, p->granularity) != p->size, ACL_ERROR_RT_PARAM_INVALID,
-                  "%zu bytes at %p are not one mapping", size, virPtr);
+    ACL_REFUSE_IF(p == NULL || size != p->size, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p are not one mapping",
+                  size, virPtr);
     for (size_t i = 0; i < count; i++) {
         if (desc[i].location.type == ACL_MEM_LOCATION_TYPE_DEVICE) {
-            const uint32_t bit = 1u << desc[i].location.id;
-            range->open_to =
-                desc[i].flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ? range->open_to & ~bit : range->open_to | bit;
+            range->open_to |= 1u << desc[i].location.id;
         }
     }
     return ACL_SUCCESS;
@@ -494,8 +499,9 @@ ACL_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, 
     ACL_NEED(virPtr);
     ACL_NEED(location);
     ACL_NEED(flag);
-    const acl__range *range = mapping_at(virPtr);
-    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_PARAM_INVALID, "%p is not the start of a mapping", virPtr);
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, virPtr);
+    ACL_REFUSE_IF(range == NULL || range->kind != ACL__MAPPED, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%p is not mapped",
+                  virPtr);
     ACL_REFUSE_IF(location->type != ACL_MEM_LOCATION_TYPE_DEVICE || !is_device_id(location->id),
                   ACL_ERROR_RT_PARAM_INVALID, "location %u of type %d is no device", location->id, (int)location->type);
     const bool is_open = range->device == (int32_t)location->id || (range->open_to & 1u << location->id) != 0;
@@ -526,8 +532,9 @@ static aclError export_handle(aclrtDrvMemHandle handle, uint64_t flags, const ch
     ACL_HOLD_LOCK();
     struct physical *p = NULL;
     ACL_TRY(physical_of(handle, name, &p));
-    ACL_FAIL_IF(p->shareable != 0, ACL_ERROR_RT_PARAM_INVALID, "%s: the handle has been exported before", name);
+    ACL_FAIL_IF(p->shareable != 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: the handle has been exported before", name);
     p->shareable = ++last_shareable;
+    p->open_to_all = flags != ACL_RT_VMM_EXPORT_FLAG_DEFAULT;
     *shareable = p->shareable;
     return ACL_SUCCESS;
 }
@@ -568,14 +575,21 @@ ACL_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, in
     ACL_ENTER_LOCKED(aclrtMemSetPidToShareableHandle);
     ACL_NEED(pid);
     ACL_REFUSE_IF(pidNum == 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
-    ACL_REFUSE_IF(exported_as(shareableHandle) == NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is exported as %llu",
+    const struct physical *p = exported_as(shareableHandle);
+    ACL_REFUSE_IF(p == NULL, ACL_ERROR_RT_INVALID_HANDLE, "nothing is exported as %llu",
                   (unsigned long long)shareableHandle);
+    ACL_REFUSE_IF(p->open_to_all, ACL_ERROR_RT_NO_PERMISSION, "the handle was exported for all processes");
+    bool any = false;
+    for (size_t i = 0; i < pidNum; i++) {
+        any = any || pid[i] != 0;
+    }
+    ACL_REFUSE_IF(!any, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is named");
     return ACL_SUCCESS;
 }
 
 static aclError refuse_import(uint64_t shareable, const char *name)
 {
-    ACL_FAIL_IF(exported_as(shareable) != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(exported_as(shareable) != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "%s: %llu was exported by this process, which cannot import it", name, (unsigned long long)shareable);
     return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                      "%s: %llu can only be of another process, and only one process is simulated", name,
