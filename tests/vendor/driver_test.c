@@ -295,6 +295,58 @@ static void lane_is_silent(test_lane from)
     assert_int_equal(halCqReportRecv(0, &receive), HAL_WAIT_TIMEOUT);
 }
 
+/* A task that calls a function of the host, and how the runtime's thread answers it. */
+TEST(a_stream_waits_for_a_function_of_the_host)
+{
+    enum { GROUP = 7, EVENT = 40, RETURNED = 15, CALL_TOPIC = 26 << 12 };
+    test_lane a = lane_open(1);
+    hal_queue_out calls;
+    hal_queue_in in = {.kind = HAL_QUEUE_CALLS, .group = GROUP};
+    uint64_t bits[16] = {0};
+    hal_ready ready = {.bits = bits, .size = 16};
+    hal_ready_in wait = {.kind = HAL_QUEUE_CALLS, .group = GROUP, .timeout_ms = 20};
+    assert_int_equal(halSqCqAllocate(0, &in, &calls), HAL_OK);
+    assert_int_equal(halCqReportIrqWait(0, &wait, &ready), HAL_WAIT_TIMEOUT);
+    any_task call = task_of(a, HAL_TASK_PROCESSOR, 5, 0);
+    call.halves[8] = (uint16_t)calls.reports;
+    call.halves[12] = EVENT;
+    call.halves[13] = 1;
+    call.longs[4] = 0x123456789a;
+    call.longs[5] = 99;
+    call.words[14] = CALL_TOPIC;
+    assert_int_equal(lane_send(a, &call, 1), HAL_OK);
+    lane_do(a, HAL_TASK_EVENT_WAIT, 6, EVENT);
+    assert_int_equal(lane_next(a), 5);
+    lane_is_silent(a);
+    wait.timeout_ms = -1;
+    wait.group = GROUP + 1; /* has no queue: nothing to wait for */
+    assert_int_equal(halCqReportIrqWait(0, &wait, &ready), HAL_WAIT_TIMEOUT);
+    wait.group = GROUP;
+    assert_int_equal(halCqReportIrqWait(0, &wait, &ready), HAL_OK);
+    assert_int_equal(bits[calls.reports / 64], UINT64_C(1) << (calls.reports % 64));
+    hal_reports_in get = {.kind = HAL_QUEUE_CALLS, .reports = calls.reports};
+    hal_reports got;
+    assert_int_equal(halCqReportGet(0, &get, &got), HAL_OK);
+    assert_int_equal(got.count, 1);
+    const hal_call *first = got.first;
+    assert_true(first->function == 0x123456789a && first->argument == 99 && first->event == EVENT &&
+                first->is_blocking);
+    hal_slots_in slots_in = {.count = 1};
+    hal_slots_out slots;
+    assert_int_equal(halSqMemGet(0, &slots_in, &slots), HAL_OK);
+    ((volatile uint8_t *)slots.first)[4] = RETURNED;
+    ((volatile uint8_t *)slots.first)[10] = EVENT;
+    assert_int_equal(halSqMsgSend(0, NULL), HAL_OK);
+    assert_int_equal(lane_next(a), 6);
+    hal_release release = {.kind = HAL_QUEUE_CALLS, .reports = calls.reports, .count = 1};
+    assert_int_equal(halReportRelease(0, &release), HAL_OK);
+    assert_int_equal(halCqReportGet(0, &get, &got), HAL_OK);
+    assert_int_equal(got.count, 0);
+    hal_queue_end end = {.kind = HAL_QUEUE_CALLS, .reports = calls.reports};
+    assert_int_equal(halSqCqFree(0, &end), HAL_OK);
+    lane_close(a);
+}
+
 TEST(a_wait_stays_until_the_event_is_recorded)
 {
     test_lane a = lane_open(1), b = lane_open(2);

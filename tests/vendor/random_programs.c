@@ -12,7 +12,9 @@
 
 #include <acl/acl.h>
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -476,6 +478,72 @@ static void mapping_goes(void)
     }
 }
 
+/* --- functions of the host --- */
+
+enum { CALLS = 4 };
+static int numbers[CALLS] = {1, 2, 3, 4};
+static int called[CALLS]; /* in order */
+static atomic_uint called_count;
+
+static void function_of_the_host(void *number)
+{
+    called[atomic_load(&called_count)] = *(int *)number;
+    (void)atomic_fetch_add(&called_count, 1);
+}
+
+static void say_calls(void)
+{
+    char text[2 * CALLS + 1] = "";
+    for (unsigned i = 0; i < atomic_load(&called_count); i++) {
+        (void)snprintf(text + 2 * i, sizeof(text) - 2 * i, " %d", called[i]);
+    }
+    say("called:%s", text);
+    atomic_store(&called_count, 0);
+}
+
+/* In one of ten programs: the vendor's runtime then takes a second for the reset of the device. */
+static void host_functions_are_called(void)
+{
+    const aclrtStream stream = streams[any(STREAMS)];
+    if (stream == NULL || seed % 10 != 0) {
+        return;
+    }
+    const unsigned count = 1 + any(CALLS);
+    for (unsigned i = 0; i < count; i++) {
+        say("launch host function: %d", aclrtLaunchHostFunc(stream, function_of_the_host, &numbers[i]));
+    }
+    say("synchronize: %d", aclrtSynchronizeStream(stream));
+    say_calls();
+}
+
+/* This thread subscribes and processes the reports itself. */
+static void reports_are_processed(void)
+{
+    const uint64_t self = (uint64_t)pthread_self();
+    const aclrtStream stream = streams[any(STREAMS)];
+    if (stream == NULL) {
+        return;
+    }
+    const bool is_subscribed = any(6) != 0;
+    aclError error = is_subscribed ? aclrtSubscribeReport(self, stream) : ACL_SUCCESS;
+    say("subscribe: %d", error);
+    unsigned launched = 0;
+    for (unsigned count = 1 + any(CALLS); error == ACL_SUCCESS && count > 0; count--) {
+        const aclrtCallbackBlockType type = any(2) != 0 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK;
+        error = aclrtLaunchCallback(function_of_the_host, &numbers[launched], type, stream);
+        say("launch report: %d", error);
+        launched += error == ACL_SUCCESS ? 1 : 0;
+    }
+    while (error == ACL_SUCCESS && atomic_load(&called_count) < launched) {
+        error = aclrtProcessReport(10000);
+    }
+    say("process reports: %d", error);
+    say_calls();
+    say("no more reports: %d", aclrtProcessReport(1));
+    say("synchronize: %d", aclrtSynchronizeStream(stream));
+    say("unsubscribe: %d", aclrtUnSubscribeReport(self, stream));
+}
+
 /* --- programs --- */
 
 static void (*const steps[])(void) = {
@@ -509,6 +577,8 @@ static void (*const steps[])(void) = {
     physical_comes_or_goes,
     mapping_comes,
     mapping_goes,
+    host_functions_are_called,
+    reports_are_processed,
 };
 
 static void end_all(void)

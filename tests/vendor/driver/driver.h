@@ -5,6 +5,7 @@
 #include "hal.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum { DRIVER_DEVICES = 2, DRIVER_PAGE = 4096, DRIVER_HUGE_PAGE = 2 << 20 };
 
@@ -36,7 +37,15 @@ void driver_memory_end(uint32_t device);
 /* Describes memory that is mapped through handles. Returns false for any other address. Needs the lock. */
 bool driver_mapping_of(uintptr_t address, hal_attribute *attribute);
 
-/* Forgets that an event was recorded. */
-void driver_event_clear(uint32_t device, uint32_t event);
+/* Records an event, or forgets that it was recorded. Needs the lock. */
+void driver_event_set(uint32_t device, uint32_t event, bool is_recorded);
+
+/* The time in so many milliseconds, for pthread_cond_timedwait. */
+struct timespec driver_deadline(long ms);
+
+/* Queues of calls of functions of the host. All need the lock. driver_call returns false if the queue is full. */
+hal_error driver_calls_take(uint32_t device, uint32_t group, uint32_t *number);
+void driver_calls_end(uint32_t device, uint32_t number);
+bool driver_call(uint32_t device, uint32_t number, const hal_call *call);
 
 #endif

@@ -192,7 +192,7 @@ hal_error halResourceIdFree(uint32_t device, hal_id_in *in)
     DRIVER_HOLD_LOCK();
     ids[device][in->kind][in->id] = false;
     if (in->kind == HAL_ID_EVENT) {
-        driver_event_clear(device, in->id);
+        driver_event_set(device, in->id, false);
     }
     return HAL_OK;
 }

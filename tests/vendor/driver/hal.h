@@ -179,7 +179,7 @@ HAL_DOOR hal_error halResourceInfoQuery(uint32_t device, uint32_t scheduler, uin
 /* --- queues of tasks and of reports --- */
 
 /* TRS: drvSqCqType_t and drvSqCqPropType_t; DEFINE: the flags. */
-enum { HAL_QUEUE_NORMAL = 0, HAL_QUEUE_LOGIC = 2 };
+enum { HAL_QUEUE_NORMAL = 0, HAL_QUEUE_CALLS = 1, HAL_QUEUE_LOGIC = 2 };
 enum {
     HAL_QUEUE_REUSES_REPORTS = 1 << 0,
     HAL_QUEUE_REUSES_TASKS = 1 << 1,
@@ -198,8 +198,8 @@ enum {
 #define HAL_NO_QUEUE UINT32_MAX
 
 /* TRS: halSqCqInputInfo, halSqCqFreeInfo, halSqCqConfigInfo and halSqCqQueryInfo (both one layout), halTaskSendInfo,
- * halReportRecvInfo. BASE: halSqCqOutputInfo, halSqMemGetInput, halSqMemGetOutput, halReportInfoOutput,
- * halReportGetOutput. */
+ * halReportRecvInfo. BASE: halSqCqOutputInfo, halSqMemGetInput, halSqMemGetOutput, halReportInfoInput,
+ * halReportInfoOutput, halReportGetInput, halReportGetOutput, halReportReleaseInfo. */
 typedef struct hal_queue_in {
     uint32_t kind, scheduler, task_size, report_size, task_depth, report_depth, group, flag;
     uint32_t reports, tasks; /* numbers of queues */
@@ -249,16 +249,29 @@ typedef struct hal_slots_out {
     uint32_t position;
     uint32_t reserved[7];
 } hal_slots_out;
+typedef struct hal_ready_in {
+    uint32_t kind, group, scheduler;
+    int32_t timeout_ms;
+    uint32_t reserved[8];
+} hal_ready_in;
 typedef struct hal_ready {
     uint64_t *bits;
     uint32_t size;
     uint32_t reserved[8];
 } hal_ready;
+typedef struct hal_reports_in {
+    uint32_t kind, scheduler, reports;
+    uint32_t reserved[8];
+} hal_reports_in;
 typedef struct hal_reports {
     uint32_t count;
     void *first;
     uint32_t reserved[8];
 } hal_reports;
+typedef struct hal_release {
+    uint32_t kind, scheduler, reports, count;
+    uint32_t reserved[8];
+} hal_release;
 
 #ifndef WEIR_HAL_TYPES_ONLY
 HAL_DOOR hal_error halSqCqAllocate(uint32_t device, hal_queue_in *in, hal_queue_out *out);
@@ -269,8 +282,9 @@ HAL_DOOR hal_error halSqTaskSend(uint32_t device, hal_send *send);
 HAL_DOOR hal_error halCqReportRecv(uint32_t device, hal_receive *receive);
 HAL_DOOR hal_error halSqMemGet(uint32_t device, hal_slots_in *in, hal_slots_out *out);
 HAL_DOOR hal_error halSqMsgSend(uint32_t device, void *message);
-HAL_DOOR hal_error halCqReportIrqWait(uint32_t device, void *in, hal_ready *out);
-HAL_DOOR hal_error halCqReportGet(uint32_t device, void *in, hal_reports *out);
+HAL_DOOR hal_error halCqReportIrqWait(uint32_t device, hal_ready_in *in, hal_ready *out);
+HAL_DOOR hal_error halCqReportGet(uint32_t device, hal_reports_in *in, hal_reports *out);
+HAL_DOOR hal_error halReportRelease(uint32_t device, hal_release *release);
 HAL_DOOR hal_error halEschedWaitEvent(uint32_t device, uint32_t group, uint32_t thread, int timeout_ms, void *event);
 HAL_DOOR hal_error halReadFaultEvent(int32_t device, int timeout_ms, void *filter, void *event);
 #endif
@@ -281,6 +295,7 @@ HAL_DOOR hal_error halReadFaultEvent(int32_t device, int timeout_ms, void *filte
  * of the first byte. */
 enum { HAL_TASK_BYTES = 64 };
 enum {
+    HAL_TASK_PROCESSOR = 1,   /* for a processor of the device, or a call of a function of the host */
     HAL_TASK_PLACEHOLDER = 3, /* takes a place in the queue and does nothing */
     HAL_TASK_EVENT_RECORD = 4,
     HAL_TASK_EVENT_WAIT = 5,
@@ -290,6 +305,14 @@ enum {
     HAL_TASK_COPY = 11,
     HAL_TASK_PCIE_COPY = 17,
 };
+
+/* The report of a call (rtHostFuncCqReport_t). */
+typedef struct hal_call {
+    uint16_t flags, stream, task, tasks, head, sequence;
+    uint8_t is_blocking, unused;
+    uint16_t event;
+    uint64_t function, argument;
+} hal_call;
 
 /* The report of a task (rtLogicCqReport_t). */
 typedef struct hal_report {

@@ -109,6 +109,25 @@ static void copy_over_pcie(const driver_task *t)
     }
 }
 
+/* A task for a processor: a call of a function of the host if it has that topic. Other ones do nothing. */
+static bool call_host(const driver_scheduler *on, const driver_task *t)
+{
+    enum { QUEUE = 16, STREAM = 22, EVENT = 24, BLOCKS = 26, TASK = 28, FUNCTION = 32, ARGUMENT = 40, TOPIC = 56 };
+    enum { TOPIC_SHIFT = 12, TOPIC_MASK = 63, CALL = 26 };
+    if ((word_at(t, TOPIC) >> TOPIC_SHIFT & TOPIC_MASK) != CALL) {
+        return true;
+    }
+    const hal_call call = {
+        .stream = half_at(t, STREAM),
+        .task = half_at(t, TASK),
+        .is_blocking = half_at(t, BLOCKS) != 0,
+        .event = half_at(t, EVENT),
+        .function = long_at(t, FUNCTION),
+        .argument = long_at(t, ARGUMENT),
+    };
+    return driver_call((uint32_t)(on - schedulers), half_at(t, QUEUE), &call);
+}
+
 /* Returns false if the task has to wait. */
 static bool execute(driver_scheduler *on, const driver_task *t)
 {
@@ -116,6 +135,8 @@ static bool execute(driver_scheduler *on, const driver_task *t)
     bool *event = &on->events[half_at(t, ID)];
     bool *notify = &on->notifies[half_at(t, ID) % NOTIFIES];
     switch (kind_of(t)) {
+    case HAL_TASK_PROCESSOR:
+        return call_host(on, t);
     case HAL_TASK_EVENT_RECORD:
         *event = true;
         return true;
@@ -143,9 +164,9 @@ static bool execute(driver_scheduler *on, const driver_task *t)
     }
 }
 
-void driver_event_clear(uint32_t device, uint32_t event)
+void driver_event_set(uint32_t device, uint32_t event, bool is_recorded)
 {
-    schedulers[device].events[event % EVENTS] = false;
+    schedulers[device].events[event % EVENTS] = is_recorded;
 }
 
 /* --- reports --- */
@@ -300,6 +321,10 @@ hal_error halSqCqAllocate(uint32_t device, hal_queue_in *in, hal_queue_out *out)
     if (error != HAL_OK) {
         return error;
     }
+    if (in->kind == HAL_QUEUE_CALLS) {
+        out->tasks = HAL_NO_QUEUE;
+        return driver_calls_take(device, in->group, &out->reports);
+    }
     return in->kind == HAL_QUEUE_LOGIC ? take_reports(&schedulers[device], in, out)
                                        : take_tasks(&schedulers[device], in, out);
 }
@@ -313,7 +338,9 @@ hal_error halSqCqFree(uint32_t device, hal_queue_end *end)
 {
     DRIVER_HOLD_LOCK();
     task_queue *queue = queue_of(device, end->tasks);
-    if (end->kind == HAL_QUEUE_LOGIC) {
+    if (end->kind == HAL_QUEUE_CALLS && device < DRIVER_DEVICES) {
+        driver_calls_end(device, end->reports);
+    } else if (end->kind == HAL_QUEUE_LOGIC) {
         if (device < DRIVER_DEVICES && end->reports < QUEUES) {
             schedulers[device].reports[end->reports].is_live = false;
         }
@@ -399,17 +426,22 @@ hal_error halSqTaskSend(uint32_t device, hal_send *send)
     return HAL_OK;
 }
 
+struct timespec driver_deadline(long ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000 + (until.tv_nsec + ms % 1000 * 1000000) / 1000000000;
+    until.tv_nsec = (until.tv_nsec + ms % 1000 * 1000000) % 1000000000;
+    return until;
+}
+
 hal_error halCqReportRecv(uint32_t device, hal_receive *receive)
 {
     if (device >= DRIVER_DEVICES || receive->reports >= QUEUES) {
         return HAL_INVALID_VALUE;
     }
     enum { PATIENCE_MS = 1000 }; /* wait for a call without a limit; the runtime then calls again */
-    const long ms = receive->timeout_ms >= 0 ? receive->timeout_ms : PATIENCE_MS;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000 + (until.tv_nsec + ms % 1000 * 1000000) / 1000000000;
-    until.tv_nsec = (until.tv_nsec + ms % 1000 * 1000000) % 1000000000;
+    const struct timespec until = driver_deadline(receive->timeout_ms >= 0 ? receive->timeout_ms : PATIENCE_MS);
     DRIVER_HOLD_LOCK();
     report_queue *queue = &schedulers[device].reports[receive->reports];
     receive->count = 0;
@@ -425,53 +457,11 @@ hal_error halCqReportRecv(uint32_t device, hal_receive *receive)
     return HAL_OK;
 }
 
-/* --- messages to the scheduler's firmware: taken and dropped --- */
-
-hal_error halSqMemGet(uint32_t device, hal_slots_in *in, hal_slots_out *out)
-{
-    static driver_task slots[DEPTH];
-    (void)device;
-    if (in->count > DEPTH) {
-        return HAL_NO_RESOURCES;
-    }
-    out->count = in->count;
-    out->first = slots;
-    out->position = 0;
-    return HAL_OK;
-}
-
-hal_error halSqMsgSend(uint32_t device, void *message)
-{
-    (void)device;
-    (void)message;
-    return HAL_OK;
-}
-
 /* --- messages of the firmware: there are none --- */
 
 static void rest(long ms)
 {
     (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-hal_error halCqReportIrqWait(uint32_t device, void *in, hal_ready *out)
-{
-    (void)device;
-    (void)in;
-    if (out != NULL) {
-        out->size = 0;
-    }
-    rest(20);
-    return HAL_WAIT_TIMEOUT;
-}
-
-hal_error halCqReportGet(uint32_t device, void *in, hal_reports *out)
-{
-    (void)device;
-    (void)in;
-    out->count = 0;
-    out->first = NULL;
-    return HAL_OK;
 }
 
 hal_error halEschedWaitEvent(uint32_t device, uint32_t group, uint32_t thread, int timeout_ms, void *event)
