@@ -1,5 +1,5 @@
-/* announce_test.c: which streams the state callbacks hear of when devices and contexts come and go, and in which order.
- * The expected order is the vendor's. */
+/* announce_test.c: which streams and devices the state callbacks hear of when devices and contexts come and go, and in
+ * which order. The expected order is the vendor's. */
 #include "../rig/acl.h"
 
 #include <stdio.h>
@@ -93,6 +93,42 @@ TEST_BETWEEN(the_runtimes_own_stream_can_be_used, listen, stop_listening)
     acl_ok(aclrtResetDevice(1));
     acl_ok(aclrtSetDevice(0));
     acl_ok(aclrtResetDevice(0));
+}
+
+static void note_device(int32_t device, aclrtDeviceState state, void *args)
+{
+    static const char *const names[] = {"setting", "set", "resetting", "reset"};
+    int32_t now = -1;
+    const bool any = aclrtGetDevice(&now) == ACL_SUCCESS;
+    char *text = args;
+    const size_t length = strlen(text);
+    (void)snprintf(text + length, sizeof(heard) - length, "%s %d%s, ", names[state], device,
+                   any && now == device ? " (current)" : "");
+}
+
+/* The first use is announced before and after, a further one after; the end is announced before and after. */
+TEST(the_states_of_a_device_are_announced)
+{
+    heard[0] = '\0';
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclrtRegDeviceStateCallback(NULL, note_device, heard));
+    acl_ok(aclrtRegDeviceStateCallback("unknown", NULL, NULL));
+    acl_ok(aclrtRegDeviceStateCallback("announce", note_device, heard));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtRegDeviceStateCallback("announce", note_device, NULL));
+    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtSetDevice(77));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtResetDevice(1));
+    assert_string_equal(heard, "setting 1, set 1 (current), set 1 (current), ");
+    acl_ok(aclrtResetDevice(1));
+    assert_string_equal(heard, "setting 1, set 1 (current), set 1 (current), resetting 1 (current), reset 1, ");
+    heard[0] = '\0';
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtResetDeviceForce(1));
+    assert_string_equal(heard, "setting 1, set 1 (current), resetting 1 (current), reset 1, ");
+    acl_ok(aclrtRegDeviceStateCallback("announce", NULL, NULL));
+    acl_ok(aclrtSetDevice(0));
+    acl_ok(aclrtResetDevice(0));
+    assert_string_equal(heard, "setting 1, set 1 (current), resetting 1 (current), reset 1, ");
 }
 
 ALL_TESTS(use_device, reset_device)

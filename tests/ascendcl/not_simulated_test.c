@@ -84,7 +84,6 @@ TEST(streams_notifies_and_devices_are_not_simulated)
     NO(aclrtNotifySetImportPid(NULL, NULL, 0));
     NO(aclrtPersistentTaskClean(NULL));
     NO(aclrtRandomNumAsync(NULL, NULL, NULL));
-    NO(aclrtRegDeviceStateCallback(NULL, NULL, NULL));
     NO(aclrtRepairError(0, NULL));
     NO(aclrtResetOverflowStatus(NULL));
     NO(aclrtResetStreamResLimit(NULL));

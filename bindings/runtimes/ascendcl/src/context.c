@@ -161,14 +161,46 @@ static aclError default_context_create(int32_t device, acl__context **out)
     return ACL_SUCCESS;
 }
 
+static acl__listener *listeners;
+
+ACL_EXPORT aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback, void *args)
+{
+    ACL_ENTER_LOCKED(aclrtRegDeviceStateCallback);
+    ACL_REFUSE_IF(regName == NULL, ACL_ERROR_INVALID_PARAM, "the name is NULL");
+    return acl__listener_set(&listeners, regName, (acl__listener_call){(void (*)(void))callback, args});
+}
+
+/* Calls the user's state callbacks of devices. The lock is not held. */
+static void announce(int32_t device, aclrtDeviceState state)
+{
+    acl__listener_call calls[ACL__LISTENERS];
+    const size_t count = acl__listeners_copy(&listeners, calls);
+    for (size_t i = 0; i < count; i++) {
+        ((aclrtDeviceStateCallback)calls[i].function)(device, state, calls[i].args);
+    }
+}
+
+static aclError is_in_use(int32_t device, bool *in_use)
+{
+    ACL_HOLD_LOCK();
+    ACL_TRY(device_is_good(device));
+    *in_use = acl__rt.devices[device].default_context != NULL;
+    return ACL_SUCCESS;
+}
+
+/* Announces the use of a device to come if it is in no use, and the use itself each time. */
 ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     ACL_ENTER(aclrtSetDevice);
     acl__context *home = NULL;
+    bool was_in_use = false;
     bool is_new = false;
+    ACL_TRY(is_in_use(deviceId, &was_in_use));
+    if (!was_in_use) {
+        announce(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
+    }
     {
         ACL_HOLD_LOCK();
-        ACL_TRY(device_is_good(deviceId));
         acl__device *device = &acl__rt.devices[deviceId];
         is_new = device->default_context == NULL;
         if (is_new) {
@@ -181,8 +213,11 @@ ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
         acl__stream_announce_created(home->default_stream);
         acl__stream_announce_created(home->alias);
     }
-    ACL_HOLD_LOCK();
-    make_current(home);
+    {
+        ACL_HOLD_LOCK();
+        make_current(home);
+    }
+    announce(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
     return ACL_SUCCESS;
 }
 
@@ -205,6 +240,14 @@ static void end_default_context(acl__device *device, bool force)
     }
 }
 
+/* Releases the lock while the callbacks run. */
+static void announce_reset(int32_t device, aclrtDeviceState state)
+{
+    acl__unlock();
+    announce(device, state);
+    acl__lock();
+}
+
 ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
 {
     ACL_ENTER_LOCKED(aclrtResetDevice);
@@ -212,9 +255,11 @@ ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
     acl__device *device = &acl__rt.devices[deviceId];
     if (device->references > 1) {
         device->references--;
-    } else {
-        end_default_context(device, false);
+        return ACL_SUCCESS;
     }
+    announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_PRE);
+    end_default_context(device, false);
+    announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
     return ACL_SUCCESS;
 }
 
@@ -222,6 +267,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
 {
     ACL_ENTER_LOCKED(aclrtResetDeviceForce);
     ACL_TRY(check_is_set(deviceId));
+    announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_PRE);
     end_default_context(&acl__rt.devices[deviceId], true);
     for (acl__context *context = first_context; context != NULL;) {
         if (context->live && context->device == deviceId) {
@@ -235,6 +281,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
     acl__mem_pool_reset(deviceId);
     acl__virtual_reset(deviceId);
     acl__memory_reset(deviceId);
+    announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
     return ACL_SUCCESS;
 }
 

@@ -28,6 +28,7 @@
     X(aclrtSetDevice, 1)                                                                                               \
     X(aclrtResetDevice, 1)                                                                                             \
     X(aclrtResetDeviceForce, 1)                                                                                        \
+    X(aclrtRegDeviceStateCallback, 1)                                                                                  \
     X(aclrtGetDevice, 1)                                                                                               \
     X(aclrtGetDeviceCount, 1)                                                                                          \
     X(aclrtSynchronizeDevice, 1)                                                                                       \
@@ -472,7 +473,6 @@
     X(aclrtRandomNumAsync, (const aclrtRandomNumTaskInfo *taskInfo, const aclrtStream stream, void *reserve))          \
     X(aclrtReduceAsync, (void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type,           \
                          aclrtStream stream, void *reserve))                                                           \
-    X(aclrtRegDeviceStateCallback, (const char *regName, aclrtDeviceStateCallback callback, void *args))               \
     X(aclrtRegisterCpuFunc,                                                                                            \
       (const aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle))        \
     X(aclrtRepairError, (int32_t deviceId, const aclrtErrorInfo *errorInfo))                                           \

@@ -293,6 +293,17 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
 aclError acl__stream_create_alias(acl__context *context, acl__stream **alias);
 /* Implements aclrtCreateStreamWithConfig for the public function `name`. The lock is not held. */
 aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name);
+/* listener.c: functions that the program registers under a name, in lists. A NULL function takes the name away. */
+typedef struct acl__listener acl__listener;
+typedef struct acl__listener_call {
+    void (*function)(void); /* of another type */
+    void *args;
+} acl__listener_call;
+enum { ACL__LISTENERS = 64 }; /* most that are called */
+aclError acl__listener_set(acl__listener **list, const char *name, acl__listener_call call);
+/* Copies the calls to make, and returns their number. The lock is not held. */
+size_t acl__listeners_copy(acl__listener *const *list, acl__listener_call copies[ACL__LISTENERS]);
+
 /* Calls the user's state callbacks for a new stream. The lock is not held. */
 void acl__stream_announce_created(acl__stream *stream);
 /* Destroys all streams of a context that no other thread can reach any more. `force` drops their remaining work instead

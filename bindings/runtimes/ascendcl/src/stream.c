@@ -18,32 +18,14 @@ static int32_t last_id;
 
 /* --- state callbacks --- */
 
-struct state_callback {
-    struct state_callback *next;
-    aclrtStreamStateCallback function;
-    void *args;
-    char name[];
-};
+static acl__listener *listeners;
 
-static struct state_callback *state_callbacks;
-
-/* Calls all state callbacks without the lock. The list is copied first, because a callback may register more. */
 static void announce(aclrtStream handle, aclrtStreamState state)
 {
-    enum { MOST = 64 };
-    struct {
-        aclrtStreamStateCallback function;
-        void *args;
-    } copies[MOST];
-    size_t count = 0;
-    acl__lock();
-    for (struct state_callback *c = state_callbacks; c != NULL && count < MOST; c = c->next) {
-        copies[count].function = c->function;
-        copies[count++].args = c->args;
-    }
-    acl__unlock();
+    acl__listener_call calls[ACL__LISTENERS];
+    const size_t count = acl__listeners_copy(&listeners, calls);
     for (size_t i = 0; i < count; i++) {
-        copies[i].function(handle, state, copies[i].args);
+        ((aclrtStreamStateCallback)calls[i].function)(handle, state, calls[i].args);
     }
 }
 
@@ -64,28 +46,7 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
 {
     ACL_ENTER_LOCKED(aclrtRegStreamStateCallback);
     ACL_REFUSE_IF(regName == NULL, ACL_ERROR_INVALID_PARAM, "the name is NULL");
-    struct state_callback **link = &state_callbacks;
-    while (*link != NULL && strcmp((*link)->name, regName) != 0) {
-        link = &(*link)->next;
-    }
-    if (callback == NULL) { /* removing an unknown regName is no error */
-        struct state_callback *gone = *link;
-        if (gone != NULL) {
-            *link = gone->next;
-            free(gone);
-        }
-        return ACL_SUCCESS;
-    }
-    ACL_REFUSE_IF(*link != NULL, ACL_ERROR_RT_PARAM_INVALID, "\"%s\" is registered already", regName);
-    const size_t length = strlen(regName) + 1;
-    struct state_callback *made = malloc(sizeof(*made) + length);
-    ACL_REFUSE_IF(made == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
-    made->next = NULL;
-    made->function = callback;
-    made->args = args;
-    memcpy(made->name, regName, length);
-    *link = made;
-    return ACL_SUCCESS;
+    return acl__listener_set(&listeners, regName, (acl__listener_call){(void (*)(void))callback, args});
 }
 
 /* --- create and destroy --- */

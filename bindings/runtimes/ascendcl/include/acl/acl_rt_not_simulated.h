@@ -160,13 +160,6 @@ typedef struct {
 
 typedef enum { ACL_RT_DEVICE_TASK_ABORT_PRE = 0, ACL_RT_DEVICE_TASK_ABORT_POST = 1 } aclrtDeviceTaskAbortStage;
 
-typedef enum {
-    ACL_RT_DEVICE_STATE_SET_PRE = 0,
-    ACL_RT_DEVICE_STATE_SET_POST = 1,
-    ACL_RT_DEVICE_STATE_RESET_PRE = 2,
-    ACL_RT_DEVICE_STATE_RESET_POST = 3
-} aclrtDeviceState;
-
 typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
@@ -258,7 +251,6 @@ typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_OTHER = 0xFFFF
 } aclRegisterCallbackType;
 
-typedef void (*aclrtDeviceStateCallback)(int32_t deviceId, aclrtDeviceState state, void *args);
 typedef int32_t (*aclrtDeviceTaskAbortCallback)(int32_t deviceId, aclrtDeviceTaskAbortStage stage, uint32_t timeout,
                                                 void *args);
 typedef aclError (*aclInitCallbackFunc)(const char *configStr, size_t len, void *userData);
@@ -387,8 +379,6 @@ ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *t
                                                  void *reserve);
 ACL_FUNC_VISIBILITY aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind,
                                               aclDataType type, aclrtStream stream, void *reserve);
-ACL_FUNC_VISIBILITY aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback,
-                                                         void *args);
 ACL_FUNC_VISIBILITY aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char *funcName,
                                                   const char *kernelName, aclrtFuncHandle *funcHandle);
 ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
