@@ -327,6 +327,14 @@ TEST(access_to_a_mapping_can_be_asked_for)
     acl_expect(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtMemGetAccess((char *)p + BYTES, &own, &flag));
     other.id = 2;
     acl_expect(REFUSED, aclrtMemGetAccess(p, &other, &flag));
+    desc.location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+    acl_ok(aclrtMemGetAccess(p, &desc.location, &flag));
+    assert_int_equal(flag, ACL_RT_MEM_ACCESS_FLAGS_NONE);
+    acl_ok(aclrtMemSetAccess(p, BYTES, &desc, 1));
+    acl_ok(aclrtMemGetAccess(p, &desc.location, &flag));
+    assert_int_equal(flag, ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
+    desc.location.id = 1; /* the host is number 0 */
+    acl_expect(REFUSED, aclrtMemSetAccess(p, BYTES, &desc, 1));
     acl_ok(aclrtUnmapMem(p));
     acl_ok(aclrtFreePhysical(handle));
     acl_ok(aclrtReleaseMemAddress(p));

@@ -459,7 +459,7 @@ struct acl__range {
     acl__range_kind kind;
     int32_t device;
     bool huge;        /* device memory: true if it counts as huge pages */
-    uint32_t open_to; /* mappings: bits of the devices that aclrtMemSetAccess gave access */
+    uint32_t open_to; /* mappings: bits of the devices, and the last of the host, that aclrtMemSetAccess gave access */
     uint64_t asked_bytes;
     void *owner; /* used by the file that made the range */
 };

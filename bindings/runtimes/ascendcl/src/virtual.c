@@ -456,17 +456,24 @@ ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHand
     return ACL_SUCCESS;
 }
 
+/* The bit of a location in `open_to`. 0: no device, and not the host, which has the number 0. */
+static uint32_t access_bit(aclrtMemLocation of)
+{
+    const uint32_t host = 1u << 31;
+    return of.type == ACL_MEM_LOCATION_TYPE_DEVICE && is_device_id(of.id) ? 1u << of.id
+           : of.type == ACL_MEM_LOCATION_TYPE_HOST && of.id == 0          ? host
+                                                                          : 0;
+}
+
 static aclError check_access(const aclrtMemAccessDesc *desc)
 {
     ACL_FAIL_IF(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE || desc->flags == ACL_RT_MEM_ACCESS_FLAGS_READ,
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemSetAccess: only access for reading and writing can be set");
     ACL_FAIL_IF(desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE, ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtMemSetAccess: %d is no kind of access", (int)desc->flags);
-    const bool is_device = desc->location.type == ACL_MEM_LOCATION_TYPE_DEVICE;
-    ACL_FAIL_IF((is_device && !is_device_id(desc->location.id)) ||
-                    (!is_device && desc->location.type != ACL_MEM_LOCATION_TYPE_HOST),
-                ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: location %u of type %d cannot be given access",
-                desc->location.id, (int)desc->location.type);
+    ACL_FAIL_IF(access_bit(desc->location) == 0, ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtMemSetAccess: location %u of type %d cannot be given access", desc->location.id,
+                (int)desc->location.type);
     return ACL_SUCCESS;
 }
 
@@ -485,26 +492,27 @@ ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessD
     ACL_REFUSE_IF(p == NULL || size != p->size, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p are not one mapping",
                   size, virPtr);
     for (size_t i = 0; i < count; i++) {
-        if (desc[i].location.type == ACL_MEM_LOCATION_TYPE_DEVICE) {
-            range->open_to |= 1u << desc[i].location.id;
-        }
+        range->open_to |= access_bit(desc[i].location);
     }
     return ACL_SUCCESS;
 }
 
-/* A mapping is open to its own device. */
+/* A mapping is open to its own device, or to the host whose memory it shows. */
 ACL_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
     ACL_ENTER_LOCKED(aclrtMemGetAccess);
     ACL_NEED(virPtr);
     ACL_NEED(location);
     ACL_NEED(flag);
+    const uint32_t bit = access_bit(*location);
+    ACL_REFUSE_IF(bit == 0, ACL_ERROR_RT_PARAM_INVALID, "location %u of type %d is no device, and not the host",
+                  location->id, (int)location->type);
     const acl__range *range = acl__range_at(&acl__rt.device_memory, virPtr);
     ACL_REFUSE_IF(range == NULL || range->kind != ACL__MAPPED, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%p is not mapped",
                   virPtr);
-    ACL_REFUSE_IF(location->type != ACL_MEM_LOCATION_TYPE_DEVICE || !is_device_id(location->id),
-                  ACL_ERROR_RT_PARAM_INVALID, "location %u of type %d is no device", location->id, (int)location->type);
-    const bool is_open = range->device == (int32_t)location->id || (range->open_to & 1u << location->id) != 0;
+    const struct physical *p = range->owner;
+    const aclrtMemLocation host = {0, ACL_MEM_LOCATION_TYPE_HOST};
+    const bool is_open = bit == access_bit(is_on_device(p) ? p->location : host) || (range->open_to & bit) != 0;
     *flag = is_open ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE : ACL_RT_MEM_ACCESS_FLAGS_NONE;
     return ACL_SUCCESS;
 }
