@@ -21,6 +21,7 @@ struct wish {
     uint64_t limit;
     uint64_t handle;
     uint64_t spare_share;
+    uint64_t large_spare_share;
     uint64_t spare_bytes;
     uint32_t flags;
     bool front; /* with a front cache */
@@ -42,6 +43,7 @@ static struct world open_world(struct wish wish)
     config.limit_bytes = wish.limit;
     config.vm_handle_bytes = wish.handle;
     config.vm_spare_share = wish.spare_share;
+    config.vm_large_spare_share = wish.large_spare_share;
     config.vm_spare_bytes = wish.spare_bytes;
     return world_over(sim, config);
 }
@@ -251,28 +253,42 @@ TEST(test_little_more_is_taken_than_was_ever_live)
 
 /* Returns the peak of reserved pages with the given spare settings: of 40 pages every second one is idle, and a request
  * for 24 pages follows. */
-static uint64_t reserved_with(uint64_t spare_share, uint64_t spare_bytes)
+static uint64_t reserved_with(struct wish wish)
 {
-    struct world w = open_world((struct wish){.capacity = GIB, .spare_share = spare_share, .spare_bytes = spare_bytes});
+    const uint64_t page = wish.page != 0 ? wish.page : PAGE;
+    struct world w = open_world(wish);
     weir_block *blocks[40];
     for (int i = 0; i < 40; i++) {
-        blocks[i] = get(&w, A, PAGE);
+        blocks[i] = get(&w, A, page);
     }
     for (int i = 0; i < 40; i += 2) {
         put(&w, blocks[i], A);
     }
-    (void)get(&w, A, 24 * PAGE); /* with 20 others */
-    const uint64_t reserved = checked(&w).peak_reserved_bytes / PAGE;
+    (void)get(&w, A, 24 * page); /* with 20 others */
+    const uint64_t reserved = checked(&w).peak_reserved_bytes / page;
     close_world(&w);
     return reserved;
 }
 
 TEST(test_how_much_may_lie_idle_is_configured)
 {
-    assert_int_equal(reserved_with(0, 0), 64);         /* default: 6 MiB may lie idle, so no granule moves */
-    assert_int_equal(reserved_with(0, 1), 44 + 1 + 3); /* 1/24 of the live memory, and at least three granules */
-    assert_int_equal(reserved_with(4, 1), 44 + 11 + 3);
-    assert_int_equal(reserved_with(UINT64_MAX, 5 * PAGE), 44 + 5);
+    /* Default: 6 MiB may lie idle, so no granule moves. Else 1/24 of the live memory, and at least three granules. */
+    assert_int_equal(reserved_with((struct wish){.capacity = GIB}), 64);
+    assert_int_equal(reserved_with((struct wish){.capacity = GIB, .spare_bytes = 1}), 44 + 1 + 3);
+    assert_int_equal(reserved_with((struct wish){.capacity = GIB, .spare_share = 4, .spare_bytes = 1}), 44 + 11 + 3);
+    assert_int_equal(reserved_with((struct wish){.capacity = GIB, .spare_share = UINT64_MAX, .spare_bytes = 5 * PAGE}),
+                     44 + 5);
+}
+
+TEST(test_a_large_pool_has_a_share_of_its_own)
+{
+    /* Of 44 pages of 8 MiB, 32 are the first 256 MiB. */
+    struct wish wish = {.page = 8 * MIB, .handle = 1, .capacity = GIB, .spare_share = 16, .spare_bytes = 1};
+    assert_int_equal(reserved_with(wish), 44 + 2 + 3);
+    wish.large_spare_share = 3;
+    assert_int_equal(reserved_with(wish), 44 + 2 + 4 + 3);
+    wish.page = PAGE; /* a small pool */
+    assert_int_equal(reserved_with(wish), 44 + 2 + 3);
 }
 
 TEST(test_idle_memory_stays_when_it_is_kept)

@@ -108,9 +108,11 @@ typedef struct weir_pool_config {
     weir_pressure_callback pressure_callback;
     void *pressure_ctx;
     /* With WEIR_POOL_VIRTUAL_MEMORY: the bytes above the peak of live memory that the pool reserves before it moves
-     * idle memory: one part in `vm_spare_share` (0 = 24) of the peak, plus `vm_spare_bytes` (0 = 6 MiB), which counts
-     * as three granules (the device's page_bytes) if it is less. */
+     * idle memory: one part in `vm_spare_share` (0 = 24) of the first 256 MiB of the peak, one part in
+     * `vm_large_spare_share` (0 = vm_spare_share) of the rest, plus `vm_spare_bytes` (0 = 6 MiB), which counts as three
+     * granules (the device's page_bytes) if it is less. */
     uint64_t vm_spare_share;
+    uint64_t vm_large_spare_share;
     uint64_t vm_spare_bytes;
     /* With WEIR_POOL_VIRTUAL_MEMORY: the most bytes of one device handle. A large request takes a handle of its own
      * size, which no other block shares. Small requests and moved memory use handles of one granule. 0 = 512 MiB. With

@@ -9,15 +9,16 @@
  */
 #include "vm_internal.h"
 
+/* In a small pool, spare memory costs more than device calls do. */
+#define SMALL_POOL_BYTES (UINT64_C(256) << 20)
+
 /* Bytes that may be reserved before idle memory is moved, unless the config says otherwise: 1/24 more than was ever
  * live at once, plus 6 MiB (or three granules, if that is more). The documented bound is 1/20 and 8 MiB. */
 enum { spare_share = 24, spare_granules = 3 };
 #define SPARE_BYTES (UINT64_C(6) << 20)
 
-/* The fewest granules for which one handle is made. In a small pool, memory that other requests cannot share costs more
- * than device calls do. */
+/* The fewest granules for which one handle, which other requests cannot share, is made. */
 enum { least_granules = 2, least_granules_small = 8 };
-#define SMALL_POOL_BYTES (UINT64_C(256) << 20)
 
 uint64_t weir__vm_least_of_handle(const weir_pool *pool)
 {
@@ -84,10 +85,12 @@ static uint64_t budget(const struct request *request, uint64_t live)
     }
     const uint64_t peak = pool->peak_live > 0 ? (uint64_t)pool->peak_live : 0;
     const uint64_t most = live + request->size > peak ? live + request->size : peak;
+    const uint64_t small = most < SMALL_POOL_BYTES ? most : SMALL_POOL_BYTES;
     const uint64_t share = pool->config.vm_spare_share != 0 ? pool->config.vm_spare_share : spare_share;
+    const uint64_t large_share = pool->config.vm_large_spare_share != 0 ? pool->config.vm_large_spare_share : share;
     const uint64_t spare = (uint64_t)spare_granules << pool->vm->granule_shift;
     const uint64_t bytes = pool->config.vm_spare_bytes != 0 ? pool->config.vm_spare_bytes : SPARE_BYTES;
-    return most + most / share + (spare > bytes ? spare : bytes);
+    return most + small / share + (most - small) / large_share + (spare > bytes ? spare : bytes);
 }
 
 /* Granules that may be created: under the limit, by the device, and before idle granules are moved. */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <weir/caching.h>
 
-/* PAGEABLE_SPARE_SHARE: measured with recordings of inference engines (bindings/host/heap/README.md). A bound
- * of 1/18 makes pages anew in later rounds of one of them. */
-enum { PAGEABLE_SPARE_SHARE = 16 };
+/* Idle memory of a pageable pool that does not move: 1/16 of the first 256 MiB of the peak and 1/12 of the rest,
+ * measured in bindings/host/heap/README.md. With 1/18, later rounds of one recording make pages anew. */
+enum { PAGEABLE_SPARE_SHARE = 16, PAGEABLE_LARGE_SPARE_SHARE = 12 };
 
 /* The most parts by which a block grows in place, because each part costs two descriptions. After that the block
  * moves. */
@@ -232,6 +232,7 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
                                                                 handles save nothing */
     if (weir__host_is_pageable(&node->pool->config)) {
         config.vm_spare_share = PAGEABLE_SPARE_SHARE;
+        config.vm_large_spare_share = PAGEABLE_LARGE_SPARE_SHARE;
         config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the smallest possible */
     }
     weir_status status = weir_pool_create(&config, pool);
