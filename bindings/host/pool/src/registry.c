@@ -101,20 +101,14 @@ static void enter_pages(weir__host_registry *registry, const weir__host_run *run
 {
     const uint64_t start = atomic_load_explicit(&run->start, memory_order_relaxed);
     const uint64_t end = start + atomic_load_explicit(&run->size, memory_order_relaxed);
-    const bool has_every_page = tag < WEIR__HOST_LARGE_TAG;
+    const uint64_t step = UINT64_C(1) << (tag < WEIR__HOST_LARGE_TAG ? WEIR__HOST_PAGE_SHIFT : WEIR__HOST_LEAF_SHIFT);
     WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && start < end && end % WEIR__HOST_PAGE == 0);
     WEIR_ASSERT(tag != 0 && tag < WEIR__HOST_RUN_ALIGN);
-    for (uint64_t at = start; at < end;) {
+    for (uint64_t at = start; at < end; at = (at & ~(step - 1)) + step) {
         weir__host_leaf *leaf = weir__host_leaf_at(registry, at);
         WEIR_ASSERT(leaf != NULL);
-        const uint64_t leaf_end = (at | ((UINT64_C(1) << WEIR__HOST_LEAF_SHIFT) - 1)) + 1;
-        const uint64_t stop = leaf_end < end ? leaf_end : end;
-        do {
-            const size_t page = (at >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
-            atomic_store_explicit(&leaf->pages[page], page_entry, memory_order_release);
-            at += WEIR__HOST_PAGE;
-        } while (has_every_page && at < stop);
-        at = stop;
+        const size_t page = (at >> WEIR__HOST_PAGE_SHIFT) & (WEIR__HOST_LEAF_PAGES - 1);
+        atomic_store_explicit(&leaf->pages[page], page_entry, memory_order_release);
     }
 }
 
