@@ -4,6 +4,7 @@
 #include "host_internal.h"
 #include "topology_internal.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -616,4 +617,33 @@ TEST(test_caches_know_their_node)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     assert_true(rt_is_empty());
     weir_topology_destroy(topology);
+}
+
+static void *use_large_blocks(void *ctx)
+{
+    weir_host_pool *pool = ctx;
+    void *blocks[20];
+    for (int i = 0; i < 20; i++) {
+        blocks[i] = block(pool, 4 * MIB, WEIR_HOST_ANY_NODE);
+    }
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(weir_host_free(pool, blocks[i]), WEIR_OK);
+    }
+    return NULL;
+}
+
+/* A thread keeps descriptions of page runs for its next blocks, and the end of the thread gives them back. */
+TEST(test_descriptions_do_not_pile_up)
+{
+    const struct setting s = {.flags = WEIR_HOST_ALLOW_UNPINNED, .kinds = 1u << WEIR_HOST_UNPINNED};
+    weir_host_pool *pool = open_pool(&s);
+    for (int i = 0; i < 40; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, use_large_blocks, pool), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)use_large_blocks(pool);
+    }
+    assert_int_equal(pool->runs.chunk_count, 1);
+    check(pool);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }

@@ -162,6 +162,8 @@ typedef struct weir__host_cache {
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */
     uint64_t trims_seen;               /* the pool's `trims` at this thread's last flush */
+    weir__host_run *unused_runs;       /* descriptions for the thread's next runs, linked by `next` */
+    uint32_t unused_run_count;
     weir__host_bin small[WEIR__HOST_BINS];
     weir__host_large_slot large[WEIR__HOST_LARGE_SLOTS];
 } weir__host_cache;

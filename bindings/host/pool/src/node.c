@@ -20,10 +20,20 @@ enum { PAGEABLE_SPARE_SHARE = 16, PAGEABLE_LARGE_SPARE_SHARE = 12 };
  * moves. */
 enum { MOST_PARTS = 64 };
 
+/* Descriptions that a thread keeps for its next runs, so that most runs do without the pool's lock. */
+enum { KEPT_RUNS = 8 };
+
 /* --- descriptions --- */
 
 weir__host_run *weir__host_run_new(weir_host_pool *pool)
 {
+    weir__host_cache *cache = weir__host_mine;
+    if (cache->unused_runs != NULL && atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool) {
+        weir__host_run *kept = cache->unused_runs;
+        cache->unused_runs = kept->next;
+        cache->unused_run_count--;
+        return kept;
+    }
     (void)pthread_mutex_lock(&pool->lock);
     weir__host_run *run = weir__slab_get(&pool->runs);
     (void)pthread_mutex_unlock(&pool->lock);
@@ -32,7 +42,14 @@ weir__host_run *weir__host_run_new(weir_host_pool *pool)
 
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run)
 {
+    weir__host_cache *cache = weir__host_mine;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_NONE, memory_order_relaxed);
+    if (cache->unused_run_count < KEPT_RUNS && atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool) {
+        run->next = cache->unused_runs;
+        cache->unused_runs = run;
+        cache->unused_run_count++;
+        return;
+    }
     (void)pthread_mutex_lock(&pool->lock);
     weir__slab_put(&pool->runs, run);
     (void)pthread_mutex_unlock(&pool->lock);

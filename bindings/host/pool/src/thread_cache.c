@@ -259,6 +259,18 @@ static void leave_pool(weir__host_cache *cache)
     atomic_store_explicit(&cache->pool, NULL, memory_order_release);
 }
 
+/* Gives the cached blocks and the unused descriptions back to the pool. */
+static void give_all(weir__host_cache *cache)
+{
+    weir_host_pool *pool = node_of(cache)->pool;
+    weir__host_cache_flush(cache);
+    while (cache->unused_runs != NULL) {
+        weir__host_run *run = cache->unused_runs;
+        cache->unused_runs = run->next;
+        weir__host_run_unused(pool, run);
+    }
+}
+
 /* Destructor of the thread key: runs at the end of a thread. */
 static void end_of_thread(void *unused)
 {
@@ -270,7 +282,7 @@ static void end_of_thread(void *unused)
         weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
         if (pool != NULL) {
             if (pool->process == (long)getpid()) {
-                weir__host_cache_flush(cache); /* the pool cannot end meanwhile: that needs the lists' lock */
+                give_all(cache); /* the pool cannot end meanwhile: that needs the lists' lock */
             }
             leave_pool(cache);
         }
