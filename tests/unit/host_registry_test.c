@@ -10,7 +10,7 @@
 /* Addresses only: nothing is mapped there. Half a leaf above the start of a leaf. */
 #define BASE ((UINT64_C(7) << 40) + MIB)
 
-static const uint32_t large_tag = WEIR__HOST_LARGE_TAG + 5;
+static const uint32_t large_tag = WEIR__HOST_LARGE_TAG;
 
 static void describe(weir__host_run *run, uint64_t start, uint64_t size)
 {

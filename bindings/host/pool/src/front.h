@@ -167,8 +167,8 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* Puts the run of a page's entry into its slot, if it begins at the address. Returns its size, or 0. */
-OUT_OF_LINE uint64_t weir__host_keep_large(weir__host_cache *cache, uintptr_t page, uint64_t address);
+/* Puts a run into its slot, if it begins at the address. Returns its size, or 0. */
+OUT_OF_LINE uint64_t weir__host_keep_large(weir__host_cache *cache, weir__host_run *run, uint64_t address);
 
 /* Puts a small block into its bin, if it lies in the leaf of the thread's last free, belongs to the cache's node and
  * there is room. Returns the block's size, or 0. The critical path loads only the page's entry: the entry says where
@@ -212,8 +212,9 @@ static inline uint64_t keep_in_front(const weir_host_pool *pool, void *ptr)
         return 0;
     }
     const uintptr_t page = weir__host_page_in(cache->leaf, address);
-    return weir__host_tag_of(page) < WEIR__HOST_LARGE_TAG ? keep_small_at_hand(cache, pool, ptr)
-                                                          : weir__host_keep_large(cache, page, address);
+    return weir__host_tag_of(page) < WEIR__HOST_LARGE_TAG
+               ? keep_small_at_hand(cache, pool, ptr)
+               : weir__host_keep_large(cache, weir__host_run_of(page), address);
 }
 
 #endif

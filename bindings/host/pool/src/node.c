@@ -92,12 +92,11 @@ static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
-/* Returns the tag of the run's registry entries: its bin or slot in thread caches. */
+/* Returns the tag of the run's registry entries. */
 static uint32_t run_tag(weir__host_run *run)
 {
     const weir__host_slab *slab = run->slab;
-    return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1
-                        : WEIR__HOST_LARGE_TAG + weir__host_slot_of(run->size);
+    return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1 : WEIR__HOST_LARGE_TAG;
 }
 
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
@@ -179,7 +178,6 @@ bool weir__host_node_grow(weir__host_run *run, uint64_t size)
         weir__host_run_unused(pool, part);
         return false;
     }
-    weir__host_registry_remove(&pool->registry, run, run_tag(run)); /* its slot changes with its size */
     part->rest = run->rest;
     run->rest = part;
     run->parts++;

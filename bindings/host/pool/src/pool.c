@@ -836,9 +836,8 @@ static uint64_t block_around(const weir_host_pool *pool, const weir__host_run *r
     return live_mark_at(pool, run, block, bin) != NULL ? block : 0;
 }
 
-uint64_t weir__host_keep_large(weir__host_cache *cache, uintptr_t page, uint64_t address)
+uint64_t weir__host_keep_large(weir__host_cache *cache, weir__host_run *run, uint64_t address)
 {
-    weir__host_run *run = weir__host_run_of(page);
     if (atomic_load_explicit(&run->node, memory_order_relaxed) !=
         atomic_load_explicit(&cache->node, memory_order_relaxed)) {
         return 0;
@@ -846,7 +845,7 @@ uint64_t weir__host_keep_large(weir__host_cache *cache, uintptr_t page, uint64_t
     const uint64_t size = atomic_load_explicit(&run->size, memory_order_relaxed);
     const bool kept = atomic_load_explicit(&run->state, memory_order_relaxed) == WEIR__HOST_RUN_LIVE &&
                       atomic_load_explicit(&run->start, memory_order_relaxed) == address &&
-                      keep_large(&cache->large[weir__host_tag_of(page) - WEIR__HOST_LARGE_TAG], run, size);
+                      keep_large(slot_for(cache, size), run, size);
     return kept ? size : 0;
 }
 

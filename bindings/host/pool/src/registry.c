@@ -103,7 +103,7 @@ static void enter_pages(weir__host_registry *registry, const weir__host_run *run
     const uint64_t end = start + atomic_load_explicit(&run->size, memory_order_relaxed);
     const uint64_t step = UINT64_C(1) << (tag < WEIR__HOST_LARGE_TAG ? WEIR__HOST_PAGE_SHIFT : WEIR__HOST_LEAF_SHIFT);
     WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && start < end && end % WEIR__HOST_PAGE == 0);
-    WEIR_ASSERT(tag != 0 && tag < WEIR__HOST_RUN_ALIGN);
+    WEIR_ASSERT(tag != 0 && tag <= WEIR__HOST_LARGE_TAG);
     for (uint64_t at = start; at < end; at = (at & ~(step - 1)) + step) {
         weir__host_leaf *leaf = weir__host_leaf_at(registry, at);
         WEIR_ASSERT(leaf != NULL);

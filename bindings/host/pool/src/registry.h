@@ -3,10 +3,11 @@
  * Idea: a hash table from 2 MiB of addresses to a leaf with an entry for each 4 KiB page. Neighbouring addresses hash
  * to neighbouring slots, so the chunks that the pool maps side by side cause no collisions. A full table is replaced by
  * a larger copy. Tables, leaves and runs are not freed while the pool lives, so a lookup during a change reads the old
- * or the new state and always valid memory. A page's entry holds the run and, in its low bits, the bin or slot of a
- * thread's cache for its blocks: a free can put a block there before it has read the run. Each page of a slab has the
- * entry. A large block has it in its first page and in the first page of each further leaf, so that neither an alloc
- * nor a free costs by the page; an address inside it is found from the nearest entry before the address in its leaf.
+ * or the new state and always valid memory. A page's entry holds the run and, in its low bits, the bin of a thread's
+ * cache for the run's small blocks: a free can put a block there before it has read the run. Each page of a slab has
+ * the entry. A large block has it in its first page and in the first page of each further leaf, so that neither an
+ * alloc nor a free costs by the page; an address inside it is found from the nearest entry before the address in its
+ * leaf.
  * Cost: two dependent loads after the load of the table's pointer, and at most 511 more for an address inside a large
  * block; 8 bytes for each page.
  */
@@ -26,8 +27,8 @@ enum {
     WEIR__HOST_LEAF_SHIFT = 21,
     WEIR__HOST_PAGE_SHIFT = 12,
     WEIR__HOST_LEAF_PAGES = 1 << (WEIR__HOST_LEAF_SHIFT - WEIR__HOST_PAGE_SHIFT),
-    WEIR__HOST_RUN_ALIGN = 256,
-    WEIR__HOST_LARGE_TAG = 128
+    WEIR__HOST_RUN_ALIGN = 128,
+    WEIR__HOST_LARGE_TAG = WEIR__HOST_RUN_ALIGN - 1
 };
 
 typedef struct weir__host_node weir__host_node;
@@ -95,7 +96,7 @@ void weir__host_registry_fini(weir__host_registry *registry);
 /* Creates the leaves of a range, so that the set functions cannot fail. */
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size);
 /* Enters a run. Requires that the leaves exist, as do the functions below. `tag`: a slab's bin plus one, or
- * WEIR__HOST_LARGE_TAG plus a slot. A run that is entered as a large block may be entered again as a slab. */
+ * WEIR__HOST_LARGE_TAG. A run that is entered as a large block may be entered again as a slab. */
 void weir__host_registry_enter(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
 /* Removes the entries of a run, entered with this tag. */
 void weir__host_registry_remove(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
