@@ -216,7 +216,7 @@ static uint64_t exact_resident(void)
 static const struct {
     size_t size;
     unsigned thousandths;
-} costs[] = {{16, 70}, {32, 36}, {64, 20}, {80, 18}, {112, 15}, {512, 8}, {4096, 6}, {16368, 6}};
+} costs[] = {{16, 70}, {32, 36}, {64, 20}, {80, 18}, {112, 15}, {512, 8}, {4096, 6}, {16368, 6}, {16384, 16}};
 
 /* Allowance for code and data of libraries that become resident during the measurement; how much depends on the
  * machine. */
