@@ -45,7 +45,7 @@
 
 enum {
     hole_share = 8, /* a hole of at least this fraction of the smallest chunk is also a place (see above) */
-    own_chunk = 4,  /* a request of at least this fraction of a chunk gets its own chunk */
+    own_chunk = 4,  /* a hole of at least this fraction of the smallest chunk also serves requests (see above) */
 };
 
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
@@ -151,8 +151,9 @@ static bool serves(const struct range *range, weir_tick limit, uint64_t bytes, u
            range->record.size - bytes >= range_padding(range, align);
 }
 
-/* Returns the range that the last gather has found, else the current piece of the lane, else the lane's next place: the
- * smallest that holds the request, so that wholly free chunks stay free as long as possible. */
+/* Returns the gathered range if gather was the last call. Else returns the lane's current piece if it holds the
+ * request. Else returns the lane's smallest place that holds the request, so that wholly free chunks stay free as long
+ * as possible. */
 static struct range *find(struct arena *arena, weir_lane lane, weir_tick limit, uint64_t bytes, uint64_t align)
 {
     WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);

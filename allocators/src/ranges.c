@@ -51,7 +51,7 @@ static bool grow_records(struct ranges *ranges)
     return true;
 }
 
-/* Returns the next record that was never used. So a chunk takes memory only as it is used. */
+/* Returns the next record that was never used. So the pages of a chunk become resident only as its records are used. */
 static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
 {
     if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
@@ -236,7 +236,8 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
     return best;
 }
 
-/* Returns the best range of the first bin from *at on that has a fitting range, and stores that bin in *at. */
+/* Searches the bins from number *at on. Returns the best range of the first bin that has a fitting range, and stores
+ * the number of that bin in *at. */
 static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
@@ -259,7 +260,7 @@ static __attribute__((noinline)) struct range *find_harder(const struct range_bi
     return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
 }
 
-/* Finds a range in the bins from *at on, and stores its bin in *at. */
+/* Finds a range in the bins from number *at on, and stores the number of its bin in *at. */
 static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
                                  weir_tick limit)
 {
@@ -289,9 +290,9 @@ static inline bool is_apart(const struct range *range, uint64_t bytes)
     return !range_spans_region(range) && range->prev->record.size <= bytes && range->next->record.size <= bytes;
 }
 
-/* Chooses the range for a large request. Its best fit, `best`, is the rest of a larger block's region. Returns `best`
- * if it is tight; else the first range for which is_apart holds and that fits, among the next few within two doublings;
- * else `best`. */
+/* Chooses the range for a large request whose best fit, `best`, is the rest of a larger block's region. If `best` is
+ * not tight, looks at the next few ranges within two doublings, and returns the first that fits and for which is_apart
+ * holds. Otherwise returns `best`. */
 static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
                                        uint64_t align, weir_tick limit)
 {
@@ -553,7 +554,7 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
     return range;
 }
 
-/* Shrinks a free range of the bin `from` of `bins`; its place in the ring stays. */
+/* Shrinks a free range of the bin `from` of `bins`. The range keeps its place in the ring. */
 static inline void shrink(struct range *range, struct range_bins *bins, unsigned from, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(size != 0 && size < range->record.size);
@@ -574,7 +575,7 @@ static struct range *split(struct ranges *ranges, struct range *range, uint64_t 
     WEIR_ASSERT(bytes % RANGE_GRANULE == 0);
     struct range *rest =
         insert_between(ranges, range, range->next, range->record.address + bytes, range->record.size - bytes, range);
-    range_set_state(rest, RANGE_TAKEN); /* so that `range` does not merge with `rest` when `range` is freed */
+    range_set_state(rest, RANGE_TAKEN); /* keeps `range` from merging with `rest` when `range` is freed */
     range->record.size = bytes;
     return rest;
 }
@@ -634,8 +635,8 @@ struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint6
 
 /* --- regions --- */
 
-/* Returns the size of as many whole requests as fit into `room`, or of one more, whichever leaves the smaller fraction
- * as a rest too small for such a request. Training and inference make runs of requests of equal size. */
+/* Returns the size of a region for a whole number of requests of `need` bytes: as many as fit into `room`, or one more,
+ * whichever wastes the smaller fraction of the region. Training and inference make runs of requests of equal size. */
 static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularity)
 {
     WEIR_ASSERT(need != 0 && need <= room);
@@ -647,9 +648,9 @@ static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularit
     return rest_of_more < rest_of_fewer ? more : fewer;
 }
 
-/* Regions grow with the pool, so that a small pool stays small. A step is a fraction of the reserved bytes, at most
- * `most`, and is cut so that the reserved bytes end at a multiple of it. A request of half of `most` or more gets a
- * region of its own size. */
+/* Regions grow with the pool, so that a small pool stays small. The size of a region is a fraction of the reserved
+ * bytes, at most `most`. It is lowered so that the reserved bytes then reach a multiple of that fraction. A request of
+ * half of `most` or more gets a region of its own size. */
 uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved, uint64_t granularity)
 {
     WEIR_ASSERT(granularity != 0);
@@ -1149,8 +1150,8 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
 }
 
 /* A claimed range goes from its lane to the caller without being free in between. If the claim cuts a slot, only the
- * outer part of the slot is freed. If the whole slot were freed first, its inner part could merge with a neighbour of a
- * later tick before it is claimed. */
+ * part of the slot outside the claim is freed. If the whole slot were freed first, the claimed part could merge with a
+ * neighbour of a later tick. */
 weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                               size_t lanes, void **tokens)
 {
@@ -1215,7 +1216,8 @@ void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx)
     }
 }
 
-/* True if a run may be shown from this range: a hole, or a free range in a bin of at least `least` bytes. */
+/* True if the range may lead a run to be visited: it is a hole (`holes`), or a free range in the bin of `least` bytes
+ * or a larger bin. */
 static bool leads(const struct range *range, bool holes, uint64_t least)
 {
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
@@ -1240,7 +1242,7 @@ static inline struct range *run_of(struct range *leader, bool holes, uint64_t le
     return bytes >= least ? first : NULL;
 }
 
-/* Shows the run that begins with `range`. Returns false if the visitor ended the walk. */
+/* Visits the run that begins with `range`. Returns false if the visitor ended the walk. */
 static bool show_run(const struct ranges *ranges, struct range *range, weir_range_visitor visit, void *ctx)
 {
     const struct range_region *region = region_at(ranges, range->record.address);
@@ -1252,7 +1254,7 @@ static bool show_run(const struct ranges *ranges, struct range *range, weir_rang
     return true;
 }
 
-/* Shows the runs of a set of bins from `least` bytes on. Returns false if the visitor ended the walk. */
+/* Visits the runs of at least `least` bytes of a set of bins. Returns false if the visitor ended the walk. */
 static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {

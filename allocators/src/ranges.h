@@ -38,7 +38,7 @@ enum range_kind { RANGE_SMALL, RANGE_LARGE, RANGE_KINDS };
 #define RANGE_SLOT WEIR_RECORD_KEPT /* | lane + 1 */
 #define RANGE_BORDER UINT32_MAX
 
-/* Bits of a record's `own`. The bits above the kind belong to the owner of the slots. */
+/* Bits of a record's member `own`. The bits above the kind belong to the owner of the slots. */
 #define RANGE_KIND UINT32_C(1)
 #define RANGE_OWN_SHIFT 1u
 
@@ -87,7 +87,8 @@ struct ranges {
     struct range_bins **bins; /* by state of a free range */
     size_t lane_count;
     uint64_t small_bytes; /* larger requests are of kind RANGE_LARGE for alloc */
-    uint64_t high_bytes;  /* alloc cuts requests up to this size off the high end; 0 unless regions serve all sizes */
+    uint64_t high_bytes;  /* alloc cuts requests of at most this size off the high end of a range; 0 unless regions
+                             serve all sizes */
     struct range *unused; /* records, linked by next */
     struct range_chunk *chunks;
     struct range_region *first_region;
@@ -248,7 +249,7 @@ struct range_wish {
     uint64_t bytes;
     uint64_t align;
     uint64_t least; /* bytes of the whole run */
-    /* True if the slot may be taken out of its slab. NULL: no slot may be taken. */
+    /* True if the slot may be taken out of its slab. A NULL function means that no slot may be taken. */
     bool (*slot_usable)(const struct ranges *ranges, const struct range *slot);
 };
 
@@ -260,7 +261,7 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own);
 /* Moves the smallest run of eligible neighbours of `kind` that holds the wish into the lane of the wish, as one range.
  * Returns NULL if there is no such run. */
 struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish);
-/* Gathers as a strategy's gather does: keeps the range for the next alloc, and searches only where a search within the
+/* Gathers as a strategy's gather does, and keeps the range for the next alloc. Searches only if a search within the
  * lane may have missed a run. Returns false if there is no run. */
 bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
                                    bool last_resort);

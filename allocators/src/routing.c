@@ -195,8 +195,8 @@ static weir_status routing_lane_add(void *state, weir_lane lane)
     return status;
 }
 
-/* Forgets the gathered range: it is valid for the next call only. The half that found it may not see that call, so this
- * function promotes the half's open lane, which moves nothing but counts as a call of the half. */
+/* Forgets the gathered range, which is valid for the next call only. The half that found the range may not see that
+ * call. So this function promotes the half's open lane: this moves nothing, but the half sees a call. */
 static void forget_found(struct routing *routing)
 {
     WEIR_ASSERT(routing->found.half < HALVES);
@@ -283,8 +283,8 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* Finds an idle region of a half. region_idle is optional for a half. Because routing implements it, the pool does not
- * try region after region; so this function walks the ranges of a half without it. */
+/* Finds an idle region of a half. region_idle is optional for a half. Routing has the slot, so the pool does not try
+ * region after region. For a half without the slot, this function walks the ranges of the half instead. */
 static bool find_idle(const struct half *half, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
     WEIR_ASSERT(limits != NULL);

@@ -63,11 +63,11 @@ enum {
     classes_per_doubling = 8,
     most_classes = 128, /* classes up to 2^18 granules */
     most_slots = 64,    /* slots of a slab: bits of a share */
-    usual_slots = 8,    /* slots of a slab if 1/32 of a region holds fewer */
+    usual_slots = 8,    /* slots of a slab if fewer would fit into 1/32 of a region */
     least_slots = 2,
     slabs_per_region = 4, /* a region holds at least this number of slabs */
     small_slabs_per_region = 32,
-    looks = 64, /* free slots that alloc looks at for a tick or an alignment */
+    looks = 64, /* most free slots that alloc examines to find one with a fitting tick or alignment */
     shares_per_chunk = 128,
     slot_bits = 6, /* bits of the slot's index in a record's `own`, from RANGE_OWN_SHIFT on; the slab's number lies
                       above */
@@ -77,7 +77,8 @@ enum {
 
 _Static_assert(RANGE_OWN_SHIFT + slot_bits + slab_bits == 31, "the highest bit of own is WEIR_RECORD_ROUTE");
 
-/* The free slots of one slab in one lane. mask != 0; it is in lanes[lane]->of[slab's class] and in slab->shares. */
+/* The free slots of one slab in one lane. mask != 0. The share is in lanes[lane]->of[slab's class] and in
+ * slab->shares. */
 struct share {
     struct slab *slab;
     struct share *prev;
@@ -205,7 +206,7 @@ static void make_classes(struct size_class *own)
     }
 }
 
-/* Returns the class of a size; NULL if no slab is made for it. */
+/* Returns the class for a size, or NULL if the size is too large for slots. */
 static struct slot_class *class_for(struct size_class *own, uint64_t size)
 {
     WEIR_ASSERT(own->largest_slot == 0 || size > own->largest_slot || class_number(size) < own->class_count);
@@ -230,8 +231,8 @@ static bool grow_share_store(struct size_class *own)
     return true;
 }
 
-/* Reserves shares for a slab: one for each lane that can hold slots of it. There are no more such lanes than slots, and
- * no more than lanes in all. */
+/* Reserves shares for a slab: one for each lane that can hold slots of the slab, at most as many as the slab has slots
+ * and the strategy has lanes. */
 static bool reserve_shares(struct size_class *own, struct slab *slab, size_t lanes)
 {
     const size_t wanted = lanes < slab->made ? lanes : slab->made;
@@ -294,8 +295,8 @@ static struct share *share_of(const struct slab *slab, weir_lane lane)
     return share;
 }
 
-/* Adds a share at the head of the lane's list. So alloc first uses the slab that has just got its first free slot, and
- * slabs that have had free slots for longer may become empty meanwhile. */
+/* Adds a share at the head of the lane's list. So alloc first uses the slab that has just got its first free slot.
+ * Slabs that have had free slots for longer may become empty meanwhile. */
 static struct share *open_share(struct size_class *own, struct slab *slab, weir_lane lane)
 {
     WEIR_ASSERT(slab->spare != NULL);
@@ -531,7 +532,8 @@ static void divide(struct size_class *own, struct slab *slab, struct range *rang
     WEIR_ASSERT(slab->members == slab->made);
 }
 
-/* Cuts a range. Slabs and small requests take the high end if regions serve requests of every size. */
+/* Cuts bytes off one end of a range. Slabs and small requests take the high end if regions serve requests of every
+ * size. */
 static struct range *cut(struct size_class *own, struct range *range, uint64_t bytes, uint64_t align, bool small)
 {
     return weir__ranges_cut(&own->ranges, range, bytes, align, small && own->one_kind);
@@ -758,13 +760,14 @@ static struct range *find_slot(const struct size_class *own, const struct want *
     return NULL;
 }
 
-/* True if all slots of a slab that starts at a multiple of `align` start at a multiple of it. */
+/* True if all slots of a slab that starts at a multiple of `align` start at multiples of `align`. */
 static bool slots_align(const struct slot_class *class, uint64_t align)
 {
     return align <= RANGE_GRANULE || class->bytes % align == 0;
 }
 
-/* Returns a free range for a slab, else one for the request alone, else the range of a dissolved empty slab. */
+/* Returns a free range for a slab. If there is none, returns a free range for the request alone, or the range of an
+ * empty slab that it dissolves. */
 static struct range *find_range(struct size_class *own, const struct want *want)
 {
     WEIR_ASSERT(want->bytes != 0 && want->bytes % RANGE_GRANULE == 0);
@@ -878,8 +881,8 @@ static void settle_open(struct size_class *own, struct slab *slab)
     }
 }
 
-/* Opens the slots of a share with ticks at or below the limit. Lowers *oldest to the oldest tick of the slots that
- * stay, if that is lower. The share and its slab may be gone afterwards. */
+/* Opens the slots of a share with ticks at or below the limit. If the oldest tick of the slots that stay is below
+ * *oldest, stores it in *oldest. The share and its slab may be gone afterwards. */
 static uint64_t promote_share(struct size_class *own, struct share *share, weir_tick limit, weir_tick *oldest)
 {
     struct slab *slab = share->slab;

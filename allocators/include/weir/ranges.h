@@ -43,31 +43,32 @@ WEIR_API void weir_ranges_fini(void *state);
 /* Prepares a lane. A strategy's table must contain it. Returns WEIR_ERR_NO_MEMORY if there is no host memory; the call
  * may then be repeated. */
 WEIR_API weir_status weir_ranges_lane_add(void *state, weir_lane lane);
-/* Removes a region. Linear in the ranges of the region. */
+/* Removes a region. Takes time linear in its ranges. */
 WEIR_API weir_status weir_ranges_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes);
-/* Finds a removable region. Constant, except for regions that are free in several lanes: linear in the ranges. */
+/* Finds a removable region. Takes constant time, but time linear in the ranges of each region that is free in several
+ * lanes. */
 WEIR_API bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
 /* Frees a range. Constant. */
 WEIR_API void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick);
-/* Promotes ranges to the open lane. Linear in the free ranges of the lane; constant if none of them is as old as the
- * limit. */
+/* Promotes ranges to the open lane. Takes time linear in the free ranges of the lane, or constant time if none of them
+ * is as old as the limit. */
 WEIR_API uint64_t weir_ranges_promote(void *state, weir_lane lane, weir_tick limit);
-/* Claims exact addresses. Linear in the free ranges as weir_ranges_walk_free, or in the unmapped ranges if `limits` is
- * NULL, and in `count`. */
+/* Claims exact addresses. Takes time linear in `count` and in the free ranges, as weir_ranges_walk_free does, or in the
+ * unmapped ranges if `limits` is NULL. */
 WEIR_API weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count,
                                        const weir_tick *limits, size_t lanes, void **tokens);
-/* Visits every range. Linear in the ranges. */
+/* Visits every range. Takes time linear in the ranges. */
 WEIR_API void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx);
-/* Visits the neighbourhood of holes. Constant for each hole and each free range beside one. */
+/* The walk_holes of a strategy. Takes constant time for each hole and for each free range beside a hole. */
 WEIR_API void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
-/* Visits the neighbourhood of free memory. Constant for each free range of at least `least` bytes, or for each free
- * range while several lanes hold memory. Not for a strategy with slots. */
+/* The walk_free of a strategy without slots. Takes constant time for each free range of at least `least` bytes, or for
+ * each free range while several lanes hold memory. */
 WEIR_API void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
-/* Checks the invariants. Linear in regions, ranges and bins. */
+/* Checks the invariants. Takes time linear in regions, ranges and bins. */
 WEIR_API weir_status weir_ranges_check(const void *state, const char **why);
-/* Adds up all ranges. Linear in lanes and in the largest free ranges. */
+/* Adds up all ranges. Takes time linear in the lanes and in the largest free ranges. */
 WEIR_API void weir_ranges_stats(const void *state, weir_strategy_stats *stats);
-/* Adds up the free ranges of a lane. Linear in them. */
+/* Adds up the free ranges of a lane. Takes time linear in these ranges. */
 WEIR_API void weir_ranges_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats);
 
 /* --- helpers for the functions that the strategy writes itself --- */
@@ -76,12 +77,13 @@ WEIR_API void weir_ranges_lane_stats(const void *state, weir_lane lane, weir_lan
  * memory, up to `most` bytes, if several such requests fit there. So regions grow with the pool. */
 WEIR_API uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved,
                                           uint64_t granularity);
-/* Adds a region of `kind`, for a strategy's region_add. Returns WEIR_ERR_NO_MEMORY if there is no host memory.
- * Constant. */
+/* Adds a region of `kind`, for a strategy's region_add. Returns WEIR_ERR_NO_MEMORY if there is no host memory. Takes
+ * constant time. */
 WEIR_API weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address, uint64_t size, weir_lane lane,
                                             weir_tick tick, void **region);
-/* Gathers the smallest sufficient run of neighbours of `kind`, or as a last resort of either kind, for a strategy's
- * gather. Linear in the ranges; constant if only the requesting lane holds free memory and `last_resort` is false. */
+/* For a strategy's gather: gathers the smallest sufficient run of neighbours of `kind`. If `last_resort` is true,
+ * neighbours of the other kind serve too. Takes time linear in the ranges, or constant time if only the requesting lane
+ * holds free memory and `last_resort` is false. */
 WEIR_API bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
                                  size_t lanes, uint64_t size, uint64_t align, bool last_resort);
 
@@ -91,11 +93,11 @@ WEIR_API bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, wei
  * missed a range that serves the request. Constant, except for a refusal, which reads one bin. */
 WEIR_API weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_tick limit, uint64_t size,
                                        uint64_t align, uint64_t least);
-/* Returns the range after `range` in the order of walk, including taken ranges: the first range for NULL, NULL after
- * the last. Constant. */
+/* Returns the range after `range` in the order of walk, taken ranges included. Returns the first range if `range` is
+ * NULL, and NULL after the last. Takes constant time. */
 WEIR_API weir_record *weir_ranges_next(const void *state, const weir_record *range);
 /* Returns true if the range is free in the lane, has a tick at or below the limit, and holds `size` bytes at a multiple
- * of `align`. Constant. */
+ * of `align`. Takes constant time. */
 WEIR_API bool weir_ranges_serves(const weir_record *range, weir_lane lane, weir_tick limit, uint64_t size,
                                  uint64_t align);
 
@@ -105,9 +107,9 @@ typedef enum weir_ranges_end {
     WEIR_RANGES_HIGH = 1,
 } weir_ranges_end;
 
-/* Cuts `size` bytes at the lowest or highest multiple of `align` out of a range that serves the request, and hands them
- * out: the last step of a strategy's alloc. The rest of the range stays free in its lane. Returns WEIR_ERR_INTERNAL,
- * and changes nothing, if there is no host memory. Constant. */
+/* The last step of a strategy's alloc: cuts `size` bytes at the lowest or highest multiple of `align` out of a range
+ * that serves the request, and hands them out. The rest of the range stays free in its lane. Returns WEIR_ERR_INTERNAL,
+ * and changes nothing, if there is no host memory. Takes constant time. */
 WEIR_API weir_status weir_ranges_take(void *state, weir_record *range, uint64_t size, uint64_t align,
                                       weir_ranges_end end, weir_range *out);
 

@@ -46,7 +46,7 @@ static uint64_t slot_ns_of(const weir_heap *heap)
     return ms < 0 ? 0 : (ms == 0 ? DEFAULT_DECAY_MS : (uint64_t)ms) * NS_OF_MS / WEIR__HOST_DECAY_SLOTS;
 }
 
-/* Sleeps for a slot, at least a millisecond. Returns false when the heap ends. */
+/* Sleeps for a quarter of the decay time, at least a millisecond. Returns false when the heap ends. */
 static bool sleep_a_slot(weir_heap *heap)
 {
     const uint64_t slot_ns = slot_ns_of(heap);

@@ -246,8 +246,8 @@ static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
     }
 }
 
-/* Records a realloc. `mode` 'B': the old block has not been freed yet; after the free another thread may own its
- * address. 'E': the old block has been freed. 0: the block was not moved. */
+/* Records a realloc. `mode` is 'B' before the old block is freed (afterwards another thread may own its address), 'E'
+ * after it is freed, and 0 for a block that was not moved. */
 static void note_realloc(weir_heap *heap, size_t which, char mode, const void *old, const void *block, uint64_t size)
 {
     if (weir__heap_is_recorded(heap)) {
@@ -473,8 +473,8 @@ static OUT_OF_LINE void *rise_front(weir_heap *heap, weir__tally_cell *cell, voi
     return block;
 }
 
-/* Stores in the calling thread's cache which cell of the tally the thread owns, so that later cache hits need not find
- * it. */
+/* Stores the thread's own cell of the tally in the calling thread's cache, so that later cache hits need not find the
+ * cell. */
 static void note_cell(weir_heap *heap)
 {
     weir__host_cache *cache = weir__host_mine;
@@ -493,8 +493,8 @@ static OUT_OF_LINE void *alloc_slow(weir_heap *heap, uint64_t size)
     return block;
 }
 
-/* Returns the bytes to request from `front` for a block of `size` bytes: with the slack, rounded up to the heap's
- * align. */
+/* Returns the bytes to request from the pool `front` for a block of `size` bytes: with the slack, rounded up to the
+ * heap's align. */
 static inline uint64_t asked_for(const weir_heap *heap, uint64_t size)
 {
     const uint64_t align = heap->config.align;
@@ -654,8 +654,8 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
     return NULL;
 }
 
-/* Allocates the destination of a realloc. NULL: no memory, or the host cannot copy. A smaller destination is best
- * effort: no trim, no callback, and no failure counted, because the old block still serves. */
+/* Allocates the destination of a realloc. Returns NULL if there is no memory or the host cannot copy. A smaller
+ * destination is best effort: no trim, no callback, and no failure counted, because the old block still serves. */
 static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t which)
 {
     void *block = NULL;

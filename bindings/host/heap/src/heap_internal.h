@@ -24,7 +24,7 @@ enum { WEIR__TALLY_OWN = 32, WEIR__TALLY_CELLS = 2 * WEIR__TALLY_OWN };
 typedef struct weir__tally_cell {
     _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by the threads of this cell */
     _Atomic int64_t ceiling; /* `live` may rise to this value before a thread has to compute the sum */
-    _Atomic uintptr_t owner; /* the thread that alone changes `live`; 0: none */
+    _Atomic uintptr_t owner; /* the only thread that changes `live`; 0: no thread owns the cell */
     _Atomic uint32_t noting; /* calls in progress that may use the recorder (record.c) */
 } weir__tally_cell;
 
@@ -124,8 +124,7 @@ bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name);
 /* Calls `release` with the shard's lock held and removes the entry if that succeeds. WEIR_ERR_INVALID: no entry for the
  * block. */
 weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_release release, void *ctx);
-/* Calls `visit` with the shard's lock held. False ends the walk of that shard; the walk continues with the next
- * shard. */
+/* Calls `visit` with the shard's lock held. If `visit` returns false, the walk continues with the next shard. */
 void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
 /* Returns the source's name for the block, or 0 if there is no entry. */
 uint64_t weir__owned_get(weir__owned *owned, const void *block);
@@ -155,7 +154,7 @@ typedef struct weir__source_ops {
     weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
     /* Returns the block's size as handed out, or 0 if it is not a block of this source. */
     uint64_t (*bytes_of)(weir__source *source, const void *block);
-    /* Enlarges a block at its address. Returns the size that it has then, or 0: nothing has changed. NULL: blocks of
+    /* Enlarges a block at its address. Returns its new size, or 0 if nothing has changed. The slot is NULL if blocks of
      * this source do not grow in place. */
     uint64_t (*grow)(weir__source *source, void *block, uint64_t size);
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
@@ -163,7 +162,7 @@ typedef struct weir__source_ops {
      * only. */
     void (*add_stats)(weir__source *source, weir__source_stats *stats);
     /* Called after a refusal because of the limit, when no memory is idle. Returns how many more bytes have to be held
-     * to serve the request. NULL: the heap has no limit of its own over this source. */
+     * to serve the request. The slot is NULL if the heap has no limit of its own over this source. */
     uint64_t (*missing)(weir__source *source, uint64_t size);
     /* Like snprintf: describes the source's last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);
@@ -195,7 +194,8 @@ struct weir_heap {
     _Alignas(WEIR__HEAP_LINE) weir_heap_config config; /* with defaults filled in */
     weir__source sources[WEIR__HEAP_SOURCES];
     weir_host_pool *front; /* host pool of the first source, if that source is memory of the process; else NULL */
-    uint64_t front_most;   /* bytes of the largest request that the calling thread's cache of `front` may serve */
+    uint64_t front_most;   /* size of the largest request that the calling thread's cache for the pool `front` may
+                              serve */
     _Atomic uint64_t largest_bytes;
     _Atomic(weir_recorder *) recorder; /* NULL: not recorded */
     weir_recorder *asked_recorder;     /* the recorder made because of WEIR_RECORD; owned by the heap */
@@ -222,9 +222,10 @@ struct weir_heap {
 
 /* --- decay.c: when idle memory of the process goes back --- */
 
-/* Begins decay in the heap's own pools, and starts the thread if the config asks for it. Refuses a bad config. */
+/* Begins the decay of the heap's own pools, and starts the decay thread if the config asks for it. Refuses a bad
+ * config. */
 weir_status weir__heap_decay_start(weir_heap *heap);
-/* Ends the thread. Called before the sources are closed. */
+/* Ends the decay thread. Called before the sources are closed. */
 void weir__heap_decay_end(weir_heap *heap);
 
 typedef struct weir__heap_decayed {
@@ -239,9 +240,9 @@ weir__heap_decayed weir__heap_decayed_by(const weir_heap *heap);
 
 /* Starts recording if the environment asks for it. */
 void weir__heap_record_if_asked(weir_heap *heap);
-/* Ends recording when the heap ends; stops the recorder that the environment asked for. */
+/* Ends recording when the heap ends. Stops the recorder if the environment asked for it. */
 void weir__heap_record_end(weir_heap *heap);
-/* Notes an event if a recorder is set at that moment. */
+/* Notes an event if a recorder is set when the function runs. */
 void weir__heap_note(weir_heap *heap, const weir_trace_event *event);
 
 static inline bool weir__heap_is_recorded(const weir_heap *heap)

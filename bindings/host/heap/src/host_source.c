@@ -81,7 +81,8 @@ static weir_status host_free(weir__source *source, void *block, uint64_t *bytes)
     return status;
 }
 
-/* Returns the usable size of a block, or 0 if it is not a block of this source. The heap may not use the pad. */
+/* Returns the usable size of a block, or 0 if it is not a block of this source. The pad behind a block of the host pool
+ * is not usable. */
 static uint64_t host_bytes_of(weir__source *source, const void *block)
 {
     const uint64_t bytes = weir__owned_get(source->owned, block);

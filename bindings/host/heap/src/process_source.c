@@ -72,8 +72,8 @@ static void process_add_stats(weir__source *source, weir__source_stats *stats)
     }
 }
 
-/* Returns the missing bytes. The pool of pages records, with a failure, how many bytes it would have mapped for the
- * request or for a slab. */
+/* Returns how many more bytes have to be held to serve the request. When a request fails, the pool of pages records how
+ * many bytes it would have mapped for the request or for a slab. */
 static uint64_t process_missing(weir__source *source, uint64_t size)
 {
     weir_oom_record record = WEIR_OOM_RECORD_INIT;

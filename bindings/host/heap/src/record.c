@@ -98,7 +98,7 @@ void weir__heap_record_if_asked(weir_heap *heap)
     }
 }
 
-/* Requires that no other call of the heap is in progress, so no cell counts calls to wait for. */
+/* Requires that no other call of the heap is in progress, so that the count of calls in progress is 0 in every cell. */
 void weir__heap_record_end(weir_heap *heap)
 {
     weir_recorder *recorder = atomic_exchange(&heap->recorder, NULL);

@@ -87,7 +87,7 @@ void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell)
     for (uint64_t left = used; left != 0; left &= left - 1) {
         const int i = __builtin_ctzll(left);
         /* Lowers the ceiling before it reads the cell: a thread that adds after the read then exceeds the ceiling and
-         * comes here too. */
+         * calls this function too. */
         atomic_store(&tally->cells[i].ceiling, INT64_MIN);
         seen[i] = atomic_load(&tally->cells[i].live);
         live += seen[i];

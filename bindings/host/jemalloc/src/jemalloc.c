@@ -25,7 +25,7 @@
 extern WEIR_API const char *malloc_conf; /* exported: a shared libjemalloc finds it by this name only */
 const char *malloc_conf = "retain:false";
 
-/* The description of a page run of the arena. Unused descriptions are kept until the engine ends. */
+/* Describes a page run of the arena. Unused descriptions are kept until the engine ends. */
 struct extent {
     weir__host_slab shown;
     void *link;     /* of an unused description */
@@ -252,7 +252,7 @@ static int flags_for(const weir__host_engine *engine, const void *thread)
 
 /* --- blocks --- */
 
-/* Marks a block as the pool's. Returns false if the block is not at a multiple of its size in its slab. */
+/* Marks a block as handed to the pool. Returns false if its offset in its slab is not a multiple of its size. */
 static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
 {
     uint64_t start = 0;

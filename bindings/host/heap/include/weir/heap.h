@@ -58,7 +58,8 @@ enum {
 
 /* Values of decay_ms. */
 enum {
-    WEIR_HEAP_DECAY_NEVER = -1,   /* idle memory stays until a trim, or until a request or the limit needs it */
+    WEIR_HEAP_DECAY_NEVER = -1,   /* idle memory stays until a trim, or until a request or the limit makes the heap
+                                     return it */
     WEIR_HEAP_DECAY_AT_ONCE = -2, /* each free that leaves the thread's cache gives idle memory back */
 };
 
@@ -109,11 +110,11 @@ WEIR_API weir_status weir_heap_destroy(weir_heap *heap);
 
 /* --- blocks --- */
 
-/* Returns a block of at least `size` bytes at a multiple of the heap's align; contents undefined. NULL: size 0 (which
- * counts as no failure), or out of memory. */
+/* Returns a block of at least `size` bytes at a multiple of the heap's align, with undefined contents. Returns NULL if
+ * there is no memory, or if `size` is 0, which does not count as a failure. */
 WEIR_API void *weir_heap_alloc(weir_heap *heap, size_t size);
-/* Returns a block of `count` times `size` bytes, all zero, like calloc. NULL also when the product overflows, and with
- * WEIR_HEAP_NO_HOST_ACCESS. */
+/* Returns a block of `count` times `size` bytes, all zero, like calloc. Also returns NULL if the product overflows or
+ * the heap has WEIR_HEAP_NO_HOST_ACCESS. */
 WEIR_API void *weir_heap_alloc_zeroed(weir_heap *heap, size_t count, size_t size);
 /* Allocates like weir_heap_alloc, at a multiple of `align` or of the heap's align, whichever is larger. `align` is a
  * power of two below 2^46 (any other value returns NULL); 0 = the heap's. Where the heap or its source maps virtual
@@ -139,8 +140,8 @@ WEIR_API void *weir_heap_realloc(weir_heap *heap, void *block, size_t size);
  * the same instant may both get WEIR_OK, except in checked builds.) */
 WEIR_API weir_status weir_heap_free(weir_heap *heap, void *block);
 
-/* Returns the usable size of the block, at least the requested size; 0 if it is not the start of a live block of this
- * heap. */
+/* Returns the usable size of the block, at least the requested size. Returns 0 if the address is not the start of a
+ * live block of this heap. */
 WEIR_API size_t weir_heap_usable_size(weir_heap *heap, const void *block);
 
 /* --- upkeep --- */
@@ -167,7 +168,7 @@ typedef struct weir_heap_stats {
     uint64_t bad_frees; /* frees refused with WEIR_ERR_INVALID */
     uint64_t live_blocks;
     uint64_t live_bytes;       /* as handed out: slack and rounding included */
-    uint64_t peak_live_bytes;  /* exact, except for calls of several threads at the same instant */
+    uint64_t peak_live_bytes;  /* exact unless several threads call at the same instant */
     uint64_t long_lived_bytes; /* part of live_bytes */
     uint64_t largest_bytes;    /* the largest request so far */
     uint64_t held_bytes;       /* taken from the system or the device */
@@ -176,13 +177,13 @@ typedef struct weir_heap_stats {
     uint64_t decayed_bytes;  /* given back by decay */
     uint64_t decays;         /* times that decay gave memory back */
     uint64_t decay_failures; /* times that the system refused to take memory back; the memory stays in use */
-    uint64_t moved_bytes;    /* idle memory of the process that moved to other addresses with its pages (Linux 6.8) */
+    uint64_t moved_bytes;    /* times that the system refused to take memory back; that memory stays in use */
     uint64_t remade_bytes;   /* idle memory with pages that could not move: released and made anew elsewhere */
 } weir_heap_stats;
 
 #define WEIR_HEAP_STATS_INIT WEIR_STRUCT_INIT(weir_heap_stats)
 
-/* Copies the current figures. WEIR_ERR_INVALID: NULL. */
+/* Copies the current figures. WEIR_ERR_INVALID: an argument is NULL. */
 WEIR_API weir_status weir_heap_get_stats(weir_heap *heap, weir_heap_stats *stats);
 
 /* Writes, like snprintf, why the last failed request failed: the heap's name, the request, the cause and the remedies;
