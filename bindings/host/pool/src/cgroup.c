@@ -21,7 +21,7 @@ enum { PATH_MOST = 1024, TEXT_MOST = 8192 };
 
 /* The files of a version. */
 struct version {
-    const char *line;  /* start of the version's line in /proc/self/cgroup, after the number of the hierarchy */
+    const char *line;  /* in /proc/self/cgroup: start of the line of this version, after the number of the hierarchy */
     const char *mount; /* the mount point that systemd, Docker and Kubernetes use */
     const char *limit;
     const char *swap; /* version 1: of memory and swap together */
@@ -88,8 +88,8 @@ static uint64_t value_of(const char *text, const char *key)
     return 0;
 }
 
-/* Returns the room that is left to the kernel, 1/64 of the limit, but 1 to 64 MiB: the kernel charges page tables too,
- * and charges pages in batches for each processor. */
+/* Returns the room that is left to the kernel: 1/64 of the limit, at least 1 and at most 64 MiB. The kernel charges
+ * page tables too, and charges pages in batches for each processor. */
 static uint64_t margin_of(uint64_t limit)
 {
     const uint64_t part = limit / 64;

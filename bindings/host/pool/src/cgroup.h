@@ -13,7 +13,7 @@ typedef struct weir__cgroup_memory {
                              of a group counts as room, because the kernel drops it when the group is full */
 } weir__cgroup_memory;
 
-/* Reads version 2 or version 1, below `root`: "" for the machine. */
+/* Reads version 2 or version 1 of the control groups from the files below `root`, which is "" for this machine. */
 weir__cgroup_memory weir__cgroup_read(const char *root);
 
 #endif

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* One page in this many bytes is queried and represents its neighbours; a policy puts neighbouring pages on one node. A
- * strict pool queries each page. */
+/* One page in this many bytes is queried and stands for its neighbours, because a policy puts neighbouring pages on one
+ * node. A strict pool queries each page. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
-/* The time after a failure during which the ladder is not tried again. */
+/* After a failure, the ladder is not tried again during this time. */
 #define REFUSED_NS UINT64_C(10000000)
 
 struct attempt {
@@ -78,7 +78,7 @@ static weir_status place(struct attempt *a, void *at)
     weir__numa_pages pages = pages_of(a->kind);
     weir_status status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
-        pages = WEIR__PAGES_SMALL; /* small pages are only slower, and the ladder has no step for them */
+        pages = WEIR__PAGES_SMALL; /* small pages work too, though slower, and are no step of the ladder */
         status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     }
     if (status != WEIR_OK) {
@@ -103,7 +103,7 @@ static weir_status place(struct attempt *a, void *at)
     return status;
 }
 
-/* Pins placed pages: registers or locks them. */
+/* Pins pages that lie on their node: registers or locks them. */
 static weir_status pin(const struct attempt *a)
 {
     WEIR_ASSERT(a->memory != NULL);
@@ -143,8 +143,8 @@ static weir_status try_mapped(struct attempt *a, uint64_t address)
     return status;
 }
 
-/* Gives a chunk back to the runtime, and lets children inherit it again (MADV_DOFORK). If the runtime refuses, the
- * chunk stays excluded from children. */
+/* Gives a chunk back to the runtime. Lets children of fork inherit the memory again (MADV_DOFORK). If the runtime
+ * refuses, children still do not inherit the chunk. */
 static weir_status give_to_runtime(const struct attempt *a)
 {
     WEIR_ASSERT(a->kind == WEIR_HOST_RUNTIME && a->memory != NULL);
@@ -266,7 +266,7 @@ static void enter(const struct attempt *a, weir__host_chunk *chunk, uint64_t beg
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Gives back the memory of a successful attempt. */
+/* Gives back the memory of an attempt that succeeded. */
 static weir_status undo(const struct attempt *a)
 {
     WEIR_ASSERT(a->memory != NULL);

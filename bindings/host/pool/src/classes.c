@@ -22,7 +22,7 @@
 enum {
     MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
     GROUP = 8,                           /* slots with neighbouring marks */
-    MARK_SIZES = 28,                     /* number of size classes of arrays of marks: see marks_in */
+    MARK_SIZES = 28,                     /* size classes of the arrays of marks: see marks_in */
     LEAST_PAGES = 4,
     MOST_PAGES = 160,
     LEAST_SLOTS = 4,
@@ -32,12 +32,13 @@ enum {
 
 struct slab {
     weir__host_slab shown; /* its `bin` is the class */
-    struct slab *next;     /* next slab of the class with a free slot; of an unused description: the next unused one */
+    struct slab *next;     /* next slab of the class with a free slot; for an unused description: the next unused
+                              description */
     struct slab *previous;
     uint64_t start; /* 0: unused description */
     uint32_t slots; /* same as shown.blocks */
     uint32_t taken;
-    uint32_t first; /* no slot below is free; a multiple of GROUP */
+    uint32_t first; /* no slot below this index is free; a multiple of GROUP */
     bool is_listed;
 };
 
@@ -46,7 +47,7 @@ struct size_class {
     struct slab *first; /* list of slabs with a free slot */
     uint32_t empty;     /* number of wholly free slabs in the list */
     uint32_t bytes;
-    uint32_t pages; /* pages of a slab; where memory is scarce, of the smallest slab */
+    uint32_t pages; /* pages of a slab; where memory is scarce, pages of the smallest slab */
     uint32_t slots;
     uint64_t all_slots; /* of all slabs of the class */
 };
@@ -177,7 +178,7 @@ static size_t mark_size_for(uint32_t slots)
     return size;
 }
 
-/* Returns a new description, or NULL without memory. */
+/* Returns a new description, or NULL if there is no memory. */
 static struct slab *description_new(weir__host_engine *engine, size_t marks)
 {
     WEIR_ASSERT_HELD(&engine->lock);
@@ -193,7 +194,7 @@ static struct slab *description_new(weir__host_engine *engine, size_t marks)
     return s;
 }
 
-/* Returns a description with marks for at least `slots` slots, all FREE. NULL: no memory. */
+/* Returns a description with marks for at least `slots` slots, all FREE. Returns NULL if there is no memory. */
 static struct slab *description(weir__host_engine *engine, uint32_t slots)
 {
     const size_t size = mark_size_for(slots);

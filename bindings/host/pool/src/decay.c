@@ -73,8 +73,8 @@ static void give_back(weir_host_pool *pool, uint64_t keep_bytes)
     }
 }
 
-/* Ends the current slot of time and those after it in which no call looked at the clock. Returns the most bytes used
- * within the decay time. */
+/* Ends the current slot of time, and later slots that have passed without a look at the clock. Returns the most bytes
+ * used within the decay time. */
 static uint64_t end_slots(weir__host_decay *decay, uint64_t slots)
 {
     WEIR_ASSERT_HELD(&decay->lock);

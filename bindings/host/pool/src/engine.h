@@ -17,7 +17,8 @@
 enum {
     WEIR__HOST_SMALL_BYTES = 64 << 10,
     WEIR__HOST_PAGE = 4096,
-    WEIR__HOST_ALIGNMENT = 64,      /* alignment of blocks of pinned memory; the largest that a small block can have */
+    WEIR__HOST_ALIGNMENT = 64,      /* alignment of blocks of pinned memory, and the largest alignment that a small
+                                       block can have */
     WEIR__HOST_FINE_ALIGNMENT = 16, /* of blocks of pageable memory */
     WEIR__HOST_BINS = 80,           /* at most */
     WEIR__HOST_SLAB_BLOCKS = 512,   /* at most, in a slab of pinned memory */
@@ -64,7 +65,7 @@ typedef struct weir__host_slabs {
     /* Returns the slab around an address and the start of its memory, or NULL if it is not a slab of this node.
      * Wait-free. */
     weir__host_slab *(*slab_of)(void *ctx, const void *address, uint64_t *start);
-    /* True: it matters more to have little unused memory in blocks and slabs than to have few slabs, and blocks need an
+    /* If true, blocks and slabs should have little unused memory even at the cost of more slabs, and blocks need an
      * alignment of 16 only. */
     bool is_scarce;
 } weir__host_slabs;
@@ -77,12 +78,13 @@ struct weir_host_engine_ops {
     weir_status (*create)(const weir__host_slabs *slabs, weir__host_engine **engine);
     /* Called when all blocks, slabs and threads' data are gone: frees only the engine's own memory. */
     void (*destroy)(weir__host_engine *engine);
-    /* Returns the block size of a bin: a multiple of 64, of 16 where memory is scarce, growing with the bin. The last
-     * bins reach the pool's limit of small blocks; past them the result is 0. */
+    /* Returns the block size of a bin. Sizes grow with the bin and are multiples of 64, or of 16 where memory is
+     * scarce. The last bins reach the pool's limit of small blocks. Returns 0 for a bin past them. */
     uint64_t (*bin_bytes)(const weir__host_engine *engine, uint32_t bin);
-    /* Creates and frees the engine's data for one thread, which that thread passes to the next two functions (NULL: a
-     * call for no particular thread). NULL: no data, or no memory for it. Both members may be NULL. thread_close is
-     * called by that thread, or after it has stopped using the engine. */
+    /* Create and free the engine's data for one thread; thread_open returns NULL if the engine has no such data or no
+     * memory. The thread passes its data as `thread` to the functions below; a call for no particular thread passes
+     * NULL. Both slots may be NULL. thread_close is called by that thread, or after that thread has stopped using the
+     * engine. */
     void *(*thread_open)(weir__host_engine *engine);
     void (*thread_close)(weir__host_engine *engine, void *thread);
     /* Allocates up to `count` blocks. Returns how many. */

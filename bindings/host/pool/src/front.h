@@ -77,7 +77,7 @@ typedef struct weir__host_taken {
     uint64_t bytes;
 } weir__host_taken;
 
-/* Takes a block from the thread's cache. NULL: the bin is empty. */
+/* Takes a block from a bin of the thread's cache. Returns NULL if the bin is empty. */
 static inline weir__host_taken take_kept_small(weir__host_cache *cache, uint32_t number)
 {
     WEIR_ASSERT(number < WEIR__HOST_BINS);
@@ -109,7 +109,7 @@ static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
     return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
 }
 
-/* Takes a small or large block from the thread's cache. NULL: there is none. */
+/* Takes a small or large block from the thread's cache. Returns NULL if the cache has none. */
 static inline weir__host_taken take_kept(const weir_host_pool *pool, weir__host_cache *cache, uint64_t size)
 {
     if (WEIR__HOST_LIKELY(size <= pool->small_most)) {
@@ -119,7 +119,7 @@ static inline weir__host_taken take_kept(const weir_host_pool *pool, weir__host_
     return (weir__host_taken){take_kept_large(cache, bytes), bytes};
 }
 
-/* True if the cache in front is that of the requested node. */
+/* True if the thread's first cache is the cache for the requested node. */
 static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool, int32_t number)
 {
     if (atomic_load_explicit(&cache->pool, memory_order_relaxed) != pool) {
@@ -167,7 +167,8 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* Puts a run into its slot, if it begins at the address. Returns its size, or 0. */
+/* Puts a large block into its slot, if `address` is the start of the run. Returns the size of the run, or 0 if the run was
+ * not cached. */
 OUT_OF_LINE uint64_t weir__host_keep_large(weir__host_cache *cache, weir__host_run *run, uint64_t address);
 
 /* Puts a small block into its bin, if it lies in the leaf of the thread's last free, belongs to the cache's node and
@@ -198,8 +199,8 @@ static inline uint64_t keep_small_at_hand(weir__host_cache *cache, const weir_ho
     return bin->bytes;
 }
 
-/* Puts a small or large block of any leaf into the cache in front, if it belongs to the cache's node and there is room.
- * Returns the block's size, or 0. */
+/* Puts a small or large block of any leaf into the thread's first cache, if the block belongs to the cache's node and
+ * there is room. Returns the block's size, or 0. */
 static inline uint64_t keep_in_front(const weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;

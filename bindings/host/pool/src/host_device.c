@@ -16,11 +16,12 @@
 
 char weir__host_stream;
 
-/* This device's event: an event of the runtime's device, or complete because the host recorded it. */
+/* An event of this device: an event of the runtime's device, or an event that is complete because the host
+ * recorded it. */
 struct weir__host_event {
     struct weir__host_event *next; /* next event of the node; protected by the node's chunk_lock */
     weir_event *event;
-    bool of_host; /* recorded on the host's stream, so complete */
+    bool of_host; /* recorded on the host's stream, so always complete */
 };
 
 static weir_device *streams_of(const weir__host_node *node)
@@ -155,7 +156,7 @@ static void forget_event(weir__host_node *node, const struct weir__host_event *e
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Frees the events that the runtime's device has not destroyed. In a child of fork, frees all events. */
+/* Frees the events that the runtime's device refused to destroy. In a child of fork, frees all events. */
 void weir__host_device_fini(weir__host_node *node)
 {
     while (node->events != NULL) {

@@ -41,8 +41,9 @@ struct weir__host_node {
     int32_t number;           /* the operating system's */
     weir_device *device;      /* host_device.c */
     weir_pool *mapped;        /* pool over memory that weir maps */
-    weir_pool *given;         /* pool over memory that the runtime allocates; NULL: none */
-    weir_stream *mapped_host; /* the stream of `mapped` that represents the host; given_host is that of `given` */
+    weir_pool *given;         /* pool over memory that the runtime allocates, or NULL */
+    weir_stream *mapped_host; /* stream of `mapped` that represents the host; given_host is the same stream of
+                                 `given` */
     weir_stream *given_host;
     weir__host_engine *engine;
     weir__host_chunk *chunks;                    /* protected by chunk_lock, like their descriptions */
@@ -50,8 +51,7 @@ struct weir__host_node {
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* represents all memory of a pageable node */
-    weir__page_mover mover;        /* this and the next two members: of a pageable node, used by the thread that
-                                      grows */
+    weir__page_mover mover;        /* for a pageable node, like the next two members; used by the thread that grows */
     weir__parked parked;           /* pages of unmapped granules, at most loose_bytes */
     uint64_t loose_bytes;          /* created and not mapped */
     _Atomic uint64_t moved_bytes;  /* pages that moved to other addresses */
@@ -64,16 +64,17 @@ struct weir__host_node {
     uint64_t gone_live_bytes; /* allocated less freed, modulo 2^64 */
     _Atomic uint64_t failures;
     weir_host_stats held;                    /* statistics; the members about chunks are protected by chunk_lock */
-    weir__host_refusal refusals[2];          /* [0]: of the runtime's step, [1]: of the other steps; protected by
-                                                runtime_lock */
+    weir__host_refusal refusals[2];          /* [0]: refusal by the runtime's step, [1]: by the other steps;
+                                                protected by runtime_lock */
     char reasons[WEIR_HOST_KIND_COUNT][400]; /* last failure of each step; protected by chunk_lock */
 };
 
 weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number);
 weir_status weir__host_node_fini(weir__host_node *node);
-/* Takes a run of whole pages. Returns its description, in state LIVE, or NULL and *status. */
+/* Takes a run of whole pages. Returns its description, in state LIVE. On failure, returns NULL and stores the error in
+ * *status. */
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
-/* Gives a run back: idle (stream NULL), or in the order of a stream of the run's pool. */
+/* Gives a run back in the order of a stream of the run's pool, or as idle if the stream is NULL. */
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
 /* Enlarges a live run of a pageable node to `size` at its address. The addresses behind the run must be free or have no
  * memory. Returns false, with nothing changed, if the run cannot grow. */
@@ -94,9 +95,9 @@ void weir__host_device_fini(weir__host_node *node);
 weir_status weir__host_pageable_create(weir__host_node *node, weir_device **device);
 /* Returns the machine's memory in bytes, swap included; 0 if unknown. */
 uint64_t weir__host_machine_bytes(void);
-/* Says why pages of idle memory were made anew, if some were. Returns the length, like snprintf. */
+/* Writes why pages of idle memory were made anew, if some were. Returns the length, like snprintf. */
 size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size);
-/* Unmaps the reservations that were not released. Called after the device is destroyed. */
+/* Unmaps the reservations that the pool has not released. Called after the device is destroyed. */
 void weir__host_pageable_fini(weir__host_node *node);
 
 static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
@@ -124,10 +125,11 @@ typedef struct weir__host_kept {
 /* Cached blocks of one bin of the engine. The owning thread writes; other threads read the atomic members. 1 KiB. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
-    uint32_t most;  /* number of blocks for which the cache has set bytes aside */
+    uint32_t most;  /* most blocks that the bin may hold; the cache has set bytes aside for them */
     uint64_t bytes; /* bytes of a block; set together with `most` */
     _Atomic uint64_t allocs;
-    _Atomic uint64_t net; /* blocks taken from the engine less blocks given back, modulo 2^64: in use or in the bin */
+    _Atomic uint64_t net; /* blocks taken from the engine less blocks returned to it, modulo 2^64: those in use or in
+                             the bin */
     weir__host_kept blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
 
@@ -146,8 +148,8 @@ typedef struct weir__host_cache {
     _Atomic(weir_host_pool *) pool; /* NULL after the pool has ended, like `node` */
     _Atomic(weir__host_node *) node;
     int32_t number;        /* the node's number */
-    uint32_t home_left;    /* uses left before the cache has to ask again for the thread's node */
-    uint64_t leaf_key;     /* address >> WEIR__HOST_LEAF_SHIFT of the last free */
+    uint32_t home_left;    /* uses of the cache left before it asks again for the thread's node */
+    uint64_t leaf_key;     /* address >> WEIR__HOST_LEAF_SHIFT of the block freed last */
     weir__host_leaf *leaf; /* the registry's leaf for leaf_key; leaves live as long as the pool */
     struct weir__host_cache *next_of_thread;
     struct weir__host_cache *next_of_pool; /* protected by the lists' lock, like previous_of_pool */
@@ -158,7 +160,7 @@ typedef struct weir__host_cache {
     uint64_t bin_most_bytes;       /* bytes set aside for bins, part of most_bytes */
     uint64_t large_most_bytes;     /* bytes set aside for slots, part of most_bytes */
     uint32_t next_slot;            /* the slot that is emptied next when bytes are needed */
-    _Atomic uint64_t large_allocs; /* allocs of runs that no slot counts; the next two members count the same runs */
+    _Atomic uint64_t large_allocs; /* allocs of runs that have no slot; the next two members count the same runs */
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */
     uint64_t trims_seen;               /* the pool's `trims` at this thread's last flush */
@@ -175,12 +177,13 @@ static inline uint32_t weir__host_slot_of(uint64_t size)
     return (uint32_t)(size / WEIR__HOST_PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 58);
 }
 
-/* The calling thread's caches, the one used last in front. Initially weir__host_no_cache, which belongs to no pool. */
+/* The calling thread's caches; the cache used last is first. Initially weir__host_no_cache, which belongs to no
+ * pool. */
 extern _Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec")));
 extern weir__host_cache weir__host_no_cache;
 
-/* Finds or creates the calling thread's cache for a node that is not in front. Returns NULL if there is no memory, or
- * if the pool has no thread caches. */
+/* Finds or creates the calling thread's cache for a node, if it is not the thread's first cache. Returns NULL if there
+ * is no memory, or if the pool has no thread caches. */
 weir__host_cache *weir__host_cache_find(weir__host_node *node);
 
 static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
@@ -194,8 +197,8 @@ static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
 
 /* Raises the capacity of a full bin. Returns false if the bound allows no more. */
 bool weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
-/* Raises the capacity of the slot for runs of a size; takes the slot over from another size. Returns false if the run
- * cannot be cached. */
+/* Raises the capacity of the slot for runs of a size. May take the slot over from another size. Returns false if the
+ * run cannot be cached. */
 bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size);
 /* Gives all cached blocks back to the node. Called by the cache's thread, or at that thread's end. */
 void weir__host_cache_flush(weir__host_cache *cache);
@@ -220,7 +223,7 @@ weir_status weir__host_pending_create(weir__host_pending **pending);
 void weir__host_pending_destroy(weir__host_pending *pending);
 /* Frees a small block in stream order: after the work that is queued on the stream now. */
 weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream);
-/* Frees the blocks that wait for no work any more, unless another thread is doing so. Never waits. */
+/* Frees the blocks whose stream work has completed, unless another thread is doing so. Never waits. */
 weir_status weir__host_pending_collect(weir_host_pool *pool);
 /* Waits for the work before every block freed so far, of all streams, and frees the blocks. */
 weir_status weir__host_pending_wait(weir_host_pool *pool);
@@ -248,7 +251,7 @@ typedef struct weir__host_decay {
     _Atomic uint64_t failures;
 } weir__host_decay;
 
-/* Begins the decay of a new pageable pool. `slot_ns` 0 and `at_once` false: never. */
+/* Begins the decay of a new pageable pool. If `slot_ns` is 0 and `at_once` is false, no memory decays. */
 void weir__host_decay_start(weir_host_pool *pool, uint64_t slot_ns, bool at_once);
 /* Counts a run of pages that was taken. Any lock may be held. */
 void weir__host_decay_take(weir__host_decay *decay, uint64_t bytes);
@@ -263,7 +266,7 @@ void weir__host_decay_look(weir_host_pool *pool);
 
 /* --- walk.c: all live blocks --- */
 
-/* The visitor is called with the pool's lock held. */
+/* Called for each live block, with the pool's lock held. */
 typedef void (*weir__host_visitor)(void *ctx, uint64_t block, uint64_t bytes);
 void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
 
@@ -277,8 +280,8 @@ typedef struct weir__host_ledger {
     _Atomic uint64_t held_bytes;
     _Atomic uint64_t peak_held_bytes;
     _Atomic uint64_t made_bytes; /* pageable pools: the part of held_bytes that has pages */
-    _Atomic uint64_t group_mark; /* pageable pools: the control group's room is read again when more bytes than this are
-                                    held */
+    _Atomic uint64_t group_mark; /* pageable pools: when more bytes than this are held, the control group's room is
+                                    read again */
     bool is_in_group;            /* a control group has less memory than the machine */
     weir_shared_limit *shared;   /* NULL: none */
 } weir__host_ledger;
@@ -320,8 +323,8 @@ struct weir_host_pool {
     weir__host_ledger own_ledger;
     weir__host_ledger *ledger;    /* for all nodes */
     weir_host_pool *next_limited; /* under ledger->shared; protected there */
-    uint64_t gives;               /* count of chunks given back; protected by runtime_lock */
-    _Atomic uint64_t trims;       /* count of trims, after which each thread flushes its caches */
+    uint64_t gives;               /* number of times that a chunk was given back; protected by runtime_lock */
+    _Atomic uint64_t trims;       /* number of trims; after a trim each thread flushes its caches */
     weir__host_decay decay;
     size_t node_count;
     weir__host_node *nodes;
@@ -332,7 +335,7 @@ static inline bool weir__host_decays(const weir_host_pool *pool)
     return pool->decay.slot_ns != 0;
 }
 
-/* Called by each slow path before it takes or gives memory. While calls follow each other quickly, one in
+/* Called by each slow path before it takes or gives back memory. While calls follow each other quickly, only one in
  * WEIR__HOST_DECAY_SKIP + 1 looks at the clock. */
 static inline void weir__host_decay_use(weir_host_pool *pool)
 {
@@ -348,8 +351,9 @@ static inline void weir__host_decay_use(weir_host_pool *pool)
     weir__host_decay_look(pool);
 }
 
-/* Returns the mark of the small block that begins at an address in a slab's page with this entry; NULL: none begins
- * there. The run and its slab may be stale: then the result is the mark of another block, or NULL. */
+/* Returns the mark of the small block that begins at an address in a page of a slab, given the page's registry entry.
+ * Returns NULL if no block begins at the address. If the run and its slab are stale, may return the mark of another
+ * block. */
 __attribute__((always_inline)) static inline weir__host_mark *
 weir__host_mark_at(const weir_host_pool *pool, const weir__host_run *run, uint64_t address, uint32_t bin)
 {
@@ -368,8 +372,8 @@ weir__host_mark_at(const weir_host_pool *pool, const weir__host_run *run, uint64
     return mark;
 }
 
-/* Creates a pool under the limit of `ledger`, which outlives the pool; NULL: a ledger of its own with
- * config->limit_bytes. */
+/* Creates a pool under the limit of `ledger`, which outlives the pool. If `ledger` is NULL, the pool has a ledger of
+ * its own with config->limit_bytes. */
 weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger,
                                       weir_host_pool **pool);
 /* Returns the size of the block that weir_host_alloc_aligned returns for a valid size and align. */
@@ -380,13 +384,13 @@ bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info
  * block. */
 weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes);
 
-/* Enlarges a live block at its address. Returns its new size, which holds `size` bytes, or 0: nothing has changed. */
+/* Enlarges a live block at its address to at least `size` bytes. Returns its new size, or 0 if nothing has changed. */
 uint64_t weir__host_grow(weir_host_pool *pool, void *ptr, uint64_t size);
 
 /* Counts bytes against the limit. Returns false if the limit refuses them. */
 bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes);
 void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes);
-/* Returns the pool's node with that number, or NULL. */
+/* Returns the pool's node with that number, or NULL if there is none. */
 weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number);
 
 #endif

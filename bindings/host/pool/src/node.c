@@ -63,8 +63,8 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     WEIR_ASSERT(is_power_of_two(align) && align >= WEIR__HOST_PAGE);
     weir_pool *pools[] = {node->given, node->mapped};
     weir_stream *hosts[] = {node->given_host, node->mapped_host};
-    /* For a large alignment the memory that weir maps is asked first: there an alignment costs addresses only, whereas
-     * the runtime would have to pin as many bytes. */
+    /* For a large alignment, memory that weir maps is asked first: there an alignment costs only addresses, whereas the
+     * runtime would have to pin `align` more bytes. */
     const size_t first = align > node->pool->config.chunk_bytes;
     /* All sizes and chunks are whole pages, so every free range begins at a page. A request for a smaller alignment is
      * cheaper. */
@@ -130,7 +130,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     return run;
 }
 
-/* Gives back the parts by which a run has grown. */
+/* Gives back the blocks by which a run has grown in place. */
 static void give_rest(weir_host_pool *pool, weir__host_run *run)
 {
     while (run->rest != NULL) {
@@ -243,8 +243,8 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     config.strategy = weir_caching_strategy();
     config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
-    config.vm_handle_bytes = node->pool->config.chunk_bytes; /* the cost of a call grows with the bytes, so larger
-                                                                handles save nothing */
+    config.vm_handle_bytes = node->pool->config.chunk_bytes; /* the cost of a device call grows with the bytes, so
+                                                                larger handles save nothing */
     if (weir__host_is_pageable(&node->pool->config)) {
         config.vm_spare_share = PAGEABLE_SPARE_SHARE;
         config.vm_large_spare_share = PAGEABLE_LARGE_SPARE_SHARE;

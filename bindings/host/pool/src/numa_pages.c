@@ -50,8 +50,8 @@ uint64_t weir__numa_page_bytes(void)
     return page > 0 ? (uint64_t)page : 4096;
 }
 
-/* Records a failure and returns `status`. Keeps the kind of page, the node and the limits in *error when a later step
- * fails. */
+/* Records a failure and returns `status`. If a later step fails, *error keeps the kind of page, the node and the
+ * limits. */
 static weir_status fail(weir__numa_error *error, weir__numa_step step, int number, uint64_t bytes, weir_status status)
 {
     if (error != NULL) {
@@ -210,8 +210,9 @@ weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__n
 
 /* --- making pages --- */
 
-/* Makes the kernel write a word into each page. If it cannot, the system call fails, where a write by the process would
- * get a SIGBUS. (The word is the thread's signal mask; every kernel and every sandbox permits that call.) */
+/* Makes the kernel write a word into each page. If the page cannot be written, the system call fails, whereas a write
+ * by the process would get a SIGBUS. (The word is the thread's signal mask: every kernel and every sandbox permits the
+ * call that reads it.) */
 static int touch_by_kernel(char *memory, uint64_t size)
 {
     WEIR_ASSERT((uintptr_t)memory % weir__numa_page_bytes() == 0);
@@ -468,7 +469,8 @@ static bool mapping_line(const char *line, uint64_t *start, uint64_t *end)
     return rest != second && *rest == ' ' && *end > *start;
 }
 
-/* Returns the number of mappings that overlap the range; more than MAPPINGS_MOST: too many, or unreadable. */
+/* Returns the number of mappings that overlap the range. A result above MAPPINGS_MOST means that there are too many, or
+ * that the file is unreadable. */
 static size_t find_mappings(const char *root, uint64_t from, uint64_t to, struct mapping *mappings)
 {
     WEIR_ASSERT(from < to);
@@ -620,7 +622,7 @@ weir_status weir__numa_transparent_bytes(const char *root, const void *memory, u
 
 /* --- locking --- */
 
-/* Returns the number behind a name in /proc/self/status. */
+/* Returns the number that follows a name in /proc/self/status. */
 static uint64_t status_number(const char *name, int base)
 {
     char status[16384];
@@ -776,7 +778,7 @@ static const char *step_text(weir__numa_step step)
     return (size_t)step < sizeof(texts) / sizeof(*texts) ? texts[step] : "?";
 }
 
-/* Writes a remedy, or "" if weir knows none. */
+/* Writes a remedy for the error, or "" if weir knows none. */
 static void advice(const weir__numa_error *e, char *text, size_t size)
 {
     char limit[32];

@@ -53,8 +53,8 @@ typedef struct weir__numa_error {
     weir__numa_pages pages;
     int32_t node;         /* WEIR_NODE_NONE: no node was requested */
     uint64_t bytes;       /* requested */
-    uint64_t limit_bytes; /* of step LOCK: RLIMIT_MEMLOCK; ROOM, GROUP: available bytes; MISPLACED: bytes on other
-                             nodes */
+    uint64_t limit_bytes; /* for step LOCK: RLIMIT_MEMLOCK; for ROOM and GROUP: available bytes; for MISPLACED: bytes
+                             on other nodes */
     uint64_t used_bytes;  /* LOCK: bytes already locked */
 } weir__numa_error;
 
@@ -115,8 +115,9 @@ typedef struct weir__numa_wish {
 void weir__numa_thread_prefer(const weir_topology *topology, int32_t node, weir__numa_wish *before);
 void weir__numa_thread_restore(const weir__numa_wish *before);
 
-/* Returns in *bytes how much can be taken from a node without filling it: its free memory less a margin of 1/64 of its
- * total (at least 16 MiB, at most 1 GiB); for huge pages, its free ones. WEIR_ERR_UNSUPPORTED: it cannot be read. */
+/* Stores in *bytes how much memory can be taken from a node without filling it: its free memory less a margin of 1/64
+ * of its total (at least 16 MiB, at most 1 GiB). For huge pages, stores the bytes of its free huge pages.
+ * WEIR_ERR_UNSUPPORTED: the figures cannot be read. */
 weir_status weir__numa_room(int32_t node, weir__numa_pages pages, uint64_t *bytes);
 
 /* --- finding pages --- */
@@ -136,13 +137,14 @@ typedef struct weir__numa_found {
     uint64_t unknown_bytes;
 } weir__numa_found;
 
-/* Finds the nodes of a range's pages; all bytes in *found add up to `size`. `step`: one page in each `step` bytes is
- * queried and represents all of them; 0 = every page. WEIR_ERR_UNSUPPORTED: the kernel reports no page. */
+/* Finds the nodes of a range's pages; all bytes in *found add up to `size`. One page in each `step` bytes is
+ * queried and stands for all of them; with `step` 0, every page is queried. WEIR_ERR_UNSUPPORTED: the kernel
+ * reports no page. */
 weir_status weir__numa_verify(const void *memory, uint64_t size, uint64_t step, weir__numa_found *found,
                               weir__numa_error *error);
-/* Like weir__numa_verify, by numa_maps only, which containers do not forbid; `root` as in topology_internal.h. Counts
- * only certain bytes: if a mapping extends beyond the range, they count only if all of its pages are on one node.
- * (weir__numa_verify makes the range a mapping of its own for the query.) */
+/* Like weir__numa_verify, but reads only numa_maps, which containers do not forbid. `root` is as in
+ * topology_internal.h. Counts only certain bytes: the bytes in a mapping that extends beyond the range count only if
+ * all pages of the mapping are on one node. (weir__numa_verify makes the range a mapping of its own for the query.) */
 weir_status weir__numa_verify_by_maps(const char *root, const void *memory, uint64_t size, weir__numa_found *found);
 /* Counts the bytes of the range in transparent huge pages. WEIR_ERR_UNSUPPORTED: the kernel does not report them. */
 weir_status weir__numa_transparent_bytes(const char *root, const void *memory, uint64_t size, uint64_t *bytes);

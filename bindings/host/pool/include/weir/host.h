@@ -76,8 +76,8 @@ typedef struct weir_host_runtime {
     const weir_host_runtime_ops *ops;
     void *ctx;
     uint64_t most_bytes; /* most bytes of one call; 0 = 1 GiB */
-    /* The device of the streams that weir_host_free_after takes; the pool uses its ordering group only, and holds the
-     * device until the pool ends. NULL: no streams. */
+    /* The device of the streams that weir_host_free_after takes; NULL if there are no streams. The pool uses only the
+     * device's ordering group, and holds the device until the pool ends. */
     weir_device *device;
 } weir_host_runtime;
 
@@ -85,7 +85,7 @@ typedef struct weir_host_runtime {
 
 /* --- the engine of small blocks --- */
 
-/* A constant table; see bindings/host/pool/src/engine.h for its members. */
+/* A constant table. Its members are in bindings/host/pool/src/engine.h. */
 typedef struct weir_host_engine_ops weir_host_engine_ops;
 
 /* Returns the default engine: weir's own size classes, eight for each doubling above 512 bytes. */
@@ -101,7 +101,7 @@ enum {
     WEIR_HOST_STRICT = 1u << 1,
     /* Permits the last step of the ladder, UNPINNED. */
     WEIR_HOST_ALLOW_UNPINNED = 1u << 2,
-    /* Threads have no cache: every call reaches the shared parts. */
+    /* Threads have no cache: every call takes the locks of the shared parts. */
     WEIR_HOST_NO_THREAD_CACHE = 1u << 3,
     /* Memory of the process as from malloc, not pinned: a pool without a device. The pool keeps its held bytes low:
      * chunks are small and move where they are needed, a thread keeps at most 1/128 of the held bytes, or 64 KiB if
@@ -199,7 +199,7 @@ typedef struct weir_host_info {
     bool is_pinned;           /* all of the block is pinned */
     bool is_verified;         /* the kernel reported the node of all its pages */
     uint64_t misplaced_bytes; /* bytes of its chunks that lie on other nodes */
-    weir_host_kind kind;      /* the lowest step of the ladder among its chunks */
+    weir_host_kind kind;      /* the worst step of the ladder that made one of its chunks */
 } weir_host_info;
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
@@ -222,17 +222,17 @@ typedef struct weir_host_stats {
     uint64_t held_bytes; /* in all chunks */
     uint64_t pinned_bytes;
     uint64_t unpinned_bytes;
-    uint64_t misplaced_bytes;  /* of pages that the kernel reports on another node than the one they were made for */
-    uint64_t unverified_bytes; /* in chunks for which the kernel does not report the node of all pages */
+    uint64_t misplaced_bytes;  /* bytes in pages that the kernel reports on another node than the requested one */
+    uint64_t unverified_bytes; /* bytes in chunks for which the kernel does not report the node of all pages */
     uint64_t live_bytes;       /* as handed out, pads and rounding included */
-    uint64_t pad_bytes;        /* part of live_bytes, for the carve rule: 32 for each live block */
+    uint64_t pad_bytes;        /* part of live_bytes: the pads, 32 bytes behind each live block */
     uint64_t cached_bytes;     /* in threads' caches */
     uint64_t pending_bytes;    /* of blocks that wait for a stream */
-    uint64_t peak_held_bytes;  /* of all nodes together: the sum of the nodes' peaks */
+    uint64_t peak_held_bytes;  /* for all nodes together: the sum of the nodes' peaks */
     uint64_t allocs, frees, failures;
     uint64_t chunks;
     uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by step of the ladder */
-    uint64_t kind_failures[WEIR_HOST_KIND_COUNT]; /* times that the step was tried and gave nothing */
+    uint64_t kind_failures[WEIR_HOST_KIND_COUNT]; /* times that the step was tried and gave no memory */
     uint64_t pin_ns, unpin_ns;                    /* wall time of taking and returning chunks */
 } weir_host_stats;
 

@@ -39,7 +39,7 @@ enum {
 typedef struct weir_shared_limit_config {
     size_t struct_size;
     const char *name;     /* letters, digits, '.', '_', '-'; copied; NULL: the limit is for this process only */
-    uint64_t limit_bytes; /* most bytes held together; 0 with a name: the value that other processes use */
+    uint64_t limit_bytes; /* most bytes held together; 0 with a name: the limit that the other processes use */
 } weir_shared_limit_config;
 
 #define WEIR_SHARED_LIMIT_CONFIG_INIT WEIR_STRUCT_INIT(weir_shared_limit_config)
@@ -54,14 +54,14 @@ WEIR_API weir_status weir_shared_limit_create(const weir_shared_limit_config *co
 WEIR_API weir_status weir_shared_limit_destroy(weir_shared_limit *limit);
 
 /* Replaces the limit for all processes that share it. Takes effect with their next requests; memory that is held stays
- * held. WEIR_ERR_INVALID: NULL, or 0. */
+ * held. WEIR_ERR_INVALID: an argument is NULL or 0. */
 WEIR_API weir_status weir_shared_limit_set(weir_shared_limit *limit, uint64_t limit_bytes);
 
 typedef struct weir_shared_limit_stats {
     size_t struct_size;
     uint64_t limit_bytes;
     uint64_t held_bytes;      /* by all processes */
-    uint64_t own_bytes;       /* part of held_bytes: by pools and heaps of this process */
+    uint64_t own_bytes;       /* part of held_bytes: bytes held by pools and heaps of this process */
     uint64_t peak_held_bytes; /* the most held by all processes together since the shared memory was made */
     uint64_t processes;       /* processes that share the limit now, this one included */
     uint64_t ended_processes; /* processes that ended without weir_shared_limit_destroy while they held memory */
@@ -70,7 +70,8 @@ typedef struct weir_shared_limit_stats {
 
 #define WEIR_SHARED_LIMIT_STATS_INIT WEIR_STRUCT_INIT(weir_shared_limit_stats)
 
-/* Copies the current figures, after the bytes of ended processes have been returned. WEIR_ERR_INVALID: NULL. */
+/* Copies the current figures, after the bytes of ended processes have been returned. WEIR_ERR_INVALID: an argument is
+ * NULL. */
 WEIR_API weir_status weir_shared_limit_get_stats(weir_shared_limit *limit, weir_shared_limit_stats *stats);
 
 #ifdef __cplusplus

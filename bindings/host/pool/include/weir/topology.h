@@ -38,17 +38,18 @@ WEIR_API weir_status weir_topology_create(const weir_topology_config *config, we
  * keep it until they end. NULL is allowed. */
 WEIR_API void weir_topology_destroy(weir_topology *topology);
 
-/* True if the topology describes this machine. Memory is never bound by a topology that does not: such bindings seem to
- * work and do nothing. */
+/* True if the topology describes this machine. Memory is never bound by any other topology: such a binding would seem
+ * to work and do nothing. */
 WEIR_API bool weir_topology_is_this_machine(const weir_topology *topology);
 
 typedef struct weir_node_info {
     size_t struct_size;
     int32_t node;
     bool is_allowed;          /* cpusets let this process take memory on the node */
-    bool is_host_memory;      /* ordinary memory, and not empty. False for memory of a device, and for high-bandwidth or
-                              far memory in a node of its own, which is recognized by having no processors */
-    uint32_t cpus;            /* processors of the node that this process may run on; 0 also if it may run on none */
+    bool is_host_memory;      /* the node has ordinary memory. False if its memory is of a device, or is
+                                 high-bandwidth or far memory in a node of its own, which is recognized by having no
+                                 processors */
+    uint32_t cpus;            /* processors of the node that this process may run on; 0 if there are none */
     uint64_t memory_bytes;    /* total */
     uint64_t free_bytes;      /* free memory at the moment of the call; 0 where it cannot be read */
     uint64_t huge_pages;      /* number of pages of 2 MiB; 0 where it cannot be read */
@@ -59,7 +60,8 @@ typedef struct weir_node_info {
 
 /* Returns the number of nodes of the machine, including nodes that this process may not use. */
 WEIR_API size_t weir_topology_node_count(const weir_topology *topology);
-/* Describes the node with the given index, in the order of node numbers. WEIR_ERR_INVALID: index past the end. */
+/* Describes the node with the given index, in the order of node numbers. WEIR_ERR_INVALID: there is no node with this
+ * index. */
 WEIR_API weir_status weir_topology_node(const weir_topology *topology, size_t index, weir_node_info *info);
 /* Returns the relative cost of access that the firmware reports (10 = the same node); 0 if it is unknown, or if `from`
  * or `to` is not a node. */
@@ -95,9 +97,9 @@ WEIR_API weir_status weir_topology_device_node(const char *bus_id, int32_t *node
  * device, or not a bus id. */
 WEIR_API weir_status weir_topology_nearest(const weir_topology *topology, const char *bus_id, int32_t from,
                                            int32_t *node);
-/* Returns a node for one of `of` devices that are equally near to all nodes: the devices are spread over the allowed
- * nodes in order, so that neighbouring devices share a node. `index` is the device's position among them by bus id.
- * Returns WEIR_NODE_NONE if `index` is not below `of`, or if no node is allowed. */
+/* Returns the node for one of `of` devices that are equally near to all nodes. The devices are spread over the allowed
+ * nodes in order, so that neighbouring devices share a node. `index` is the device's position among the `of` devices,
+ * sorted by bus id. Returns WEIR_NODE_NONE if `index` is not below `of`, or if no node is allowed. */
 WEIR_API int32_t weir_topology_slice(const weir_topology *topology, uint32_t index, uint32_t of);
 
 /* Returns the node that the calling thread runs on now. If this process has no host memory there, returns the nearest
