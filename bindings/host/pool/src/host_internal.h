@@ -225,7 +225,7 @@ void weir__host_pending_destroy(weir__host_pending *pending);
 weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream);
 /* Frees the blocks whose stream work has completed, unless another thread is doing so. Never waits. */
 weir_status weir__host_pending_collect(weir_host_pool *pool);
-/* Waits for the work before every block freed so far, of all streams, and frees the blocks. */
+/* Waits, on all streams, for the work before every block freed so far, and then frees these blocks. */
 weir_status weir__host_pending_wait(weir_host_pool *pool);
 /* Waits for one stream and frees its blocks. No more blocks will come for the stream; a new stream may get its
  * handle. */

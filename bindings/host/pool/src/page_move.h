@@ -12,21 +12,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One thread at a time uses a mover. All members 0: no move has been tried. */
+/* One thread at a time uses a mover. If all members are 0, no move has been tried. */
 typedef struct weir__page_mover {
     int file;       /* the userfaultfd while `is_open` */
     atomic_int why; /* errno of the last refusal; any thread may read it */
-    long process;   /* a child of fork has the file, but the file moves the parent's pages */
+    long process;   /* the process that opened the file: in a child of fork the file still moves the parent's pages */
     bool is_open;
-    bool is_tried; /* the file was opened, or refused for good */
+    bool is_tried; /* no further attempt to open the file is made: it is open, or was refused for good */
 } weir__page_mover;
 
-/* Registers a range that pages will move into. Returns false if the system refuses; no page moves then. */
+/* Registers a range that pages will move into. Returns false if the system refuses; then no page can move. */
 bool weir__page_mover_add(weir__page_mover *mover, uint64_t address, uint64_t size);
 /* The range is about to be unmapped. */
 void weir__page_mover_drop(weir__page_mover *mover, uint64_t address, uint64_t size);
-/* Moves pages into a registered range that has none. Returns how many bytes from the beginning have moved. A page that
- * is missing stays missing. */
+/* Moves pages into a registered range without pages. Returns how many bytes from the beginning of the range have moved.
+ * A page that is missing in the source stays missing. */
 uint64_t weir__page_move(weir__page_mover *mover, uint64_t to, uint64_t from, uint64_t size);
 void weir__page_mover_fini(weir__page_mover *mover);
 

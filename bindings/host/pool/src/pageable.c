@@ -37,8 +37,8 @@ struct weir__host_reservation {
     uint64_t address;
     uint64_t size;
     uint64_t open_bytes; /* accessible bytes from its beginning */
-    bool is_tried;       /* the node's mover was asked for this range; like takes_pages, used by the thread that
-                            grows */
+    bool is_tried;       /* the node's mover was asked for this range; used by the thread that grows, like
+                            takes_pages */
     bool takes_pages;
     bool mapped[]; /* for each granule */
 };
@@ -100,7 +100,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
     void *start = NULL;
     const weir_status status = r != NULL ? weir__numa_reserve(size, WEIR__HUGE_PAGE, &start, NULL) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_OK) {
-        /* The process may use mlockall(MCL_FUTURE): these addresses must not get pages at once. */
+        /* These addresses must not get pages at once, even if the process uses mlockall(MCL_FUTURE). */
         (void)syscall(SYS_munlock, start, size);
     }
     if (status != WEIR_OK) {
@@ -144,7 +144,7 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 }
 
 /* True if the process's control group has room for `size` more bytes. Without room the system would kill the process.
- * The kernel's figures are read again each time that an eighth of the room found last has been used up. */
+ * The kernel's figures are read again whenever an eighth of the room that they showed has been used up. */
 static bool group_has_room(weir__host_node *node, uint64_t size)
 {
     weir__host_ledger *ledger = node->pool->ledger;
@@ -199,8 +199,8 @@ static void count(weir__host_node *node, uint64_t bytes)
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Makes all pages in one call, which costs less than a fault for each and reports a lack of memory. Returns true on
- * kernels without the call (before 5.14), which make each page at its first access. */
+/* Makes all pages in one call, which costs less than one fault for each page and reports a lack of memory. On kernels
+ * without the call (before 5.14), only returns true: there each page is made at its first access. */
 static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(address % weir__numa_page_bytes() == 0);
@@ -214,7 +214,8 @@ static bool make_pages(weir__host_node *node, uint64_t address, uint64_t size)
     return false;
 }
 
-/* Makes a reservation accessible up to `bytes`, plus a quarter if the system allows, so that the call is rare. */
+/* Makes the first `bytes` of a reservation accessible, plus a quarter if the system allows, so that the call is
+ * rare. */
 static bool widen(struct weir__host_reservation *r, uint64_t bytes)
 {
     WEIR_ASSERT(bytes > r->open_bytes && bytes <= r->size);
@@ -309,8 +310,8 @@ static uint64_t room_above(const weir__host_node *node, const struct weir__host_
     return at - address;
 }
 
-/* Moves parked pages to the `size` bytes of unmapped granules at `address`, and to the unmapped granules above, as far
- * as the parked range goes. Returns false if the `size` bytes did not get all their pages. */
+/* Moves parked pages to the `size` bytes of unmapped granules at `address`, and to the unmapped granules above, until
+ * the parked range is used up. Returns false if the `size` bytes did not get all their pages. */
 static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
 {
     const weir__parked_range from = node->parked.ranges[node->parked.count - 1];
@@ -321,15 +322,14 @@ static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, 
     const uint64_t moved = weir__page_move(&node->mover, address, from.address, room);
     const uint64_t whole = moved & ~(node->pool->config.chunk_bytes - 1);
     (void)atomic_fetch_add_explicit(&node->moved_bytes, moved, memory_order_relaxed);
-    if (moved > whole && whole >= size) { /* the source of a granule that moved in part stays parked */
+    if (moved > whole && whole >= size) { /* a granule that moved only in part stays parked at its old address */
         (void)drop_pages(address + whole, moved - whole);
     }
     if (whole < size) {
         return false;
     }
     const bool is_removed = weir__parked_remove(&node->parked, from.address, whole);
-    WEIR_ASSERT(is_removed); /* cannot fail: a part at the end of a range, or a whole range, is removed without
-                                memory */
+    WEIR_ASSERT(is_removed); /* cannot fail: removing a whole range, or a part at its end, needs no memory */
     (void)is_removed;
     if (whole > size && !weir__parked_add(&node->parked, address + size, whole - size)) {
         (void)drop_pages(address + size, whole - size);

@@ -1,9 +1,7 @@
-/* parked.h: pages of unmapped granules, which stay where they are until a mapping needs pages.
- *
- * A pool that moves memory unmaps all victims and then maps all holes. The pages of the victims wait here, adjacent
- * granules as one range, so that one call can move many of them. Ranges do not overlap. They are in no order; the last
- * one is used first.
- */
+/* parked.h: pages of unmapped granules, which stay at their addresses until a mapping needs pages. A pool that moves
+ * memory unmaps all victims and then maps all holes. The pages of the victims are parked in between. Adjacent granules
+ * form one range, so that one call can move many of them. Ranges do not overlap and are in no order; the last one is
+ * used first. */
 #ifndef WEIR_HOST_PARKED_H
 #define WEIR_HOST_PARKED_H
 
@@ -23,7 +21,7 @@ typedef struct weir__parked {
     uint64_t bytes;
 } weir__parked;
 
-/* Adds a range. Returns false without host memory. */
+/* Adds a range. Returns false if there is no host memory. */
 bool weir__parked_add(weir__parked *parked, uint64_t address, uint64_t size);
 /* Removes a part of a range. Returns false if the part is not parked as a whole, or without host memory. Removing a
  * part at one end of a range needs no host memory. */

@@ -22,7 +22,7 @@ struct queue {
     struct waiting *first;
     struct waiting **last;
     weir_tick last_mark; /* of the block added last */
-    bool is_unused;      /* its stream is retired and no block waits */
+    bool is_unused;      /* the stream is retired and no block waits for it */
 };
 
 struct weir__host_pending {
@@ -67,7 +67,7 @@ static weir_pool *ordering_pool(const weir__host_node *node)
     return node->mapped != NULL ? node->mapped : node->given;
 }
 
-/* Finds or makes the queue of a stream on a node. Requires the lock. NULL: no memory. */
+/* Finds or makes the queue of a stream on a node. Returns NULL if there is no memory. Requires the lock. */
 static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
 {
     WEIR_ASSERT_HELD(&pending->lock);
@@ -122,8 +122,8 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
     return status;
 }
 
-/* Releases blocks from the head of the queue, up to the first block that must still wait. Never waits. Requires the
- * lock. */
+/* Releases blocks from the head of the queue, up to the first block that still has to wait. Does not itself wait.
+ * Requires the lock. */
 static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
 {
     WEIR_ASSERT_HELD(&pending->lock);
@@ -151,7 +151,7 @@ static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
     return status;
 }
 
-/* Releases completed blocks of all queues. Requires the lock. */
+/* Releases the blocks of all queues whose stream work has completed. Requires the lock. */
 static weir_status collect(weir__host_pending *pending)
 {
     WEIR_ASSERT_HELD(&pending->lock);
@@ -175,9 +175,9 @@ weir_status weir__host_pending_collect(weir_host_pool *pool)
     return status;
 }
 
-/* Waits without the lock, so that other threads can free meanwhile. Queues are reused but not freed, so a stale one
- * costs at most an unneeded wait. The stream is looked up only while a block waits for it; it cannot be retired before
- * that. */
+/* Waits without the lock, so that other threads can free meanwhile. Queues are reused but not freed, so a stale queue
+ * costs at most an unneeded wait. The stream is looked up only while a block waits for it, and it cannot be retired
+ * before that block is released. */
 static weir_status wait_for(weir__host_pending *pending, struct queue *q)
 {
     weir_stream *stream = NULL;

@@ -1,9 +1,6 @@
-/* pool.c: the public functions of the host pool.
- *
- * A block of less than 64 KiB comes from the node's engine, a larger one is a run of pages; in front of both is the
- * thread's cache. A hit in the cache takes no lock and writes no shared memory: each thread has its own counters.
- * A free learns from the address alone which block it is (registry.h).
- */
+/* pool.c: the public functions of the host pool. A block of less than 64 KiB comes from the node's engine; a larger
+ * block is a run of pages. The thread's cache comes before both. A hit in the cache takes no lock and writes no shared
+ * memory: each thread has its own counters. A free finds the block from the address alone (registry.h). */
 #include "cgroup.h"
 #include "front.h"
 #include "host_internal.h"
@@ -49,8 +46,8 @@ const char *weir_host_kind_text(weir_host_kind kind)
 
 /* --- sizes --- */
 
-/* Returns the size to request for a small block at a multiple of `align`, which exceeds the pool's alignment: blocks of
- * a size that is a multiple of `align` lie at multiples of it. */
+/* Returns the size to request for a small block at a multiple of `align`, when `align` exceeds the pool's alignment. If
+ * a size is a multiple of `align`, all blocks of that size lie at multiples of `align`. */
 static uint64_t size_for_align(const weir_host_pool *pool, uint64_t size, uint64_t align)
 {
     WEIR_ASSERT(align > pool->align && align <= WEIR__HOST_ALIGNMENT);
@@ -104,7 +101,7 @@ static weir_status check_config(const weir_host_pool_config *config)
     return weir__host_is_pageable(config) ? check_pageable(config) : WEIR_OK;
 }
 
-/* Returns the steps of the ladder that may be used with this runtime; 0: none. */
+/* Returns the steps of the ladder that may be used with this runtime, or 0 if there are none. */
 static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
     uint32_t kinds = config->kinds;
@@ -255,7 +252,8 @@ static weir_status make_nodes(weir_host_pool *pool)
     return status;
 }
 
-/* Returns the pool's node with the least distance from a node of the machine, as weir_host_device_node returns it. */
+/* Returns the number of the pool's node with the least distance from the machine's node `number`, or
+ * WEIR_HOST_THREAD_NODE if it is unknown. */
 static int32_t node_nearest_to(weir_host_pool *pool, int32_t number)
 {
     int32_t best = WEIR_HOST_THREAD_NODE;
@@ -390,7 +388,7 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
         weir__shared_limit_leave(pool->ledger->shared, pool);
     }
     weir__host_cache_orphan_all(pool);
-    /* This waits for small blocks only: the weir pools underneath wait for the streams of large blocks. */
+    /* This call waits for small blocks only. The weir pools below wait for the streams of large blocks. */
     const weir_status waited = weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
@@ -499,7 +497,7 @@ static weir_status trim_nodes(weir_host_pool *pool, uint64_t keep_bytes, uint32_
 }
 
 /* Returns whole chunks until at most `keep_bytes` are held. `flags` are those of weir_pool_trim. If another thread is
- * letting memory decay, waits until it has finished, because that memory counts as held until then. */
+ * letting memory decay, waits until that thread has finished, because its memory counts as held until then. */
 static weir_status trim(weir_host_pool *pool, uint64_t keep_bytes, uint32_t flags)
 {
     if (!weir__host_is_pageable(&pool->config)) {
@@ -543,7 +541,8 @@ void weir__host_handed_out_twice(const void *block)
     abort();
 }
 
-/* Takes a block back from the caller. Returns false if it is not live: another thread has freed it meanwhile. */
+/* Takes a block back from the caller. Returns false if the block is not live, because another thread has freed it
+ * meanwhile. */
 static bool take_back(weir__host_mark *mark)
 {
     uint8_t live = WEIR__HOST_LIVE;
@@ -585,7 +584,7 @@ bool weir__host_find_leaf(weir__host_cache *cache, const weir_host_pool *pool, u
 
 /* --- alloc --- */
 
-/* Takes a batch from the engine: one block for the caller, the rest for the thread's empty bin, up to half its
+/* Takes a batch of blocks from the engine: one for the caller, and others to fill the thread's empty bin up to half its
  * capacity. */
 static weir_status take_small(weir__host_node *node, weir__host_cache *cache, uint32_t number, void **ptr)
 {
@@ -623,7 +622,7 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
 struct request {
     uint64_t size;
     uint64_t align;
-    bool is_bound; /* only the request's own node may serve it, or the pool has only one node */
+    bool is_bound; /* only the node that the request names may serve it, or the pool has only one node */
 };
 
 static weir_status take_from(weir__host_node *node, const struct request *r, void **ptr)
@@ -649,8 +648,8 @@ static weir_status take_from(weir__host_node *node, const struct request *r, voi
     return status;
 }
 
-/* True if `a` is nearer to `to` than `b` is. The node itself is nearest; of equally near nodes the first in the
- * list. */
+/* True if `a` is nearer to `to` than `b` is. `to` is the nearest node to itself. Of equally near nodes, the first in
+ * the list is nearer. */
 static bool is_nearer(const weir__host_node *to, const weir__host_node *a, const weir__host_node *b)
 {
     const weir_topology *topology = to->pool->topology;
@@ -680,7 +679,7 @@ static weir__host_node *in_turn(weir__host_node *node, size_t round)
     return node;
 }
 
-/* A node without memory refuses quickly: its ladder remembers that it has just given nothing. */
+/* A node without memory refuses quickly, because its ladder remembers a recent failure. */
 static weir_status take(weir__host_node *node, const struct request *r, void **ptr)
 {
     const size_t count = r->is_bound ? 1 : node->pool->node_count;
@@ -734,7 +733,8 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
     weir_shared_limit *shared = pool->ledger->shared;
     void *block = NULL;
     if (shared != NULL && r->size > weir__shared_limit_bytes(shared)) {
-        return WEIR_ERR_LIMIT; /* refused here, before the pool takes chunks that it would have to give back */
+        return WEIR_ERR_LIMIT; /* refused already here, so that the pool takes no chunks that it would have to give
+                                  back */
     }
     limit_refused = false;
     weir__host_cache_obey(pool);
@@ -785,7 +785,8 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
     void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size).block : NULL;
     if (kept != NULL) {
         if (weir__host_decays(pool)) {
-            weir__host_decay_look(pool); /* once in DECAY_EVERY hits, so that decay does not need misses */
+            weir__host_decay_look(pool); /* runs once in DECAY_EVERY hits, so that memory decays even if every call
+                                            is a hit */
         }
         *ptr = kept;
         return WEIR_OK;
@@ -857,7 +858,7 @@ static weir__host_mark *live_mark(const weir_host_pool *pool, const weir__host_r
     return live_mark_at(pool, run, (uint64_t)(uintptr_t)ptr, *bin);
 }
 
-/* True if a request of `size` may have a block of the bin, with an alignment of its own or without. */
+/* True if a block of the bin may serve a request of `size` bytes, with an alignment of the request's own or without. */
 static bool may_be_in(const weir_host_pool *pool, uint64_t size, uint32_t bin)
 {
     bool may = size <= pool->small_most && bin_for(pool, size) == bin;
@@ -868,7 +869,7 @@ static bool may_be_in(const weir_host_pool *pool, uint64_t size, uint32_t bin)
     return may;
 }
 
-/* `size`: as requested; 0: unknown. *bytes receives the block's size. */
+/* Frees the small block at `ptr`. `size` is the size as requested, or 0 if unknown. *bytes receives the block's size. */
 static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size, uint64_t *bytes)
 {
     weir__host_node *node = run->node;
@@ -896,7 +897,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     return WEIR_OK;
 }
 
-/* Frees a run: in the order of `stream` (of the run's pool), or as idle (NULL). */
+/* Frees a run in the order of `stream`, a stream of the run's pool, or as idle if `stream` is NULL. */
 static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t size, weir_stream *stream)
 {
     WEIR_ASSERT(stream == NULL || run->pages != NULL);
@@ -1045,7 +1046,8 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
     return status;
 }
 
-/* Returns false, with *status and its sentence, if the pool is NULL or has no streams. */
+/* If the pool is NULL or has no streams, returns false, stores the error in *status, and leaves its sentence for
+ * weir_last_error. */
 static bool has_streams(const weir_host_pool *pool, const char *call, weir_status *status)
 {
     if (pool == NULL) {
@@ -1096,8 +1098,8 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
 
 /* --- queries --- */
 
-/* Computes the facts about a whole block: the lowest step of its chunks, and their misplaced bytes. Returns false if a
- * chunk is missing. */
+/* Computes the facts about a whole block: the worst step of the ladder among its chunks, and their misplaced bytes.
+ * Returns false if a chunk is missing. */
 static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info *found)
 {
     WEIR_ASSERT(found->block != NULL && found->size != 0);

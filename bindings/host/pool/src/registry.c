@@ -40,7 +40,7 @@ void weir__host_registry_fini(weir__host_registry *registry)
     (void)pthread_mutex_destroy(&registry->lock);
 }
 
-/* Adds a leaf. No reader knows the table yet, or the table has room and the lock is held. */
+/* Adds a leaf to a table. Either no reader knows the table yet, or the table has room and the lock is held. */
 static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
 {
     WEIR_ASSERT(table->count <= table->mask && key != 0 && leaf != NULL);
@@ -53,7 +53,8 @@ static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
     table->count++;
 }
 
-/* Returns a table with room for one more entry: the current one, or a larger copy in its place. NULL: no memory. */
+/* Returns a table with room for one more entry: the current table, or a larger copy in its place. Returns NULL if there
+ * is no memory. */
 static weir__host_table *roomy(weir__host_registry *registry)
 {
     WEIR_ASSERT_HELD(&registry->lock);

@@ -58,11 +58,12 @@ typedef struct weir__host_run {
     _Atomic uint64_t start;
     _Atomic uint64_t size;
     _Atomic(weir__host_node *) node;
-    _Atomic(weir__host_chunk *) chunk; /* the chunk that holds the whole run; NULL: each leaf of the run's pages names
-                                          its chunk */
+    _Atomic(weir__host_chunk *) chunk; /* the chunk that holds the whole run; NULL if each leaf of the run's pages
+                                          names its own chunk */
     weir_pool *pages;                  /* the node's pool that `block` belongs to */
     weir_block *block;
-    struct weir__host_run *rest;     /* if the block grew in place: descriptions of the blocks behind `block` */
+    struct weir__host_run *rest;     /* if the block grew in place: descriptions of the further blocks, at the
+                                        addresses behind `block` */
     uint32_t parts;                  /* number of descriptions in `rest` */
     _Atomic(weir__host_slab *) slab; /* NULL: not a slab */
     _Atomic uint32_t state;
@@ -70,7 +71,7 @@ typedef struct weir__host_run {
 
 typedef struct weir__host_leaf {
     _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run */
-    _Atomic(weir__host_chunk *) chunk; /* chunk of the leaf's pages, if the pool mapped them: such chunks consist of
+    _Atomic(weir__host_chunk *) chunk; /* chunk of the leaf's pages, if weir mapped it: such a chunk consists of
                                           whole leaves */
 } weir__host_leaf;
 
@@ -93,12 +94,12 @@ typedef struct weir__host_registry {
 
 weir_status weir__host_registry_init(weir__host_registry *registry);
 void weir__host_registry_fini(weir__host_registry *registry);
-/* Creates the leaves of a range, so that the set functions cannot fail. */
+/* Creates the leaves of a range, so that the functions below that set entries cannot fail. */
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size);
-/* Enters a run. Requires that the leaves exist, as do the functions below. `tag`: a slab's bin plus one, or
- * WEIR__HOST_LARGE_TAG. A run that is entered as a large block may be entered again as a slab. */
+/* Enters a run under a tag: a slab's bin plus one, or WEIR__HOST_LARGE_TAG. This function and those below
+ * require that the leaves exist. A run that is entered as a large block may be entered again as a slab. */
 void weir__host_registry_enter(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
-/* Removes the entries of a run, entered with this tag. */
+/* Removes the entries of a run that was entered with this tag. */
 void weir__host_registry_remove(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
                                    weir__host_chunk *chunk);
@@ -145,13 +146,14 @@ static inline uint32_t weir__host_tag_of(uintptr_t page)
     return (uint32_t)(page & (WEIR__HOST_RUN_ALIGN - 1));
 }
 
-/* Returns the run that begins in the address's page, or the slab around it; NULL: neither. */
+/* Returns the run that begins in the address's page, or the slab that contains the address. Returns NULL if there is
+ * neither. */
 static inline weir__host_run *weir__host_run_at(const weir__host_registry *registry, uint64_t address)
 {
     return weir__host_run_of(weir__host_page_at(registry, address));
 }
 
-/* Returns the run around any address, or NULL. */
+/* Returns the run that contains the address, or NULL. */
 weir__host_run *weir__host_run_around(const weir__host_registry *registry, uint64_t address);
 
 #endif

@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Linux's locks of an open file: they belong to the file and not to the process, so a second limit of the same name in
- * one process has a slot of its own. The numbers are those of the kernel (fcntl(2)). */
+/* Linux's locks of an open file. They belong to the open file and not to the process, so two limits of the same name in
+ * one process have a slot each. The numbers are those of the kernel (fcntl(2)). */
 #ifndef F_OFD_SETLK
 #define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
@@ -119,7 +119,7 @@ static void unlock_page(weir__limit_page *page)
     (void)pthread_mutex_unlock(&page->lock);
 }
 
-/* Returns the bytes of an ended process to the limit. The page is locked. */
+/* Returns the bytes that an ended process held to the limit. The page is locked. */
 static void return_slot(weir__limit_page *page, size_t slot)
 {
     WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES && page->held_of[slot] <= page->held_bytes);
@@ -130,7 +130,7 @@ static void return_slot(weir__limit_page *page, size_t slot)
     page->returned_bytes += held;
 }
 
-/* Returns the bytes of all ended processes. The page is locked. */
+/* Returns the bytes of all ended processes to the limit. The page is locked. */
 static void return_ended(weir_shared_limit *limit)
 {
     WEIR_ASSERT(limit->slot != NO_SLOT);
@@ -233,8 +233,8 @@ static weir_status open_file(weir_shared_limit *limit)
     }
 }
 
-/* Maps the page, and makes it if no process has done so. posix_fallocate takes the memory now: without it, a full
- * system would end the process at its first access. */
+/* Maps the shared page, and initialises it if no process has done so. posix_fallocate takes the memory now. Otherwise
+ * the first access could end the process if the file system is full. */
 static weir_status map_page(weir_shared_limit *limit)
 {
     WEIR_ASSERT(limit->file != NO_FILE && limit->page == NULL);
@@ -262,7 +262,7 @@ static weir_status take_slot(weir_shared_limit *limit)
         if (lock_byte(limit->file, 1 + i, F_OFD_SETLK)) {
             limit->slot = i;
             lock_page(limit->page);
-            return_slot(limit->page, i); /* bytes of an ended process that had the slot before */
+            return_slot(limit->page, i); /* returns the bytes of an ended process that had the slot before */
             unlock_page(limit->page);
             return WEIR_OK;
         }

@@ -8,8 +8,8 @@
 
 #define WEIR__LIMIT_MAGIC UINT64_C(0x3174696d696c7277) /* changes with the layout of the page */
 
-/* Only complete values are ever visible: a process may be killed at any instruction. `held_of` is the truth;
- * `held_bytes` is its sum and is computed anew when a holder of the lock has died. */
+/* Only complete values are ever visible, because a process may be killed at any instruction. `held_of` is
+ * authoritative. `held_bytes` is its sum, and is computed anew when a holder of the lock has died. */
 typedef struct weir__limit_page {
     uint64_t magic;       /* written last when the page is made */
     pthread_mutex_t lock; /* robust; protects all that follows */
@@ -21,16 +21,17 @@ typedef struct weir__limit_page {
     uint64_t held_of[WEIR_SHARED_LIMIT_PROCESSES];
 } weir__limit_page;
 
-/* Joins a limit. From then on the pool counts the memory that it takes and gives back under the limit. */
+/* Joins a limit. From then on the memory that the pool takes and gives back counts against the limit. */
 void weir__shared_limit_join(weir_shared_limit *limit, weir_host_pool *pool);
 void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool);
-/* Returns false if the limit has no room for `bytes`, even after the bytes of ended processes were returned. */
+/* Counts `bytes` against the limit. Returns false if the limit has no room for them, even after the bytes of ended
+ * processes were returned. */
 bool weir__shared_limit_take(weir_shared_limit *limit, uint64_t bytes);
 void weir__shared_limit_give(weir_shared_limit *limit, uint64_t bytes);
 uint64_t weir__shared_limit_bytes(weir_shared_limit *limit);
 /* Gives back the idle memory of all other pools of the process. The caller holds no lock of a pool. */
 void weir__shared_limit_trim_others(weir_shared_limit *limit, const weir_host_pool *pool);
-/* Writes, like snprintf, a line with the limit and the holders of its bytes. */
+/* Writes, like snprintf, a line that names the limit and the holders of its bytes. */
 size_t weir__shared_limit_explain(weir_shared_limit *limit, char *text, size_t size);
 
 #endif

@@ -48,7 +48,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
         blocks[i] = bin->blocks[i].block;
     }
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, blocks, count);
-    WEIR_ASSERT(all); /* the pool checked each block when it was freed */
+    WEIR_ASSERT(all); /* the blocks are valid: the pool checked each of them when it was freed */
     (void)all;
     for (uint32_t i = 0; i < keep; i++) {
         bin->blocks[i] = bin->blocks[count + i];
@@ -183,16 +183,18 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     if (size_of(slot) != size) {
         vacate(cache, slot);
         atomic_store_explicit(&slot->size, size, memory_order_relaxed);
-        return false; /* cached from its second free on: a size that is freed once may not be requested again */
+        return false; /* the size is cached from its second free on, because a size that is freed once may not be
+                         requested again */
     }
     if (slot->most == WEIR__HOST_LARGE_DEPTH) {
         return false;
     }
-    /* Except of pageable memory, a thread may keep four blocks of a size even if they exceed its bound. */
+    /* A thread may keep four blocks of a size even if they exceed the bound of its cache, unless the memory is
+     * pageable. */
     const uint64_t bound = most_of(cache);
     const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
     if (cache->large_most_bytes > 0 && cache->bin_most_bytes + cache->large_most_bytes + size > most) {
-        give_way(cache); /* empties only one slot for each call: a slot in use refills soon */
+        give_way(cache); /* empties one slot per call only, because a slot in use refills soon */
     }
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most || size_of(slot) != size) {
         return false;
@@ -232,7 +234,7 @@ static void add_counts(const weir__host_cache *cache, const weir_host_pool *pool
     stats->live_bytes += atomic_load_explicit(&cache->large_live_bytes, memory_order_relaxed);
 }
 
-/* Requires the lists' lock. Adds the cache's counters to the node's and closes the engine's data for the thread. */
+/* Adds the cache's counters to the node's, and closes the engine's data for the thread. Requires the lists' lock. */
 static void leave_pool(weir__host_cache *cache)
 {
     WEIR_ASSERT_HELD(&lists);
@@ -282,7 +284,7 @@ static void end_of_thread(void *unused)
         weir_host_pool *pool = atomic_load_explicit(&cache->pool, memory_order_relaxed);
         if (pool != NULL) {
             if (pool->process == (long)getpid()) {
-                give_all(cache); /* the pool cannot end meanwhile: that needs the lists' lock */
+                give_all(cache); /* the pool cannot end meanwhile, because ending it needs the lists' lock */
             }
             leave_pool(cache);
         }
@@ -307,7 +309,8 @@ static void make_key(void)
         pthread_atfork(lock_lists, unlock_lists, unlock_lists) == 0 && pthread_key_create(&end_key, end_of_thread) == 0;
 }
 
-/* The library may be unloaded while threads go on: their end must not call into it. */
+/* The library may be unloaded while threads go on. When such a thread ends, it must not call a function of the
+ * library. */
 __attribute__((destructor)) static void forget_key(void)
 {
     if (atomic_exchange(&end_key_known, false)) { /* threads that come later get no cache */
@@ -330,7 +333,7 @@ static weir__host_cache *cache_new(weir__host_node *node)
     weir_host_pool *pool = node->pool;
     (void)pthread_once(&once, make_key);
     if (!end_key_known || pthread_setspecific(end_key, &weir__host_no_cache) != 0) {
-        return NULL; /* without the key the end of the thread would go unnoticed */
+        return NULL; /* without the key, the library would not notice the thread's end */
     }
     weir__host_cache *cache = calloc(1, sizeof(*cache));
     if (cache == NULL) {

@@ -153,7 +153,7 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
     if (t->pci_room != old_room || t->near == NULL) {
         uint64_t *grown = realloc(t->near, (t->pci_room * t->near_words + 1) * sizeof(*grown));
         if (grown == NULL) {
-            t->pci_room = old_room; /* the next call then grows both tables again */
+            t->pci_room = old_room; /* makes the next call grow both tables again */
             return false;
         }
         t->near = grown;
@@ -276,8 +276,8 @@ static uint64_t far(const weir_topology *t, size_t from, size_t to)
     return distance != 0 ? distance : UINT64_MAX;
 }
 
-/* Returns the usable node with the least distance from one node, or from the nodes near a device (`of_device`);
- * node_count if no node is usable. */
+/* Returns the usable node with the least distance from one node, or with `of_device` from the nodes near a device.
+ * Returns node_count if no node is usable. */
 static size_t nearest_usable(const weir_topology *t, bool of_device, size_t which)
 {
     WEIR_ASSERT(which < (of_device ? t->pci_count : t->node_count));
@@ -439,7 +439,7 @@ weir_status weir_topology_create(const weir_topology_config *config, weir_topolo
         return weir_refuse(WEIR_ERR_INVALID, "weir_topology_create: config.xml and config.synthetic are both set");
     }
     const bool is_machine = c.xml == NULL && c.synthetic == NULL;
-    /* Without sysfs, as in a bare chroot, hwloc writes a complaint and finds a machine without memory. */
+    /* Without sysfs, as in a bare chroot, hwloc prints a complaint and reports a machine without memory. */
     const bool is_seen = !is_machine || access("/sys/devices/system/cpu", F_OK) == 0;
     weir_status status = is_seen ? UNCANCELLED(weir__topology_read_hwloc(&c, topology)) : WEIR_ERR_UNSUPPORTED;
     if (is_machine && status != WEIR_OK && status != WEIR_ERR_NO_MEMORY) {
@@ -535,7 +535,7 @@ int32_t weir_topology_thread_node(const weir_topology *topology)
 
 /* --- devices --- */
 
-/* Reads one to `most` hexadecimal digits, which `end` must follow. */
+/* Reads a number of one to `most` hexadecimal digits. The character after the number must be `end`. */
 static bool take_hex(const char **text, unsigned most, char end, uint64_t *value)
 {
     WEIR_ASSERT(most != 0);
@@ -584,7 +584,8 @@ void weir__topology_format_bus_id(uint64_t address, char text[16])
                    (unsigned)(address >> 8 & 0xff), (unsigned)(address >> 3 & 0x1f), (unsigned)(address & 7));
 }
 
-/* Returns the usable node near a device with the least distance from `from`, then the lowest number. */
+/* Returns the usable node near a device with the least distance from `from`; of equally distant nodes, the one with the
+ * lowest number. */
 static int32_t nearest_to_device(const weir_topology *t, size_t pci, const struct topology_node *from)
 {
     WEIR_ASSERT(pci < t->pci_count);

@@ -105,8 +105,7 @@ static bool take_nodes(weir_topology *t, hwloc_topology_t h)
     return weir__topology_seal_nodes(t);
 }
 
-/* Reads the facts about nodes that can only be stored once all nodes are known. Adds processors in the order of node
- * numbers. */
+/* Stores the facts about nodes that need the whole list of nodes. Adds processors in the order of node numbers. */
 static bool take_node_facts(weir_topology *t, hwloc_topology_t h)
 {
     hwloc_const_nodeset_t allowed = hwloc_topology_get_allowed_nodeset(h);
@@ -170,7 +169,7 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
 {
     const bool is_machine = config->xml == NULL && config->synthetic == NULL;
     hwloc_topology_t h = NULL;
-    /* The library found at run time may be a different version. */
+    /* The library that the process loads may be of another version than the headers. */
     if (getauxval(AT_SECURE) != 0 || hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16 ||
         (is_machine && environment_replaces_machine())) {
         return WEIR_ERR_UNSUPPORTED;

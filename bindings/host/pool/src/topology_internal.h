@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <weir/topology.h>
 
-/* A bound above any real number of processors, because a list in a file may be endless. */
+/* More than any machine has processors. The bound is needed because a list in a file may be endless. */
 enum { WEIR__CPUS_MOST = 1 << 16 };
 
 struct topology_node {
@@ -25,7 +25,7 @@ struct topology_node {
     uint32_t allowed_cpus; /* those of them that this process may use */
     uint64_t memory_bytes;
     uint64_t huge_pages; /* of 2 MiB */
-    int32_t home;        /* the nearest usable node, usually itself; WEIR_NODE_NONE: none */
+    int32_t home;        /* the usable node nearest to this node, usually the node itself; WEIR_NODE_NONE: none */
 };
 
 struct topology_pci {
@@ -44,7 +44,8 @@ struct weir_topology {
     size_t cpu_count, cpu_room;
     struct topology_pci *pci; /* sorted by address */
     size_t pci_count, pci_room;
-    uint64_t *near; /* pci_count bit sets of `near_words` words: indices in `nodes` of the nodes near a device */
+    uint64_t *near; /* one bit set of `near_words` words for each of the pci_count devices; it holds the indices in
+                       `nodes` of the nodes near that device */
     size_t near_words;
     size_t *accelerators; /* indices in `pci` */
     size_t accelerator_count;
@@ -55,7 +56,8 @@ struct weir_topology {
 /* Adds an owner: one more call of weir_topology_destroy is needed before the topology is freed. */
 void weir__topology_keep(const weir_topology *topology);
 
-/* --- topology.c: for readers, in this order; false (NULL): no host memory --- */
+/* --- topology.c: functions for readers, called in this order; they return false or NULL if there is no host
+ * memory --- */
 
 weir_topology *weir__topology_begin(bool is_this_machine);
 bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes, bool is_special);
@@ -64,16 +66,16 @@ bool weir__topology_seal_nodes(weir_topology *t);
 /* Returns NULL if there is no such node. */
 struct topology_node *weir__topology_find(const weir_topology *t, int32_t number);
 void weir__topology_set_distance(weir_topology *t, int32_t from, int32_t to, uint64_t distance);
-/* Several nodes may claim a processor; it belongs to the first one that is not special. */
+/* Adds a processor to a node. If several nodes claim a processor, it belongs to the first one that is not special. */
 bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node);
 /* Adds a device. Calls of weir__topology_near_last then name the nodes near it. */
 bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci);
 void weir__topology_near_last(weir_topology *t, int32_t node);
-/* Computes the derived values. `status_root`: the root of the proc/self/status that lists the allowed nodes and
- * processors ("" on the machine itself), NULL: all are allowed. Frees the topology unless it returns WEIR_OK. */
+/* Computes the derived values. The root `status_root` has the proc/self/status that lists the allowed nodes and
+ * processors: "" is the machine itself; if NULL, all are allowed. Frees the topology unless it returns WEIR_OK. */
 weir_status weir__topology_finish(weir_topology *t, const char *status_root, weir_topology **topology);
 
-/* Parses a bus id. Returns false if the text is not one. */
+/* Parses a bus id. Returns false if the text is not a bus id. */
 bool weir__topology_parse_bus_id(const char *text, uint64_t *address);
 
 /* --- topology.c: for numa_pages.c --- */
@@ -88,8 +90,8 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
 
 /* --- topology_sysfs.c --- */
 
-/* Reads a topology from sysfs. `root`: "" for the machine, or a folder with a copy of sys/ and proc/; the topology is
- * then not that of this machine. WEIR_ERR_UNSUPPORTED: no file there describes memory. */
+/* Reads a topology from sysfs. `root` is "" for this machine, or a folder with a copy of sys/ and proc/; in the latter
+ * case the topology is not that of this machine. WEIR_ERR_UNSUPPORTED: no file below the root describes memory. */
 weir_status weir__topology_read_sysfs(const char *root, weir_topology **topology);
 
 /* weir_topology_device_node below `root`. */
@@ -103,7 +105,8 @@ bool weir__sysfs_text(const char *root, const char *path, char *text, size_t siz
 uint64_t weir__sysfs_node_memory(const char *root, int32_t node, const char *key);
 /* Returns the number in the file `name` below the node's folder; 0 if it is missing. */
 uint64_t weir__sysfs_node_number(const char *root, int32_t node, const char *name);
-/* Calls `each` for the numbers of a list such as "0-3,8". Returns true if every call did and the text is a list. */
+/* Calls `each` for the numbers of a list such as "0-3,8". Returns true if the text is a list and every call returned
+ * true. */
 bool weir__sysfs_list(const char *text, bool (*each)(void *ctx, uint32_t number), void *ctx);
 
 #endif

@@ -190,7 +190,7 @@ static bool read_node_facts(struct reading *reading)
     return !reading->no_memory;
 }
 
-/* Reads a kernel without NUMA: one node has everything. */
+/* Reads a kernel without NUMA: node 0 has all memory and processors. */
 static bool read_single_node(struct reading *reading)
 {
     char text[LINE_MOST];

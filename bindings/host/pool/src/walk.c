@@ -1,8 +1,6 @@
-/* walk.c: visits all live blocks of a host pool.
- *
- * The state of a run marks a large block as live, and marks do so for small blocks (registry.h). The walk is exact
- * while no other thread is at work; calls that other threads make meanwhile may or may not be seen.
- */
+/* walk.c: visits all live blocks of a host pool. A large block is live if the state of its run says so, a small block
+ * if its mark does (registry.h). The walk is exact while no other thread uses the pool. It may or may not see the
+ * effect of concurrent calls. */
 #include "host_internal.h"
 
 static void walk_slab(const weir_host_pool *pool, const weir__host_run *run, weir__host_visitor visit, void *ctx)
