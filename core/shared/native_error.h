@@ -34,8 +34,8 @@ static inline weir_status weir__native_refuse_as(const char *function, weir_stat
     return weir_refuse(status, "%s: %s", function, kept);
 }
 
-/* Returns in *text the sentence of weir_last_error, and in *code the code of the failed call if the sentence contains
- * that failure, else 0. Either pointer may be NULL. */
+/* Stores in *text the sentence of weir_last_error. Stores in *code the code of the runtime's last failed call if that
+ * sentence describes this call, else 0. Either pointer may be NULL. */
 static inline void weir__native_read(const weir__native_failure *last, int *code, const char **text)
 {
     const char *sentence = weir_last_error();

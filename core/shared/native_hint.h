@@ -49,7 +49,7 @@ static inline weir_status weir__hint_wait(weir_pool *pool, weir_stream *stream, 
     return status;
 }
 
-/* Hints that an event is complete, after the runtime has reported it. */
+/* Tells the pool that an event is complete, after the runtime has reported its completion. */
 static inline void weir__hint_complete(weir_pool *pool, const void *event)
 {
     weir__hint_told(weir_event_synced(pool, event));

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns false, and leaves *bytes as it is, if the text is no such number or the number is not below 2^64. */
+/* Returns false, and leaves *bytes unchanged, if the text is not a number of this form or the number is not
+ * below 2^64. */
 static inline bool weir__read_bytes(const char *text, uint64_t *bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -24,10 +24,10 @@
 #include <weir/device.h>
 #include <weir/trace.h>
 
-/* An event with the feeder's names, before the trace numbers them. */
+/* An event with the names that its feeder uses (the pool, or a caller of the recorder), before the trace numbers them. */
 typedef struct weir__record_entry {
     uint64_t sequence;
-    uint64_t time_ns; /* since the start */
+    uint64_t time_ns; /* since the start of the recording */
     uint64_t id;      /* name of the block or event */
     uint64_t size;
     uint64_t extra; /* ALLOC: alignment. REALLOC: the old block. Other kinds: as in weir_trace_event */
@@ -46,10 +46,10 @@ typedef struct weir__record_text {
     void *sink_ctx;
     const char *(*tag_name)(const weir_pool *pool, uint32_t tag); /* NULL: there are no tags */
     const weir_pool *pool;
-    const char *(*device_name)(uint16_t device); /* NULL: devices keep their numbers; else they are numbered in order
-                                                    of appearance, and named */
+    const char *(*device_name)(uint16_t device); /* if NULL, devices keep their numbers; else devices are numbered in
+                                                    order of appearance, and named */
     bool counts_bytes;                           /* keeps live_bytes and peak_bytes */
-    uint64_t least_bytes; /* smaller blocks are left out; an unknown block counts as one of them */
+    uint64_t least_bytes; /* smaller blocks are left out of the trace; an unknown block counts as a smaller block */
     bool sink_failed;
     uint64_t lost; /* events lost here, between the feeder and the sink */
     uint64_t events_added;
@@ -57,14 +57,14 @@ typedef struct weir__record_text {
     uint64_t peak_bytes;
     uint64_t last_time_ns;
     uint64_t blocks;          /* numbers given to blocks */
-    weir__number_map live;    /* block -> its number in the trace + 1; live blocks that the trace has seen */
+    weir__number_map live;    /* for each live block of the trace: block -> its number in the trace + 1 */
     weir__number_map moving;  /* thread -> number + 1 of the block that it is reallocating */
     weir__number_map sizes;   /* block's number in the trace -> bytes, if counts_bytes is set */
     weir__number_map streams; /* feeder's stream -> number in the trace + 1 */
     weir__number_map events;  /* feeder's event -> number in the trace + 1 */
-    weir__number_map devices; /* feeder's device -> number in the trace + 1, with device_name; these devices have
-                                 their #dev line */
-    weir__number_map tags;    /* feeder's tag -> number in the trace + 1; these tags have their @ line */
+    weir__number_map devices; /* feeder's device -> number in the trace + 1, with device_name; for devices whose #dev
+                                 line is written */
+    weir__number_map tags;    /* feeder's tag -> number in the trace + 1; for tags whose @ line is written */
     size_t length;
     uint64_t events_in_text; /* events in `text`, lost if the sink refuses it */
     char text[WEIR__TEXT_BYTES];

@@ -21,7 +21,7 @@
 enum { WEIR__SLAB_CHUNKS = 40 };
 
 typedef struct weir__slab {
-    void *unused; /* list of the unused records that do not rest, linked through the records */
+    void *unused; /* list of the unused records that are not in the queue, linked through the records */
     size_t bytes; /* size of a record, a multiple of its alignment */
     size_t align;
     size_t link;        /* offset of the link in an unused record */
@@ -35,7 +35,7 @@ typedef struct weir__slab {
 } weir__slab;
 
 /* Initialises a slab of records of `type`, with `records` of them in the first chunk. `offset` is the offset of a
- * pointer in the record that nothing else uses while the record is unused. */
+ * pointer in the record that the slab may use while the record is unused. */
 #define WEIR__SLAB_INIT(type, offset, records)                                                                         \
     {                                                                                                                  \
         .bytes = sizeof(type), .align = _Alignof(type), .link = (offset), .first_count = (records)                     \
@@ -100,8 +100,8 @@ static inline void weir__slab_put(weir__slab *slab, void *record)
     slab->unused = record;
 }
 
-/* Returns a record to the slab, where it rests until `rest` further records have been retired. `rest` is the same in
- * all calls. */
+/* Returns a record to the slab. The record is not handed out again until `rest` further records have been returned.
+ * `rest` is the same in all calls. */
 static inline void weir__slab_retire(weir__slab *slab, void *record, size_t rest)
 {
     if (slab->resting++ == 0) {
@@ -118,8 +118,8 @@ static inline void weir__slab_retire(weir__slab *slab, void *record, size_t rest
     }
 }
 
-/* Returns record `number`, from 0, of all that have been handed out at least once, in use or not; NULL behind the
- * last. */
+/* Returns record `number`, counted from 0 over all records that have been handed out at least once, in use or not.
+ * Returns NULL if there are fewer. */
 static inline void *weir__slab_at(const weir__slab *slab, size_t number)
 {
     for (size_t i = 0; i < slab->chunk_count; i++) {

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The caller sets key, tie and weight before it inserts the node. The unions give them the names that the users need: a
- * range of addresses has start and end, a free range in a set ordered by size has size and address. */
+/* The caller sets key, tie and weight before it inserts the node. The unions give these members the names that users
+ * need: a range of addresses has start and end, a free range in a set ordered by size has size and address. */
 typedef struct weir__tree_node {
     struct weir__tree_node *child[2];
     struct weir__tree_node *parent;
@@ -137,7 +137,7 @@ static inline void weir__tree_remove(weir__tree *tree, weir__tree_node *node)
     weir__tree_renew(node->parent);
 }
 
-/* Returns the node at an end of the tree, or NULL: the first for way 0, the last for way 1. */
+/* Returns the first node of the tree for way 0, the last for way 1, or NULL if the tree is empty. */
 static inline weir__tree_node *weir__tree_end(const weir__tree *tree, int way)
 {
     weir__tree_node *node = tree->root;
@@ -147,7 +147,7 @@ static inline weir__tree_node *weir__tree_end(const weir__tree *tree, int way)
     return node;
 }
 
-/* Returns the neighbour of the node, or NULL at the end: the previous for way 0, the next for way 1. */
+/* Returns the previous node for way 0, the next for way 1, or NULL if there is none. */
 static inline weir__tree_node *weir__tree_step(const weir__tree_node *node, int way)
 {
     if (node->child[way] != NULL) {
@@ -192,7 +192,8 @@ static inline bool weir__tree_has_above(const weir__tree_node *node, uint64_t we
     return node != NULL && node->heaviest > weight;
 }
 
-/* Returns the first node behind `node` (NULL: the first of all) with a weight above `weight`, or NULL. */
+/* Returns the first node after `node` with a weight above `weight`, or NULL. If `node` is NULL, begins at the first
+ * node of the tree. */
 static inline weir__tree_node *weir__tree_next_above(const weir__tree *tree, const weir__tree_node *node,
                                                      uint64_t weight)
 {
@@ -213,7 +214,7 @@ static inline weir__tree_node *weir__tree_next_above(const weir__tree *tree, con
     return under;
 }
 
-/* Checks the invariants. Returns NULL, or a sentence that names the broken one. */
+/* Checks the invariants. Returns NULL if all hold, or a sentence that names the broken one. */
 static inline const char *weir__tree_check(const weir__tree *tree)
 {
     const weir__tree_node *last = NULL;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* X(NAME, slot): the calls of a device that the adaptors fault and count distinguish. */
+/* X(NAME, slot): the kinds of device calls that the adaptors fault and count tell apart. */
 #define WEIR_DEVICE_CALL_LIST(X)                                                                                       \
     X(REGION_ALLOC, region_alloc)                                                                                      \
     X(REGION_FREE, region_free)                                                                                        \
@@ -46,17 +46,17 @@ WEIR_API const char *weir_device_call_name(weir_device_call call);
 
 /* Creates the adaptor limit: region_alloc and vm_create fail with WEIR_ERR_LIMIT if the bytes held would exceed
  * `limit_bytes`. The limit is checked before the bytes are counted, so a request that fails never makes a concurrent
- * request fail. The capacity of the adaptor is the lesser of the limit and the wrapped device's capacity. */
+ * request fail. The adaptor's capacity is the limit, or the wrapped device's capacity if that is less. */
 WEIR_API weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_device **limited);
 /* Returns the bytes now held through the adaptor. */
 WEIR_API weir_status weir_limit_held(weir_device *limited, uint64_t *bytes);
 
-/* Creates the adaptor fault. weir_fault_arm makes the n-th call from now (1 = the next one) of one kind, or of any
- * kind, fail once with `status`; that call does not reach the wrapped device. n = 0 disarms. weir_fault_arm restarts
- * the count. */
+/* Creates the adaptor fault. weir_fault_arm makes one later call fail with `status`: the n-th call from now (1 = the
+ * next one) of one kind, or of any kind. The failing call does not reach the wrapped device. n = 0 disarms.
+ * weir_fault_arm restarts the count. */
 WEIR_API weir_status weir_fault_create(weir_device *device, weir_device **faulty);
 WEIR_API weir_status weir_fault_arm(weir_device *faulty, weir_device_call call, uint64_t n, weir_status status);
-/* Returns the number of calls of the armed kind since weir_fault_arm, and in *struck whether the fault has occurred.
+/* Returns the number of calls of the armed kind since weir_fault_arm. Stores in *struck whether the fault has occurred.
  * Either pointer may be NULL. */
 WEIR_API weir_status weir_fault_state(weir_device *faulty, uint64_t *calls, bool *struck);
 

@@ -52,7 +52,7 @@ typedef struct weir_arena_config {
 
 #define WEIR_ARENA_CONFIG_INIT WEIR_STRUCT_INIT(weir_arena_config)
 
-/* A position in an arena. All memory allocated after the mark was made lies above it. A mark is a plain value; its
+/* A position in an arena. Memory allocated after the mark was made lies above the mark. A mark is a plain value; its
  * members are private. A mark that is all zero is never valid. */
 typedef struct weir_mark {
     const weir_arena *arena;
@@ -108,7 +108,7 @@ WEIR_API weir_status weir_arena_use(weir_arena *arena, weir_stream *stream);
 
 /* States that the last work of `stream` on the arena's memory has been queued. A wait that the caller inserts
  * afterwards is enough to make the memory reusable, and the stream does not use memory allocated from now on. Has no
- * effect if the stream has no use of the arena. Returns WEIR_ERR_INVALID as weir_arena_use. */
+ * effect if weir_arena_use has not named the stream. Returns WEIR_ERR_INVALID as weir_arena_use. */
 WEIR_API weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream);
 
 typedef struct weir_arena_stats {

@@ -50,8 +50,8 @@ extern "C" {
 #define WEIR_PRINTF(text, values)
 #endif
 
-/* Initialises a size-first struct: struct_size is set and every other member is zero. (In C++ it is a call, because
- * C++17 has no designated initialisers.) */
+/* Initialises a size-first struct: struct_size is set and every other member is zero. (In C++ the macro is a function
+ * call, because C++17 has no designated initialisers.) */
 #if defined(__cplusplus)
 #define WEIR_STRUCT_INIT(type)                                                                                         \
     ([] {                                                                                                              \

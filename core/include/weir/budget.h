@@ -43,7 +43,7 @@ WEIR_API weir_status weir_pool_alloc_tagged(weir_pool *pool, weir_stream *stream
  * stream belongs to another pool, or the pool does not have the tag. */
 WEIR_API weir_status weir_stream_set_tag(weir_pool *pool, weir_stream *stream, weir_tag tag);
 
-/* Returns the tag of a live block. One load. */
+/* Returns the tag of a live block. Costs one load. */
 WEIR_API weir_tag weir_block_tag(const weir_block *block);
 
 typedef struct weir_tag_stats {
@@ -52,14 +52,14 @@ typedef struct weir_tag_stats {
     uint64_t frees;
     uint64_t blocks;               /* live */
     uint64_t requested_bytes;      /* bytes requested, of live blocks */
-    uint64_t peak_requested_bytes; /* exact with one stream; with several streams, and for tag 0, the highest value
-                                      at a slow-path call */
+    uint64_t peak_requested_bytes; /* exact if the pool has one stream and the tag is not 0; otherwise the highest
+                                      value at a slow-path call */
 } weir_tag_stats;
 
 #define WEIR_TAG_STATS_INIT WEIR_STRUCT_INIT(weir_tag_stats)
 
-/* Copies the counters of one tag into *stats. Tag 0 is that of all blocks without a tag. Takes the stream locks one
- * after the other. Returns WEIR_ERR_INVALID for a tag that the pool does not have. */
+/* Copies the counters of one tag into *stats. Tag 0 counts all blocks without a tag. Takes the stream locks one after
+ * the other. Returns WEIR_ERR_INVALID for a tag that the pool does not have. */
 WEIR_API weir_status weir_pool_get_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stats *stats);
 
 /* --- limits --- */

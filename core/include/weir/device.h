@@ -37,7 +37,8 @@ enum {
 typedef struct weir_device_info {
     size_t struct_size;
     uint64_t capacity_bytes;           /* total memory; 0 = unknown */
-    uint64_t region_granularity_bytes; /* region sizes are rounded up to this; a power of two, at least 1 */
+    uint64_t region_granularity_bytes; /* region sizes are rounded up to a multiple of this; a power of two, at least
+                                          1 */
     uint64_t region_alignment_bytes;   /* every region starts at a multiple of this; a power of two */
     uint64_t page_bytes;               /* granularity of the virtual-memory group; 0 without it */
     uint32_t abilities;                /* WEIR_DEVICE_... */
@@ -93,7 +94,7 @@ typedef struct weir_device_ops {
     weir_status (*stream_sync)(void *ctx, void *native_stream);
 
     /* --- diagnosis (optional) --- */
-    /* Returns the runtime's own code and text for the last failure in the calling thread. *text stays valid until the
+    /* Stores the runtime's own code and text for the last failure in the calling thread. *text stays valid until the
      * thread's next call into the device. Default: code 0, text "". */
     weir_status (*native_error)(void *ctx, int64_t *code, const char **text);
     /* Frees the context when the device is destroyed. May be NULL. */
@@ -120,21 +121,21 @@ WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, w
  * to the parent. */
 WEIR_API weir_status weir_device_destroy(weir_device *device);
 
-/* Hold a device, and release it. For bindings with objects that use the device later: while there are more holds than
- * releases, weir_device_destroy refuses. Pools and adaptors hold their device. Return WEIR_ERR_INVALID if `device` is
- * NULL; weir_device_release also if there is no hold to release. Thread-safe. */
+/* Hold a device, and release it. A binding holds a device for objects that use the device later: while there are more
+ * holds than releases, weir_device_destroy refuses. Pools and adaptors hold their device. Both return WEIR_ERR_INVALID
+ * if `device` is NULL; weir_device_release also if there is no hold to release. Thread-safe. */
 WEIR_API weir_status weir_device_hold(weir_device *device);
 WEIR_API weir_status weir_device_release(weir_device *device);
 
 /* Copies the properties of the device into *info. The caller has set info->struct_size. */
 WEIR_API weir_status weir_device_get_info(const weir_device *device, weir_device_info *info);
 
-/* Returns the runtime's own code and text for the calling thread's last failure (native_error). */
+/* Stores the runtime's own code and text for the calling thread's last failure (native_error). */
 WEIR_API weir_status weir_device_error(weir_device *device, int64_t *code, const char **text);
 
-/* Call the slots of a device, with arguments checked. Adaptors and tests call these functions; a pool uses a device
- * through them only. Return WEIR_ERR_INVALID for NULL, for a size of zero and for a size that is not a multiple of the
- * granularity. */
+/* Check the arguments and call the slots of a device. Adaptors and tests call these functions; a pool uses a device
+ * through them only. They return WEIR_ERR_INVALID for NULL, for a size of zero and for a size that is not a multiple of
+ * the granularity. */
 WEIR_API weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_t *address);
 WEIR_API weir_status weir_device_region_free(weir_device *device, uint64_t address, uint64_t size);
 WEIR_API weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address);

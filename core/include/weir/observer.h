@@ -40,7 +40,8 @@ typedef struct weir_observed_block {
     uint64_t capacity;   /* bytes from `address` on that belong to this block */
     void *native_stream; /* alloc: stream of the request; use: stream that uses the block; free: stream of the free,
                             NULL if the block is freed idle */
-    uint32_t stream;     /* number of that stream in the pool, from 1; 0 if the block is freed idle */
+    uint32_t stream;     /* number in the pool, from 1, of the stream in `native_stream`; 0 if the block is freed
+                            idle */
     weir_tag tag;        /* alloc: tag of the block; 0 = none */
     uint64_t align;      /* alloc: alignment as requested; 0 = the strategy's own */
     bool listed;         /* alloc: the block was live before the observer was attached */
@@ -56,7 +57,7 @@ typedef struct weir_observed_event {
     size_t struct_size;
     weir_observed_kind kind;
     const void *event;   /* the caller's event; NULL: the host has waited for the stream */
-    void *native_stream; /* the stream that recorded, waits, or was waited for */
+    void *native_stream; /* the stream that recorded the event, that waits, or that the host waited for */
     uint32_t stream;     /* number of the stream in the pool, from 1; 0: the host has waited for the event */
 } weir_observed_event;
 
@@ -67,8 +68,8 @@ typedef struct weir_observer_ops {
     void (*memory_taken)(void *ctx, uint64_t address, uint64_t size);
     void (*block_alloc)(void *ctx, const weir_observed_block *block);
     void (*block_free)(void *ctx, const weir_observed_block *block);
-    /* The pool is being destroyed. This is the last call: block_free has been called for the live blocks and
-     * memory_taken for all memory. It is not called in a child of fork. */
+    /* The pool is being destroyed. This is the last call: before it, block_free was called for the live blocks and
+     * memory_taken for all memory. Not called in a child of fork. */
     void (*pool_gone)(void *ctx);
     void (*block_use)(void *ctx, const weir_observed_block *block); /* weir_pool_use: the block is live */
     void (*event)(void *ctx, const weir_observed_event *event);

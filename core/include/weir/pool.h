@@ -44,7 +44,8 @@ typedef struct weir_block weir_block;   /* the caller's handle of a block: a des
 /* The growth policy: how the pool serves a request if free memory exists but another stream's work may still touch it,
  * and the device has room. */
 typedef enum weir_growth {
-    WEIR_GROWTH_BALANCED = 0, /* while less than half of the available memory is reserved: grow; above: wait first */
+    WEIR_GROWTH_BALANCED = 0, /* grow while less than half of the available memory is reserved; above half, wait
+                                 first */
     WEIR_GROWTH_GROW_FIRST,   /* never make a stream wait while the device has memory */
     WEIR_GROWTH_WAIT_FIRST,   /* never take memory from the device where a wait is enough */
 } weir_growth;
@@ -69,7 +70,7 @@ enum {
 typedef struct weir_oom_record weir_oom_record;
 
 /* Called, with no lock held, when every other way to serve a request has failed. The callback may free blocks of this
- * pool. It returns true if the pool shall try the request again. */
+ * pool. It returns true if the pool is to try the request again. */
 typedef bool (*weir_oom_callback)(void *ctx, weir_pool *pool, const weir_oom_record *record);
 
 /* A request that would take the pool above its soft limit. */
@@ -103,20 +104,20 @@ typedef struct weir_pool_config {
     uint32_t flags; /* WEIR_POOL_... */
     weir_oom_callback oom_callback;
     void *oom_ctx;
-    uint64_t soft_limit_bytes; /* above it the pool waits, returns idle regions and calls the callback before it
-                                  takes more; 0 = none; at most limit_bytes if that is set */
+    uint64_t soft_limit_bytes; /* before the pool reserves more bytes than this, it waits, returns idle regions and
+                                  calls the callback; 0 = none; at most limit_bytes if that is set */
     weir_pressure_callback pressure_callback;
     void *pressure_ctx;
-    /* With WEIR_POOL_VIRTUAL_MEMORY: the bytes above the peak of live memory that the pool reserves before it moves
-     * idle memory: one part in `vm_spare_share` (0 = 24) of the first 256 MiB of the peak, one part in
-     * `vm_large_spare_share` (0 = vm_spare_share) of the rest, plus `vm_spare_bytes` (0 = 6 MiB), which counts as three
-     * granules (the device's page_bytes) if it is less. */
+    /* With WEIR_POOL_VIRTUAL_MEMORY: how far the reserved bytes may exceed the peak of live bytes before the pool moves
+     * idle memory: by one part in `vm_spare_share` (0 = 24) of the first 256 MiB of the peak, plus one part in
+     * `vm_large_spare_share` (0 = vm_spare_share) of the rest, plus `vm_spare_bytes` (0 = 6 MiB). If `vm_spare_bytes` is
+     * less than three granules (the device's page_bytes), three granules are used instead. */
     uint64_t vm_spare_share;
     uint64_t vm_large_spare_share;
     uint64_t vm_spare_bytes;
     /* With WEIR_POOL_VIRTUAL_MEMORY: the most bytes of one device handle. A large request takes a handle of its own
-     * size, which no other block shares. Small requests and moved memory use handles of one granule. 0 = 512 MiB. With
-     * a value up to the granule every handle is one granule. */
+     * size, which no other block shares. Small requests and moved memory use handles of one granule. 0 = 512 MiB. If
+     * the value is at most a granule, every handle is one granule. */
     uint64_t vm_handle_bytes;
 } weir_pool_config;
 
@@ -129,14 +130,14 @@ typedef struct weir_pool_config {
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
 /* Destroys the pool: waits for the streams with work that may still touch its memory, returns every region and frees
- * every handle, including live blocks. The pool is gone even if a device call fails on the way: the first failure is
- * returned, so that the caller can report memory that the device did not take back. NULL is allowed. Returns
- * WEIR_ERR_BUSY, and changes nothing, while weir_pool_hold holds the pool. */
+ * every handle, including live blocks. The pool is gone even if a device call fails. The first failure is returned, so
+ * that the caller can report memory that the device did not take back. NULL is allowed. Returns WEIR_ERR_BUSY, and
+ * changes nothing, while weir_pool_hold holds the pool. */
 WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
 
-/* Hold a pool, and release it. For bindings that register a pool where its owner does not see it, such as a runtime's
- * registry: while there are more holds than releases, weir_pool_destroy refuses. Return WEIR_ERR_INVALID if `pool` is
- * NULL; weir_pool_release also if there is no hold to release. */
+/* Hold a pool, and release it. For bindings that register a pool where its owner does not see the registration, such as
+ * in a runtime's registry: while there are more holds than releases, weir_pool_destroy refuses. Both return
+ * WEIR_ERR_INVALID if `pool` is NULL; weir_pool_release also if there is no hold to release. */
 WEIR_API weir_status weir_pool_hold(weir_pool *pool);
 WEIR_API weir_status weir_pool_release(weir_pool *pool);
 
@@ -171,21 +172,21 @@ WEIR_API weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream);
  * memory that the other thread frees, or a wait that the pool inserts. */
 WEIR_API weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream);
 WEIR_API weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event);
-/* Hints: the host has waited for all work queued on the stream, or for an event. Every stream may use the memory freed
- * before. */
+/* Hints: the host has waited for all work queued on the stream, or for an event. Every stream may then use the memory
+ * that was freed before that work completed. */
 WEIR_API weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream);
 WEIR_API weir_status weir_event_synced(weir_pool *pool, const void *event);
 /* Hint: the vendor's event is being destroyed, and its handle may be used again for another event. */
 WEIR_API weir_status weir_event_forgotten(weir_pool *pool, const void *event);
 
-/* Returns a mark: the current point in the stream's order. For callers that set aside something other than a block
- * until the stream's work is complete. The mark needs no event of its own: one event covers all marks and frees before
- * it. Returns WEIR_ERR_INVALID for NULL, and for a stream that does not belong to the pool or is retired. */
+/* Returns a mark: the current point in the stream's order. For callers that keep something other than a block until the
+ * stream's work is complete. A mark needs no event of its own: one event covers all marks and frees before it. Returns
+ * WEIR_ERR_INVALID for NULL, and for a stream that does not belong to the pool or is retired. */
 WEIR_API weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark);
 /* Sets *reached to true if the host has seen all work before the mark complete. The pool queries the device for this
- * stream only; if `wait` is true, it waits for completion. *reached is also true for a stream that was retired since,
- * and on a device without streams. Returns WEIR_ERR_DEVICE if the wait failed. Without `wait`, *reached is false if the
- * device cannot be queried. */
+ * stream only; if `wait` is true, it waits for completion. *reached is also true if the stream was retired after the
+ * mark was made, and on a device without streams. Returns WEIR_ERR_DEVICE if the wait failed. Without `wait`, *reached
+ * is false if the device cannot be queried. */
 WEIR_API weir_status weir_stream_reached(weir_pool *pool, weir_stream *stream, weir_tick mark, bool wait,
                                          bool *reached);
 
@@ -204,9 +205,10 @@ WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint6
  * already free. A freed handle stays recognisable until weir_pool_alloc returns it again. */
 WEIR_API weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream);
 
-/* Frees a block that no queued work touches: every stream may have it at once. The host must have seen the work of the
- * block's stream complete up to the alloc, even if no work was queued on the block: earlier work of the stream in the
- * same memory may still run. A caller that has not waited uses weir_pool_free. Returns errors as weir_pool_free. */
+/* Frees a block that no queued work touches, so that every stream may have its memory at once. The host must
+ * have seen all work of the block's stream up to the alloc complete, even if the block was not used: earlier
+ * work of the stream in the same memory may still run. A caller that has not waited uses weir_pool_free.
+ * Returns errors as weir_pool_free. */
 WEIR_API weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block);
 
 /* States that `stream` also touches the block, with work queued before or after this call, until the block is freed
@@ -216,10 +218,10 @@ WEIR_API weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block);
 WEIR_API weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream);
 
 /* States that the last work of `stream` on the block has been queued. A wait that the caller inserts afterwards is
- * enough to make the block reusable. Has no effect if the stream has no use of the block. */
+ * enough to make the block reusable. Has no effect if weir_pool_use has not named the stream for the block. */
 WEIR_API weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *stream);
 
-/* Return a property of a live block. Each call is one load. */
+/* Return a property of a live block. Each call costs one load. */
 WEIR_API uint64_t weir_block_address(const weir_block *block);
 WEIR_API uint64_t weir_block_size(const weir_block *block);     /* bytes requested */
 WEIR_API uint64_t weir_block_capacity(const weir_block *block); /* bytes handed out, at least the size */
@@ -232,7 +234,7 @@ WEIR_API weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_bloc
 /* --- upkeep --- */
 
 enum {
-    WEIR_TRIM_WAIT = 1u << 0, /* wait for streams with work that may still touch otherwise free regions */
+    WEIR_TRIM_WAIT = 1u << 0, /* also wait for streams whose work may still touch free regions */
 };
 
 /* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until at most
@@ -260,7 +262,7 @@ typedef struct weir_walk_entry {
     uint64_t size;
     weir_walk_state state;
     uint64_t requested; /* bytes requested, for a live block */
-    uint32_t stream;    /* stream of the lane, cache or pending list; 0 = open */
+    uint32_t stream;    /* stream whose lane, cache or pending list holds the range; 0 = open */
     weir_block *block;  /* the live block, if any; do not free it during the walk */
 } weir_walk_entry;
 
@@ -269,9 +271,9 @@ typedef struct weir_walk_entry {
 typedef bool (*weir_walk_visitor)(void *ctx, const weir_walk_entry *entry);
 WEIR_API weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx);
 
-/* Checks the invariants: those of the strategy, that ranges, blocks, caches and pending blocks account for each other,
- * and that statistics add up. Other threads may use the pool during the check. If an invariant is broken, returns
- * WEIR_ERR_INTERNAL and stores a sentence in *why, if `why` is not NULL. The sentence stays valid. */
+/* Checks the invariants: the strategy's own; that ranges, blocks, caches and pending blocks agree; and that statistics
+ * add up. Other threads may use the pool during the check. If an invariant is broken, returns WEIR_ERR_INTERNAL and
+ * stores a sentence in *why, if `why` is not NULL. The sentence stays valid. */
 WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
 
 /* Prints the pool for a log or a debugger: its limits and counters, its streams, its regions and every range in them.
@@ -324,8 +326,8 @@ typedef struct weir_pool_stats {
     uint64_t free_bytes;           /* free in the strategy, all lanes */
     uint64_t reserved_bytes;       /* live + cached + pending + free, plus memory on its way from or to the device */
     uint64_t peak_requested_bytes; /* exact with one stream and one thread; with several streams, the highest value
-                                       at a slow-path call; a block that another thread frees on a stream counts
-                                       until the stream's own thread takes up the free */
+                                      at a slow-path call. A block that another thread frees on a stream counts until
+                                      the stream's own thread examines the free */
     uint64_t peak_live_bytes;      /* exact or sampled, as peak_requested_bytes */
     uint64_t peak_reserved_bytes;  /* exact */
     uint64_t largest_free_bytes;
@@ -378,8 +380,8 @@ typedef struct weir_oom_lane {
     uint32_t stream; /* 0 = the open lane */
     uint64_t free_bytes;
     uint64_t largest_bytes; /* the largest range */
-    weir_tick waits_for;    /* not 0: the pool does not know that this tick of the stream is complete, and waiting
-                               for it failed */
+    weir_tick waits_for;    /* if not 0: the pool does not know whether this tick of the stream is complete, and
+                               waiting for it failed */
 } weir_oom_lane;
 
 /* A region with free memory between live blocks. */
@@ -391,9 +393,9 @@ typedef struct weir_oom_region {
     uint64_t blocks;        /* blocks that are not free */
 } weir_oom_region;
 
-/* X(NAME): a change that would have made the request succeed. Each change is sufficient by itself if the pool is as it
- * was recorded, no other thread uses the pool, and the device gives all memory that its capacity leaves: apply the
- * change, repeat the call, and the call succeeds. */
+/* X(NAME): a change that would have made the request succeed. If a caller applies one change and repeats the call, the
+ * call succeeds, provided that the pool is as recorded, no other thread uses the pool, and the device gives all memory
+ * that its capacity leaves. */
 #define WEIR_ADVICE_LIST(X)                                                                                            \
     X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                                                 \
     X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                                                 \
@@ -420,7 +422,7 @@ typedef struct weir_oom_advice {
 } weir_oom_advice;
 
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in the record */
-#define WEIR_OOM_ADVICE 4  /* at most one entry of the first two kinds together, and one of each other kind */
+#define WEIR_OOM_ADVICE 4  /* at most one entry for the first two kinds together, and one for each other kind */
 
 /* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */
@@ -439,8 +441,8 @@ struct weir_oom_record {
     uint64_t free_bytes;
     uint64_t largest_free_bytes;
     uint64_t idle_region_bytes;  /* bytes in wholly free regions (virtual memory: granules) */
-    uint64_t region_asked_bytes; /* the least size (of a region, or to map) requested from the device; 0 = the limit
-                                    forbade it */
+    uint64_t region_asked_bytes; /* the least size that was requested from the device, for a region or to be mapped;
+                                    0 = the limit forbade a request */
     weir_status device_status;   /* the status that the device returned */
     char text[512];              /* the cause in one sentence, for a log */
     uint64_t regions;

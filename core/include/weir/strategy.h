@@ -41,20 +41,20 @@ typedef uint64_t weir_tick;
 #define WEIR_TICK_MAX UINT64_MAX
 
 enum {
-    /* Free memory stays in its lane until its region is returned: the pool looks in no other lane, never calls gather,
-     * and frees only into the lane that alloc served, with tick 0 if no work is pending any more. Set by models of
-     * allocators that keep memory per stream. */
+    /* Free memory stays in its lane until its region is returned. The pool looks in no other lane and never calls
+     * gather. It frees only into the lane that served the alloc, with tick 0 if no work is pending any more. Set by
+     * models of allocators that keep memory per stream. */
     WEIR_STRATEGY_PRIVATE_LANES = 1u << 0,
     /* A region that becomes wholly free is returned to the device at once. */
     WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,
     /* Every free must reach the strategy: the pool keeps no front cache. */
     WEIR_STRATEGY_NO_FRONT_CACHE = 1u << 2,
-    /* A strategy over strategies, which marks records of taken ranges with WEIR_RECORD_ROUTE. It must not be built on
-     * another strategy with this flag. The pool ignores the flag. */
+    /* A strategy that combines strategies, and marks records of taken ranges with WEIR_RECORD_ROUTE. It must not be
+     * built on another strategy with this flag. The pool ignores the flag. */
     WEIR_STRATEGY_ROUTES = 1u << 3,
-    /* The order of requests wastes no memory: a request of the strategy's own alignment takes exactly its size in
-     * granules from one end of a free range, gather joins whole ranges, and while the lane's part of a region can hold
-     * a request of the size_hint for which the region was added, alloc for that lane serves such a request.
+    /* Requests waste no memory, whatever their order. A request of the strategy's own alignment takes exactly its size
+     * in granules from one end of a free range. gather joins whole ranges. While the lane's part of a region can hold a
+     * request of the size_hint for which the region was added, alloc for that lane serves such a request.
      * weir_pool_would_fit relies on this. */
     WEIR_STRATEGY_CUTS_ENDS = 1u << 4,
 };
@@ -100,8 +100,8 @@ typedef struct weir_record {
 #define WEIR_RECORD_TAKEN UINT32_C(0x80000000)
 /* Includes WEIR_RECORD_TAKEN. The range is free, but neighbours must not merge with it. */
 #define WEIR_RECORD_KEPT UINT32_C(0xC0000000)
-/* A bit of `own` for a strategy over strategies, which sets it while the range is taken and clears it before it passes
- * the token to free. */
+/* A bit of `own` for a strategy that combines strategies. It sets the bit while the range is taken and clears the bit
+ * before it passes the token to free. */
 #define WEIR_RECORD_ROUTE UINT32_C(0x80000000)
 
 /* A range that alloc hands out. `token` is the address of the range's record and names the range until it is freed. */
@@ -109,11 +109,11 @@ typedef struct weir_range {
     uint64_t address;
     uint64_t size; /* equal to the record's size */
     void *token;
-    weir_tick tick; /* tick of the free range that it was cut from. A pool with virtual memory may free the range at
-                       that tick again; other pools ignore it. */
-    uint64_t idle_bytes; /* size of the region if the whole region was one free range before, else 0. The pool may
-                            free the range at once, at its tick, and take a region of the request's own size. A
-                            strategy may leave it 0. */
+    weir_tick tick; /* tick of the free range from which this range was cut. A pool with virtual memory may free the
+                       range at that tick again; other pools ignore the tick. */
+    uint64_t idle_bytes; /* size of the region if the alloc broke a wholly free region, else 0. The pool may free the
+                            range at once, at its tick, and take a region of the request's own size instead. A
+                            strategy may always leave this 0. */
 } weir_range;
 
 /* A range as walk shows it. */
@@ -126,8 +126,8 @@ typedef struct weir_range_info {
     weir_lane lane; /* of a free range */
     weir_tick tick; /* of a free range; without meaning in the open lane */
     void *token;    /* of a taken range */
-    bool set_apart; /* free, but kept for requests of one size: a request of another size gets it only as a last
-                       resort */
+    bool set_apart; /* free, but kept for requests of one size: a request of another size gets the range only as a
+                       last resort */
 } weir_range_info;
 
 /* Called for each range. Returns false to end the walk. It must not call the strategy. */
@@ -160,7 +160,7 @@ typedef struct weir_strategy_ops {
     size_t struct_size;
     const char *name;
     uint32_t flags;         /* WEIR_STRATEGY_... */
-    uint64_t granule_bytes; /* every range starts and ends at a multiple; a power of two */
+    uint64_t granule_bytes; /* every range starts and ends at a multiple of this; a power of two */
 
     /* Returns the number of bytes of zeroed memory that init needs. `config` is the strategy's own struct, or NULL for
      * defaults. */
@@ -180,8 +180,8 @@ typedef struct weir_strategy_ops {
 
     /* Returns the size of the region to request from the device when no range serves a request. The size is at least
      * what alloc needs for `size` and `align` in an empty region. `reserved` is the number of bytes that the pool holds
-     * already, `granularity` is the device's. If the device refuses this size, the pool falls back to the least size
-     * that serves the request. */
+     * already, `granularity` is the unit of the device's region sizes. If the device refuses this size, the pool falls
+     * back to the least size that serves the request. */
     uint64_t (*region_size)(const void *state, uint64_t size, uint64_t align, uint64_t reserved, uint64_t granularity);
 
     /* Adds a new region, which is one free range in `lane` at `tick`. The tick may be below other ticks of the lane.
@@ -194,9 +194,9 @@ typedef struct weir_strategy_ops {
     /* Removes a region. Returns WEIR_ERR_BUSY unless the whole region is free and no queued work can touch it: each of
      * its ranges must be in a lane l below `lanes` with a tick at or below limits[l]. */
     weir_status (*region_remove)(void *state, void *region, const weir_tick *limits, size_t lanes);
-    /* Finds a region that region_remove would accept, at a cost that does not grow with the number of regions in use:
-     * the one that has been free the longest, if the strategy knows. Returns false if there is none. If the slot is
-     * NULL, the pool tries region after region. */
+    /* Finds a region that region_remove would accept, at a cost that does not grow with the number of regions in use.
+     * Prefers the region that has been free the longest, if the strategy knows it. Returns false if there is no such
+     * region. If the slot is NULL, the pool tries region after region. */
     bool (*region_idle)(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
 
     /* Takes the best range of `lane` with a tick at or below `limit`. `align` is a power of two. Returns
@@ -223,7 +223,7 @@ typedef struct weir_strategy_ops {
                    uint64_t align, bool last_resort);
 
     /* Visits every range, region by region, in address order inside a region. Regions come in the order in which they
-     * were added. A strategy over strategies visits all regions of one before those of the other. */
+     * were added. A strategy that combines strategies visits all regions of one before those of the other. */
     void (*walk)(const void *state, weir_range_visitor visit, void *ctx);
     /* Checks every structural invariant. If one is broken, returns WEIR_ERR_INTERNAL and stores a sentence in *why, if
      * `why` is not NULL. */

@@ -1,9 +1,7 @@
-/* weir/trace.h: allocation traces: one event as a struct and as a line of `.wtr`, and recorders of events, from a live
- * pool or noted by the caller.
- *
- * `.wtr` version 1 is text, one event a line, fields separated by one blank; the order of lines is the order of events.
- * benchmarks/weir/trace/README.md has the grammar. The reader and the importers are a library: weir/trace_file.h.
- */
+/* weir/trace.h: allocation traces: one event as a struct and as a line of `.wtr`, and recorders of events. The events
+ * come from a live pool, or the caller notes them. `.wtr` version 1 is text, one event a line, fields separated by one
+ * blank; the order of lines is the order of events. benchmarks/weir/trace/README.md has the grammar. The reader and the
+ * importers are a library: weir/trace_file.h. */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 
@@ -48,12 +46,13 @@ typedef struct weir_trace_event {
     char mode;        /* USE: 'r', 'w' or 0; SYNC: '*', 's' (stream) or 'e' (event); MARK: 'B', 'E', 'I';
                           POOL, SEGMENT, MAPPING: '+' or '-'; ALLOC: advice 's', 't' (step), 'l', 'p' or 0 */
     uint32_t device;  /* PRIOR, ALLOC */
-    uint32_t stream;  /* FREE with WEIR_TRACE_NONE: host order, written '-' */
+    uint32_t stream;  /* stream of the event. FREE with WEIR_TRACE_NONE: a free in host order, written '-' */
     uint32_t thread;  /* host thread */
     uint32_t tag;     /* index into the tag dictionary: call site, operator, layer */
     uint32_t pool;    /* private pool */
-    uint64_t time_ns; /* since the start; all kinds but PRIOR */
-    uint64_t id;      /* block; RECORD, WAIT and SYNC 'e': event. REALLOC: the new block */
+    uint64_t time_ns; /* since the start of the trace; all kinds but PRIOR */
+    uint64_t id;      /* number of the block. RECORD, WAIT and SYNC 'e': number of the event. REALLOC: number of the
+                         new block */
     uint64_t old_id;  /* REALLOC: the block that it replaces */
     uint64_t size;    /* bytes requested. WORK: duration in ns. CAPACITY: bytes. COUNTERS: reserved. OOM: request */
     uint64_t extra;   /* ALLOC: alignment or 0. OOM: free bytes. COUNTERS: allocated bytes */
@@ -69,8 +68,7 @@ WEIR_API size_t weir_trace_format(const weir_trace_event *event, char *line, siz
 
 typedef struct weir_recorder weir_recorder;
 
-/* Takes `length` bytes of `.wtr` text. Returns false if it cannot, which ends the recording (lost events are
- * counted). */
+/* Takes `length` bytes of `.wtr` text. Returns false to end the recording; the lost events are counted. */
 typedef bool (*weir_record_sink)(void *ctx, const char *text, size_t length);
 
 typedef struct weir_recorder_config {

@@ -14,8 +14,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns the size in the struct's first member; 0 if there is no struct, or the size is too small to hold even
- * itself. */
+/* Returns the size in the struct's first member. Returns 0 if there is no struct, or if the size does not even cover
+ * that member. */
 static size_t claimed_size(const void *object)
 {
     size_t size = 0;

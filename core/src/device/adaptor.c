@@ -121,7 +121,7 @@ WEIR__DEVICE_CALLS(CALL, GIVING)
 #define VM_SLOTS WEIR__VM_CALLS(SLOT, SLOT)
 #define ORDERING_SLOTS WEIR__ORDERING_CALLS(SLOT, SLOT)
 
-/* Indexed by the abilities of the wrapped device. */
+/* The tables of adaptors, by the abilities of the wrapped device. */
 static const weir_device_ops tables[] = {
     [0] = {BASE_SLOTS},
     [WEIR_DEVICE_ORDERED] = {BASE_SLOTS ORDERING_SLOTS},

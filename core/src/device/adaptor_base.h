@@ -24,9 +24,9 @@ typedef struct weir__adaptor weir__adaptor;
 
 typedef struct weir__adaptor_kind {
     /* Called before the call. Any status but WEIR_OK becomes the result of the call, which then reaches neither the
-     * wrapped device nor `after`. May store a note for `after` in a member that the kind of call does not use. */
+     * wrapped device nor `after`. May store a value for `after` in a member that the kind of call does not use. */
     weir_status (*before)(weir__adaptor *adaptor, weir__adaptor_call *call);
-    /* Called after the call with its result, which it cannot change. */
+    /* Called after the call, with the call's result, which cannot be changed any more. */
     void (*after)(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status);
     /* Adjusts the device's facts once, at creation. */
     void (*facts)(const weir__adaptor *adaptor, weir_device_info *info);
@@ -34,7 +34,7 @@ typedef struct weir__adaptor_kind {
     void (*destroy)(weir__adaptor *adaptor);
 } weir__adaptor_kind;
 
-/* The first member of every adaptor. A kind must set only `destroy`. */
+/* The first member of every adaptor. A kind of adaptor must set `destroy`; its other functions may stay NULL. */
 struct weir__adaptor {
     const weir__adaptor_kind *kind;
     weir_device *inner;

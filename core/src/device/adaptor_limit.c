@@ -25,7 +25,7 @@ struct limiter {
     uint64_t held_bytes;
     uint64_t asked_bytes;
     weir__number_map sizes; /* sizes by handle */
-    size_t promised;        /* entries of `sizes`, plus calls in progress that may add one */
+    size_t promised;        /* entries of `sizes`, plus calls in progress that may each add an entry */
 };
 
 /* --- admitting and settling --- */
@@ -100,7 +100,7 @@ static void settle_locked(struct limiter *self, const weir__adaptor_call *call, 
     pthread_cond_broadcast(&self->settled);
 }
 
-/* A free of more than the held bytes can only be of memory that was not taken through this adaptor. */
+/* If a free is larger than the held bytes, its memory cannot have been taken through this adaptor. */
 static void give_locked(struct limiter *self, uint64_t size)
 {
     WEIR_ASSERT_HELD(&self->lock);
@@ -123,9 +123,9 @@ static void destroyed_locked(struct limiter *self, const weir__adaptor_call *cal
     }
 }
 
-/* Runs before the call. The handle of a vm_destroy leaves the table here: as soon as the device has it back, another
- * thread may get the same handle for memory of another size. The entry stays promised, because the device may refuse,
- * and then settle() notes the handle again. */
+/* Runs before the call. A vm_destroy removes its handle from the table here: as soon as the device has the handle back,
+ * another thread may get the same handle for memory of another size. The room for the entry stays reserved, because the
+ * device may refuse the call, and then settle() enters the handle again. */
 static weir_status admit(weir__adaptor *adaptor, weir__adaptor_call *call)
 {
     struct limiter *const self = (struct limiter *)adaptor;

@@ -869,7 +869,8 @@ static bool may_be_in(const weir_host_pool *pool, uint64_t size, uint32_t bin)
     return may;
 }
 
-/* Frees the small block at `ptr`. `size` is the size as requested, or 0 if unknown. *bytes receives the block's size. */
+/* Frees the small block at `ptr`. `size` is the size as requested, or 0 if unknown. *bytes receives the block's
+ * size. */
 static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *ptr, uint64_t size, uint64_t *bytes)
 {
     weir__host_node *node = run->node;
