@@ -24,7 +24,8 @@
 #include <weir/device.h>
 #include <weir/trace.h>
 
-/* An event with the names that its feeder uses (the pool, or a caller of the recorder), before the trace numbers them. */
+/* An event with the names that its feeder uses (the pool, or a caller of the recorder), before the trace numbers
+ * them. */
 typedef struct weir__record_entry {
     uint64_t sequence;
     uint64_t time_ns; /* since the start of the recording */

@@ -3,9 +3,9 @@
 
 #include "shared/assert.h"
 
-/* The device calls that a rise of the mark by all live bytes is worth: calls_for_all, or calls_per_region for each
- * region of the pool if that is more. So an exchange of one region for another pays in a pool of many small regions
- * too. */
+/* The memory that all live bytes are worth in device calls: a rise of the mark by all live bytes costs as much as
+ * calls_for_all calls, or as calls_per_region calls for each region of the pool if that is more. So an exchange of
+ * regions pays in a pool of many small regions too. */
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
 /* The most regions that may be taken or returned so that idle regions are not broken. */

@@ -24,29 +24,30 @@
 
 #define WEIR__WHOLE_RATIO 4u
 
-/* All counted since the last trim: */
+/* Maxima and counts since the last trim: */
 struct high_mark {
     uint64_t reserved;    /* the most bytes reserved */
     uint64_t live;        /* the most bytes live, with the request, when the pool grew */
-    uint64_t whole_calls; /* regions taken or returned so that a request would break no idle region */
-    uint64_t debt;        /* regions returned to keep the mark, not yet paid for by a rise of the mark */
+    uint64_t whole_calls; /* regions taken or returned in order to leave larger idle regions whole */
+    uint64_t debt;        /* regions returned to keep the mark low, for which no rise of the mark has paid yet */
 };
 
-/* Returns the bytes by which `reserved` would exceed the mark, or 129/128 of the live bytes if that is more. */
+/* Returns the bytes by which `reserved` would exceed the mark. If 129/128 of the most live bytes is above the mark,
+ * counts from there instead. */
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
 /* Returns how many of `regions` regions may be returned to keep the mark `gain` bytes lower. */
 uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint64_t regions);
 /* True if returning `count` of `regions` regions is worth keeping the mark `gain` bytes lower. Then adds `count` to the
  * debt. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);
-/* True if a request of `size` bytes should leave an idle region of `idle_bytes` whole: the region is at least four
- * times as large. */
+/* True if a request of `size` bytes should not be cut out of an idle region of `idle_bytes`: the region is at least
+ * four times as large. */
 static inline bool weir__mark_keeps_whole(uint64_t idle_bytes, uint64_t size)
 {
     return idle_bytes / WEIR__WHOLE_RATIO >= size;
 }
-/* True if regions may still be kept whole. `near_limit`: the pool is so near its limit that memory matters more than
- * device calls. */
+/* True if regions may still be taken or returned in order to leave idle regions whole. `near_limit`: the pool is so
+ * near its limit that memory matters more than device calls. */
 bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit);
 /* Reduces the debt, because the mark is going to rise by `gain` bytes that an exchange could have saved. */
 void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions);

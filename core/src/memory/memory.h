@@ -19,27 +19,28 @@ struct request; /* order/order.h */
 struct memory_ops {
     bool mixes_sizes; /* true: memory is mapped for requests of all sizes side by side */
     /* Takes more memory for the request, serves the request and counts the rung. May first return or move idle memory.
-     * Returns false if the device or the limit refused (see the request). Returns true also if another thread's growth
-     * served the request. */
+     * Returns false if the device or the limit refused; the request records which. Also returns true if another
+     * thread's growth served the request. */
     bool (*grow)(struct request *request);
     /* Called when the device has no more memory: the same as grow, but first returns or moves all idle memory. Returns
      * false also if no memory is idle. */
     bool (*exchange)(struct request *request);
-    /* Returns idle memory to the device until `keep` reserved bytes remain. Returns the number of bytes; *failed
+    /* Returns idle memory to the device until `keep` reserved bytes remain. Returns how many bytes went back. *failed
      * receives a failure of the device. */
     uint64_t (*give_back)(weir_pool *pool, uint64_t keep, weir_status *failed);
     /* The pool is being destroyed: returns all memory, tries each failing call twice, and keeps the first failure. */
     void (*return_all)(weir_pool *pool, weir_status *first);
-    /* Frees the books. Calls neither the strategy nor the device. */
+    /* Frees the pool's records of its memory. Calls neither the strategy nor the device. */
     void (*fini)(weir_pool *pool);
-    /* True if a block may have these bytes. A handle is mapped and unmapped as a whole, so a block must have all memory
-     * of a handle of several granules, or none of it. NULL: a block may have any bytes. Pool lock held. */
+    /* True if a block may have these bytes. A handle is mapped and unmapped as a whole, so a block must have
+     * all memory of a handle of several granules, or none of it. The slot is NULL if a block may have any
+     * bytes. Pool lock held. */
     bool (*fits)(const weir_pool *pool, uint64_t address, uint64_t size);
-    /* Serves the request from free memory of several lanes, or from memory that alloc did not choose. NULL: the
-     * strategy's gather does this. Pool lock held. */
+    /* Serves the request from free memory of several lanes, or from memory that alloc did not choose. The slot is NULL
+     * if the strategy's gather does this. Pool lock held. */
     bool (*join)(struct request *request);
-    /* True if a request leaves much larger idle regions whole and gets a region of its own. NULL: never. Pool lock
-     * held. */
+    /* True if a request leaves much larger idle regions whole and gets a region of its own. The slot is NULL if no
+     * request does so. Pool lock held. */
     bool (*keeps_whole)(const weir_pool *pool, uint64_t size);
 };
 
@@ -66,12 +67,12 @@ void weir__region_end_growing_locked(weir_pool *pool);
  * are shares of the reserved bytes because cached blocks cannot coalesce. Pool lock held. */
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 
-/* --- vm.c, vm_granule.c: all but the first need pool->vm --- */
+/* --- vm.c, vm_granule.c: all functions but the first need pool->vm --- */
 
 /* Gives a new pool virtual memory, before the pool is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
  * failure. */
 weir_status weir__vm_init(weir_pool *pool);
-/* True if the memory of the strategy's range is being moved, so that the range has no block. Pool lock held. */
+/* True if the memory of the strategy's range is being moved; such a range has no block. Pool lock held. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
 uint64_t weir__vm_granule(const weir_pool *pool);
 /* Serves a request that has an address (request->at). Returns false if the addresses are in use, or the limit or the
@@ -80,23 +81,23 @@ bool weir__vm_serve_at(struct request *request);
 /* Visits the memory of every handle. Pool lock held; no thread grows. */
 void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
                                  void *ctx);
-/* Returns a description of the first broken invariant of the books of granules, or NULL. The sums come from the
+/* Returns a description of the first broken invariant in the records of granules, or NULL. The sums come from the
  * strategy's walk: bytes taken by blocks or free, bytes without memory, and bytes being moved. Pool lock held. */
 const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
 void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats);
 
 /* --- budget.c --- */
 
-/* Returns the most that may be reserved; with `soft` the lower of the two limits. UINT64_MAX: no limit. Pool lock
- * held. */
+/* Returns the most bytes that may be reserved: the hard limit, or with `soft` the lower of the two limits. Returns
+ * UINT64_MAX if there is no limit. Pool lock held. */
 uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft);
-/* Returns the lower of the limit and the device's capacity; 0: unknown. Pool lock held. */
+/* Returns the lower of the limit and the device's capacity, or 0 if both are unknown. Pool lock held. */
 uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft);
 /* Updates the state of the limits after the reserved bytes have changed. Pool lock held. */
 void weir__budget_note_locked(weir_pool *pool, bool grown);
-/* Calls the pressure callback, unless it runs already or had nothing to free since the soft limit was last crossed. The
- * request lacks at least `least` bytes and can only be served above the soft limit. Returns true if the callback freed
- * something. No lock held. */
+/* Calls the pressure callback, unless it is running already or had nothing to free since the reserved bytes last
+ * crossed the soft limit. The request lacks at least `least` bytes and can only be served above the soft limit. Returns
+ * true if the callback freed something. No lock held. */
 bool weir__budget_press(const struct request *request, uint64_t least);
 
 #endif

@@ -31,7 +31,7 @@ enum { large_bytes = 1 << 20, many_regions = 12 };
 struct wish {
     uint64_t preferred;
     uint64_t least;
-    bool tight; /* the limits leave no room for more than `least` */
+    bool tight; /* the limits leave room for `least` only */
 };
 
 uint64_t weir__region_granularity(const weir_pool *pool)
@@ -47,7 +47,8 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     WEIR_ASSERT(pool_is_locked(pool));
     const uint64_t granule = pool->strategy->granule_bytes;
     const uint64_t granularity = weir__region_granularity(pool);
-    /* A region starts at a multiple of the device's alignment, so only the excess of a larger alignment is added. */
+    /* A region starts at a multiple of the device's alignment, so only the excess of a larger requested alignment is
+     * added. */
     uint64_t aligned = weir__device_info(pool->device)->region_alignment_bytes;
     aligned = aligned > granule ? aligned : granule;
     const uint64_t over_align = align > aligned ? align - aligned : 0;
@@ -70,8 +71,8 @@ static bool keeps_whole(const weir_pool *pool, uint64_t size)
     return weir__mark_may_keep_whole(&pool->held.mark, pool->held.bytes > limit / 2);
 }
 
-/* Computes the sizes to ask for. Above the soft limit only the least is taken. Returns false if the limit forbids the
- * least. */
+/* Computes the sizes to ask for. Above the soft limit, asks only for the least size. Returns false if the limit forbids
+ * even the least size. */
 static bool make_wish(struct request *request, struct wish *wish)
 {
     weir_pool *pool = request->pool;
@@ -143,8 +144,8 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
-    /* This bound moves by a whole bin at a time, because after each change every slot computes anew how many blocks it
-     * may keep, which costs a division. */
+    /* This bound changes by a whole bin at a time: each change makes every slot compute anew how many blocks it may
+     * keep, which costs a division. */
     if (slot != atomic_load_explicit(&pool->front.slot, memory_order_relaxed)) {
         atomic_store_explicit(&pool->front.slot, slot, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
@@ -166,8 +167,8 @@ static struct pool_region *prepare_region(struct request *request)
     return region;
 }
 
-/* Enters the new region, in the lane of the request's stream. Returns false if the strategy has no host memory for it;
- * the region is then set aside. Pool lock held. */
+/* Enters the new region, in the lane of the request's stream. If the strategy has no host memory for the region, sets
+ * it aside and returns false. Pool lock held. */
 static bool enter_region(struct request *request, struct pool_region *region, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -242,8 +243,8 @@ void weir__region_end_growing_locked(weir_pool *pool)
 
 /* --- returning regions --- */
 
-/* Takes a region out of the strategy if it is idle. Its entry stays, without a handle, so that its bytes stay counted
- * until the device has taken them. Pool lock held. */
+/* Takes a region out of the strategy if it is idle. The region's entry stays, without the strategy's handle, so that
+ * the region's bytes stay counted until the device has taken them back. Pool lock held. */
 static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -261,7 +262,7 @@ struct idle {
     struct pool_region *first;
     uint64_t bytes;
     uint64_t count;
-    uint64_t large_bytes; /* bytes of regions that were taken for large requests */
+    uint64_t large_bytes; /* those of the bytes that belong to regions taken for large requests */
     uint64_t large_count;
 };
 
@@ -325,8 +326,8 @@ static struct idle take_idle(weir_pool *pool, uint64_t bytes)
     return idle;
 }
 
-/* Enters the region into the strategy again, as idle memory. Without host memory the region is set aside: it has no
- * handle and is returned with the next idle one. Pool lock held. */
+/* Enters the region into the strategy again, as idle memory. Without host memory the region is set aside: it stays
+ * without a handle and is returned together with the next idle region. Pool lock held. */
 static void put_back(weir_pool *pool, struct pool_region *region)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -365,10 +366,10 @@ static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region
     return region;
 }
 
-/* Returns the regions to the device and puts back those that it refuses. Meanwhile the regions are neither in the pool
- * nor in the device, so a thread that wants to grow must wait: it would be refused for lack of this very memory.
- * Returns the bytes that the device took. Pool lock held on entry and exit, released for the device calls; no memory is
- * on its way to or from the device. */
+/* Returns the regions to the device and puts back those that the device refuses. Meanwhile the regions belong neither
+ * to the pool nor to the device. So a thread that wants to grow must wait, or the device would refuse it for lack of
+ * this very memory. Returns the bytes that the device took. Pool lock held on entry and exit, released for the device
+ * calls; no memory is on its way to or from the device. */
 static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_status *failed)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -505,9 +506,9 @@ static bool await_and_look(struct request *request, weir_rung rung)
     return served;
 }
 
-/* Searches all free memory if returning regions might be a loss: if a new region must be larger than the request
- * because of its alignment, or if the pool is above its limit, then a returned region may leave no room for a new one.
- * Returns true if free memory served. Pool lock held. */
+/* Searches all free memory before regions are returned, if that might be a loss. There are two such cases: the
+ * request's alignment needs a new region that is larger than the request, or the pool is above its limit, where a
+ * returned region may leave no room for a new one. Returns true if free memory served the request. Pool lock held. */
 static bool look_before_loss(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -581,8 +582,8 @@ static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
     return (struct idle){.first = NULL};
 }
 
-/* Where many regions of large requests were returned, one region takes their place, so that a pool of many small
- * regions becomes a pool of few. Returns its size; 0: the strategy chooses. Pool lock held. */
+/* If many regions of large requests were returned, one region takes their place, so that a pool of many small regions
+ * becomes a pool of few. Returns the size of that region, or 0 if the strategy chooses the size. Pool lock held. */
 static uint64_t size_in_place_of(const struct request *request, const struct idle *returned)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -630,8 +631,8 @@ static uint64_t over_all(struct request *request)
     return over_mark > over_limit ? over_mark : over_limit;
 }
 
-/* The same as take_idle, but takes the regions that became idle last. Linear in the idle regions. Pool lock held; no
- * memory is on its way to or from the device. */
+/* Does the same as take_idle, but begins with the region that became idle last. Takes time linear in the idle regions.
+ * Pool lock held; no memory is on its way to or from the device. */
 static struct idle take_recent(weir_pool *pool, uint64_t bytes)
 {
     struct idle recent = {.first = NULL};
@@ -646,10 +647,10 @@ static struct idle take_recent(weir_pool *pool, uint64_t bytes)
     return recent;
 }
 
-/* The request has kept a much larger idle region: once broken, that region could neither serve a large request nor be
- * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they are too
- * few, the request breaks that region after all. Returns true if free memory served. Pool lock held on entry and
- * exit, released meanwhile. */
+/* The request did not break a much larger idle region, because a broken region can neither serve a large request nor be
+ * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they do not
+ * suffice, the request breaks the larger region after all. Returns true if free memory served the request. Pool lock
+ * held on entry and exit, released meanwhile. */
 static bool make_room_beside(struct request *request, weir_rung *rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

@@ -55,7 +55,7 @@ weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uin
                            soft_limit_bytes, limit_bytes);
     }
     pool_lock(pool);
-    /* Memory on its way from the device was admitted under the old limit and must be counted first. */
+    /* Memory that is on its way from the device was admitted under the old limit, so it must be counted first. */
     (void)weir__region_await_locked(pool);
     pool->config.soft_limit_bytes = soft_limit_bytes;
     pool->config.limit_bytes = limit_bytes;

@@ -29,14 +29,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The largest handle, unless the config says otherwise. */
+/* The size of the largest handle, unless the config sets it. */
 #define HANDLE_BYTES (UINT64_C(512) << 20)
 
 /* True if the strategy has the function. */
 #define HAS(ops, slot)                                                                                                 \
     ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
 
-/* The most times that a request maps memory which other threads then take before it. */
+/* The most times that a request maps memory again after other threads have taken the memory that it had mapped. */
 enum { most_tries = 16 };
 
 /* --- life --- */
@@ -93,7 +93,7 @@ static void vm_fini(weir_pool *pool)
     pool->vm = NULL;
 }
 
-/* Claims the idle granules to return, if the spare handles are too few. Returns WEIR_ERR_BUSY if not all could be
+/* Claims idle granules to be returned, if the spare handles do not suffice. Returns WEIR_ERR_BUSY if not all could be
  * claimed. Pool lock held. */
 static weir_status plan_return(weir_pool *pool, uint64_t keep)
 {
@@ -127,8 +127,8 @@ static weir_status call_device(weir_pool *pool, weir_status (*calls)(weir_pool *
     return status;
 }
 
-/* Returns idle memory to the device until `keep` bytes are reserved. Returns the number of bytes. Pool lock held on
- * entry and exit, released for the device calls; called by the thread that grows. */
+/* Returns idle memory to the device until `keep` bytes are reserved. Returns how many bytes went back. Pool lock held
+ * on entry and exit, released for the device calls; called by the thread that grows. */
 static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -179,8 +179,8 @@ static bool carry_out(struct request *request)
         const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
         const uint64_t reached =
             pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
-        request->ceiling = refused ? reached : request->ceiling; /* else another call than a create failed, which tells
-                                                                  * nothing about the device's memory */
+        request->ceiling = refused ? reached : request->ceiling; /* if a call other than a create failed, nothing is
+                                                                    known about the device's memory */
         move->counts.moved = 0;
     }
     weir__vm_settle(pool);
@@ -188,7 +188,7 @@ static bool carry_out(struct request *request)
     return status == WEIR_OK;
 }
 
-/* Takes a block at the window, all of which has memory that the stream may use. Pool lock held. */
+/* Takes a block in the window. The stream may use all of the window's memory. Pool lock held. */
 static bool take_window(struct request *request, const struct vm_window *window)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -210,7 +210,7 @@ static bool take_window(struct request *request, const struct vm_window *window)
     return request->block != NULL;
 }
 
-/* True if another lane than the stream's own holds ranges that the stream may be allowed to use. Pool lock held. */
+/* True if a lane other than the stream's own holds ranges that the stream may use. Pool lock held. */
 static bool others_hold_any(const struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -230,8 +230,7 @@ static bool vm_join(struct request *request)
     struct vm_window window;
     if (!request->last_resort && !request->splits_handle && request->pool->vm->walk_free == NULL &&
         !others_hold_any(request)) {
-        return false; /* alloc has searched all ranges already, and without walk_free a search costs a walk of all
-                       * ranges */
+        return false; /* alloc has searched every range, and without walk_free another search would walk all ranges */
     }
     if (weir__vm_find_best(request, WINDOW_MAPPED, &window) != WEIR_OK) {
         return false;
@@ -244,7 +243,7 @@ static bool serve(struct request *request, weir_rung rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    /* With splits_handle set the ladder has just looked at every range. */
+    /* If splits_handle is set, the ladder has just searched every range. */
     const bool looks_again = !request->splits_handle || request->last_resort;
     const bool served = weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
@@ -252,7 +251,7 @@ static bool serve(struct request *request, weir_rung rung)
     return served;
 }
 
-/* True if no move of memory can serve the request; it is then refused without a device call. */
+/* True if no move of memory can serve the request. Such a request is refused without a device call. */
 static bool is_hopeless(struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -268,9 +267,9 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
-/* Last resort: returns all idle memory to the device, so that it can be created anew as other handles. A block may not
- * have a part of a large handle, so an idle large handle can keep a request from its memory. Returns true if a large
- * handle was returned. Pool lock held on entry and exit, released for the device calls. */
+/* Last resort: returns all idle memory to the device, so that it can be created anew in handles of other sizes. A block
+ * may not have a part of a large handle, so the memory of an idle large handle may be useless to a request. Returns
+ * true if a large handle was returned. Pool lock held on entry and exit, released for the device calls. */
 static bool break_handles(const struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -283,8 +282,9 @@ static bool break_handles(const struct request *request)
     return pool->vm->large < large;
 }
 
-/* Maps memory for the request and serves it. A device that refuses to create has shown how much it gives; the next plan
- * then moves idle memory instead. Pool lock held on entry and exit; called by the thread that grows. */
+/* Maps memory for the request and serves it. If the device refuses to create memory, the pool has learnt how much the
+ * device gives, and the next plan moves idle memory instead. Pool lock held on entry and exit; called by the thread
+ * that grows. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

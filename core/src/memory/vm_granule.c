@@ -1,8 +1,6 @@
-/* core/src/memory/vm_granule.c: which handle has memory for a granule, and the check of these books.
- *
- * A granule is looked up by its number in its span. A search for the span is linear in the spans, of which a pool
- * rarely has more than one.
- */
+/* core/src/memory/vm_granule.c: records which handle has the memory of each granule, and checks these records. A
+ * granule is looked up by its number in its span. The search for the span takes time linear in the spans; a pool rarely
+ * has more than one. */
 #include "vm_internal.h"
 
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
@@ -95,7 +93,7 @@ struct hole_check {
     const weir_pool *pool;
     const struct pool_vm *vm;
     bool broken;
-    bool shared; /* a block has a part of a large handle's memory */
+    bool shared; /* a block has only a part of a large handle's memory */
 };
 
 static bool see_hole(void *ctx, const weir_range_info *range)

@@ -16,9 +16,9 @@
 #include "order/order.h"
 #include "vm_window.h"
 
-/* One granule of a span. handle 0: a hole, which the strategy has in its unmapped lane. Otherwise the granule is number
- * `at` of the `of` granules that the handle has memory for. While `token` is set, the granule is claimed by the thread
- * that grows, and only that thread may read the other fields. */
+/* One granule of a span. If `handle` is 0, the granule is a hole, which the strategy has in its unmapped lane.
+ * Otherwise the granule is number `at` of the `of` granules that the handle has memory for. While `token` is set, the
+ * thread that grows has claimed the granule, and only that thread may read the other fields. */
 struct vm_granule {
     weir_vm_handle handle;
     void *token;
@@ -34,8 +34,9 @@ struct vm_span {
     uint64_t size;
     uint64_t reserved_address;
     uint64_t reserved_size;
-    uint64_t used;                /* no granule from this index on has ever had memory */
-    struct vm_granule granules[]; /* not written from `used` on, so that the unused part does not become resident */
+    uint64_t used;                /* granules from this index on have never had memory */
+    struct vm_granule granules[]; /* entries from `used` on are never written, so that their pages do not become
+                                     resident */
 };
 
 /* A handle and how many granules it has memory for. */
@@ -45,13 +46,13 @@ struct vm_memory {
     bool wanted; /* true: it will be mapped in a hole */
 };
 
-/* The place of one handle in a move. `handle` is the handle mapped there now, while the move proceeds. */
+/* The granules of one handle in a move. While the move proceeds, `handle` is the handle that is mapped there now. */
 struct vm_step {
     struct vm_granule *granule; /* the first of `granules` */
     uint64_t address;
     uint64_t granules;
     weir_vm_handle handle;
-    weir_lane lane; /* lane of the memory if it is mapped when the move is settled */
+    weir_lane lane; /* lane that the memory enters if it is mapped when the move is settled */
     bool create;    /* a hole for which memory is created */
     bool wanted;    /* a victim that gives its memory to a hole */
 };
@@ -62,12 +63,12 @@ struct vm_counts {
     uint64_t maps;
     uint64_t unmaps;
     uint64_t failures;
-    uint64_t created; /* created, destroyed and moved count granules */
+    uint64_t created; /* number of granules created; `destroyed` and `moved` are in granules too */
     uint64_t destroyed;
     uint64_t moved;
 };
 
-/* A move of memory. memory[0 .. in_hand) are the handles that are mapped nowhere. */
+/* A move of memory. memory[0 .. in_hand) are the handles that are not mapped now. */
 struct vm_move {
     struct vm_step *hole; /* places to be mapped */
     size_t holes;
@@ -75,10 +76,10 @@ struct vm_move {
     size_t victims;
     struct vm_memory *memory;
     size_t in_hand;
-    uint64_t least; /* the fewest granules of a new handle that has more than one */
+    uint64_t least; /* the fewest granules for which one new handle is made */
     uint64_t largest;
     uint64_t creates;   /* granules to be created */
-    uint64_t destroys;  /* granules to be destroyed before creating, so that no more is reserved than planned */
+    uint64_t destroys;  /* granules to be destroyed before any is created, so that no more is reserved than planned */
     uint64_t made_room; /* granules destroyed before any was created */
     struct vm_counts counts;
 };
@@ -96,7 +97,7 @@ struct pool_vm {
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     struct vm_span *spans;   /* in the order of their reservation */
     struct vm_span *refused; /* spans that the strategy had no host memory for; kept until the device takes them back */
-    size_t spares;           /* the first handles of move.memory, while no thread moves memory */
+    size_t spares;           /* while no thread moves memory: number of spare handles, the first of move.memory */
     uint64_t spare_granules; /* granules of the spare handles */
     uint64_t moving;         /* claimed granules that had memory */
     size_t large;            /* mapped handles of several granules that are not claimed */
@@ -110,7 +111,7 @@ struct pool_vm {
     struct vm_counts counts;
 };
 
-/* --- books of granules: pool lock held --- */
+/* --- records of granules: pool lock held --- */
 
 static inline struct vm_span *vm_span_of(const struct pool_vm *vm, uint64_t address)
 {
@@ -150,30 +151,31 @@ bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size); /* s
 /* Creates the new memory, unmaps the victims and maps the memory of both into the holes. On failure nothing has
  * changed, except memory that had to be destroyed first. */
 weir_status weir__vm_move_memory(weir_pool *pool, struct vm_move *move);
-/* Unmaps the victims for good and destroys handles in hand. Stops if the device refuses. */
+/* Unmaps the victims for good and destroys handles that are not mapped. Stops if the device refuses. */
 weir_status weir__vm_return_memory(weir_pool *pool, struct vm_move *move);
 
 /* --- vm_move.c: pool lock held; called by the thread that grows --- */
 
-/* Makes room in the arrays of a move of that many granules, including the handles that become spare if the move fails.
- * Returns false without host memory. */
+/* Makes room in the arrays for a move of that many granules, including room for the handles that become spare if the
+ * move fails. Returns false without host memory. */
 bool weir__vm_prepare(struct pool_vm *vm, uint64_t holes, uint64_t victims);
-/* Claims the holes of a window for the lane, and decides with which handles to fill each hole. */
+/* Claims the holes of a window for the lane, and chooses the handles that fill each hole. */
 weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane);
-/* Claims `granules` of the idle granules that were found last, from the cheapest runs, in whole handles. A range that a
- * claim cuts may join a neighbour that is not idle. If that neighbour lay in the next run, the next run is no longer
- * idle either. Returns WEIR_ERR_BUSY if too few granules are left for this reason; a new search finds other
+/* Claims `granules` idle granules of the last search, from the cheapest runs, in whole handles. A claim that cuts a
+ * range may let the rest of the range join a neighbour that is not idle. If that neighbour lies in the next run, that
+ * run is no longer idle either. Returns WEIR_ERR_BUSY if this leaves too few granules; a new search finds other
  * granules. */
 weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules);
-/* Returns every claimed granule to the strategy as memory or as a hole. No work is pending on any granule: tick 0. */
+/* Returns every claimed granule to the strategy as memory or as a hole, with tick 0, because no work is pending on the
+ * granules. */
 void weir__vm_settle(weir_pool *pool);
 
 /* --- vm_span.c: pool lock held on entry and exit, released for the device calls; called by the thread that grows
  * --- */
 
-/* Reserves a span of addresses with a window for the request. */
+/* Reserves a span of addresses that has a window for the request. */
 bool weir__vm_add_span(struct request *request);
-/* Releases the refused reservations until the device refuses one. */
+/* Releases the reservations that the strategy had no host memory for. Stops if the device refuses. */
 void weir__vm_release_refused(weir_pool *pool);
 /* The pool is being destroyed: destroys all mapped handles and releases all addresses. No lock held. */
 void weir__vm_return_spans(weir_pool *pool, weir_status *first);
@@ -185,19 +187,19 @@ void weir__vm_free_spans(struct pool_vm *vm);
 struct vm_plan {
     struct vm_window window;
     uint64_t creates;
-    uint64_t victims; /* idle granules to move; if not 0, scratch->runs holds the runs found for this window */
-    bool cramped;     /* large handles leave no window with as few granules of its own as a window that begins at a
-                       * granule would have */
+    uint64_t victims; /* idle granules to move; if not 0, scratch->runs holds the runs from which to take them */
+    bool cramped;     /* because of large handles, no window has as few granules of its own as a window that begins
+                         at a granule would have */
 };
 
 /* Returns the fewest granules for which one handle is made. */
 uint64_t weir__vm_least_of_handle(const weir_pool *pool);
 /* Finds the best window of the kind. Sets request->broken without host memory. */
 weir_status weir__vm_find_best(struct request *request, enum window_kind kind, struct vm_window *window);
-/* Finds granules that are idle as far as the host has seen; see weir__vm_find_idle. */
+/* Finds granules that are idle because the host has seen the work on them complete; see weir__vm_find_idle. */
 weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t wanted, uint64_t *granules);
-/* Plans the best window; if idle granules are too few for it, the frugal window if that creates less. Returns false if
- * the limit or the device forbids the plan. */
+/* Plans the best window. If idle granules are too few for that window, plans the frugal window if that creates less.
+ * Returns false if the limit or the device forbids the plan. */
 bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *plan);
 
 #endif

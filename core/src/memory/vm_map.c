@@ -1,10 +1,7 @@
-/* core/src/memory/vm_map.c: the device calls of a move of memory. No lock is held.
- *
- * Guarantee: if a call fails on the way, the calls done so far are reversed. If a reversal fails too, the step keeps
- * the state that the device is in, and a handle that is mapped nowhere stays in hand.
- *
- * Cost: two device calls for each handle that is created or moved.
- */
+/* core/src/memory/vm_map.c: the device calls of a move of memory. No lock is held. Guarantee: if a call fails on the
+ * way, the calls done so far are reversed. If a reversal fails too, the step keeps the state that the device is in, and
+ * a handle that is not mapped stays in memory[0 .. in_hand). Cost: two device calls for each handle that is created or
+ * moved. */
 #include "vm_internal.h"
 
 static weir_status count(struct vm_move *move, weir_status status, uint64_t *counter)
@@ -48,7 +45,8 @@ static weir_status destroy_one(weir_pool *pool, struct vm_move *move, size_t num
     return status;
 }
 
-/* Returns the index of the last handle in hand that has memory for `granules` granules, or in_hand if there is none. */
+/* Returns the index of the last unmapped handle that has memory for `granules` granules, or in_hand if there is
+ * none. */
 static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
 {
     for (size_t i = move->in_hand; i-- > 0;) {
@@ -59,7 +57,7 @@ static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
     return move->in_hand;
 }
 
-/* Maps a handle in hand of the step's size, which must exist. */
+/* Maps an unmapped handle of the step's size. There is one. */
 static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
     const size_t number = in_hand_of(move, step->granules);
@@ -109,7 +107,7 @@ static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
 }
 
 /* Creates the memory for all holes that need it. If the device has no memory for a handle, tries handles of half the
- * size, down to one granule. So the device gives all memory that it has, to a granule. */
+ * size, down to one granule. So the move can use all memory that the device has, in whole granules. */
 static weir_status create_all(weir_pool *pool, struct vm_move *move)
 {
     weir_status status = WEIR_OK;
@@ -142,8 +140,8 @@ static weir_status map_all(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Destroys handles that no hole wants, until there is room for the memory to be created. Stops if the device
- * refuses. */
+/* Destroys unmapped handles that no hole will use, until there is room for the memory to be created. Stops if the
+ * device refuses. */
 static weir_status make_room(weir_pool *pool, struct vm_move *move)
 {
     weir_status status = WEIR_OK;
@@ -157,7 +155,7 @@ static weir_status make_room(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Destroys handles in hand until `spares` are left. Stops if the device refuses. */
+/* Destroys unmapped handles until `spares` are left. Stops if the device refuses. */
 static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t spares)
 {
     weir_status status = WEIR_OK;

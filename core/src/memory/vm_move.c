@@ -5,7 +5,7 @@
  */
 #include "vm_internal.h"
 
-/* The largest new handle is halved each time that one part in `churn_share` of the reserved memory has moved. */
+/* The largest new handle is halved whenever a further one part in `churn_share` of the reserved memory has moved. */
 enum { churn_share = 4 };
 
 static void settle_step(weir_pool *pool, const struct vm_step *step)
@@ -48,15 +48,15 @@ void weir__vm_settle(weir_pool *pool)
     vm->counts.unmaps += move->counts.unmaps;
     vm->counts.moved += move->counts.moved;
     pool->counts.device_failures += move->counts.failures;
-    /* One call counts both: above a limit that was lowered, memory that replaces destroyed memory does not count as
-     * growth. */
+    /* One call counts the growth and the destroyed memory together: above a limit that was lowered, memory that
+     * replaces destroyed memory does not count as growth. */
     weir__region_count_locked(pool, move->counts.created << vm->granule_shift,
                               move->counts.destroyed << vm->granule_shift);
     move->counts = (struct vm_counts){0};
     move->made_room = 0;
 }
 
-/* Takes adjacent granules from the strategy. `limits` NULL: holes. */
+/* Takes adjacent granules from the strategy. If `limits` is NULL, the granules are holes. */
 static weir_status claim(weir_pool *pool, uint64_t address, uint64_t granules, const weir_tick *limits)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -81,7 +81,7 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
     return granule == NULL || granule->handle == 0;
 }
 
-/* Adds a step for a claimed hole: memory that is taken elsewhere, or created. */
+/* Adds a step for a claimed hole. The step's memory is taken elsewhere or created. */
 static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_lane lane, bool create)
 {
     WEIR_ASSERT(granules != 0);
@@ -99,8 +99,8 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
 
 /* Fills a part of the hole [*address, end) with existing memory of `granules` granules. Does nothing if the hole has no
  * room for it, or if `single` asks for the other kind of memory (single granules or large handles). A handle larger
- * than a new one may be is not mapped again: it is destroyed, and the hole gets new handles. Returns the granules
- * filled. */
+ * than a new handle may be is not mapped again: it is destroyed, and the hole gets new handles. Returns how many
+ * granules are filled. */
 static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_lane lane, bool single,
                       uint64_t granules, bool *wanted)
 {
@@ -114,8 +114,8 @@ static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_
     return granules;
 }
 
-/* Fills a run of claimed holes: first with handles in hand or taken, the large ones first, then with new handles.
- * `singly`: with handles of one granule only. */
+/* Fills a run of claimed holes: first with unmapped handles, the large ones first, then with new handles. With
+ * `singly`, uses handles of one granule only. */
 static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_lane lane, bool singly)
 {
     WEIR_ASSERT(address <= end);
@@ -139,8 +139,8 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
 }
 
 /* Chooses the sizes of new handles. If request sizes keep changing, a large handle fits few requests, and memory would
- * move for ever. So each time that a share of the reserved memory has moved, the largest new handle is halved, down to
- * single granules. Larger handles are no longer moved. */
+ * move for ever. So whenever a further share of the reserved memory has moved, the largest new handle is halved, down
+ * to single granules. Larger handles are no longer moved. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
@@ -186,8 +186,8 @@ weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window
     return status;
 }
 
-/* Returns the whole handles at one end of an idle run that have memory for `granules`, or for as few more as
- * possible. */
+/* Returns whole handles at one end of an idle run. Together they have memory for `granules` granules, or for as few
+ * more as possible. */
 static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from,
                        uint64_t *to)
 {

@@ -9,15 +9,16 @@
  */
 #include "vm_internal.h"
 
-/* In a small pool, spare memory costs more than device calls do. */
+/* The size of a small pool, in which spare memory costs more than device calls do. */
 #define SMALL_POOL_BYTES (UINT64_C(256) << 20)
 
-/* Bytes that may be reserved before idle memory is moved, unless the config says otherwise: 1/24 more than was ever
- * live at once, plus 6 MiB (or three granules, if that is more). The documented bound is 1/20 and 8 MiB. */
+/* Idle memory is moved only if more than this would be reserved, unless the config says otherwise: 1/24 more than was
+ * ever live at once, plus 6 MiB (or three granules, if that is more). The documented bound is 1/20 and 8 MiB. */
 enum { spare_share = 24, spare_granules = 3 };
 #define SPARE_BYTES (UINT64_C(6) << 20)
 
-/* The fewest granules for which one handle, which other requests cannot share, is made. */
+/* The fewest granules for which one handle is made. Other requests cannot share a handle's memory, and in a small pool
+ * that costs more than the device calls for single granules. */
 enum { least_granules = 2, least_granules_small = 8 };
 
 uint64_t weir__vm_least_of_handle(const weir_pool *pool)
@@ -68,7 +69,7 @@ weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *windo
     return weir__vm_find_idle(&pool->vm->scratch, &view, window, wanted, granules);
 }
 
-/* Returns the number of granules that may be added before `bytes` are reserved. 0 bytes: no bound. */
+/* Returns the number of granules that may be added before `bytes` are reserved; 0 bytes mean no bound. */
 static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
 {
     return bytes == 0                 ? UINT64_MAX
@@ -93,7 +94,7 @@ static uint64_t budget(const struct request *request, uint64_t live)
     return most + small / share + (most - small) / large_share + (spare > bytes ? spare : bytes);
 }
 
-/* Granules that may be created: under the limit, by the device, and before idle granules are moved. */
+/* The most granules that may be created: under the limit, by the device, and before idle granules are moved. */
 struct vm_room {
     uint64_t by_limit;
     uint64_t by_device;
@@ -152,7 +153,7 @@ bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *
         if (frugal.creates < plan->creates) {
             *plan = frugal;
         } else if (!weigh(request, &room, plan)) { /* searches the idle granules for `plan` again, because the search
-                                                    * for `frugal` replaced them */
+                                                      for `frugal` replaced the runs */
             return false;
         }
         plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> shift;

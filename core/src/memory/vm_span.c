@@ -31,7 +31,7 @@ void weir__vm_release_refused(weir_pool *pool)
     }
 }
 
-/* Returns the bytes of the next span, which are `least` at least. */
+/* Returns the size of the next span, at least `least` bytes. */
 static uint64_t size_of_span(const weir_pool *pool, uint64_t least)
 {
     WEIR_ASSERT(least != 0);
