@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 /* A maximal part of a stretch of one kind: holes, memory in single granules, or memory of one handle of several
- * granules, the handle being [low, high). */
+ * granules. In the last case, [low, high) is all memory of the handle. */
 struct vm_piece {
     uint64_t address;
     uint64_t size;
@@ -160,8 +160,8 @@ static bool is_better(const struct window_search *search, const struct vm_window
     return window->offset < best->offset;
 }
 
-/* Considers a request at `address`, which lies in the stretch and begins in piece `at` or before. Returns false if the
- * request would have a part of a large handle. */
+/* Considers a request at `address`, which lies in the stretch, in piece `at` or below. Returns false if the request
+ * would have only a part of a large handle. */
 static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     WEIR_ASSERT(at < search->pieces);
@@ -191,8 +191,8 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     return true;
 }
 
-/* Considers the place moved down to the start of its first granule, as far as the stretch goes. If that is not
- * possible, considers the place itself. */
+/* Considers the request at the start of its first granule, or of the stretch if that lies above. If that is not
+ * possible, considers the request at `address`. */
 static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t first = down(address, search->view->granule);
@@ -203,7 +203,7 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
     }
 }
 
-/* Considers the multiples of the alignment on both sides of `place`, where the stretch [start, end) has room. */
+/* Considers the multiples of the alignment just below and above `place` at which the stretch [start, end) has room. */
 static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
                             uint64_t end)
 {
@@ -257,7 +257,7 @@ static void cut_into_pieces(struct window_search *search)
     }
 }
 
-/* True if each window of the stretch needs more granules than the best window. */
+/* True if every window of the stretch needs more granules than the best window so far. */
 static bool is_poor(const struct window_search *search)
 {
     const struct vm_window *best = &search->best;
@@ -356,7 +356,7 @@ struct idle_search {
     struct vm_scratch *scratch;
     const struct vm_view *view;
     const struct vm_window *window;
-    uint64_t start; /* the present run of usable memory: [start, end); empty if they are equal */
+    uint64_t start; /* the run of usable memory that is being extended: [start, end); empty if they are equal */
     uint64_t end;
     uint64_t next;     /* end of the last range */
     uint64_t granules; /* found so far */
@@ -398,7 +398,8 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
-/* Notes the runs in [from, to). Each large handle is a run of its own; one that is only partly idle is left out. */
+/* Notes the runs in [from, to). Each large handle is a run of its own. A large handle that is only partly idle is left
+ * out. */
 static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below, bool hole_above)
 {
     const struct vm_view *view = search->view;
@@ -415,8 +416,8 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     note_run(search, from, to, hole_below, hole_above, false);
 }
 
-/* Ends the present run and notes its idle granules. Granules of the window are left out, because they stay where they
- * are. */
+/* Ends the run that is being extended and notes its idle granules. Granules of the window are left out, because they
+ * stay where they are. */
 static void end_idle(struct idle_search *search, bool hole_above)
 {
     const uint64_t from = up(search->start, search->view->granule);
@@ -459,8 +460,9 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
     return !search->failed && search->granules < search->enough;
 }
 
-/* True if run `a` is taken before run `b`. First come large handles that a hole of the window can take as they are, or
- * that no window may take any more, the largest first; then runs beside holes; then the smallest runs. */
+/* True if run `a` is taken before run `b`. First come, the largest first, large handles that a hole of the window can
+ * take as they are, or that exceed the size of handles that are still mapped again. Then come runs beside holes, then
+ * the smallest runs. */
 static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
     if (a->rank != b->rank) {

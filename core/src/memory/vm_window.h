@@ -37,23 +37,24 @@ struct vm_view {
     size_t lanes;
     uint64_t granule; /* bytes, a power of two; holes and regions are multiples of it */
     uint64_t least;   /* the fewest granules for which one handle is made */
-    uint64_t most;    /* the most granules for which one handle is made now */
-    /* Returns the granules [*start, *end) of the first handle of several granules that has memory in [from, to). False:
-     * the granules there have handles of their own, or no memory. NULL: no handle has several granules. */
+    uint64_t most;    /* the most granules for which one handle is made at present */
+    /* Returns true, and the granules [*start, *end) of the first handle of several granules that has memory in [from,
+     * to). Returns false if the granules in [from, to) have handles of one granule each, or no memory. The slot is NULL
+     * if no handle has several granules. */
     bool (*find_handle)(const void *handles, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
     const void *handles;
 };
 
-/* A place for a request. [first, end): the granules that the request at `address` touches. */
+/* A place for a request. The request at `address` touches the granules in [first, end). */
 struct vm_window {
     uint64_t address;
     uint64_t size; /* of the request */
     uint64_t first;
     uint64_t end;
     uint64_t need;    /* granules of the window without memory */
-    uint64_t handles; /* the fewest handles that have memory for `need` */
+    uint64_t handles; /* the fewest handles that can provide `need` granules */
     uint64_t own;     /* granules of the window that no block touches: `need`, and granules that could be moved */
-    uint64_t run;     /* bytes of the free run that the window extends; UINT64_MAX: it begins in a hole */
+    uint64_t run;     /* bytes of the free run that the window extends; UINT64_MAX if the window begins in a hole */
     uint64_t offset;  /* of `address` in its region */
 };
 
@@ -61,10 +62,10 @@ struct vm_window {
 struct vm_run {
     uint64_t address;
     uint64_t granules;
-    int rank; /* runs of lower rank are taken first; see cheapest_first */
+    int rank; /* a run of lower rank is taken first; see cheapest_first */
     weir_lane lane;
     bool large;       /* a handle of several granules */
-    bool hole_below;  /* take from the low end first, so that holes stay together */
+    bool hole_below;  /* a hole lies below: granules are taken from the low end first, so that holes stay together */
     bool beside_hole; /* a hole lies below or above */
 };
 
@@ -89,7 +90,8 @@ enum window_kind {
     WINDOW_MAPPED, /* no granule to map; the first window that the strategy's walk_free finds */
 };
 
-/* The request for a window. `last_resort`: memory that the strategy keeps for requests of one size counts as free. */
+/* The request for which a window is searched. With `last_resort`, memory that the strategy keeps for requests of one
+ * size counts as free. */
 struct vm_wish {
     uint64_t size;
     uint64_t align;
@@ -103,10 +105,10 @@ struct vm_wish {
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);
 
-/* Finds granules that consist of usable memory only and lie outside the window (NULL: anywhere). scratch->runs receives
- * all of them, or at least `wanted`. If no handle has several granules, the walk begins beside holes and ends at
- * `wanted`: the cheapest runs lie beside holes, and after them come the smallest ranges, which walk_free visits first.
- * Returns WEIR_ERR_NO_MEMORY without host memory. */
+/* Finds granules that consist of usable memory only and lie outside `window` (if NULL, anywhere). scratch->runs
+ * receives all of them, or at least `wanted`. If no handle has several granules, the walk begins beside holes and ends
+ * once it has found `wanted`: the cheapest runs lie beside holes, and after them come the smallest ranges, which
+ * walk_free visits first. Returns WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t wanted, uint64_t *granules);
 /* Takes the cheapest run out of scratch->runs, which must not be empty. The result is valid until the next search. */

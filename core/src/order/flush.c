@@ -5,14 +5,14 @@
  */
 #include "take.h"
 
-/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All of them together are less
- * than a thousandth of the pool. Coalesced they would hold few requests; in the slots they serve many. */
+/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All such blocks together are
+ * less than a thousandth of the pool. After coalescing they would serve few requests; in the slots they serve many. */
 enum { kept_small_shift = 19 };
 
 /* Virtual memory: before a large request is placed, blocks below 1/2^13 of the reserved bytes stay in their slots. */
 enum { kept_beside_shift = 13 };
 
-/* Returns NULL if no stream has that lane. */
+/* Returns the stream that has the lane, or NULL if there is none. */
 static weir_stream *stream_at(weir_pool *pool, size_t lane)
 {
     pool_lock(pool);
@@ -21,7 +21,7 @@ static weir_stream *stream_at(weir_pool *pool, size_t lane)
     return stream;
 }
 
-/* Moves the blocks in slots from bin `least` on to the strategy. Stream lock and pool lock held. */
+/* Moves the blocks in slots to the strategy, from the slot of bin `least` upwards. Stream lock and pool lock held. */
 static bool flush_slots(weir_stream *stream, unsigned least)
 {
     WEIR_ASSERT(stream_is_locked(stream));

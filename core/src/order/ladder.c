@@ -20,7 +20,8 @@ typedef enum reason {
     FIRST,
     PRESSED,      /* the pressure callback has helped */
     RAISED,       /* the soft limit no longer counts */
-    OTHERS_FREED, /* between two searches of this thread, memory may have moved from one holder to another unseen */
+    OTHERS_FREED, /* another thread may have moved memory between two searches of this thread, so that
+                     neither search saw it */
     CALLED_BACK,  /* the out-of-memory callback has helped */
 } reason;
 
@@ -31,7 +32,7 @@ struct attempt {
     int tries;      /* number of attempts made because other threads freed memory; 0 again after a callback */
     uint64_t round; /* wait round; 0: not begun */
 
-    /* Copies of the pool's values, from when this thread last held the pool's lock: */
+    /* Copies of the pool's values, made when this thread last held the pool's lock: */
     uint64_t reserved;
     uint64_t most; /* 0: unknown */
     uint64_t region_frees;
@@ -39,7 +40,7 @@ struct attempt {
 };
 
 struct rung {
-    weir_rung name; /* the counter to raise; WEIR_RUNG_LANE: the counter of the place where the memory was found */
+    weir_rung name; /* the counter to raise; for WEIR_RUNG_LANE, the counter that names where the memory was found */
     bool (*when)(const struct attempt *attempt);
     bool (*act)(struct attempt *attempt); /* false: nothing has changed; continue with the next rung */
     unsigned then;                        /* LOOK_... flags and the flags below */
@@ -64,7 +65,7 @@ static bool was_called_back(const struct attempt *attempt)
     return attempt->reason == CALLED_BACK;
 }
 
-/* True if the pool should wait for memory that exists before it takes more. */
+/* True if the pool should first wait for work on memory that it has, before it takes more memory. */
 static bool prefers_waiting(const struct attempt *attempt)
 {
     switch (attempt->request->pool->config.growth) {
@@ -97,7 +98,7 @@ static bool poll(struct attempt *attempt)
     return weir__order_poll(attempt->request->pool);
 }
 
-/* Blocks in the stream's front cache cannot coalesce; this gives them to the strategy. */
+/* Gives the blocks in the stream's front cache to the strategy, because cached blocks cannot coalesce. */
 static bool flush_own(struct attempt *attempt)
 {
     return weir__order_flush_to_join(attempt->request->stream);
@@ -113,14 +114,14 @@ static bool wait_on_device(struct attempt *attempt)
     return weir__order_wait_on_device(attempt->request);
 }
 
-/* The device has no more memory: from now on memory set apart for other kinds of requests may be used. */
+/* The device has no more memory: from now on the request may use memory set apart for other kinds of requests. */
 static bool as_last_resort(struct attempt *attempt)
 {
     attempt->request->last_resort = true;
     return true;
 }
 
-/* Waits for the next stream of the round. Skips streams for which the wait fails. */
+/* Waits for the next stream of the round. If a wait fails, goes on to the next stream. */
 static bool sync_next(struct attempt *attempt)
 {
     weir_status status = WEIR_ERR_DEVICE;
@@ -132,8 +133,8 @@ static bool sync_next(struct attempt *attempt)
     return true;
 }
 
-/* The last poll, or another thread, may have seen work complete after the last search, and the device may have more
- * memory than when it refused. So search and ask again. */
+/* After the last search, a poll or another thread may have seen work complete. After its refusal, the device may have
+ * got more memory. So search again and ask again. */
 static bool ask_anew(struct attempt *attempt)
 {
     attempt->request->ceiling = 0;
@@ -263,7 +264,7 @@ static bool call_back(const struct request *request)
     const bool helped = weir_pool_get_oom(pool, &record) == WEIR_OK &&
                         UNCANCELLED(pool->config.oom_callback(pool->config.oom_ctx, pool, &record));
     if (helped) {
-        /* The request may still succeed, and only the last record of a request counts: undo the failure count. */
+        /* The request may still succeed, and a request counts as one failure at most: undo the count. */
         pool_lock(pool);
         pool->oom.failure--;
         pool_unlock(pool);
@@ -272,8 +273,8 @@ static bool call_back(const struct request *request)
     return helped;
 }
 
-/* Decides if there is a reason for another attempt, and which. Writes the out-of-memory record before the callback and
- * before a final failure. */
+/* Decides whether there is a reason for another attempt, and which reason. Writes the out-of-memory record before the
+ * callback and before a final failure. */
 static bool try_again(struct attempt *attempt)
 {
     WEIR_ASSERT(attempt->request->block == NULL);

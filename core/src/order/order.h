@@ -26,11 +26,10 @@ struct request {
     weir_tag tag;
     uint64_t region_asked; /* the smallest region asked for */
     uint64_t region_frees; /* the pool's count of region_frees when this request last tried to take a region */
-    bool soft;             /* the soft limit serves as the limit for now */
+    bool soft;             /* the soft limit counts as the hard limit for now */
     bool limited;          /* the pool's own limit forbade growing */
     bool splits_handle;    /* virtual memory: the strategy chose a part of a handle, so the range was given back */
-    bool keeps_whole;      /* the request breaks no idle region that is much larger: region.c takes a region of its own
-                            * for it */
+    bool keeps_whole;      /* the request breaks no much larger idle region: region.c takes a region for it instead */
     bool kept_whole;       /* there was such an idle region */
     bool last_resort;      /* the device has refused: memory set apart for other kinds of requests may be used */
     uint64_t ceiling;      /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
@@ -59,20 +58,21 @@ enum {
     LOOK_ALL = LOOK_FREE | LOOK_GATHERED,
 };
 
-/* Serves the request from memory that is free now. *found receives the rung that names the place. Pool lock held. */
+/* Serves the request from memory that is free now. *found receives the rung that says where the memory was. Pool lock
+ * held. */
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
 /* Takes a range for the request from a lane and makes it a block. Pool lock held. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Gives a range back that the strategy has just taken from the lane. `block`: the block made of it, or NULL. Pool lock
- * held. */
+/* Gives a range back that the strategy has just taken from the lane. `block` is the block made of the range, or NULL.
+ * Pool lock held. */
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
-/* Serves the request from adjacent ranges that the stream may use, joined by the pool's memory or by gather. Pool lock
- * held. */
+/* Serves the request from adjacent ranges that the stream may use. The pool's memory (its `join`) or the strategy's
+ * gather makes them one range. Pool lock held. */
 bool weir__order_join_locked(struct request *request);
 /* Serves the request from adjacent ranges in different lanes, which the strategy gathers. Pool lock held. */
 bool weir__order_gather_locked(struct request *request);
-/* Fills pool->limits: for each lane the highest tick at which `stream` may use memory of the lane; NULL: at which every
- * stream may use it. Pool lock held. */
+/* Fills pool->limits: for each lane the highest tick at which `stream` may use memory of the lane. If `stream` is NULL,
+ * the highest tick at which every stream may use the memory. Pool lock held. */
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
 /* Frees a block to the strategy, or makes it pending. Stream lock held, pool lock not held. */
 void weir__order_free(weir_block *block, weir_stream *stream);
@@ -82,27 +82,27 @@ void weir__order_give_to_all_locked(weir_block *block);
 void weir__order_free_idle(weir_block *block);
 /* Records that the stream's ticks up to `tick` are complete. Pool lock held. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
-/* Tells the strategy of the stream's completed ticks, which opens the memory freed up to them. Not for private lanes.
- * Pool lock held. */
+/* Tells the strategy which of the stream's ticks are complete. This opens the memory freed at these ticks. Not for
+ * private lanes. Pool lock held. */
 void weir__order_promote_locked(weir_stream *stream);
-/* Records that memory with that tick of the stream goes to the strategy or is pending. Pool lock held. */
+/* Records that memory freed at `tick` of the stream goes to the strategy or is pending. Pool lock held. */
 void weir__order_freed_locked(weir_stream *stream, weir_tick tick);
-/* Moves pending blocks to lanes as far as clocks and completed ticks allow. Returns true if a block moved. `taker` may
- * be NULL. Pool lock held. */
+/* Moves pending blocks to lanes, if clocks and completed ticks allow it. Returns true if a block moved. `taker` may be
+ * NULL. Pool lock held. */
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 
 /* --- flush.c --- */
 
 /* Takes in the frees of other threads and the block in `last`, and gives the large blocks to the strategy, stamped with
- * the stream's tick. Called before an event is recorded that covers them. Returns true if there was a block. Stream
- * lock held. */
+ * the stream's tick. Called before an event is recorded that is to cover these frees. Returns true if there was a
+ * block. Stream lock held. */
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the stream's front cache and remote free list to the strategy. Returns true if there was a block. Stream lock
  * held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
-/* Before a large request is placed among requests of all sizes: moves all but the small blocks to the strategy.
- * Otherwise the request would be placed around the cached blocks, and smaller requests would fill the hole that fits
- * it. Stream lock held. */
+/* Called before a large request is placed among requests of all sizes: moves all but the small blocks to the strategy.
+ * Otherwise the request would be placed around the cached blocks, and smaller requests would fill the hole that is
+ * large enough for it. Stream lock held. */
 void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);
@@ -119,13 +119,13 @@ bool weir__order_flush_all(weir_pool *pool);
 bool weir__order_poll(weir_pool *pool);
 /* Waits until the host has seen all work queued on the stream so far complete. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
-/* One step of a wait round: calls weir__order_sync for the stream that holds the most unfinished memory and has had no
- * turn in this round. *round 0 begins a round. Returns false if no stream is left, or no more than `keep` bytes are
- * reserved. Each stream has one turn, whether its wait succeeds or not: other threads may free faster than a thread can
- * wait, and the round has to end. */
+/* One step of a wait round. Of the streams that have had no turn in this round, chooses the one with the most
+ * unfinished memory and calls weir__order_sync for it. *round 0 begins a round. Returns false if no stream is left, or
+ * if no more than `keep` bytes are reserved. Each stream has one turn, whether its wait succeeds or not: other threads
+ * may free faster than a thread can wait, and the round has to end. */
 bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir_status *status);
-/* Makes the request's stream wait, on the device, for the stream with the largest range that would serve. The host does
- * not wait. Returns true if the request may now use memory that it could not use before. */
+/* Makes the request's stream wait, on the device, for another stream: the one with the largest range that would serve
+ * the request. The host does not wait. Returns true if the request may now use memory that it could not use before. */
 bool weir__order_wait_on_device(struct request *request);
 /* Destroys an event of the pool's own, or keeps it if the device refuses. */
 void weir__order_drop_event(weir_pool *pool, weir_event *event);

@@ -59,9 +59,9 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
     return limits;
 }
 
-/* Returns the lanes of the group that may hold memory which the stream may take. Memory at completed ticks has been
- * promoted. So a lane holds such memory only if it is in the set `missed_promotion`: the memory entered the lane after
- * the promotion. */
+/* Returns the lanes of the group that may hold memory which the stream may take: lanes that the stream is ordered
+ * after, and lanes in the set `missed_promotion`. Memory at completed ticks has been promoted, unless it entered its
+ * lane after the promotion; then the lane is in that set. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
@@ -94,9 +94,9 @@ static bool take_ordered_locked(struct request *request)
     return false;
 }
 
-/* Opens memory that the completed work of other streams has left. The asking stream's own lane stays together: the
- * stream can take from it anyway, and memory in the open lane does not coalesce with the stream's next frees. Pool lock
- * held. */
+/* Opens memory that the completed work of other streams has left. The memory in the asking stream's own lane stays
+ * there: the stream can take it anyway, and memory in the open lane does not coalesce with the stream's next frees.
+ * Pool lock held. */
 static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -114,7 +114,7 @@ static bool take_from_others(struct request *request, weir_rung *found)
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     if (private_lanes(pool) || !pool->ordered) {
-        return false; /* no lane but the stream's home has memory for it */
+        return false; /* only the stream's home lane has memory for the request */
     }
     *found = WEIR_RUNG_OPEN;
     promote_others_locked(pool, request->stream);
@@ -212,7 +212,7 @@ void weir__order_give_to_all_locked(weir_block *block)
     pool->strategy->free(pool->state, block_delete(pool, block), lane, 0);
 }
 
-/* Removes the pairs that are known to be complete. Pool lock held. */
+/* Removes from the block's list the uses that are known to be complete. Pool lock held. */
 static void drop_done(weir_pool *pool, struct block_uses *uses)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -239,8 +239,8 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
     return true;
 }
 
-/* Gives a freed block, with all its pairs in its list, to the lane that may have it now. Returns false if there is none
- * yet. Pool lock held. */
+/* Gives a freed block, whose list holds all its uses, to the lane that may have it now. Returns false if there is no
+ * such lane yet. Pool lock held. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
     WEIR_ASSERT(pool_is_locked(block_pool(block)));
@@ -263,8 +263,8 @@ static bool settle(weir_block *block, weir_stream *taker)
         give_to_lane(block, first->stream, first->tick);
         return true;
     }
-    /* If one stream of the list is ordered after all its other streams, its present tick covers all pairs, so the
-     * memory goes to its lane. */
+    /* If one stream of the list is ordered after all the others, its present tick covers all uses, so the memory goes
+     * to the lane of that stream. */
     for (const struct weir_use *use = first; use != NULL; use = use->next) {
         if (ordered_before(uses, use->stream)) {
             give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
@@ -301,7 +301,7 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
     return moved;
 }
 
-/* Adds the freeing stream's pair to the block's list. Stream lock and pool lock held. */
+/* Adds the freeing stream's use to the block's list. Stream lock and pool lock held. */
 static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(stream_is_locked(stream));

@@ -26,8 +26,8 @@ static inline bool memory_keeps_whole(const weir_pool *pool, uint64_t size)
 }
 
 /* Takes a range of `size` bytes from the lane and makes it a block for a request of `requested` bytes on the stream.
- * `keep_whole`: idle regions that are much larger than the request stay whole, if the pool's memory agrees. Pool lock
- * held. */
+ * With `keep_whole`, idle regions that are much larger than the request stay whole, if the pool's memory agrees. Pool
+ * lock held. */
 static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, uint64_t requested, weir_lane lane,
                                          weir_tick limit, uint64_t size, uint64_t align, bool keep_whole,
                                          weir_block **out)
@@ -51,7 +51,8 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
     }
     WEIR_ASSERT(range.size >= size && (range.address & (align - 1)) == 0);
     weir_block *block = block_new(pool, stream, requested, &range);
-    /* With private lanes a free on a stream other than the block's own waits, and must not need host memory then. */
+    /* With private lanes, a free on a stream other than the block's own makes the block pending. That must not need
+     * host memory, so the memory is allocated here. */
     if (UNLIKELY(block == NULL || (private_lanes(pool) && weir__block_add_uses(block) == NULL))) {
         weir__order_untake_locked(pool, lane, &range, block);
         return TAKE_BROKEN;
@@ -61,8 +62,8 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
 }
 
 /* Serves a request of `size` bytes, rounded up to `rounded`, from the stream's own lane after a front-cache miss.
- * `large`: it is too large for a slot of the front cache. Returns a live block, or NULL if there is no such memory.
- * Stream lock held, pool lock not held. */
+ * `large`: the request is too large for a slot of the front cache. Returns a live block, or NULL if there is no such
+ * memory. Stream lock held, pool lock not held. */
 static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, bool large, uint64_t rounded,
                                              uint64_t align)
 {
@@ -84,8 +85,8 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     }
     pool_unlock(pool);
     if (UNLIKELY(block == NULL) && pool->memory->mixes_sizes && large) {
-        /* Flushes before the ladder polls: a block that is flushed after the poll gets a later tick than the poll has
-         * seen, and the range with which it merges is then not idle. */
+        /* Flushes before the ladder polls. A block flushed after the poll would get a tick that the poll has not seen
+         * complete, and then the range with which the block merges would not be idle. */
         (void)weir__order_flush_locked(pool, stream);
     }
     return block;
@@ -115,8 +116,8 @@ static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
     __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }
 
-/* The same as take_from_own_lane, for a plain pool, a request without an alignment above the granule, and a thread that
- * owns the pool's lock. Returns NULL also if the general way must serve the request. */
+/* Does the same as take_from_own_lane, but only for a plain pool, a request without an alignment above the granule, and
+ * a thread that owns the pool's lock. Returns NULL also if the request must be served in the general way. */
 static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                        uint64_t rounded)
 {
@@ -151,8 +152,8 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
     return block;
 }
 
-/* Ends the block and gives its memory to the stream's lane as of `tick`. A lane's ticks do not go down. Pool lock
- * held. */
+/* Ends the block and gives its memory to the stream's lane, to be free from `tick` on. A lane's ticks do not go down.
+ * Pool lock held. */
 static inline void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(pool_is_locked(stream->owner));
@@ -163,7 +164,8 @@ static inline void give_to_lane(weir_block *block, weir_stream *stream, weir_tic
     pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stream->last_free);
 }
 
-/* Ends a block that only the stream touches and gives its memory to the strategy as of `tick`. Pool lock held. */
+/* Ends a block that only the stream uses and gives its memory to the strategy, to be free from `tick` on. Pool lock
+ * held. */
 static inline void give_block(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(block_pool(block) == stream->owner);

@@ -59,7 +59,8 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
     return status;
 }
 
-/* Keeps an event. There is room, since each event counts in kept.made until it is destroyed. Pool lock held. */
+/* Keeps an event that the device would not destroy. There is room, because each event counts in kept.made until it is
+ * destroyed. Pool lock held. */
 static void keep_event(weir_pool *pool, weir_event *event)
 {
     WEIR_ASSERT(pool->kept.count < pool->kept.made && pool->kept.made <= pool->kept.room);
@@ -98,8 +99,8 @@ void weir__order_drop_event(weir_pool *pool, weir_event *event)
 
 /* --- polling --- */
 
-/* Records an event that covers every free so far. *covered receives the highest tick covered. Each failure of the
- * device is added to *failed. Stream lock held, and the stream is not retired. */
+/* Records an event that covers every free on the stream so far. *covered receives the highest tick covered. Each
+ * failure of the device is added to *failed. Stream lock held, and the stream is not retired. */
 static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
 {
     WEIR_ASSERT(stream->pool != NULL);
@@ -125,8 +126,8 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
     return status;
 }
 
-/* Returns the highest tick known to be complete, or 0. If the probe has finished or is missing, and `last_free` is
- * later, records a new probe. Stream lock held. */
+/* Returns the highest tick of the stream known to be complete, or 0. Records a new probe if none is in flight any more
+ * and `last_free` is later than the completed ticks. Stream lock held. */
 static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -159,15 +160,16 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
     return finished;
 }
 
-/* Returns the latest tick on the stream's memory if the host has not seen it complete, else 0. Pool lock held. */
+/* Returns the latest tick at which memory of the stream was freed, or 0 if the host has seen that tick complete. Pool
+ * lock held. */
 static weir_tick unfinished_tick(const weir_stream *stream)
 {
     WEIR_ASSERT(pool_is_locked(stream->owner));
     return stream->owner->ordered && stream->last_free > done_on(stream) && !stream->retired ? stream->last_free : 0;
 }
 
-/* Takes in frees that have no tick yet, which may be unfinished as well. Returns true if there were any. Stream lock
- * held. */
+/* Takes in frees that have no tick yet, because their work may be unfinished as well. Returns true if there were any.
+ * Stream lock held. */
 static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -200,8 +202,8 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     return moved;
 }
 
-/* Returns the next stream after *lane with a probe to query or frees to take in, or NULL. *unfinished receives its
- * latest unfinished tick. */
+/* Returns the next stream above *lane that has a probe to query or frees to take in, or NULL. *unfinished receives the
+ * stream's latest unfinished tick. */
 static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfinished)
 {
     weir_stream *found = NULL;
@@ -234,8 +236,8 @@ bool weir__order_poll(weir_pool *pool)
 
 /* --- waiting on the host --- */
 
-/* Gives the stream its probe back after a thread has waited for it. Drops the event if the stream has a new probe or is
- * retired. */
+/* Gives the probe back to its stream after a thread has waited for the probe. Drops the probe's event if the stream has
+ * a new probe or is retired. */
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
     WEIR_ASSERT(event != NULL);
@@ -262,7 +264,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     uint64_t failed = 0;
     stream_visit(stream);
     weir_status status = WEIR_OK;
-    if (stream->pool != NULL) { /* otherwise another thread has retired the stream meanwhile, and waited for it */
+    if (stream->pool != NULL) { /* else another thread has retired the stream meanwhile, and waited for it */
         status = record_probe(stream, &covered, &failed);
     }
     bool recorded = covered != 0;
@@ -301,8 +303,8 @@ static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uin
     return stats.bytes;
 }
 
-/* Returns the stream with the most bytes of those that may hold unfinished memory and have had no turn in the round, or
- * NULL. Pool lock held. */
+/* Of the streams that may hold unfinished memory and have had no turn in the round, returns the one with the most
+ * bytes, or NULL if there is none. Pool lock held. */
 static weir_stream *next_unfinished(weir_pool *pool, uint64_t round)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -343,8 +345,8 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
 
 /* --- waiting on the device --- */
 
-/* Returns the stream with the largest range that would serve the request after a wait, other than the asking stream, or
- * NULL. Pool lock held. */
+/* Returns the stream other than the asking stream that has the largest range which would serve the request after a
+ * wait, or NULL if there is none. Pool lock held. */
 static weir_stream *worth_waiting_for(const struct request *request)
 {
     WEIR_ASSERT(request->size != 0);
@@ -368,8 +370,8 @@ static weir_stream *worth_waiting_for(const struct request *request)
     return best;
 }
 
-/* Makes the asking stream wait for an event that covers the tick `wanted`. The donor's lock is held, and the donor is
- * not retired. */
+/* Makes the asking stream wait for an event of the donor that covers the donor's tick `wanted`. The donor's lock is
+ * held, and the donor is not retired. */
 static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted,
                                   weir_tick *covered, bool *recorded, uint64_t *failed)
 {
@@ -406,7 +408,7 @@ bool weir__order_wait_on_device(struct request *request)
     bool recorded = false;
     uint64_t failed = 0;
     stream_visit(donor);
-    const bool retired = donor->pool == NULL; /* retired meanwhile: its memory is in the open lane */
+    const bool retired = donor->pool == NULL; /* the donor was retired meanwhile: its memory is in the open lane */
     const weir_status status = retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
     stream_unlock(donor);
     pool_lock(pool);
