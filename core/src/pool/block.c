@@ -23,7 +23,8 @@ enum {
 struct index_entry {
     _Atomic uint64_t address;
     _Atomic(weir_block *) block;
-    _Atomic(struct index_entry *) next; /* next entry of the chain, or of the list of unused entries */
+    _Atomic(struct index_entry *) next; /* next entry of the chain, or, while the entry is unused, of the list of
+                                           unused entries */
 };
 
 struct entry_chunk {
@@ -37,7 +38,7 @@ _Static_assert(sizeof(struct entry_chunk) <= sizeof(struct index_entry), "a chun
 /* The index is made by the first lookup, so callers that keep their handles pay nothing for it. Writers hold the pool's
  * lock. Readers hold no lock: see weir__block_find. */
 struct block_index {
-    struct block_index *smaller; /* the index that this one replaced; readers may still use it */
+    struct block_index *smaller; /* the index from which this one was enlarged; readers may still use it */
     size_t mask;
     _Atomic(struct index_entry *) heads[];
 };
@@ -160,8 +161,8 @@ static struct block_index *new_index(size_t chains, struct block_index *smaller)
     return index;
 }
 
-/* Moves every entry into a larger index. The old index stays until the pool's end, because readers may still use it.
- * Without host memory the chains get longer instead. */
+/* Moves every entry into a larger index. The old index stays until the pool's end, because readers may still use it. If
+ * there is no host memory for a larger index, the chains get longer instead. */
 static void widen(weir_pool *pool, struct block_index *old)
 {
     struct block_index *index = new_index(2 * (old->mask + 1), old);
@@ -213,7 +214,7 @@ static bool make_index(weir_pool *pool)
 }
 
 /* Looks at no more than `most` entries, because a chain that changes under a reader may become a cycle. Sets *ended if
- * the chain ended first. */
+ * it reached the end of the chain. */
 static weir_block *search_chain(struct block_index *index, uint64_t address, size_t most, bool *ended)
 {
     struct index_entry *entry = follow(chain_of(index, address));
@@ -244,7 +245,7 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
             return WEIR_OK;
         }
         if (quiet) {
-            break; /* the chain is long but no cycle: there was no host memory for a larger index */
+            break; /* the chain is long but not a cycle: there was no host memory for a larger index */
         }
     }
     bool ended = false;

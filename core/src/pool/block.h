@@ -19,7 +19,7 @@
 
 typedef enum weir_block_state {
     BLOCK_UNUSED,   /* not a block: the range is free, or is memory that the pool moves */
-    BLOCK_TAKEN,    /* between strategy and caller: taken in the strategy's books, not yet counted by the stream */
+    BLOCK_TAKEN,    /* the strategy counts the range as taken, but the stream does not count the block yet */
     BLOCK_LIVE,     /* held by the caller */
     BLOCK_CACHED,   /* in a front cache */
     BLOCK_RETURNED, /* in the stream's remote free list, freed by a thread that does not feed the stream; counted as
@@ -39,7 +39,7 @@ struct weir_block {
 #define BLOCK_TAG_MASK UINT32_C(0xffff)
 #define BLOCK_WORD(state) (WEIR_RECORD_TAKEN | (uint32_t)(state) << BLOCK_STATE_SHIFT)
 
-/* Another stream that uses a block. `tick` is 0 while the use lasts until the free. */
+/* Another stream that uses a block. `tick` is 0 while the use is open; a free closes the open uses with a tick. */
 struct weir_use {
     struct weir_use *next;
     weir_stream *stream;
@@ -50,7 +50,7 @@ struct weir_use {
 /* Allocated by the first use, so that a free needs no host memory. */
 struct block_uses {
     struct weir_use *first;
-    struct weir_use freed; /* the freeing stream's own pair; in the list once the block is freed */
+    struct weir_use freed; /* the use by the stream that frees the block; in the list once the block is freed */
     weir_block *next;      /* next block in the list of pending blocks */
 };
 
@@ -124,7 +124,7 @@ static inline struct block_uses *block_uses(const weir_block *block)
     return (state_word(block) & BLOCK_USED) != 0 ? (struct block_uses *)block->record.as.pool.link : NULL;
 }
 
-/* Returns the next block in the remote free list. The block is in a remote free list. */
+/* Returns the next block in the remote free list that contains this block. */
 static inline weir_block *block_next(const weir_block *block)
 {
     WEIR_ASSERT(state_of(block) == BLOCK_RETURNED);

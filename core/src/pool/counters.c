@@ -149,7 +149,8 @@ uint64_t weir__inspect_sample(weir_pool *pool)
         }
     }
     pool_lock(pool);
-    /* A pool with one stream has exact peaks in that stream. Keep them: with two streams peaks are only sampled. */
+    /* A pool with one stream has exact peaks in that stream. Save them now, because with two streams peaks are only
+     * sampled. */
     weir__peaks_raise_locked(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
     sample_tags(pool);

@@ -17,7 +17,7 @@
 
 #include "pool/pool_internal.h"
 
-/* Returns the request in granules minus one. Size 0 gives a number that no block has. */
+/* Returns the request in granules minus one. For size 0, returns a number that no block's key equals. */
 static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 {
     return (size - 1) >> pool->granule_shift;
@@ -86,12 +86,12 @@ static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
 /* A request takes a block of its own bin or of at most this many bins above. */
 #define FRONT_REACH 3u
 
-/* Values in place of a bin's number. The difference to any bin exceeds FRONT_REACH. */
+/* Special values of a bin's number. Their difference to any bin exceeds FRONT_REACH. */
 #define FRONT_NO_BIN ((uint64_t)1 << 62) /* no bin has a block, or the block is large */
 #define FRONT_FULL ((uint64_t)2 << 62)
 
-/* Returns the lowest bin that has a block for a request of the bin `own`, or FRONT_NO_BIN. Looks at the bins in reach
- * that lie in the same word of `held`. A block may be 1/16 larger than the request: that is two bins above `own` in the
+/* Returns the lowest bin in reach that has a block for a request of the bin `own`, or FRONT_NO_BIN. Looks only at bins
+ * in the same word of `held`. A block may be 1/16 larger than the request. So two bins above `own` are in reach in the
  * lower half of a doubling, three in the upper half, and fewer where a bin is one granule. Looks at all of them without
  * a branch, because the size of the next request is not predictable. */
 static inline uint64_t front_near(const struct front_cache *front, uint64_t own)
@@ -123,8 +123,8 @@ static inline void front_learn(const weir_pool *pool, struct front_slot *slot, u
     slot->epoch = epoch;
 }
 
-/* Pushes a block of `capacity` bytes onto slot `bin`. Returns false if there is no room, or if the slot has not learned
- * its room yet. */
+/* Pushes a block of `capacity` bytes onto slot `bin`. Returns false if there is no room, or if the slot's room has to
+ * be computed anew first. */
 static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity, unsigned bin)
 {
@@ -179,7 +179,7 @@ static inline weir_block *front_pop_large(struct front_cache *front, uint64_t ke
     return i != FRONT_LARGE ? front_take_large(front, i) : NULL;
 }
 
-/* Pushes a block of `capacity` bytes. Returns false if there is no room. */
+/* Pushes a large block of `capacity` bytes. Returns false if there is no room. */
 static inline bool front_push_large(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity)
 {
@@ -201,7 +201,7 @@ static inline void front_set_last(struct front_cache *front, uint64_t key)
     __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
 }
 
-/* Returns the block in `last`, which no counter counts as freed yet, or NULL if there is none. */
+/* Returns the block in `last`, or NULL if there is none. No counter counts this block as freed yet. */
 static inline const weir_block *front_freed(const struct front_cache *front)
 {
     return front->last_key != FRONT_EMPTY ? front->last : NULL;
@@ -244,8 +244,8 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
 }
 
 /* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. The caller sets its state.
- * Makes no call. Returns its bin, FRONT_NO_BIN if the block is large, or FRONT_FULL if there is no room or if
- * front_push must decide that. */
+ * Calls no function out of line. Returns the block's bin, FRONT_NO_BIN if the block is large, or FRONT_FULL if there is
+ * no room or if front_push must decide whether there is room. */
 static inline uint64_t front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block, uint64_t capacity)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);

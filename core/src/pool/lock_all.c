@@ -3,7 +3,7 @@
 
 void weir__pool_lock_all(weir_pool *pool)
 {
-    /* A stream that appears while the earlier streams are being locked is locked as well. */
+    /* A stream that is created while the earlier streams are being locked is locked as well. */
     size_t locked = 1;
     pool_lock(pool);
     while (locked < pool->lanes) {

@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-/* Returns the observer that follows. An observer that is removed from the list keeps its own `next`, for threads that
- * still iterate over it. Sequentially consistent, as `telling` is. */
+/* Returns the observer to which `link` points. An observer that is removed from the list keeps its own `next`, for
+ * threads that still iterate over it. The load is sequentially consistent, like the accesses to `telling`. */
 static const struct pool_observer *after(const _Atomic(struct pool_observer *) *link)
 {
     return atomic_load(link);
@@ -27,7 +27,7 @@ static const struct pool_observer *after(const _Atomic(struct pool_observer *) *
 #define EACH_OBSERVER(observer, first)                                                                                 \
     (const struct pool_observer *observer = (first); observer != NULL; observer = after(&observer->next))
 
-/* Counts the calling thread, and returns the counter that end_telling decrements. */
+/* Counts the calling thread among those that report. Returns the counter, which end_telling decrements. */
 static _Atomic uint32_t *begin_telling(weir_pool *pool)
 {
     _Atomic uint32_t *telling = &pool->watch.telling[atomic_load(&pool->watch.side) % 2];
@@ -146,7 +146,7 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
         }
 }
 
-/* --- no lock held: a call that overlaps the start of an observation may be reported or not --- */
+/* --- no lock held: a call that overlaps the attach of an observer may be reported to it or not --- */
 
 void weir__watch_use(const weir_block *block, const weir_stream *stream)
 {
@@ -203,7 +203,7 @@ void weir__watch_trim(weir_pool *pool)
     }
 }
 
-/* --- the pool's end: no other thread uses the pool --- */
+/* --- called when the pool is destroyed: no other thread uses the pool --- */
 
 static void tell_free(void *ctx, weir_block *block)
 {

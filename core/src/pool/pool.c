@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
-/* noclone: otherwise gcc drops unused arguments and passes the rest in other registers. */
+/* noclone: in a clone, gcc drops unused arguments and passes the others in other registers. */
 #if defined(__clang__)
 #define OUT_OF_LINE __attribute__((noinline))
 #else
@@ -56,13 +56,14 @@ weir_status weir_pool_release(weir_pool *pool)
 
 /* --- checked builds --- */
 
-/* True if the handle may be followed. Ordinary builds trust every pointer that is not NULL. */
+/* True if the handle may be dereferenced. Ordinary builds trust every pointer that is not NULL. */
 static inline bool is_handle(weir_pool *pool, const weir_block *block)
 {
     return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block)));
 }
 
-/* True if the handle is that of a block of the pool that is not free. The stream of a free block may not be read. */
+/* True if the handle is that of a block of the pool that has not gone back to the strategy. The stream of any other
+ * block may not be read. */
 static inline bool is_block(weir_pool *pool, const weir_block *block)
 {
     return is_handle(pool, block) && state_of(block) != BLOCK_UNUSED && block_stream(block) != NULL &&
@@ -102,7 +103,7 @@ static inline void prove(weir_pool *pool)
 
 /* --- the fast path --- */
 
-/* Value in place of a tag: the request has the stream's own tag, which is read under the stream's lock. */
+/* Stands for a tag that has not been read yet: the stream's own tag, which is read under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
 /* Returns the tag for the request. Stream lock held. */
@@ -160,8 +161,9 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
     return status;
 }
 
-/* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the size as
- * the front cache rounds it, the ladder for the caller's size. Stream lock held on entry, released on return. */
+/* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the
+ * size as the front cache rounds it; the ladder is asked for the caller's size. Stream lock held on entry,
+ * released on return. */
 static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
                                             weir_block **out, weir_tag wanted)
 {
@@ -190,8 +192,8 @@ static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, 
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* Does the same as serve_missed for a request that the fast path takes: no alignment above the granule, no tag, a pool
- * without observers. Stream lock held on entry, released on return. */
+/* Does the same as serve_missed for a request that the fast path takes: no alignment above the granule, no tag, and the
+ * pool has no observer. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                             weir_block **out, uint64_t granules)
 {
@@ -252,7 +254,7 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     return finish_alloc(pool, stream, align, block, out, wanted);
 }
 
-/* Hands out a cached block. Stream lock held on entry, taken by weir_pool_alloc's try; released on return. */
+/* Hands out a cached block. weir_pool_alloc has taken the stream's lock; this function releases it. */
 static inline weir_status hand_out(weir_stream *stream, weir_block *block, uint64_t size, weir_block **out)
 {
     revive_block(stream, block, size);
@@ -267,8 +269,8 @@ static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size
     return hand_out(stream, front_take_large(&stream->front, i), size, out);
 }
 
-/* Serves a request from a slot, the large list or past them; `last` is empty. Stream lock held on entry, released on
- * return. */
+/* Serves a request while `last` is empty: from a slot, from the large list, or by the slow path. Stream lock held on
+ * entry, released on return. */
 static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                weir_block **out, uint64_t granules)
 {
@@ -277,8 +279,8 @@ static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *str
     return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* Does the same as alloc_past_last, after the block in `last` had to make room. That block counts as freed and is in no
- * slot yet. */
+/* Pushes the block in `last`, which already counts as freed but is in no slot yet, and then does the same as
+ * alloc_past_last. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                 weir_block **out, uint64_t granules)
 {
@@ -289,8 +291,8 @@ static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *st
     return alloc_past_last(pool, stream, size, large, out, granules);
 }
 
-/* Counts the block in `last` as freed and moves it to a slot or the large list. Returns its bin, FRONT_NO_BIN if it is
- * large, or FRONT_FULL if front_push must decide about room. Stream lock held. */
+/* Counts the block in `last` as freed and moves it to a slot or the large list. Returns the block's bin, FRONT_NO_BIN
+ * if the block is large, or FRONT_FULL if front_push must decide whether there is room. Stream lock held. */
 static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
 {
     struct front_cache *front = &stream->front;
@@ -302,7 +304,7 @@ static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
     return front_push_quick(pool, stream, block, capacity);
 }
 
-/* Slow path for a request that is too large for a slot; `last` is empty. Stream lock held on entry, released on
+/* Slow path, while `last` is empty, for a request that is too large for a slot. Stream lock held on entry, released on
  * return. */
 static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
@@ -314,7 +316,7 @@ static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream,
                             : alloc_missed(pool, stream, size, true, out, granules);
 }
 
-/* Does the same as alloc_large while a block is in `last`. */
+/* Does the same as alloc_large while `last` is occupied. */
 static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                     weir_block **out, uint64_t granules)
 {
@@ -322,8 +324,8 @@ static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream
                                                          : alloc_after_push(pool, stream, size, large, out, granules);
 }
 
-/* Slow path for a small request for which no slot has a block. Moves the block in `last` to a slot, if there is one,
- * and then searches the slots again: the block may serve the request. Stream lock held on entry, released on return. */
+/* Slow path for a small request, if no slot has a block for it. If `last` is occupied, moves its block to a slot and
+ * searches the slots again, because that block may serve the request. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
 {
@@ -369,8 +371,8 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *str
     return hand_out(stream, front_pop_at(front, bin), size, out);
 }
 
-/* Ends the hand-out of the block in `last` if the block had another size in the same number of granules. Stream lock
- * held on entry, released on return. */
+/* Hands out the block in `last` for a request of another size in the same number of granules. Stream lock held on
+ * entry, released on return. */
 static OUT_OF_LINE weir_status hand_out_resized(weir_pool *pool, weir_stream *stream, uint64_t size, weir_block *block,
                                                 weir_block **out)
 {
@@ -437,8 +439,9 @@ weir_status weir__pool_alloc_at(weir_pool *pool, weir_stream *stream, uint64_t a
     return finish_alloc(pool, stream, 0, request.block, out, 0);
 }
 
-/* Closes the open uses of a block that is being freed: each use gets its stream's present tick. The tick is read under
- * that stream's lock, after the caller queued the work, so that only an event recorded after that work can cover it. */
+/* Closes the open uses of a block that is being freed: each use gets the present tick of its stream. The caller has
+ * queued its work before the tick is read under that stream's lock. So only an event recorded after that work can cover
+ * the tick. */
 static void close_uses(struct block_uses *uses)
 {
     struct weir_use **link = &uses->first;
@@ -504,7 +507,7 @@ static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *blo
     return WEIR_OK;
 }
 
-/* Frees a block that may not wait in `last`. Stream lock held on entry, released on return. */
+/* Frees a block that must not be put into `last`. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -532,9 +535,9 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
     block_set_state(block, BLOCK_CACHED);
 }
 
-/* Frees a block without a tag that no other stream uses, while `last` is occupied or the block is too large for it. If
- * the stream only has to enter the set `waiting`, it does so and uses `last`. Stream lock held on entry, taken by
- * weir_pool_free's try; released on return. */
+/* Frees a block that has no tag and is not used by other streams, if the block cannot go into `last` at once: `last` is
+ * occupied, the block is too large, or the stream is not in the set `waiting`. In the last case the stream enters the
+ * set, and the block goes into `last`. weir_pool_free has taken the stream's lock; this function releases it. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -604,7 +607,8 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         return refuse_block("weir_pool_free_idle", pool, block);
     }
     const uint64_t address = block_address(block);
-    weir_stream *owner = block_stream(block); /* the stream of the alloc; may be retired, its counters stay right */
+    weir_stream *owner = block_stream(block); /* the stream of the alloc; it may be retired, but its counters stay
+                                                 correct */
     stream_visit(owner);
     const bool live = state_of(block) == BLOCK_LIVE;
     if (live) {

@@ -48,21 +48,23 @@
 /* Blocks of one bin of capacities, last in first out. One cache line. */
 struct front_slot {
     uint16_t count;
-    uint16_t room; /* how many blocks the slot may keep; computed at the pool's front.epoch `epoch` */
+    uint16_t room; /* how many blocks the slot may keep, as computed when the pool's front.epoch was `epoch` */
     uint32_t epoch;
     weir_block *blocks[FRONT_DEPTH];
 };
 
-/* The block freed last waits in `last` and still counts as live there, so a pair of alloc and free of one size touches
- * nothing else. All other blocks are in slots or in `large`. Bit b of `held` is set if slots[b] holds a block. */
+/* The block freed last is in `last` and still counts as live, so a pair of alloc and free of one size touches nothing
+ * else. All other blocks are in slots or in `large`. Bit b of `held` is set if slots[b] holds a block. */
 struct front_cache {
     weir_block *last;
-    uint64_t last_key;           /* request of `last` in granules minus one; FRONT_EMPTY: `last` is empty */
+    uint64_t last_key;           /* granules, minus one, of the request for the block in `last`; FRONT_EMPTY if
+                                    `last` is empty */
     uint64_t last_limit;         /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_limit_waiting; /* last_limit of a stream in the set `waiting`; 0 with a tag or on the slow path */
+    uint64_t last_limit_waiting; /* the value of last_limit while the stream is in the set `waiting`; 0 if the stream
+                                    has a tag or takes the slow path */
     uint64_t bytes;              /* in slots */
     uint64_t held[FRONT_WORDS];
-    bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: the set must be asked */
+    bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: only the set itself tells */
     uint32_t large_count;
     uint32_t large_keys[FRONT_LARGE]; /* capacities in granules; the block freed last is at the end */
     weir_block *large[FRONT_LARGE];
@@ -78,15 +80,17 @@ struct front_cache {
  * differences and can be negative, because a block may be freed on another stream than the one it was allocated on. */
 struct stream_counters {
     uint64_t frees;
-    uint64_t misses;        /* allocs that no front cache served; the number of all allocs is the sum of `sizes` */
-    int64_t requested;      /* each sum lies beside its own peak: compilers would move two adjacent sums */
-    int64_t peak_requested; /* as one vector, which stalls on the single values stored just before */
+    uint64_t misses; /* allocs that no front cache served; the number of all allocs is the sum of `sizes` */
+    /* Each sum lies beside its own peak. Compilers would move two adjacent sums as one vector, and loading the vector
+     * would stall, because its parts have just been stored one by one. */
+    int64_t requested;
+    int64_t peak_requested;
     int64_t live;
     int64_t peak_live;
     uint64_t sizes[WEIR_SIZE_BUCKETS];
 };
 
-/* The same counters for the blocks of one tag. live blocks = allocs - frees, over all streams. */
+/* Counters like those of a stream, for the blocks of one tag. Over all streams, live blocks = allocs - frees. */
 struct tag_counters {
     uint64_t allocs;
     uint64_t frees;
@@ -119,13 +123,13 @@ struct weir_stream {
     _Atomic uint64_t front_block_bytes; /* largest block that takes the fast path; 0 while the pool has an observer */
     struct lane_group *group;
     weir_lane lane; /* the stream's number, from 1 */
-    weir_lane home; /* the lane that the stream searches first and that new memory enters: `lane`, or the open lane on a
-                     * device without streams */
+    weir_lane home; /* the lane that the stream searches first and that new memory for the stream enters: `lane`, or
+                       the open lane on a device without streams */
     weir_tag tag;   /* tag of blocks from weir_pool_alloc; under the lock */
 
     /* From the lock's second cache line on, fields written under the lock: */
     _Alignas(64) struct stream_lock lock;
-    _Atomic weir_tick tick; /* stamped on frees; raised under the stream's lock before an event is recorded */
+    _Atomic weir_tick tick; /* the tick stamped on frees; raised under the stream's lock before an event is recorded */
     struct stream_counters counters;
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
@@ -136,9 +140,10 @@ struct weir_stream {
     /* Under the pool's lock: */
     bool retired;
     uint64_t waited;     /* the latest wait round in which this stream was waited for */
-    weir_tick promoted;  /* the part of `done` that the strategy has been told */
+    weir_tick promoted;  /* completed ticks up to this one have been reported to the strategy */
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
-    weir_tick *clock;    /* by lane: the end of this stream's queue is ordered after that tick of the lane */
+    weir_tick *clock;    /* by lane: the tick of that lane up to which work comes before the end of this stream's
+                            queue */
     size_t clock_lanes;
 
     /* Without a lock: */
@@ -159,7 +164,7 @@ struct lane_group {
     /* Under the pool's lock. weir__lane_note_locked maintains all but `missed_promotion`: */
     uint64_t unfinished; /* streams with freed memory that the host does not know to be idle yet */
     uint64_t completed;  /* streams with completed ticks that the strategy has not been told of */
-    /* lanes that memory may have entered at a completed tick, too late for the promotion of that tick */
+    /* lanes that memory may have entered at a tick that had been promoted already */
     uint64_t missed_promotion;
     uint64_t retired;
     uint64_t unused[3];
@@ -191,8 +196,9 @@ struct request;
 /* Observers: see observers.c. */
 struct pool_watch {
     _Atomic(struct pool_observer *) observers; /* newest first */
-    _Atomic uint32_t telling[2];               /* threads that report without a lock, by side */
-    atomic_uint side;                          /* the side of threads that begin to report, modulo 2 */
+    _Atomic uint32_t telling[2];               /* number of threads that are reporting without a lock, by side */
+    atomic_uint side;                          /* the side (modulo 2) on which a thread that begins to report counts
+                                                  itself */
     atomic_bool awaiting;                      /* a thread waits for the reporting threads */
     atomic_bool any;                           /* true if there is an observer */
 };
@@ -235,12 +241,12 @@ struct pool_blocks {
 /* The reserved bytes, and the limits on them: see budget.c and mark.h. */
 struct pool_held {
     uint64_t bytes;      /* reserved bytes; with a limit at most max(limit_bytes, over_limit) */
-    uint64_t over_limit; /* if the limit was lowered below the reserved bytes: the bytes reserved then, less those
-                          * returned since; else 0 */
+    uint64_t over_limit; /* if the limit was lowered below the reserved bytes: the reserved bytes of that moment,
+                            less the bytes returned later; else 0 */
     uint64_t peak;
     struct high_mark mark;
-    bool pressure_spent;       /* the pressure callback had nothing more to free since the soft limit was last crossed,
-                                * so it is not called */
+    bool pressure_spent;       /* the pressure callback had nothing more to free after the reserved bytes last
+                                  crossed the soft limit, so it is not called */
     bool in_pressure_callback; /* the pressure callback is running */
 };
 
@@ -283,7 +289,7 @@ struct weir_pool {
     weir_stream **streams;      /* by lane; streams[0] is NULL */
     size_t lanes;               /* one more than the highest lane */
     size_t lane_room;           /* of the arrays by lane */
-    weir_tick *done;            /* by lane: the host knows that ticks up to this one are complete */
+    weir_tick *done;            /* by lane: the host knows that all ticks up to this one are complete */
     weir_tick *limits;          /* scratch, by lane */
     struct lane_group **groups; /* by lane / 64; a group never moves */
     weir__number_map natives;   /* the lane of each stream that is not retired, by native handle */
@@ -306,11 +312,12 @@ struct weir_pool {
     uint64_t arenas_made;
 
     struct pool_counts counts;
-    uint64_t wait_rounds; /* how many wait rounds have begun: see weir__order_sync_next */
-    uint64_t slow_frees;  /* frees by callers to the strategy; shows a failing request that memory was freed */
+    uint64_t wait_rounds; /* number of wait rounds begun: see weir__order_sync_next */
+    uint64_t slow_frees;  /* number of frees by callers to the strategy; tells a failing request that memory was
+                             freed */
     weir_oom_record oom;  /* describes the last request that failed */
-    void (*explain)(const struct request *request); /* fills `oom`; set by life.c, so that order/ does not call
-                                                     * report/ */
+    void (*explain)(const struct request *request); /* function that fills `oom`; set by life.c, so that order/ does
+                                                       not call report/ */
     _Atomic unsigned slow_calls;                    /* checked builds only */
 };
 
@@ -479,7 +486,7 @@ static inline uint64_t front_block_bytes(const weir_stream *stream)
     return atomic_load_explicit(&stream->front_block_bytes, memory_order_relaxed);
 }
 
-/* True if the pool has an observer. A stream's lock is held; without it the answer may be outdated at once. */
+/* True if the pool has an observer. A stream's lock is held, because without it the answer may be outdated at once. */
 static inline bool is_watched(const weir_pool *pool)
 {
     return atomic_load_explicit(&pool->watch.any, memory_order_relaxed);
@@ -609,7 +616,7 @@ static inline weir_tick done_on(const weir_stream *stream)
 
 /* Removes the stream from `waiting`. Stream lock held, and its front cache holds no large block. */
 void weir__lane_rest(weir_stream *stream);
-/* Updates the sets after the stream's ticks have changed, and when the stream begins or is retired. Pool lock held. */
+/* Updates the sets after the stream's ticks have changed, and when the stream is created or retired. Pool lock held. */
 void weir__lane_note_locked(weir_stream *stream);
 /* Notes that memory enters the lane at a tick that may already be complete. Pool lock held. */
 void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tick);
@@ -626,13 +633,13 @@ void weir__stream_fini_events(weir_pool *pool);
 
 /* --- block.c --- */
 
-/* weir__block_enter_locked enters the block into the index, if there is one, and returns false without host memory.
- * weir__block_leave_locked removes the block from the index and frees its list of uses. Pool lock held. */
+/* Enter a block into the index and remove it. weir__block_enter_locked does nothing if there is no index, and returns
+ * false without host memory. weir__block_leave_locked also frees the block's list of uses. Pool lock held. */
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
 void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 
-/* Makes the range, just taken, a block for a request of `size` bytes on the stream. Returns NULL without host memory.
- * Pool lock held. */
+/* Makes the range, which was just taken, a block for a request of `size` bytes on the stream. Returns NULL without host
+ * memory. Pool lock held. */
 static inline weir_block *block_new(weir_pool *pool, weir_stream *stream, uint64_t size, const weir_range *range)
 {
     WEIR_ASSERT(pool_is_locked(pool) && stream->owner == pool);
@@ -649,7 +656,7 @@ static inline weir_block *block_new(weir_pool *pool, weir_stream *stream, uint64
     return block;
 }
 
-/* Ends the block; the range stays taken. Returns the strategy's token. Pool lock held. */
+/* Ends the block. The strategy still counts the range as taken. Returns the range's token. Pool lock held. */
 static inline void *block_delete(weir_pool *pool, weir_block *block)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -671,7 +678,8 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
 /* Visits every block of a pool that is being destroyed: no other thread uses the pool. */
 void weir__block_each_alone(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
-/* Checked builds only: true if the pointer is or was a block of the pool. Does not follow the pointer. No lock held. */
+/* Checked builds only: true if the pointer is or was a block of the pool. Does not dereference the pointer. No lock
+ * held. */
 bool weir__block_is_ours(weir_pool *pool, const weir_block *block);
 void weir__block_fini(weir_pool *pool);
 
@@ -707,17 +715,17 @@ struct tag_sums {
 
 /* Sums up all tags. Takes the streams' locks one after the other. */
 void weir__tag_sum_up(weir_pool *pool, struct tag_sums *sums);
-/* The two steps of weir__tag_sum_up: add one stream (its lock held); then, after all streams, subtract the tagged sums
- * from index 0. */
+/* The two steps of weir__tag_sum_up. weir__tag_add_stream adds one stream, whose lock is held. After all streams,
+ * weir__tag_leave_untagged subtracts the sums of the tags from index 0, so that only untagged blocks are left. */
 void weir__tag_add_stream(struct tag_sums *sums, const weir_stream *stream);
 void weir__tag_leave_untagged(struct tag_sums *sums);
 /* Raises the peaks of the tags. Pool lock held; the pool has tags. */
 void weir__tag_raise_peaks_locked(weir_pool *pool, const struct tag_sums *sums);
 
-/* Add / remove a live block to / from its tag's counters. tag != 0. Stream lock held. */
+/* weir__tag_take counts a live block under its tag; weir__tag_drop ends that. The tag is not 0. Stream lock held. */
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
 void weir__tag_drop(weir_stream *stream, weir_block *block);
-/* Removes a block that has a tag from its tag's counters. Stream lock held. */
+/* Ends the count of a block under its tag, if it has a tag. Stream lock held. */
 static inline void drop_tag(weir_stream *stream, weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -747,7 +755,7 @@ void weir__inspect_walk_locked(weir_pool *pool, weir_walk_visitor visit, void *c
 
 typedef enum snapshot_state {
     SNAPSHOT_FREE,  /* free in the strategy */
-    SNAPSHOT_LOOSE, /* a freed block that is still a block: cached, in a remote free list or pending */
+    SNAPSHOT_LOOSE, /* a freed block whose record still exists: cached, in a remote free list or pending */
     SNAPSHOT_TAKEN,
     SNAPSHOT_HOLE, /* addresses without memory */
 } snapshot_state;
@@ -759,8 +767,8 @@ struct snapshot_piece {
     uint64_t size;
     uint64_t region;
     uint64_t region_size;
-    uint32_t stuck; /* if the piece is not taken: the stream with the unfinished work that keeps the asking stream from
-                       using the piece; SNAPSHOT_SEVERAL: more than one stream, or unknown; 0: none */
+    uint32_t stuck; /* for a piece that is not taken: the stream whose unfinished work keeps the asking stream from
+                       using the piece; SNAPSHOT_SEVERAL: several streams, or unknown; 0: none */
     snapshot_state state;
 };
 
@@ -770,9 +778,10 @@ struct snapshot {
     size_t count;
 };
 
-/* Copies all ranges; `stuck` is as seen by `stream`. Returns false without host memory. No lock held. */
+/* Copies all ranges. The member `stuck` of the pieces is for `stream` as the asking stream. Returns false without host
+ * memory. No lock held. */
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
-/* Virtual memory: returns the bytes of granules that consist of free ranges only, of any stream. */
+/* Virtual memory: returns the bytes of the granules that consist of free ranges only, free on any streams. */
 uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule);
 void weir__snapshot_fini(struct snapshot *snapshot);
 
@@ -784,19 +793,21 @@ struct pool_observer {
     _Atomic(struct pool_observer *) next;
 };
 
-/* Report to one observer while its observation begins: memory, and a block if it is live. All locks held. */
+/* Report the pool's present state to an observer that is being attached: memory, and a block if it is live. All locks
+ * held. */
 void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size);
 void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block);
 
 /* Reports an alloc, before the caller gets the block. Stream lock held on entry, released on return. */
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
-/* Reports the free of a live block, just before it is freed on the stream; NULL: weir_pool_free_idle. A stream's lock
- * held. */
+/* Reports the free of a live block, just before the block is freed on `stream`, or as idle if `stream` is NULL. A
+ * stream's lock held. */
 void weir__watch_free(const weir_block *block, const weir_stream *stream);
-/* Report memory that the device has given, or is about to get back. Called by the thread that grows. No lock held. */
+/* Report memory that the device has given, or that it is about to get back. Called by the thread that grows. No lock
+ * held. */
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
-/* Report a use of a live block; a caller's hint about an event or, if `event` is NULL, about a stream; and a trim. No
+/* Report a use of a live block; a caller's hint about an event, or about a stream if `event` is NULL; and a trim. No
  * lock held. */
 void weir__watch_use(const weir_block *block, const weir_stream *stream);
 void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);

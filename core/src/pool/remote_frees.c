@@ -51,8 +51,8 @@ bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *str
     return true;
 }
 
-/* Returns the first block left over from earlier. If there is none, takes the remote free list's stack out, once per
- * caller (*fetched). Returns NULL if both are empty. Stream lock held. */
+/* Returns the first block that an earlier call left over. If there is none, takes out the remote free list's stack,
+ * once per caller (*fetched). Returns NULL if both are empty. Stream lock held. */
 static weir_block *top_of(weir_stream *stream, bool *fetched)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -88,7 +88,7 @@ static void give_back(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
     if (stream->pool == NULL) {
-        weir__order_free_idle(block); /* retired: all work that was queued on the stream is complete */
+        weir__order_free_idle(block); /* the stream is retired, so all work that was queued on it is complete */
     } else if (block_requested(block) > front_block_bytes(stream) || !front_push(pool, stream, block)) {
         weir__order_free(block, stream);
     }

@@ -125,8 +125,8 @@ static void settle_in(weir_stream *place, void *native)
     weir__lane_note_locked(place);
 }
 
-/* Gives the lane of a retired stream to a new one. Another thread may still use the old handle, so this happens under
- * the stream's lock. Returns false if another thread took the lane, or entered the native stream, meanwhile. */
+/* Gives the lane of a retired stream to a new stream. Another thread may still use the handle of the retired stream, so
+ * this happens under its lock. Returns false if another thread meanwhile took the lane or entered the native stream. */
 static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
@@ -160,10 +160,11 @@ static weir_stream *meet(weir_pool *pool, void *native)
     found = found != NULL ? found : place;
     if (found == NULL) {
         if (alone) {
-            (void)weir__inspect_sample(pool); /* peaks are sampled from the second stream on: save the exact ones */
+            (void)weir__inspect_sample(pool); /* peaks are sampled from the second stream on: saves the exact peaks
+                                                 of the first */
         }
         pool_lock(pool);
-        found = find_native(pool, native); /* another thread may have entered it meanwhile */
+        found = find_native(pool, native); /* another thread may have entered the native stream meanwhile */
         if (found == NULL && (found = new_place(pool)) != NULL) {
             settle_in(found, native);
         }
@@ -196,8 +197,8 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
 }
 
 /* Retires a stream after its work is complete: its memory moves to the open lane. No more work is queued on a stream
- * that is being retired, so frees that other threads stamped during the wait are complete as well. Left in the lane,
- * their memory would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
+ * that is being retired, so frees that other threads stamped during the wait are complete as well. If their memory
+ * stayed in the lane, it would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
 static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
     WEIR_ASSERT(!stream->retired && stream->pool == pool);
@@ -368,7 +369,8 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
     return learned ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* Marks everything before a point that the host has seen as complete. Pool lock held. */
+/* Records that the ticks of each lane up to clock[lane] are complete: the host has seen the point with this clock
+ * complete. Pool lock held. */
 static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
 {
     WEIR_ASSERT(pool_is_locked(pool));

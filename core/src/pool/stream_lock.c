@@ -20,17 +20,17 @@ _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 enum {
     spins_before_yield = 64,
-    little_progress = 256, /* if the owner does fewer operations between two entries of other threads, the bias does not
-                            * pay */
+    little_progress = 256, /* the bias does not pay if the owner does fewer operations between two entries of other
+                              threads */
     intrusions_tolerated = 8,
-    alone_for_a_while = 1024, /* entries of one thread in a row that make it the owner */
+    alone_for_a_while = 1024, /* after this number of entries in a row, a thread becomes the owner */
 };
 
 #endif
 
-/* --- the barrier, paid for by the thread that comes rarely --- */
+/* --- the barrier: its cost falls on the thread that takes the lock rarely --- */
 
-/* The kernel's registration is per process, and so is this flag: the only state of core outside a handle. */
+/* The kernel registers a process, so this flag is per process: the only state of core outside a handle. */
 static pthread_once_t barrier_once = PTHREAD_ONCE_INIT;
 static atomic_bool barrier_works;
 
@@ -53,9 +53,9 @@ static bool barrier_everywhere(void)
 }
 #endif
 
-/* A registered barrier can still be refused: by a sandbox that the process has entered since, or for lack of kernel
- * memory. From then on no thread becomes an owner. The present owner is given 10 ms, far longer than a store needs to
- * become visible, once per lock; afterwards the lock is shared. */
+/* A registered barrier can still be refused, by a sandbox that the process has entered meanwhile or for lack of kernel
+ * memory. From then on no thread becomes an owner. Each lock then waits 10 ms once for its present owner, far longer
+ * than a store needs to become visible; afterwards the lock is shared. */
 static void barrier_or_patience(void)
 {
     if (!barrier_everywhere()) {
@@ -124,8 +124,8 @@ static struct lock_seat *new_seat(struct stream_lock *lock)
     return seat;
 }
 
-/* Makes the calling thread the owner. Its seat opens when the thread leaves. The calling thread holds `held`, and the
- * lock is shared. */
+/* Makes the calling thread the owner, whose seat opens when the thread releases the lock. The calling thread holds
+ * `held`, and the lock is shared. */
 static void become_owner(struct stream_lock *lock)
 {
     const void *self = stream_lock_self();
@@ -143,7 +143,7 @@ static void become_owner(struct stream_lock *lock)
     }
 }
 
-/* Closes the lock to the owner and waits until the owner is outside. The calling thread holds `held`. */
+/* Closes the lock to the owner and waits until the owner has released it. The calling thread holds `held`. */
 static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *owner)
 {
     WEIR_ASSERT(owner != &lock->none);
@@ -156,7 +156,7 @@ static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *own
 }
 
 /* Makes the lock shared if other threads come as often as the owner: a spin lock then serves all threads better. The
- * calling thread holds the lock, and the owner is outside. */
+ * calling thread holds the lock, and the owner does not. */
 static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 {
     const bool little = progress - lock->progress_at_last < little_progress;
@@ -168,9 +168,9 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
     }
 }
 
-/* Counts how often one thread takes the shared lock in a row, and makes that thread the owner when it pays. A thread
- * that only visits (`stays` false) ends the row of another thread and starts none. The calling thread holds the
- * lock. */
+/* Counts how often in a row one thread takes the shared lock, and makes that thread the owner when it pays. A thread
+ * that takes the lock only once (`stays` is false) ends the row of another thread and begins none. The calling thread
+ * holds the lock. */
 static void judge_sharing(struct stream_lock *lock, bool stays)
 {
     const void *self = stream_lock_self();
@@ -193,7 +193,7 @@ bool weir__stream_lock_try_shared(struct stream_lock *lock)
         atomic_flag_test_and_set_explicit(&lock->held, memory_order_acquire)) {
         return false;
     }
-    /* A thread may have become the owner in between. */
+    /* Another thread may have become the owner before this thread took `held`. */
     if (lock->fresh || atomic_load_explicit(&lock->owner, memory_order_relaxed) != &lock->none) {
         atomic_flag_clear_explicit(&lock->held, memory_order_release);
         return false;

@@ -66,9 +66,10 @@ struct lock_seat {
 struct stream_lock {
     /* Other threads read these members without taking the lock, and the owner writes `first` constantly. So the two
      * have separate cache lines. */
-    _Atomic(struct lock_seat *) open;  /* the thread of this seat may lock without a call; &none while the lock is
-                                          closed or shared */
-    _Atomic(struct lock_seat *) owner; /* the seat that opens again when a closing thread leaves; &none: shared */
+    _Atomic(struct lock_seat *) open;  /* the thread of this seat may take the lock without a call; &none while the
+                                          lock is closed or shared */
+    _Atomic(struct lock_seat *) owner; /* the seat that opens again when the thread that closed the lock leaves;
+                                          &none: the lock is shared */
     struct lock_seat none;             /* belongs to no thread */
     bool off;                          /* single-threaded pools do not lock */
     char apart[64 - 5 * sizeof(void *) - sizeof(bool)];
@@ -76,24 +77,24 @@ struct stream_lock {
     atomic_flag held;
 
     /* Written by the thread inside: */
-    bool via_held; /* the thread inside holds `held`; it has not entered by its seat */
+    bool via_held; /* the thread that has the lock took it by `held` and not by its seat */
 
     /* Under `held`: */
     bool fresh;                /* no thread has owned the lock yet */
-    unsigned intrusions;       /* entries by other threads in a row with little progress by the owner */
+    unsigned intrusions;       /* entries by other threads in a row, between which the owner made little progress */
     unsigned alone;            /* while shared: entries in a row by the thread `last` */
     const void *last;          /* while shared: the thread that entered last */
     uint64_t progress_at_last; /* the owner's progress when another thread last entered */
 #if WEIR_ASSERTIONS >= 1
-    _Atomic(const void *) holder; /* the thread inside, if it has entered via `held`; else NULL */
+    _Atomic(const void *) holder; /* the thread that has the lock, if it took the lock by `held`; else NULL */
 #endif
 };
 
 /* tests/model/lock_model.cc defines its own names of threads. */
 #if !defined(WEIR_LOCK_MODEL)
 
-/* Names the calling thread: its copy of this variable has an address of its own. Where the compiler exposes the thread
- * pointer, the thread pointer is the cheapest name. */
+/* Identifies the calling thread by the address of a thread-local variable. Where the compiler exposes the thread
+ * pointer, uses the thread pointer, which costs least. */
 extern _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 static inline const void *stream_lock_self(void)
@@ -108,7 +109,7 @@ static inline const void *stream_lock_self(void)
 #endif
 
 void weir__stream_lock_init(struct stream_lock *lock, bool off);
-/* Requires that no thread is inside and no further thread comes. */
+/* Requires that no thread holds the lock or will take it. */
 void weir__stream_lock_fini(struct stream_lock *lock);
 /* Slow path of taking the lock. `progress` counts the operations done under the lock so far, by all threads; it is read
  * once the lock is held. If `stays`, the thread may become the owner. */
@@ -124,7 +125,7 @@ static inline bool stream_lock_owned(const struct stream_lock *lock)
     return atomic_load_explicit(&owner->thread, memory_order_relaxed) == stream_lock_self();
 }
 
-/* Notes that the calling thread enters or leaves via `held`. */
+/* Notes that the calling thread takes or releases the lock by `held`. */
 static inline void stream_lock_set_via_held(struct stream_lock *lock, bool via_held)
 {
     lock->via_held = via_held;
@@ -134,7 +135,7 @@ static inline void stream_lock_set_via_held(struct stream_lock *lock, bool via_h
 }
 
 #if WEIR_ASSERTIONS >= 1
-/* True if the calling thread is inside the lock, which is not off. */
+/* True if the calling thread holds the lock. The lock is not off. */
 static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 {
     const struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
@@ -145,20 +146,20 @@ static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 {
     (void)lock;
-    return false; /* not known; only assertions use the result */
+    return false; /* unknown: only assertions use the result */
 }
 #endif
 
-/* Tries to take the lock without a call. *seat receives the seat by which the lock was taken. On false the caller calls
- * weir__stream_lock_slow. */
+/* Tries to take the lock without a call. *seat receives the seat by which the lock was taken. If this returns false,
+ * the caller calls weir__stream_lock_slow. */
 static inline bool stream_lock_try(struct stream_lock *lock, struct lock_seat **seat)
 {
     struct lock_seat *open = atomic_load_explicit(&lock->open, memory_order_acquire);
     *seat = open;
     if (__builtin_expect(atomic_load_explicit(&open->thread, memory_order_relaxed) == stream_lock_self(), 1)) {
         atomic_store_explicit(&open->busy, 1, memory_order_relaxed);
-        /* Keeps the compiler from reordering the store and the load. The head of this file explains the order on the
-         * processor. */
+        /* Keeps the compiler from reordering the store and the load. The head of this file explains how the order is kept
+         * on the processor. */
         atomic_signal_fence(memory_order_seq_cst);
         if (__builtin_expect(atomic_load_explicit(&lock->open, memory_order_acquire) == open, 1)) {
             return true;
@@ -175,7 +176,7 @@ static inline void stream_lock_release_tried(struct lock_seat *seat)
     atomic_store_explicit(&seat->busy, 0, memory_order_release);
 }
 
-/* Does the same as stream_lock_release_tried for a caller that has not kept the seat. */
+/* Does the same as stream_lock_release_tried, for a caller that has not kept the seat from stream_lock_try. */
 static inline void stream_lock_release_own(struct stream_lock *lock)
 {
     WEIR_ASSERT(lock->off || (!lock->via_held && stream_lock_is_mine(lock)));
@@ -186,7 +187,8 @@ static inline void stream_lock_release(struct stream_lock *lock)
 {
     struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
     WEIR_ASSERT(lock->off || stream_lock_is_mine(lock));
-    if (__builtin_expect(!lock->via_held, 1)) { /* this thread is the owner, and stays the owner while inside */
+    if (__builtin_expect(!lock->via_held, 1)) { /* this thread is the owner, and stays the owner while it holds the
+                                                   lock */
         atomic_store_explicit(&owner->busy, 0, memory_order_release);
         return;
     }

@@ -34,12 +34,12 @@
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
-/* The most questions to the strategy during one hold of the pool's lock. */
+/* The most calls of the strategy while the pool's lock is held once. */
 enum { asked_at_once = 64 };
 
 /* --- all or none --- */
 
-/* Checks the arguments. An alloc would refuse an invalid size, so a group refuses it before the first alloc. */
+/* Checks the arguments, so that a group with a size that no alloc accepts is refused before its first alloc. */
 static weir_status check_group(const char *function, const weir_pool *pool, const weir_stream *stream,
                                const uint64_t *sizes, size_t n)
 {
@@ -130,18 +130,18 @@ struct question {
     struct kind *kinds; /* by size, ascending */
     size_t kind_count;
     uint64_t count;
-    uint64_t size; /* the largest size; each request counts as one of this size */
+    uint64_t size; /* the largest size of a request; each request counts as one of this size */
     uint64_t granule;
     uint64_t granularity;
     /* The state of the pool: */
     uint64_t largest_run;
     uint64_t idle_bytes; /* bytes of wholly free regions */
-    uint64_t held;       /* requests that the pieces serve in the worst case */
+    uint64_t held;       /* requests that the free pieces serve in the worst case */
     uint64_t reserved;
     uint64_t soft_limit;     /* 0: no soft limit */
     uint64_t room;           /* bytes that may still be taken */
     uint64_t over;           /* bytes by which the pool is above its limit; `room` is then 0 */
-    uint64_t largest_region; /* the largest region that may find room, if the strategy prefers large ones */
+    uint64_t largest_region; /* the largest region for which there may be room, if the strategy prefers large regions */
 };
 
 static int by_size(const void *left, const void *right)
@@ -151,9 +151,9 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Returns the most that one request among several takes off a free range: the front cache rounds small requests up. (A
- * block in the front cache is a piece of its own for any request.) A request that would fail because of the
- * rounding takes its exact size, so a single request is not rounded. */
+/* Returns the most bytes that one request among several takes off a free range: the front cache rounds small requests
+ * up. (A block in the front cache is a piece of its own for any request.) If the rounded size cannot be served, the
+ * request takes its exact size. So a single request is not rounded. */
 static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 {
     WEIR_ASSERT(size != 0 && n != 0);
@@ -188,8 +188,8 @@ static weir_status sort_kinds(struct question *q, const uint64_t *sizes, size_t 
     return WEIR_OK;
 }
 
-/* Returns the larger of two region sizes that the strategy asks for: at the present reserved bytes, and at the most
- * bytes possible. A strategy may ask for larger regions as more is reserved. Pool lock held. */
+/* Returns the larger of two region sizes that the strategy asks for: with the present reserved bytes, and with the most
+ * bytes that may be reserved. A strategy may ask for larger regions as more is reserved. Pool lock held. */
 static uint64_t preferred_region_locked(const weir_pool *pool, uint64_t size, uint64_t reserved, uint64_t *least)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -200,8 +200,9 @@ static uint64_t preferred_region_locked(const weir_pool *pool, uint64_t size, ui
     return now > later ? now : later;
 }
 
-/* Reads the limits. With virtual memory idle granules move, so only granules that live blocks touch count as reserved.
- * Another thread may have returned idle granules since the snapshot, so the difference is kept from going below 0. */
+/* Reads the limits. With virtual memory idle granules can be moved, so only granules that live blocks touch count as
+ * reserved. Another thread may have returned idle granules after the snapshot was taken, so the difference is kept from
+ * going below 0. */
 static void look_at_limits(struct question *q, const struct snapshot *snapshot)
 {
     WEIR_ASSERT(outside_pool_lock(q->pool));
@@ -230,7 +231,8 @@ static void look_at_regions(struct question *q)
     }
 }
 
-/* Bounds the regions: the pool takes none larger than the room below the limits, unless idle regions are returned. */
+/* Bounds the size of regions: the pool takes no region larger than the room below the limits, except that idle regions
+ * may be returned to make room. */
 static void bound_regions(struct question *q)
 {
     const uint64_t soft = q->soft_limit;
@@ -255,9 +257,9 @@ static bool gathers(const struct question *q)
     return q->pool->strategy->gather != NULL;
 }
 
-/* Returns, for a new region that is used up, the most bytes of it for each request that it has served. A region of G
- * bytes has served G / size requests, at least one; the worst G is the largest that serves no more requests than the
- * least region does. */
+/* Computes how many bytes of new regions a request uses in the worst case. A region of `bytes` serves bytes / size
+ * requests, at least one, and wastes the rest. The most bytes for each request are used by the largest region that
+ * serves no more requests than the least region does. */
 static uint64_t share_of(const struct question *q, const struct kind *kind)
 {
     WEIR_ASSERT(q->size != 0 && kind->least != 0);
@@ -289,7 +291,7 @@ static uint64_t largest_least(const struct question *q)
     return least;
 }
 
-/* Returns how many requests regions made of `bytes` bytes serve at least. */
+/* Returns how many requests are certainly served by regions of `bytes` bytes together. */
 static uint64_t held_anew(const struct question *q, uint64_t bytes)
 {
     const uint64_t least = largest_least(q);
@@ -304,8 +306,8 @@ struct region_sums {
     uint64_t held;
 };
 
-/* Ends a region. Above the limit, returning a region creates no room to grow, so several requests cannot count on those
- * bytes. */
+/* Adds the sums of a finished region to the question. Above the limit, returning a region creates no room to grow, so
+ * several requests cannot count on its bytes. */
 static void end_region(struct question *q, const struct region_sums *sums, uint64_t size)
 {
     WEIR_ASSERT(sums->free_bytes <= size && sums->run <= size);
@@ -318,7 +320,7 @@ static void end_region(struct question *q, const struct region_sums *sums, uint6
     }
 }
 
-/* Looks at all pieces. Neighbours are gathered when all else fails, so a single request may have a whole run; several
+/* Adds up all pieces. As a last resort the pool gathers neighbours, so a single request may have a whole run. Several
  * requests count on single ranges only. */
 static void look_at_pieces(struct question *q, const struct snapshot *snapshot)
 {
@@ -410,8 +412,8 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
     return taken;
 }
 
-/* Each request counts as one of the largest size. New regions count as the worst possible ones if idle regions may
- * become new ones, or if sizes or cuts differ. */
+/* Each request counts as one of the largest size. If idle regions may be exchanged for new ones, or if sizes or cuts
+ * differ, each new region is assumed to serve as few requests as possible. */
 static uint64_t missing_for_several(const struct question *q)
 {
     WEIR_ASSERT(q->count > 1);
@@ -436,8 +438,8 @@ static uint64_t missing_for_regions(const struct question *q)
     return missing_of(q, wanted);
 }
 
-/* Virtual memory: a request fails only because of the granules that it and the live blocks touch. A request that begins
- * anywhere touches one granule more than its length. The last request gets the best place there is. */
+/* Virtual memory: a request fails only because of the granules that it and the live blocks touch. Wherever a request
+ * begins, it touches at most one granule more than its length. The last request gets the best place that exists. */
 static uint64_t missing_for_granules(const struct question *q)
 {
     WEIR_ASSERT(q->pool->vm != NULL && q->kind_count != 0);

@@ -45,7 +45,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
     };
     weir_block *block = range->taken && state_of(range->token) != BLOCK_UNUSED ? range->token : NULL;
     if (block != NULL) {
-        const weir_block_state state = state_of(block); /* once: another thread may free the block at any moment */
+        const weir_block_state state = state_of(block); /* read once: another thread may free the block at any moment */
         entry.state = walk_state(state);
         entry.stream = block_stream(block) != NULL ? block_stream(block)->lane : 0;
         bool held = state == BLOCK_LIVE;
@@ -77,7 +77,7 @@ weir_status weir_pool_walk(weir_pool *pool, weir_walk_visitor visit, void *ctx)
 
 /* --- check --- */
 
-/* Sums from walking the strategy and its blocks. */
+/* Sums over the strategy's ranges and their blocks, as the walk finds them. */
 struct tally {
     weir_pool *pool;
     const char *broken;
@@ -121,7 +121,7 @@ static void tally_block(void *ctx, weir_block *block)
     tally->blocks++;
     switch (state_of(block)) {
     case BLOCK_LIVE:
-    case BLOCK_RETURNED: /* the thread that has just freed the block holds no lock */
+    case BLOCK_RETURNED: /* freed by a thread that needs no lock for the free */
         tally->requested += block_requested(block);
         tally->live += block_capacity(block);
         if (block_requested(block) > block_capacity(block) && tally->broken == NULL) {
@@ -286,8 +286,8 @@ static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_st
     stream_unlock(stream);
 }
 
-/* Adds the peaks. With one stream its own peaks are exact; with several streams the sampled peaks count, this sample
- * included. Pool lock held. */
+/* Adds the peaks. With one stream, that stream's peaks are exact. With several streams, adds the sampled peaks, to
+ * which this call adds a sample. Pool lock held. */
 static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live_sums *sums)
 {
     WEIR_ASSERT(pool_is_locked(pool));

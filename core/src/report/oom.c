@@ -35,8 +35,8 @@ struct need {
     uint32_t waived;
 };
 
-/* A window: the neighbours first <= i < end of one region. If its `bytes` of live memory in `blocks` blocks were freed,
- * the window would hold the need. */
+/* A window: the neighbours first <= i < end of one region. The window would hold the need if its live memory (`bytes`
+ * in `blocks` blocks) were freed. */
 struct window {
     size_t first;
     size_t end;
@@ -94,8 +94,8 @@ static bool cheapest_window(const struct snapshot *snapshot, const struct need *
             count_piece(&window, &snapshot->pieces[window.first++], false);
             continue;
         }
-        /* No window that begins here or above in this run serves. The piece at window.end begins the next run, or is a
-         * barrier that only ends this one. */
+        /* No further window of this run serves. The piece at window.end begins the next run, or is a barrier between
+         * two runs. */
         const bool barrier = window.end < snapshot->count && !passable(&snapshot->pieces[window.end], need->waived);
         const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
         window = (struct window){.first = next, .end = next};
@@ -116,8 +116,8 @@ static void advise(weir_oom_record *record, weir_oom_advice advice)
 /* The possible growth of the pool at the time of the failure. */
 struct growth {
     uint64_t least; /* the least region that serves */
-    uint64_t most;  /* the most that may be reserved, as far as is known; a device that refused although its capacity
-                     * leaves room has other users, and gives nothing more */
+    uint64_t most;  /* the most that may be reserved, as far as is known: if a device refuses although its capacity
+                       leaves room, it has other users and gives nothing more */
     uint64_t free;  /* bytes that the device has left */
     bool known;     /* the device's capacity is known */
 };
@@ -133,7 +133,7 @@ static void advise_growth(weir_oom_record *record, const struct request *request
     }
 }
 
-/* Finds the region with the fewest live bytes, of the regions that are at least `missing` bytes large. */
+/* Of the regions of at least `missing` bytes, finds the one with the fewest live bytes. */
 static bool cheapest_region(const struct snapshot *snapshot, uint64_t missing, struct window *best)
 {
     bool found = false;
@@ -187,7 +187,7 @@ static void advise_freeing(weir_oom_record *record, const struct snapshot *snaps
     }
 }
 
-/* Advises to wait. A piece is stuck on a stream only if a wait has failed. */
+/* Advises to wait. A piece is stuck on a stream only if the pool's wait for that stream has failed. */
 static void advise_waiting(weir_oom_record *record, const struct snapshot *snapshot, struct need need)
 {
     struct window window;
@@ -252,7 +252,7 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
     weir_pool *pool = request->pool;
     const uint64_t granule = weir__vm_granule(pool);
     const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_free_granules(snapshot, granule);
-    /* Another thread may have given granules back since the snapshot. */
+    /* Another thread may have given granules back after the snapshot was taken. */
     record->idle_region_bytes = idle < record->reserved_bytes ? idle : record->reserved_bytes;
     return (struct mapping){
         .granule = granule,
@@ -262,8 +262,8 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
     };
 }
 
-/* Returns the missing bytes: all of the request if the device's capacity is not known, or if memory is free but could
- * not be moved. */
+/* Returns the missing bytes. If the device's capacity is not known, or if memory is free but could not be moved,
+ * returns the size of the request. */
 static uint64_t missing_granules(const struct mapping *mapping)
 {
     WEIR_ASSERT(mapping->wish != 0 && mapping->wish % mapping->granule == 0);
@@ -271,7 +271,7 @@ static uint64_t missing_granules(const struct mapping *mapping)
     return mapping->most != 0 && wanted > mapping->most ? wanted - mapping->most : mapping->wish;
 }
 
-/* Returns the smallest block that covers at least `bytes` of whole granules. */
+/* Returns the smallest block that contains whole granules of at least `bytes` bytes together. */
 static const struct snapshot_piece *smallest_pin(const struct snapshot *snapshot, uint64_t bytes, uint64_t granule)
 {
     WEIR_ASSERT(bytes != 0 && is_power_of_two(granule));
@@ -297,7 +297,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
     const struct need need = {.size = (request->size + pool->granule_mask) & ~pool->granule_mask,
                               .align = request->align};
     if (capacity != 0 && mapping->wish > capacity) {
-        /* The request is larger than the whole device: no advice. */
+        /* The request is larger than the whole device, so there is no advice. */
     } else if (!request->limited) {
         const uint64_t idle = record->idle_region_bytes;
         const uint64_t bytes = mapping->wish > idle ? mapping->wish - idle : mapping->wish;
@@ -450,7 +450,7 @@ static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_ad
     return NULL;
 }
 
-/* Writes the record's one-line summary. `more`: missing bytes, if no block is freed. */
+/* Writes the record's one-line summary. `more` is the number of missing bytes if no block is freed. */
 static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t more)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -500,7 +500,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
 
 /* --- the record --- */
 
-/* The bytes of the blocks that a piece of advice would free, by tag. */
+/* The bytes, by tag, of the blocks whose free the record advises. */
 struct tag_search {
     const weir_oom_advice *advice;
     uint64_t bytes[WEIR_TAGS];

@@ -21,8 +21,8 @@ static bool count_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* Returns the stream that keeps the asking stream from using a pending block with unfinished work, or SNAPSHOT_SEVERAL,
- * or 0. Pool lock held. */
+/* Returns the stream whose unfinished work keeps the asking stream from using a pending block; SNAPSHOT_SEVERAL if
+ * there are several; 0 if there is none. Pool lock held. */
 static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
 {
     WEIR_ASSERT(pool_is_locked(block_pool(block)));

@@ -36,7 +36,7 @@ static bool is_name(const char *name)
     return length > 0;
 }
 
-/* Returns the tag with that name, or 0 if there is none. Pool lock held. */
+/* Returns the tag with the given name, or 0 if there is none. Pool lock held. */
 static weir_tag find_name(const weir_pool *pool, const char *name)
 {
     WEIR_ASSERT(pool->tags != NULL || tags_of(pool) == 1);
@@ -140,7 +140,7 @@ weir_tag weir_block_tag(const weir_block *block)
 
 /* --- sums --- */
 
-/* Sums up all tags, after it has taken in the frees that lie in remote free lists. */
+/* Takes in the frees that lie in remote free lists, and then sums up all tags. */
 static void sum_up(weir_pool *pool, struct tag_sums *sums)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
@@ -232,7 +232,7 @@ struct tag_tally {
 static void take_off(void *ctx, weir_block *block)
 {
     struct tag_tally *tally = ctx;
-    const weir_block_state state = state_of(block); /* once: another thread may free the block at any moment */
+    const weir_block_state state = state_of(block); /* read once: another thread may free the block at any moment */
     if (state != BLOCK_LIVE && state != BLOCK_RETURNED) {
         tally->stray |= tag_of(block) != 0;
         return;

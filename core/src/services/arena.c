@@ -29,7 +29,7 @@
 #define DEFAULT_KEEP 4u
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
-/* A chunk, or a block for one request. top <= size. */
+/* A chunk, or a block for one request. Invariant: top <= size. */
 struct chunk {
     struct chunk *next;
     weir_block *block;
@@ -39,7 +39,7 @@ struct chunk {
     bool shared; /* other streams may use the memory below top */
 };
 
-/* A stream that weir_arena_use named since the last reset. */
+/* A stream that weir_arena_use has named after the last reset. */
 struct user {
     weir_stream *stream;
     uint64_t serial;
@@ -128,8 +128,8 @@ static inline void prove(const weir_arena *arena)
 
 /* --- streams --- */
 
-/* True if the arena's own stream has not been retired. Needs no lock: to use an arena while its stream is being retired
- * is a caller's error. */
+/* True if the arena's own stream has not been retired. Needs no lock, because it is the caller's error to use an arena
+ * while another thread retires its stream. */
 static inline bool has_stream(const weir_arena *arena)
 {
     return arena->stream->pool == arena->pool && arena->stream->serial == arena->stream_serial;
@@ -156,7 +156,7 @@ static struct user *find_user(const weir_arena *arena, const weir_stream *stream
     return NULL;
 }
 
-/* Tells the pool which streams will use a block about to be filled. Streams that have been retired are skipped, because
+/* Tells the pool which streams will use a block before the arena hands out its memory. Skips retired streams, because
  * the pool has waited for them. */
 static weir_status note_users(weir_arena *arena, struct chunk *chunk)
 {
@@ -177,8 +177,9 @@ static weir_status note_users(weir_arena *arena, struct chunk *chunk)
 
 /* --- blocks --- */
 
-/* Frees the block on the arena's stream. If that stream has been retired, which includes a wait for it, frees the block
- * on a stream that was named for it. If all of these have been retired too, no work is left and the block is idle. */
+/* Frees the block on the arena's stream. If that stream was retired, the pool has waited for it, and the block is freed
+ * on a stream that weir_arena_use has named. If all of these were retired too, no work is left, and the block is freed
+ * idle. */
 static void give_back(weir_arena *arena, struct chunk *chunk)
 {
     WEIR_ASSERT(chunk->block != NULL);
@@ -318,7 +319,7 @@ static void forget_list(struct chunk **list)
     }
 }
 
-/* Frees host memory only: the blocks end with the pool. */
+/* Frees host memory only. The blocks end with the pool. */
 static void forget_blocks(weir_arena *arena)
 {
     WEIR_ASSERT(arena->pool != NULL);
@@ -424,7 +425,7 @@ static weir_status provide_chunk(weir_arena *arena)
     return status;
 }
 
-/* Continues in the next chunk, which has room for the request. */
+/* Makes the next chunk the current one and serves the request from it. There is room for the request. */
 static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
     const weir_status status = provide_chunk(arena);
@@ -536,7 +537,8 @@ static void release_chunks(weir_arena *arena, struct chunk **link)
     }
 }
 
-/* Releases everything above the place. The top of a shared chunk stays, and the bytes below it stay in use. */
+/* Releases all memory above the mark. If streams share the mark's chunk, the top of that chunk stays, and the bytes
+ * below the top stay in use. */
 static void release(weir_arena *arena, const struct mark *place)
 {
     WEIR_ASSERT(place->chunk == NULL || place->top <= place->chunk->top);
@@ -635,7 +637,7 @@ weir_status weir_arena_rewind(weir_arena *arena, weir_mark mark)
 
 /* --- other streams --- */
 
-/* Returns the place for a new user, or NULL without host memory. */
+/* Returns the entry for a new user, or NULL without host memory. */
 static struct user *reserve_user(weir_arena *arena)
 {
     WEIR_ASSERT(arena->user_count <= arena->user_room);
@@ -651,7 +653,7 @@ static struct user *reserve_user(weir_arena *arena)
     return &arena->users[arena->user_count];
 }
 
-/* Calls the pool for each chunk in use and each own block. */
+/* Calls `call` for each chunk in use and each block for one request. */
 static weir_status for_each(weir_arena *arena, weir_stream *stream, bool shares,
                             weir_status (*call)(weir_pool *pool, weir_block *block, weir_stream *stream))
 {

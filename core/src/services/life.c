@@ -33,7 +33,7 @@ static weir_status start_strategy(weir_pool *pool)
         free(pool->state);
         return WEIR_ERR_NO_MEMORY;
     }
-    pool->config.strategy_config = NULL; /* the caller may free its struct from here on */
+    pool->config.strategy_config = NULL; /* from here on the caller may free its struct */
     return WEIR_OK;
 }
 
@@ -105,8 +105,8 @@ static void free_lanes(weir_pool *pool)
     weir__number_map_fini(&pool->natives);
 }
 
-/* Returns the largest request that front caches serve. With virtual memory a large block coalesces at once, because its
- * place decides where memory has to be mapped. */
+/* Returns the size of the largest request that front caches serve. With virtual memory a large block coalesces at once,
+ * because its place decides where memory has to be mapped. */
 static uint64_t largest_in_front(const weir_pool *pool)
 {
     WEIR_ASSERT(pool->granule_mask + 1 == UINT64_C(1) << pool->granule_shift);

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes all locks and the right to grow: until let_go is called, no thread takes memory from the device or returns any,
- * and no block is allocated or freed. */
+/* Takes all locks and the right to grow. Until let_go is called, no thread takes memory from the device or returns any,
+ * and no thread allocates or frees a block. */
 static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);
@@ -63,8 +63,8 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
     weir__block_each_locked(pool, list_block, observer);
 }
 
-/* True if the pool has an observer with the same functions, which is the same tool, or with the same ctx, which
- * weir_pool_unobserve could not tell apart. All locks held. */
+/* True if the pool has an observer with the same functions or the same ctx. An observer with the same functions is the
+ * same tool. Observers with the same ctx could not be told apart by weir_pool_unobserve. All locks held. */
 static bool has_its_like(const weir_pool *pool, const struct pool_observer *observer)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -127,8 +127,8 @@ static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
     return observer;
 }
 
-/* Waits until no thread is left that may call a removed observer. One thread at a time. Waits for both sides, since a
- * thread may be late to count itself on the side that it has read. No lock held. */
+/* Waits until no thread is left that may call a removed observer. One thread at a time waits. It waits for both sides,
+ * because a thread may read the side and count itself on that side much later. No lock held. */
 static void await_telling(weir_pool *pool)
 {
     while (atomic_exchange(&pool->watch.awaiting, true)) {

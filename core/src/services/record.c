@@ -39,8 +39,8 @@ static int by_address(const void *left, const void *right)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Writes the header and the blocks that were live at the start. Called by the first drain, since only a drain may call
- * the sink. */
+/* Writes the header and the blocks that were live when the recording began. Called by the first drain, because only a
+ * drain may call the sink. */
 static void write_beginning(weir_recorder *recorder)
 {
     WEIR_ASSERT(recorder->begun || recorder->text.length == 0);
@@ -110,7 +110,7 @@ weir_status weir_recorder_drain(weir_recorder *recorder, uint64_t *lost)
 /* --- feeding --- */
 
 /* Drains, because the calling thread's ring is full. The drain may end early, at a number that another thread has taken
- * and not yet published. The caller then repeats it; the other thread is about to publish. */
+ * and not yet published. The caller then repeats the drain until the other thread has published its event. */
 static void make_room(weir_recorder *recorder)
 {
     WEIR_ASSERT(atomic_load_explicit(&recorder->drains_itself, memory_order_relaxed));
@@ -138,9 +138,9 @@ static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
     return true;
 }
 
-/* Keeps a block for the header of the trace: a block that was live when the recording began and is reported while its
- * ring is full and the header is not written yet. All such blocks are reported at once, in any number, and no drain can
- * run between them. */
+/* Keeps, for the header of the trace, a block that was live when the recording began. Called while the thread's ring is
+ * full and the header is not written yet: all such blocks are reported at once, in any number, and no drain can run
+ * meanwhile. */
 static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry *event)
 {
     const weir__prior prior = {.id = event->id,
@@ -148,7 +148,8 @@ static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry
                                .address = event->address,
                                .stream = event->stream,
                                .device = event->device};
-    /* Does not wait for a drain, which writes the header anyway: the caller may hold a lock that a sink wants. */
+    /* Does not wait for a drain in progress, which writes the header anyway: the caller may hold a lock that the sink
+     * needs. */
     if (event->kind != WEIR_TRACE_PRIOR || pthread_mutex_trylock(&recorder->lock) != 0) {
         return false;
     }
@@ -219,8 +220,9 @@ static uint32_t stream_number(uint32_t number)
     return number != 0 ? number : WEIR_TRACE_NONE;
 }
 
-/* Records an alloc. A listed block arrives while the pool is locked, so it is only remembered. A block that cannot be
- * remembered is a lost event, and its free will be lost too. The list is complete before any other event arrives. */
+/* Records an alloc. A block that was live when the observer was attached is only kept, because the pool is locked; if
+ * there is no memory to keep it, its alloc and its free are lost events. All such blocks are reported before any other
+ * event. */
 static void block_alloc(void *ctx, const weir_observed_block *block)
 {
     if (block->listed) {
@@ -269,7 +271,8 @@ static void trim(void *ctx)
     record(ctx, (weir__record_entry){.kind = WEIR_TRACE_TRIM, .stream = WEIR_TRACE_NONE});
 }
 
-/* The pool ends. The names of tags end with it, so a file gets the lines that use them first. */
+/* The pool is being destroyed. The names of tags end with the pool, so a file gets the lines that need these
+ * names now. */
 static void pool_gone(void *ctx)
 {
     weir_recorder *const recorder = ctx;

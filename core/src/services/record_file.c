@@ -35,20 +35,21 @@ struct weir__record_file {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool begun; /* the thread drains after this is set; under `lock` */
+    bool begun; /* under `lock`: from now on the thread drains */
     bool ending;
     bool halted; /* the thread has ended */
 };
 
 /* --- writing --- */
 
-/* Notes the failure and cuts off the part of the last piece that was written: it may end in half a line. */
+/* Notes the failure. Removes from the file the part of the last text that was written, because it may end in half a
+ * line. */
 static bool fail(struct weir__record_file *file, int why)
 {
     WEIR_ASSERT(why != 0 && file->fd >= 0);
     file->failure = why;
     if (ftruncate(file->fd, file->written) != 0) {
-        return false; /* the file cannot be cut off: a pipe or terminal has already passed the text on */
+        return false; /* the text cannot be removed: a pipe or terminal has passed it on already */
     }
     return false;
 }
@@ -57,7 +58,8 @@ static bool fail(struct weir__record_file *file, int why)
  * thread. */
 struct held_signals {
     sigset_t before; /* the thread's mask */
-    sigset_t ours;   /* signals that were not pending before; if one is pending afterwards, the write raised it */
+    sigset_t ours;   /* signals that were not pending before the write: if one of them is pending afterwards, the
+                        write raised it */
 };
 
 static struct held_signals hold_signals(void)
@@ -253,8 +255,8 @@ static weir_status recorder_with_file(weir_pool *pool, int fd, const char *sourc
     return WEIR_OK;
 }
 
-/* Starts a recorder on `fd`, and owns `fd` also on failure. The old contents of the file are deleted only after the
- * last step that can fail. */
+/* Starts a recorder on `fd`, which belongs to this function even on failure. The old contents of the file are deleted
+ * only after the last step that can fail. */
 static weir_status start(weir_pool *pool, int fd, const char *source, weir_recorder **recorder)
 {
     weir_recorder *self = NULL;
@@ -332,10 +334,9 @@ static int open_numbered(const char *path)
     return -1;
 }
 
-/* The recorders that the environment asked for. A heap that is never destroyed ends with the process, or with the
- * library if the library is unloaded earlier. So at that point the draining threads end and the rings are written. A
- * thread that fills its ring later drains it itself. The list belongs to the process, as the environment variable
- * does. */
+/* The recorders that the environment asked for. A heap that is never destroyed ends with the process, or earlier if the
+ * library is unloaded. When that happens, the draining threads end and the rings are written; a thread that fills its
+ * ring later drains it itself. The list belongs to the process, as the environment variable does. */
 static pthread_mutex_t asked_lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_recorder *asked;
 static pthread_once_t watched = PTHREAD_ONCE_INIT;

@@ -25,7 +25,7 @@ struct weir_recorder {
 
     /* Members that the drain uses, under its lock: */
     pthread_mutex_t lock;
-    weir_pool *pool;                /* NULL: events are noted by a caller, or the pool is gone */
+    weir_pool *pool;                /* NULL if a caller notes the events, or if the pool is gone */
     struct weir__record_file *file; /* NULL: the caller's sink is used */
     weir_recorder *next_asked;      /* next recorder that the environment asked for */
     char *source;
@@ -40,10 +40,11 @@ struct weir_recorder {
 
 /* --- record.c --- */
 
-/* Creates a recorder of `pool` (NULL: events are noted by a caller). The pool does not know it yet. Returns NULL
- * without memory. */
+/* Creates a recorder of `pool`; NULL if a caller notes the events. The pool does not know the recorder yet. Returns
+ * NULL without memory. */
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config);
-/* Attaches the recorder to its pool, which lists its live blocks meanwhile. `function` is named in error messages. */
+/* Attaches the recorder to its pool. The pool lists its live blocks during this call. `function` is named in error
+ * messages. */
 weir_status weir__recorder_begin(weir_recorder *recorder, const char *function);
 void weir__recorder_free(weir_recorder *recorder);
 

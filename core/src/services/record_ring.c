@@ -17,7 +17,7 @@
 
 /* --- rings and threads --- */
 
-/* The rings of the calling thread, the last used one first. The thread-local list, the key for the end of a thread and
+/* The rings of the calling thread, the ring used last first. The thread-local list, the key for the end of a thread and
  * the count of forks belong to the process; they hold no state of any recorder. */
 static _Thread_local weir__ring *rings_of_thread;
 static pthread_key_t thread_end_key;
@@ -84,8 +84,8 @@ static weir__ring *ring_new(const weir__rings *rings)
     return ring;
 }
 
-/* Creates a ring for the calling thread. Returns NULL without memory, or if the thread's end would go unnoticed: the
- * ring could then never be released. */
+/* Creates a ring for the calling thread. Returns NULL without memory, or if the end of the thread cannot be observed:
+ * then the ring could never be released. */
 static weir__ring *ring_for_new_thread(weir__rings *rings)
 {
     if (!thread_end_known || pthread_setspecific(thread_end_key, rings) != 0) {
@@ -105,7 +105,8 @@ static weir__ring *ring_for_new_thread(weir__rings *rings)
     return ring;
 }
 
-/* Finds this thread's ring and moves it to the front. Releases the rings of ended recorders. */
+/* Finds the calling thread's ring and moves it to the head of the thread's list. Releases the rings of ended
+ * recorders. */
 static weir__ring *ring_search(weir__rings *rings)
 {
     weir__ring **link = &rings_of_thread;
@@ -140,9 +141,9 @@ bool weir__rings_in_child(const weir__rings *rings)
 
 /* --- putting --- */
 
-/* The time is read before the number is taken. So a thread that is delayed in between gets a time that is too early,
- * which the text raises to the time of the event before. A time that is too late would delay the times of all later
- * events. */
+/* Reads the time before it takes the number. A thread that is delayed in between gets a time that is too early, which
+ * the trace raises to the time of the event before. If the time could be too late, it would delay the times of all
+ * later events. */
 weir__ring_result weir__rings_put(weir__rings *rings, weir__record_entry event)
 {
     if (weir__rings_in_child(rings)) {
@@ -207,8 +208,8 @@ static bool is_next(const weir__rings *rings, const weir__ring *ring)
     return event != NULL && event->sequence == rings->next;
 }
 
-/* Releases the empty rings of ended threads. The first ring of the list stays until another one is put before it,
- * because only the rest of the list is private to the merge. */
+/* Releases the empty rings of ended threads. The first ring of the list stays until another ring is put before it,
+ * because other threads may change the head of the list. */
 static void drop_finished_rings(weir__rings *rings)
 {
     weir__ring *before = first_ring(rings);

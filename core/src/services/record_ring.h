@@ -57,7 +57,7 @@ typedef struct weir__rings {
     _Atomic(weir__ring *) first;
     atomic_uint threads;                    /* number of threads that have had a ring */
     _Alignas(64) _Atomic uint64_t sequence; /* the next number to take */
-    _Alignas(64) uint64_t next;             /* used by the merge: every number below has been taken out or skipped */
+    _Alignas(64) uint64_t next;             /* used by the merge: all smaller numbers have been taken out or skipped */
 } weir__rings;
 
 typedef enum weir__ring_result {
@@ -78,9 +78,9 @@ bool weir__rings_in_child(const weir__rings *rings);
 
 typedef void (*weir__ring_taker)(void *ctx, const weir__record_entry *event, uint32_t thread);
 
-/* Takes out the events in the rings, up to the last number taken at the time of the call, so that the merge ends while
- * other threads continue to record. `complete`: no thread puts events any more, so a missing number is missing for
- * good. Returns how many were missing. One caller at a time. */
+/* Takes out the events in the rings, up to the last number taken when the call began, so that the merge ends while
+ * other threads continue to record. If `complete`, no thread puts events any more, so a missing number is missing for
+ * good. Returns how many numbers were missing. One caller at a time. */
 uint64_t weir__rings_merge(weir__rings *rings, bool complete, weir__ring_taker take, void *ctx);
 
 /* Returns the calling thread's ring, or NULL if there is no memory for one. */

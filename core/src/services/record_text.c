@@ -142,8 +142,8 @@ typedef enum verdict {
     DROP   /* the event is not valid at this point of the trace, and is lost */
 } verdict;
 
-/* Writes a free for a block with a lost free event. The loss is known when an alloc reports another block under the
- * same name (its address, as a rule), or when a realloc of the block has no record of its result. */
+/* Writes a free for a block whose free event was lost. The loss becomes known when an alloc reports another block under
+ * the same name (its address, as a rule), or when a realloc of the block has no record of its result. */
 static void end_life(weir__record_text *text, uint64_t number, const weir_trace_event *line)
 {
     WEIR_ASSERT(number < text->blocks);
@@ -213,8 +213,8 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
     switch (event->mode) {
     case 'B':
         moved = weir__number_map_take(&text->live, event->extra);
-        /* Without memory to note the move, the block stays in `live`, and the second half of the realloc finds it
-         * there. */
+        /* Without memory to note that the block moves, the block stays in `live`, and the second half of the realloc
+         * finds it in that map. */
         if (moved != 0 && !weir__number_map_put(&text->moving, line->thread, moved)) {
             (void)weir__number_map_put(&text->live, event->extra, moved); /* cannot fail: its slot is still there */
         }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* `length` is the length of the whole line, also if it does not fit. */
+/* `length` is the length of the whole line, even if the line does not fit. */
 struct line {
     char *text;
     size_t size;
