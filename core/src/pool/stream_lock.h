@@ -158,8 +158,8 @@ static inline bool stream_lock_try(struct stream_lock *lock, struct lock_seat **
     *seat = open;
     if (__builtin_expect(atomic_load_explicit(&open->thread, memory_order_relaxed) == stream_lock_self(), 1)) {
         atomic_store_explicit(&open->busy, 1, memory_order_relaxed);
-        /* Keeps the compiler from reordering the store and the load. The head of this file explains how the order is kept
-         * on the processor. */
+        /* Keeps the compiler from reordering the store and the load. The head of this file explains how the processor
+         * keeps the order. */
         atomic_signal_fence(memory_order_seq_cst);
         if (__builtin_expect(atomic_load_explicit(&lock->open, memory_order_acquire) == open, 1)) {
             return true;
