@@ -48,7 +48,7 @@ WEIR_API weir_status weir_ranges_region_remove(void *state, void *region, const 
 /* Finds a removable region. Takes constant time, but time linear in the ranges of each region that is free in several
  * lanes. */
 WEIR_API bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
-/* Frees a range. Constant. */
+/* Frees a range. Takes constant time. */
 WEIR_API void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick);
 /* Promotes ranges to the open lane. Takes time linear in the free ranges of the lane, or constant time if none of them
  * is as old as the limit. */
@@ -90,7 +90,7 @@ WEIR_API bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, wei
 /* Returns the range that the gather just before this call has made, if it serves the request. Otherwise returns the
  * smallest range that serves it, as far as a few probes show, among the ranges of `kind` with at least about `least`
  * bytes. Returns NULL if there is no such range. With a limit below WEIR_TICK_MAX, also returns NULL if the probes
- * missed a range that serves the request. Constant, except for a refusal, which reads one bin. */
+ * missed a range that serves the request. Takes constant time, except that a refusal reads one bin. */
 WEIR_API weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lane, weir_tick limit, uint64_t size,
                                        uint64_t align, uint64_t least);
 /* Returns the range after `range` in the order of walk, taken ranges included. Returns the first range if `range` is

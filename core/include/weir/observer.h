@@ -61,7 +61,7 @@ typedef struct weir_observed_event {
     uint32_t stream;     /* number of the stream in the pool, from 1; 0: the host has waited for the event */
 } weir_observed_event;
 
-/* The callbacks of an observer. Size-first. A slot may be NULL: it is not called. */
+/* The callbacks of an observer: a size-first struct. A slot may be NULL: it is not called. */
 typedef struct weir_observer_ops {
     size_t struct_size;
     void (*memory_given)(void *ctx, uint64_t address, uint64_t size);

@@ -1,7 +1,9 @@
 /* weir/trace.h: allocation traces: one event as a struct and as a line of `.wtr`, and recorders of events. The events
- * come from a live pool, or the caller notes them. `.wtr` version 1 is text, one event a line, fields separated by one
- * blank; the order of lines is the order of events. benchmarks/weir/trace/README.md has the grammar. The reader and the
- * importers are a library: weir/trace_file.h. */
+ * come from a live pool, or the caller notes them.
+ *
+ * `.wtr` version 1 is text, one event a line, fields separated by one blank; the order of lines is the order of events.
+ * benchmarks/weir/trace/README.md has the grammar. The reader and the importers are a library: weir/trace_file.h.
+ */
 #ifndef WEIR_TRACE_H
 #define WEIR_TRACE_H
 

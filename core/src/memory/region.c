@@ -1,8 +1,8 @@
 /* core/src/memory/region.c: takes regions from the device and returns them.
  *
  * Guarantee: the limit is checked before anything is taken, and it holds while a device call is in progress. A device
- * call that fails leaves the books as they were, so nothing is lost and nothing is counted twice. One thread at a time
- * takes or returns memory. A second thread that wants to grow the pool waits and then searches again, because the
+ * call that fails leaves all records as they were, so nothing is lost and nothing is counted twice. One thread at a
+ * time takes or returns memory. A second thread that wants to grow the pool waits and then searches again, because the
  * memory that the first thread took may serve its request.
  *
  * Cost: a device call, made without any lock; and a step per region to find idle regions, unless the strategy lists
@@ -552,8 +552,8 @@ static uint64_t over_mark(struct request *request)
     return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.preferred);
 }
 
-/* Takes regions out of the strategy if their return is worth its device calls: all idle regions, or as many as keep the
- * mark where it is, or none. Pool lock held. */
+/* If returning regions is worth the device calls, takes regions out of the strategy: all idle regions, or only as many
+ * as keep the mark from rising. Pool lock held. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     WEIR_ASSERT(pool_is_locked(pool));

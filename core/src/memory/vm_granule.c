@@ -1,6 +1,8 @@
-/* core/src/memory/vm_granule.c: records which handle has the memory of each granule, and checks these records. A
- * granule is looked up by its number in its span. The search for the span takes time linear in the spans; a pool rarely
- * has more than one. */
+/* core/src/memory/vm_granule.c: records which handle has the memory of each granule, and checks these records.
+ *
+ * A granule is looked up by its number in its span. The search for the span takes time linear in the spans; a pool
+ * rarely has more than one.
+ */
 #include "vm_internal.h"
 
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)

@@ -1,10 +1,10 @@
-/* core/src/memory/vm_internal.h: the books of virtual memory, shared by the files that keep them.
+/* core/src/memory/vm_internal.h: the records of virtual memory, shared by the files that keep them.
  *
  *     vm.c         the table of verbs: grows, gives back, and serves a request from memory that is mapped already
  *     vm_plan.c    which window a request gets, and where the granules for it come from
  *     vm_move.c    claims the granules of a move from the strategy, chooses their handles, and settles the move
  *     vm_map.c     the device calls of a move, and their reversal
- *     vm_granule.c which handle has memory for a granule; the check of the books
+ *     vm_granule.c which handle has memory for a granule; the check of the records
  *     vm_span.c    spans of addresses
  *     vm_window.c  arithmetic over a walk: windows and idle granules
  *

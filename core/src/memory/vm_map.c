@@ -1,7 +1,10 @@
-/* core/src/memory/vm_map.c: the device calls of a move of memory. No lock is held. Guarantee: if a call fails on the
- * way, the calls done so far are reversed. If a reversal fails too, the step keeps the state that the device is in, and
- * a handle that is not mapped stays in memory[0 .. in_hand). Cost: two device calls for each handle that is created or
- * moved. */
+/* core/src/memory/vm_map.c: the device calls of a move of memory. No lock is held.
+ *
+ * Guarantee: if a call fails on the way, the calls done so far are reversed. If a reversal fails too, the step keeps
+ * the state that the device is in, and a handle that is not mapped stays in memory[0 .. in_hand).
+ *
+ * Cost: two device calls for each handle that is created or moved.
+ */
 #include "vm_internal.h"
 
 static weir_status count(struct vm_move *move, weir_status status, uint64_t *counter)

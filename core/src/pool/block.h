@@ -22,8 +22,8 @@ typedef enum weir_block_state {
     BLOCK_TAKEN,    /* the strategy counts the range as taken, but the stream does not count the block yet */
     BLOCK_LIVE,     /* held by the caller */
     BLOCK_CACHED,   /* in a front cache */
-    BLOCK_RETURNED, /* in the stream's remote free list, freed by a thread that does not feed the stream; counted as
-                     * live */
+    BLOCK_RETURNED, /* in the stream's remote free list: freed by a thread that does not feed the stream, and counted
+                       as live */
     BLOCK_PENDING,  /* freed, waiting for several streams */
 } weir_block_state;
 

@@ -142,8 +142,8 @@ struct weir_stream {
     uint64_t waited;     /* the latest wait round in which this stream was waited for */
     weir_tick promoted;  /* completed ticks up to this one have been reported to the strategy */
     weir_tick last_free; /* the latest tick stamped on memory that went back to the strategy or is pending */
-    weir_tick *clock;    /* by lane: the tick of that lane up to which work comes before the end of this stream's
-                            queue */
+    weir_tick *clock;    /* the vector clock: for each lane, the tick up to which the lane's work is ordered before
+                            all work queued on this stream from now on */
     size_t clock_lanes;
 
     /* Without a lock: */

@@ -280,14 +280,14 @@ static weir_status undo(const struct attempt *a)
         status = runtime->ops->memory_unregister(runtime->ctx, a->memory, a->size);
     }
     if (status == WEIR_OK) {
-        weir__numa_unmap(a->memory, a->size, true); /* also unlocks */
+        weir__numa_unmap(a->memory, a->size, true); /* unlocks runtime_lock too */
     }
     return status;
 }
 
-/* True if the ladder has just failed for a request of at most this size and no chunk has gone back since. A failed
- * attempt to make and lock a chunk costs milliseconds, which every request that other nodes then serve would pay.
- * Requires runtime_lock. */
+/* True if the ladder has recently failed for a request of at most this size, and no chunk was given back after that
+ * failure. A failed attempt to make and lock a chunk costs milliseconds. Without this check, every request that other
+ * nodes then serve would pay them. Requires runtime_lock. */
 static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
 {
     return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives &&

@@ -160,8 +160,8 @@ static void unlist(struct size_class *c, struct slab *s)
     s->is_listed = false;
 }
 
-/* Returns the number of marks of a description of size class `size`: one to four units, then four classes for each
- * doubling. */
+/* Returns the number of marks of a description of size class `size`. The first four classes have one to four units of
+ * marks; then there are four classes for each doubling. */
 static size_t marks_in(size_t size)
 {
     WEIR_ASSERT(size < MARK_SIZES);

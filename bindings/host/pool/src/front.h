@@ -9,7 +9,7 @@
 
 #define OUT_OF_LINE __attribute__((noinline))
 
-enum { UNIT = 16 }; /* of the table of bins */
+enum { UNIT = 16 }; /* size of the table of bins */
 
 /* --- sizes --- */
 

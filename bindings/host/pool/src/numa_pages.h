@@ -108,10 +108,10 @@ typedef struct weir__numa_wish {
     bool is_set;
 } weir__numa_wish;
 
-/* Makes the thread prefer the node for all memory that it makes from now on, in any code, and moves it to a processor
- * of the node: for a runtime that allocates by itself. CANN's driver takes the node of the calling thread's processor
- * and ignores the policy (hicann/driver, sdk_driver/svm/svm_host_adapt.h). Does nothing where either is forbidden.
- * weir__numa_thread_restore must follow in any case, on the same thread. */
+/* For a runtime that allocates by itself: makes the thread prefer the node for all memory that any code in the thread
+ * makes from now on, and moves the thread to a processor of the node. (CANN's driver takes the node of the calling
+ * thread's processor and ignores the policy: hicann/driver, sdk_driver/svm/svm_host_adapt.h.) Skips each step that is
+ * forbidden. In any case the same thread must call weir__numa_thread_restore afterwards. */
 void weir__numa_thread_prefer(const weir_topology *topology, int32_t node, weir__numa_wish *before);
 void weir__numa_thread_restore(const weir__numa_wish *before);
 

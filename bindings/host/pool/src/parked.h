@@ -1,7 +1,9 @@
-/* parked.h: pages of unmapped granules, which stay at their addresses until a mapping needs pages. A pool that moves
- * memory unmaps all victims and then maps all holes. The pages of the victims are parked in between. Adjacent granules
- * form one range, so that one call can move many of them. Ranges do not overlap and are in no order; the last one is
- * used first. */
+/* parked.h: pages of unmapped granules, which stay at their addresses until a mapping needs pages.
+ *
+ * A pool that moves memory unmaps all victims and then maps all holes. The pages of the victims are parked in between.
+ * Adjacent granules form one range, so that one call can move many of them. Ranges do not overlap and are in no order;
+ * the last one is used first.
+ */
 #ifndef WEIR_HOST_PARKED_H
 #define WEIR_HOST_PARKED_H
 

@@ -1,6 +1,9 @@
-/* pool.c: the public functions of the host pool. A block of less than 64 KiB comes from the node's engine; a larger
- * block is a run of pages. The thread's cache comes before both. A hit in the cache takes no lock and writes no shared
- * memory: each thread has its own counters. A free finds the block from the address alone (registry.h). */
+/* pool.c: the public functions of the host pool.
+ *
+ * A block of less than 64 KiB comes from the node's engine; a larger block is a run of pages. The thread's cache comes
+ * before both. A hit in the cache takes no lock and writes no shared memory: each thread has its own counters. A free
+ * finds the block from the address alone (registry.h).
+ */
 #include "cgroup.h"
 #include "front.h"
 #include "host_internal.h"

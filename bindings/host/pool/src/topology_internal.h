@@ -71,8 +71,8 @@ bool weir__topology_add_cpu(weir_topology *t, uint32_t cpu, int32_t node);
 /* Adds a device. Calls of weir__topology_near_last then name the nodes near it. */
 bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci);
 void weir__topology_near_last(weir_topology *t, int32_t node);
-/* Computes the derived values. The root `status_root` has the proc/self/status that lists the allowed nodes and
- * processors: "" is the machine itself; if NULL, all are allowed. Frees the topology unless it returns WEIR_OK. */
+/* Computes the derived values. `status_root` is the root of the proc/self/status that lists the allowed nodes and
+ * processors: "" for the machine itself; if NULL, all are allowed. Frees the topology unless it returns WEIR_OK. */
 weir_status weir__topology_finish(weir_topology *t, const char *status_root, weir_topology **topology);
 
 /* Parses a bus id. Returns false if the text is not a bus id. */

@@ -1,6 +1,8 @@
-/* walk.c: visits all live blocks of a host pool. A large block is live if the state of its run says so, a small block
- * if its mark does (registry.h). The walk is exact while no other thread uses the pool. It may or may not see the
- * effect of concurrent calls. */
+/* walk.c: visits all live blocks of a host pool.
+ *
+ * A large block is live if the state of its run says so, a small block if its mark does (registry.h). The walk is exact
+ * while no other thread uses the pool. It may or may not see the effect of concurrent calls.
+ */
 #include "host_internal.h"
 
 static void walk_slab(const weir_host_pool *pool, const weir__host_run *run, weir__host_visitor visit, void *ctx)

@@ -80,8 +80,8 @@ typedef struct weir_heap_config {
     size_t struct_size;
     uint32_t flags; /* bits of WEIR_HEAP_... */
     weir_heap_source source;
-    weir_heap_source long_lived; /* for weir_heap_alloc_long_lived; all zero = separate memory of the process if
-                                    `source` is the process's memory, else the same as `source` */
+    weir_heap_source long_lived; /* config of weir_heap_alloc_long_lived; all zero = separate memory of the process
+                                    if `source` is the process's memory, else the same as `source` */
     uint64_t align;              /* alignment of every block, a power of two from 16 to 2 MiB; 0 = 16, as malloc */
     uint64_t slack_bytes;        /* readable behind each block, for kernels that read past its end; at most 4 KiB */
     uint64_t limit_bytes;        /* memory of the process only: the most that may be held; 0 = no limit */
@@ -103,8 +103,8 @@ typedef struct weir_heap_config {
  * not memory of the process, a bad align, slack or decay_ms, a node that the host pool does not have.
  * WEIR_ERR_NO_MEMORY: no host memory, or no thread for WEIR_HEAP_DECAY_THREAD. */
 WEIR_API weir_status weir_heap_create(const weir_heap_config *config, weir_heap **heap);
-/* Destroys the heap. Its blocks of process memory become invalid; its live blocks of a host pool or pool are freed
- * there. NULL is allowed. No other call may be under way. WEIR_ERR_DEVICE: the source's device refused something; the
+/* Destroys the heap. Its blocks of process memory become invalid. Its live blocks of a host pool or pool are freed in
+ * that pool. NULL is allowed. No other call may be under way. WEIR_ERR_DEVICE: the source's device failed a call; the
  * heap is destroyed all the same. */
 WEIR_API weir_status weir_heap_destroy(weir_heap *heap);
 

@@ -44,11 +44,11 @@ typedef struct weir_shared_limit_config {
 
 #define WEIR_SHARED_LIMIT_CONFIG_INIT WEIR_STRUCT_INIT(weir_shared_limit_config)
 
-/* Creates a limit, or joins the one of that name. WEIR_ERR_INVALID: NULL, a bad name, limit_bytes 0 without a name or
- * if no other process uses the name. WEIR_ERR_BUSY: other processes use the name with another limit_bytes
- * (weir_shared_limit_set changes it for all), or WEIR_SHARED_LIMIT_PROCESSES of them use it. WEIR_ERR_UNSUPPORTED: the
- * system refuses shared memory or file locks, or another version of the library made the shared memory.
- * WEIR_ERR_NO_MEMORY: no host memory, or none for the shared memory. */
+/* Creates a limit, or joins the limit of that name. WEIR_ERR_INVALID: a NULL argument, a bad name, limit_bytes 0
+ * without a name or if no other process uses the name. WEIR_ERR_BUSY: other processes use the name with another
+ * limit_bytes (weir_shared_limit_set changes it for all), or WEIR_SHARED_LIMIT_PROCESSES of them use it.
+ * WEIR_ERR_UNSUPPORTED: the system refuses shared memory or file locks, or another version of the library made the
+ * shared memory. WEIR_ERR_NO_MEMORY: no host memory, or none for the shared memory. */
 WEIR_API weir_status weir_shared_limit_create(const weir_shared_limit_config *config, weir_shared_limit **limit);
 /* Leaves the limit. NULL is allowed. WEIR_ERR_BUSY: a pool or heap of this process uses it; nothing has changed. */
 WEIR_API weir_status weir_shared_limit_destroy(weir_shared_limit *limit);
@@ -62,7 +62,8 @@ typedef struct weir_shared_limit_stats {
     uint64_t limit_bytes;
     uint64_t held_bytes;      /* by all processes */
     uint64_t own_bytes;       /* part of held_bytes: bytes held by pools and heaps of this process */
-    uint64_t peak_held_bytes; /* the most held by all processes together since the shared memory was made */
+    uint64_t peak_held_bytes; /* the most bytes held by all processes together, counted from the creation of the
+                                 shared memory on */
     uint64_t processes;       /* processes that share the limit now, this one included */
     uint64_t ended_processes; /* processes that ended without weir_shared_limit_destroy while they held memory */
     uint64_t returned_bytes;  /* bytes that ended processes held, returned to the limit */
