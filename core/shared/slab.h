@@ -81,8 +81,8 @@ static inline void *weir__slab_begin(weir__slab *slab)
     return memset(slab->chunk[slab->chunk_count - 1] + slab->begun++ * slab->bytes, 0, slab->bytes);
 }
 
-/* Returns a record, or NULL without host memory. A record that was used before has its old contents, except the link; a
- * new one is all zero. */
+/* Returns a record, or NULL without host memory. A record that was used before has its old contents, except the link. A
+ * new record is all zero. */
 static inline void *weir__slab_get(weir__slab *slab)
 {
     char *record = slab->unused;

@@ -79,9 +79,9 @@ WEIR_API void weir_arena_destroy(weir_arena *arena);
  * all earlier allocations valid, and the arena can still be used. */
 WEIR_API weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address);
 
-/* Marks the current position of the arena. A mark costs some host memory until the arena is rewound below it or reset;
- * several marks at one position cost as much as one. Returns WEIR_ERR_INVALID if a pointer is NULL or the pool is
- * destroyed, WEIR_ERR_NO_MEMORY if there is no host memory. */
+/* Marks the current position of the arena. A mark costs some host memory until the arena is rewound below the mark or
+ * reset; several marks at one position cost as much as one. Returns WEIR_ERR_INVALID if a pointer is NULL or the pool
+ * is destroyed, WEIR_ERR_NO_MEMORY if there is no host memory. */
 WEIR_API weir_status weir_arena_mark(weir_arena *arena, weir_mark *mark);
 
 /* Releases all memory allocated since the mark. The mark stays valid: the arena may be rewound to it again. Takes

@@ -60,7 +60,7 @@ typedef struct weir_device_ops {
     /* Allocates a range of `size` bytes, a multiple of the granularity. */
     weir_status (*region_alloc)(void *ctx, uint64_t size, uint64_t *address);
     /* Frees a range with the address and size of its region_alloc. The caller guarantees that no queued work touches
-     * the range: most runtimes free at once, without waiting for streams (aclrtFree among them). */
+     * the range: most runtimes free at once, without waiting for streams (for example aclrtFree). */
     weir_status (*region_free)(void *ctx, uint64_t address, uint64_t size);
 
     /* --- virtual memory (optional group) --- */

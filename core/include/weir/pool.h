@@ -41,8 +41,8 @@ typedef struct weir_pool weir_pool;
 typedef struct weir_stream weir_stream; /* a pool's handle of a vendor's stream */
 typedef struct weir_block weir_block;   /* the caller's handle of a block: a descriptor in host memory */
 
-/* The growth policy: how the pool serves a request if free memory exists but another stream's work may still touch it,
- * and the device has room. */
+/* The growth policy: whether the pool waits or grows for a request when there is free memory that another stream's work
+ * may still touch, and the device has more memory. */
 typedef enum weir_growth {
     WEIR_GROWTH_BALANCED = 0, /* grow while less than half of the available memory is reserved; above half, wait
                                  first */

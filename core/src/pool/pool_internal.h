@@ -134,7 +134,8 @@ struct weir_stream {
     struct tag_counters *tags; /* by tag; NULL until the pool has one */
     struct probe probe;
     _Atomic(weir_block *)
-        returned; /* taken out of the remote free list, not yet examined; other threads only test for NULL */
+        returned; /* taken out of the remote free list, but not examined yet; other threads only test the pointer for
+                     NULL */
     struct front_cache front;
 
     /* Under the pool's lock: */
@@ -415,7 +416,7 @@ static inline void keep_first(weir_status *first, weir_status status)
     *first = *first == WEIR_OK ? status : *first;
 }
 
-/* Repeats a call that failed once, so that a transient failure does not leak. */
+/* Calls again if a call fails once, so that a transient failure leaks no memory. */
 #define TWICE(call) ((call) == WEIR_OK ? WEIR_OK : (call))
 
 /* --- counters and states (inline) --- */
@@ -526,8 +527,8 @@ static inline void front_unload(weir_stream *stream)
 /* Frees a live block that no other stream uses, without the stream's lock. For a thread that does not feed the stream.
  * Returns false if the block is not live or must be freed under the stream's lock. */
 bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream);
-/* Takes a block with the front-cache key `key` out of the remote free list. Returns NULL if there is none. Blocks that
- * do not match go to the front cache or the strategy. Stream lock held, pool lock not held. */
+/* Takes a block with the front-cache key `key` out of the remote free list. Returns NULL if there is none. Moves other
+ * blocks that it finds to the front cache or the strategy. Stream lock held, pool lock not held. */
 weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key);
 /* Empties the remote free list into the front cache and the strategy. Returns true if there was a block. Stream lock
  * held, pool lock not held. */

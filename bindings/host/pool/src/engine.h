@@ -37,8 +37,8 @@ enum {
 
 typedef _Atomic uint8_t weir__host_mark;
 
-/* The head of an engine's description of a slab. It and the marks live as long as the engine, even after the slab: a
- * lookup of a stale address may read them. */
+/* The head of an engine's description of a slab. The description and the marks live as long as the engine, even after
+ * the slab, because a lookup of a stale address may read them. */
 typedef struct weir__host_slab {
     _Atomic uint32_t bin;
     _Atomic uint32_t blocks; /* places for blocks; never more than there are marks */

@@ -67,10 +67,10 @@ size_t weir__numa_error_text(const weir__numa_error *error, char *text, size_t s
 uint64_t weir__numa_page_bytes(void);
 /* Reserves addresses without memory. `align`: a power of two, at least a page. WEIR_ERR_NO_MEMORY: no such range. */
 weir_status weir__numa_reserve(uint64_t size, uint64_t align, void **memory, weir__numa_error *error);
-/* Maps memory without pages yet: at `at`, inside a reservation without a mapping there, or at any address (NULL). For
- * the two larger kinds of page both `at` and `size` are multiples of 2 MiB. WEIR_ERR_NO_MEMORY: no memory, or not
- * enough huge pages. WEIR_ERR_UNSUPPORTED: the kernel has no such pages. WEIR_ERR_INVALID: not aligned. On failure at
- * `at` the reservation is unchanged. */
+/* Maps memory, without pages yet. `at` is an address inside a reservation where nothing is mapped; if NULL, the kernel
+ * chooses the address. For the two larger kinds of page both `at` and `size` are multiples of 2 MiB.
+ * WEIR_ERR_NO_MEMORY: no memory, or not enough huge pages. WEIR_ERR_UNSUPPORTED: the kernel has no such pages.
+ * WEIR_ERR_INVALID: not aligned. If the call fails and `at` is not NULL, the reservation is unchanged. */
 weir_status weir__numa_map(void *at, uint64_t size, weir__numa_pages pages, void **memory, weir__numa_error *error);
 /* Unmaps the memory. The addresses are freed too, unless `stays_reserved`. */
 void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved);

@@ -65,7 +65,7 @@ enum {
 
 /* Called without a lock held, before a request of `size` bytes fails. The callback may use the heap (drop caches, free
  * blocks, trim). It returns true when another attempt is worthwhile; `attempt` counts its calls for this request from
- * 0. A request that the callback itself makes fails without calling it again. */
+ * 0. If a request made by the callback itself fails, the callback is not called again for that request. */
 typedef bool (*weir_heap_reclaim)(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt);
 
 /* The source of blocks: host_pool or pool, not both; both NULL = memory of the process. */
@@ -152,8 +152,8 @@ WEIR_API size_t weir_heap_usable_size(weir_heap *heap, const void *block);
 WEIR_API weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released);
 
 /* Replaces limit_bytes; 0 = none. If more than the new limit is held, idle memory goes back at once. Live blocks stay,
- * and requests that need more memory fail until they fit. WEIR_ERR_INVALID: NULL, or the heap's source is a pool, which
- * has its own limit. */
+ * and requests that need more memory fail until they fit. WEIR_ERR_INVALID: `heap` is NULL, or its source is a pool,
+ * which has its own limit. */
 WEIR_API weir_status weir_heap_set_limit(weir_heap *heap, uint64_t limit_bytes);
 
 /* Figures of this heap's blocks. The held bytes are those of its sources, which other users may share. */

@@ -115,8 +115,8 @@ typedef struct weir_host_pool_config {
     size_t struct_size;
     uint32_t flags;                     /* bits of WEIR_HOST_... */
     uint32_t kinds;                     /* bit k: step k of the ladder may be used; 0 = all but UNPINNED */
-    const weir_topology *topology;      /* shared: the pool keeps it until the pool ends; NULL: the pool reads the
-                                           machine itself */
+    const weir_topology *topology;      /* shared: the pool keeps the topology until the pool ends; if NULL, the pool
+                                           reads the machine itself */
     const weir_host_runtime *runtime;   /* copied; NULL: no runtime */
     const weir_host_engine_ops *engine; /* NULL: weir's own classes */
     uint64_t limit_bytes;               /* most bytes held on all nodes together, in whole chunks; 0 = no limit */
@@ -151,7 +151,7 @@ WEIR_API weir_status weir_host_pool_release(weir_host_pool *pool);
 /* --- blocks --- */
 
 #define WEIR_HOST_THREAD_NODE (-1) /* the node that the calling thread runs on */
-/* WEIR_HOST_THREAD_NODE if that node has memory, else the nearest node with memory; also in a strict pool. */
+/* same as WEIR_HOST_THREAD_NODE if that node has memory; else the nearest node with memory, also in a strict pool */
 #define WEIR_HOST_ANY_NODE (-2)
 
 /* Returns the number of the pool's node that is nearest to the runtime's device, for weir_host_alloc: the node that the
@@ -170,8 +170,8 @@ WEIR_API int32_t weir_host_device_node(const weir_host_pool *pool);
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
 /* Allocates like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = the pool's alignment. Above
  * 64 even a small block takes whole pages. An alignment above chunk_bytes costs addresses only where weir maps the
- * chunks; a pool with the runtime's allocation as its only step has to pin `size` and `align` bytes together.
- * WEIR_ERR_NO_MEMORY: also if there is no such range of addresses. */
+ * chunks; a pool that can only allocate from the runtime has to pin `size` plus `align` bytes. WEIR_ERR_NO_MEMORY: also
+ * if there is no such range of addresses. */
 WEIR_API weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t node,
                                              void **ptr);
 
@@ -211,8 +211,8 @@ WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir
 /* --- upkeep --- */
 
 /* Takes back the calling thread's cache and the idle parts of the pool, and returns wholly free chunks until at most
- * `keep_bytes` are held. Other threads empty their caches at their next request that misses, or when they end.
- * *released, when not NULL, receives the bytes given back. WEIR_ERR_DEVICE: the runtime kept some. */
+ * `keep_bytes` are held. Another thread empties its cache at its next request that its cache cannot serve, or when the
+ * thread ends. *released, when not NULL, receives the bytes given back. WEIR_ERR_DEVICE: the runtime kept some. */
 WEIR_API weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released);
 
 /* held = live + cached + pending + free bytes. Exact when no other thread is at work. The pool does not poll streams
