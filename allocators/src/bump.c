@@ -207,8 +207,8 @@ static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
     }
 }
 
-/* Gathers a run of pieces. alloc has searched every place of the lane, so if no other lane holds memory, only crumbs
- * are left to gather. */
+/* Gathers a run of free pieces. alloc has searched every place of the lane. So if no other lane holds memory, only
+ * crumbs (free pieces smaller than a place) are left to gather. */
 static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                          uint64_t size, uint64_t align, bool last_resort)
 {

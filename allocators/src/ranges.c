@@ -1060,7 +1060,8 @@ static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind
     return ranges->sets_held[kind] > 1 ? 0 : least;
 }
 
-/* Returns the range with at least `least` bytes in this set of bins that holds `address`; NULL if there is none. */
+/* Searches a set of bins, in ranges of at least `least` bytes. Returns the range that contains `address`, or NULL if
+ * there is none. */
 static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
 {
     for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {

@@ -65,7 +65,7 @@ static bool was_called_back(const struct attempt *attempt)
     return attempt->reason == CALLED_BACK;
 }
 
-/* True if the pool should first wait for work on memory that it has, before it takes more memory. */
+/* True if the pool should wait for work that still uses free memory, before it takes more memory. */
 static bool prefers_waiting(const struct attempt *attempt)
 {
     switch (attempt->request->pool->config.growth) {

@@ -40,7 +40,8 @@ bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *str
     } while (!atomic_compare_exchange_weak_explicit(&stream->remote_frees, &top, block, memory_order_seq_cst,
                                                     memory_order_relaxed));
     mark_waiting(stream);
-    /* A soft bound: if a thread takes the stack out at this moment, the last block's bytes may be missed. */
+    /* The bound on the list's bytes is not exact: if another thread takes out the list at this moment, the last block's
+     * bytes may be missed. */
     const uint64_t queued_bytes =
         atomic_fetch_add_explicit(&stream->remote_frees_bytes, capacity, memory_order_relaxed) + capacity;
     if (UNLIKELY(queued_bytes > most_bytes)) {

@@ -296,8 +296,8 @@ void weir__stream_fini_events(weir_pool *pool)
     weir__number_map_fini(&pool->events);
 }
 
-/* Stores the stream's tick and clock in the event. Without host memory for the clock only the stream's own tick is
- * known: less knowledge, but not wrong. */
+/* Stores the stream's tick and clock in the event. Without host memory for the clock, stores only the stream's own
+ * tick: memory may then be reused later than necessary, but never too early. */
 static void event_capture(struct known_event *known, const weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(pool_is_locked(stream->owner));

@@ -476,7 +476,8 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
             plain_size(record->reserved_bytes - record->idle_region_bytes, a),
             plain_size(weir__vm_granule(request->pool), b));
     }
-    /* One new region always satisfies the request; scattered free memory may not, so it is not subtracted. */
+    /* Names the bytes of the whole region. Free memory is not subtracted: one new region always satisfies the request,
+     * but scattered free memory may not. */
     if (request->limited) {
         say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a));
     } else {

@@ -220,7 +220,7 @@ static uint32_t stream_number(uint32_t number)
     return number != 0 ? number : WEIR_TRACE_NONE;
 }
 
-/* Records an alloc. A block that was live when the observer was attached is only kept, because the pool is locked; if
+/* Records an alloc. If the block was live when the observer was attached, only keeps it, because the pool is locked. If
  * there is no memory to keep it, its alloc and its free are lost events. All such blocks are reported before any other
  * event. */
 static void block_alloc(void *ctx, const weir_observed_block *block)

@@ -49,8 +49,8 @@ __attribute__((format(printf, 2, 3))) static void add(weir__record_text *text, c
     }
 }
 
-/* Counts live bytes and their peak. During a realloc both blocks count. A block that could not be entered for lack of
- * memory is not counted. */
+/* Counts live bytes and their peak. During a realloc both blocks count. If there is no memory to enter a block's size
+ * into `sizes`, the block is not counted. */
 static void count_bytes(weir__record_text *text, const weir_trace_event *event)
 {
     WEIR_ASSERT(text->counts_bytes);

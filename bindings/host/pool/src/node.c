@@ -66,8 +66,8 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     /* For a large alignment, memory that weir maps is asked first: there an alignment costs only addresses, whereas the
      * runtime would have to pin `align` more bytes. */
     const size_t first = align > node->pool->config.chunk_bytes;
-    /* All sizes and chunks are whole pages, so every free range begins at a page. A request for a smaller alignment is
-     * cheaper. */
+    /* All sizes and chunks are whole pages, so every free range begins at a page. An alignment of up to a page is
+     * therefore not requested, which makes the alloc cheaper. */
     const uint64_t asked = align > WEIR__HOST_PAGE ? align : WEIR__HOST_ALIGNMENT;
     weir_status status = WEIR_ERR_NO_MEMORY;
     for (size_t i = 0; i < 2 && status != WEIR_OK; i++) {
