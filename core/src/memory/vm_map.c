@@ -60,7 +60,7 @@ static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
     return move->in_hand;
 }
 
-/* Maps an unmapped handle of the step's size. There is one. */
+/* Maps an unmapped handle of the step's size, which must exist. */
 static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
     const size_t number = in_hand_of(move, step->granules);

@@ -25,7 +25,7 @@ static const uint64_t most_bytes = UINT64_C(32) << 20;
 bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream->owner == pool && block_stream(block) != NULL);
-    uint32_t word = state_word(block); /* includes the tag, which is dropped when the block is taken out */
+    uint32_t word = state_word(block); /* the state includes the tag, which is dropped when the block is taken out */
     const uint32_t returned = BLOCK_WORD(BLOCK_RETURNED) | (word & BLOCK_TAG_MASK);
     const uint64_t capacity = block_capacity(block);
     if (block_requested(block) > front_block_bytes(stream) || stream_lock_owned(&stream->lock) ||

@@ -181,7 +181,7 @@ static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event
 static verdict move(weir__record_text *text, uint64_t moved, const weir__record_entry *event, weir_trace_event *line)
 {
     WEIR_ASSERT(event->kind == WEIR_TRACE_REALLOC && moved <= text->blocks);
-    if (event->size < text->least_bytes) { /* shrinks below the least size that is recorded */
+    if (event->size < text->least_bytes) { /* the block shrinks below the least size that is recorded */
         *line = (weir_trace_event){.kind = WEIR_TRACE_FREE,
                                    .stream = line->stream,
                                    .tag = WEIR_TRACE_NONE,

@@ -316,7 +316,7 @@ struct weir_host_pool {
     weir__host_bin_shape bins[WEIR__HOST_BINS];
     uint64_t small_bytes;                        /* a block of this size or more is a run of pages */
     uint64_t small_most;                         /* the largest request that the engine serves */
-    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 16]; /* bin of a request, by its size in units of 16, less one */
+    uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 16]; /* by index i: the bin for a request of i + 1 units of 16 bytes */
     struct weir__host_cache *caches;             /* protected by thread_cache.c's lock */
     weir__host_pending *pending;
     atomic_uint holds; /* by heaps and by weir_host_pool_hold */

@@ -357,7 +357,7 @@ static bool is_console(const struct topology_pci *pci)
     static const struct {
         uint32_t vendor, device;
     } consoles[] = {
-        {0x1a03, 0},      /* ASPEED, in most boards' management controllers */
+        {0x1a03, 0},      /* ASPEED: the graphics in most boards' management controllers */
         {0x19e5, 0x1711}, /* Huawei iBMC */
         {0x102b, 0},      /* Matrox */
         {0x1013, 0},      /* Cirrus */
