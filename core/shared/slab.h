@@ -100,8 +100,8 @@ static inline void weir__slab_put(weir__slab *slab, void *record)
     slab->unused = record;
 }
 
-/* Returns a record to the slab. The record is not handed out again until `rest` further records have been returned.
- * `rest` is the same in all calls. */
+/* Retires a record: the slab does not hand it out again until `rest` further records have been retired. `rest` is the
+ * same in all calls. */
 static inline void weir__slab_retire(weir__slab *slab, void *record, size_t rest)
 {
     if (slab->resting++ == 0) {

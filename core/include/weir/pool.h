@@ -173,7 +173,7 @@ WEIR_API weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream);
 WEIR_API weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream *stream);
 WEIR_API weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event);
 /* Hints: the host has waited for all work queued on the stream, or for an event. Every stream may then use the memory
- * that was freed before that work completed. */
+ * that was freed on the stream before this call, or before the event was recorded. */
 WEIR_API weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream);
 WEIR_API weir_status weir_event_synced(weir_pool *pool, const void *event);
 /* Hint: the vendor's event is being destroyed, and its handle may be used again for another event. */

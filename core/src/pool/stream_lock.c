@@ -169,7 +169,7 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 }
 
 /* Counts how often in a row one thread takes the shared lock, and makes that thread the owner when it pays. A thread
- * that takes the lock only once (`stays` is false) ends the row of another thread and begins none. The calling thread
+ * that must not become the owner (`stays` is false) ends the row of another thread and begins none. The calling thread
  * holds the lock. */
 static void judge_sharing(struct stream_lock *lock, bool stays)
 {
