@@ -31,7 +31,7 @@ class c10_allocator final : public c10::Allocator
         c10::SetAllocator(c10::DeviceType::CPU, &allocator, 1); /* libtorch's own allocator has priority 0 */
     }
 
-    /* libtorch declares allocate const before 2.3 and not const since: one of these two overrides it. */
+    /* `allocate` is const in libtorch before 2.3 and not const from 2.3 on: one of these two functions overrides it. */
     c10::DataPtr allocate(std::size_t bytes) const { return block_of(bytes); }
     c10::DataPtr allocate(std::size_t bytes) { return block_of(bytes); }
 

@@ -58,7 +58,7 @@ class onednn_memory final
     {
         void *block =
             kind == long_lived ? weir_heap_alloc_long_lived(heap, bytes, 64) : weir_heap_alloc_aligned(heap, bytes, 64);
-        if (block == nullptr && bytes != 0) { /* a primitive without a scratchpad has a descriptor of 0 bytes */
+        if (block == nullptr && bytes != 0) { /* 0 bytes: the primitive needs no scratchpad */
             throw std::bad_alloc();
         }
         return block;
@@ -74,7 +74,7 @@ class onednn_memory final
 class onednn_graph_allocator final
 {
   public:
-    /* Borrows the heap for as long as an engine with the allocator lives. */
+    /* Borrows the heap: it must outlive every engine that uses the allocator. */
     static void use(weir_heap *heap) { heap_of_process() = heap; }
 
     static dnnl::graph::allocator get() { return dnnl::graph::allocator(allocate, deallocate); }

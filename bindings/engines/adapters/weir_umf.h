@@ -66,7 +66,7 @@ static inline umf_result_t weir_umf_free(void *heap, void *block)
 static inline umf_result_t weir_umf_last_error(void *heap)
 {
     (void)heap;
-    return UMF_RESULT_ERROR_OUT_OF_HOST_MEMORY; /* UMF asks for the error only after a NULL */
+    return UMF_RESULT_ERROR_OUT_OF_HOST_MEMORY; /* UMF asks for the error only after an allocation returned NULL */
 }
 
 static inline umf_result_t weir_umf_pool_name(void *heap, const char **name)

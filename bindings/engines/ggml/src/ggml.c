@@ -5,7 +5,7 @@
  *
  * Guarantee: a failed allocation of a buffer keeps no memory.
  *
- * Cost: the heap's.
+ * Cost: that of the heap.
  */
 #include <weir/ggml.h>
 

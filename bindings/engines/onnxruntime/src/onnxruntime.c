@@ -76,8 +76,8 @@ static void trim_malloc(void)
 #endif
 }
 
-/* Counts a weight. While weights are allocated the engine frees the model that it has read, so malloc is trimmed each
- * time that the weights have grown by an eighth. */
+/* Adds a weight's size to weight_bytes. While the engine allocates weights it frees the model file that it has read, so
+ * malloc is trimmed each time that weight_bytes has grown by an eighth. */
 static void note_weight(weir_onnxruntime *binding, size_t size)
 {
     const uint64_t bytes = atomic_fetch_add_explicit(&binding->weight_bytes, size, memory_order_relaxed) + size;
@@ -119,7 +119,7 @@ static void *engine_reserve(struct OrtAllocator *self, size_t size)
 static void engine_free(struct OrtAllocator *self, void *block)
 {
     weir_onnxruntime *binding = (weir_onnxruntime *)self;
-    /* The heap counts a foreign block (bad_frees); the engine's Free has no result. */
+    /* The engine's Free returns nothing. The heap counts the free of a foreign block in bad_frees. */
     if (block != NULL && weir_heap_free(binding->heap, block) == WEIR_OK) {
         (void)atomic_fetch_sub_explicit(&binding->live, 1, memory_order_relaxed);
     }

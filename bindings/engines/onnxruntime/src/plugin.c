@@ -155,7 +155,7 @@ static weir_status start_locked(const struct OrtApiBase *runtime, char *why, siz
     return WEIR_OK;
 }
 
-/* Makes the heap serve this runtime, if it does not yet. */
+/* Makes the heap the allocator of this runtime. Does nothing if it is already. */
 static weir_status start(const struct OrtApiBase *runtime, char *why, size_t size)
 {
     weir_status status = WEIR_OK;

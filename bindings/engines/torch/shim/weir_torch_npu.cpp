@@ -95,7 +95,7 @@ void drop_filter(void *ctx) noexcept
 
 } // namespace
 
-// set_record_stream_fn, set_erase_stream_fn. stream(false) is the handle without waiting for the task queue.
+// set_record_stream_fn, set_erase_stream_fn. stream(false) returns the handle and does not wait for the task queue.
 WEIR_SHIM void weir_torch_npu_record_stream(void *ptr, c10_npu::NPUStream stream)
 {
     weir_torch_record_stream(ptr, stream.stream(false));

@@ -59,7 +59,7 @@ static weir_torch_counter read_bytes(struct torch_device *at)
         .current = current, .peak = peak > current ? peak : current, .allocated = allocated, .freed = freed};
 }
 
-/* Completes a counter that has no known peak: peak = current, freed = allocated - current. */
+/* Sets the members of a counter whose peak is not known: peak = current, freed = allocated - current. */
 static void complete(weir_torch_counter *counter)
 {
     counter->peak = counter->current;

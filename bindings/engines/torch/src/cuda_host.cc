@@ -1,6 +1,6 @@
 // bindings/engines/torch/src/cuda_host.cc: the functions of libweir_torch_cuda.so that need C++: one throws, one takes
-// a std::function. The C++ runtime's types are the same for every compiler of the host, so that, unlike torch_npu's own
-// classes, they can be compiled here.
+// a std::function. They can be compiled here, because the C++ runtime's types are the same for every compiler of the
+// host. torch_npu's own classes are not.
 #include <weir/torch_cuda.h>
 
 #include <cstdio>

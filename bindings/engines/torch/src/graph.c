@@ -111,8 +111,8 @@ static struct torch_route **find_route(struct torch_device *at, weir_torch_pool_
     return link;
 }
 
-/* Appends the route, so that a stream that two filters claim belongs to the route begun first. Returns false if a route
- * with this id exists. */
+/* Appends the route to the list: if the filters of two routes match a stream, the older route gets it. Returns false if
+ * a route with this id exists. */
 static bool put_route(struct torch_device *at, struct torch_route *route)
 {
     (void)pthread_mutex_lock(&route_lock);

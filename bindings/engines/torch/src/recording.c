@@ -111,7 +111,7 @@ static void note_pools(struct torch_device *at, weir_walk_visitor visit)
 
 /* --- events that the other files report --- */
 
-/* Returns true, with the lock held, if the device is recorded. */
+/* If the device is recorded, takes the lock and returns true. */
 static bool begin_note(const struct torch_device *at)
 {
     if (!atomic_load_explicit(&active, memory_order_relaxed)) {

@@ -180,7 +180,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region == NULL) { /* a lost source has forgotten its regions; the runtime's device accepts the call */
+    if (region == NULL) { /* the source is lost and has an empty list; the runtime's device accepts the call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);
@@ -287,9 +287,8 @@ static weir_status stream_check(void *ctx, void *native_stream)
 
 /* --- stream order for a framework that keeps work in a queue of its own --- */
 
-/* An event that is never recorded on the native stream. It stands for a point in the stream's order. The point is known
- * to be passed only after the framework's queue was drained and the stream waited for, which only a call that may block
- * can do. */
+/* An event that stands for a point in the stream's order and is never recorded on the native stream. Only a call that
+ * may block can find that the stream has passed the point: it drains the framework's queue and waits for the stream. */
 struct queued_event {
     void *native_stream;
     atomic_bool passed;

@@ -143,7 +143,7 @@ const char *weir_torch_last_error(void)
 /* True if the pool's device has not been reset since the pool was created. */
 static bool is_current(struct torch_pool *pool)
 {
-    /* the epoch is read before the check, so a reset after it changes the epoch */
+    /* read the epoch before the check: a reset after the check then changes the epoch */
     const uint64_t epoch = weir__torch_runtime_epoch();
     if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
         return true;
@@ -381,7 +381,7 @@ static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, 
     }
     recent.pool = pool;
     recent.native = native;
-    recent.epoch = epoch; /* the epoch was read before the search, so the end of a stream since then changes it */
+    recent.epoch = epoch; /* read before the search: a stream that ends after the read changes the epoch */
     recent.stream = found;
     *stream = found;
     return WEIR_OK;
@@ -569,9 +569,9 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
     if (status != WEIR_OK) {
         return status;
     }
-    /* The owner, the block's allocating stream, may still work on the block, and the order of `on` does not cover that
-     * work: note the owner as a user. The work of a retired owner is over. Without host memory for the note, wait for
-     * `stream` and free the block on its owner instead. */
+    /* The owner is the stream that allocated the block. It may still work on the block, and `on` is not ordered after
+     * that work: note the owner as a user. (The work of a retired owner is over.) Without host memory for the note,
+     * wait for `stream` and free the block on its owner instead. */
     weir_stream *owner = weir_block_stream(block);
     if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
         wait_for_stream(pool, stream != NULL ? stream : weir__torch_runtime_default_stream(pool->at->id));

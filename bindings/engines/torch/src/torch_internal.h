@@ -141,7 +141,7 @@ size_t weir__torch_failure(char *text, size_t size);
 bool weir__torch_read_environment_locked(void);
 bool weir__torch_read_settings_locked(const char *text);
 /* Ends the pool's ties to native streams. Stops at the first stream that cannot be waited for and returns its failure;
- * a later call continues there. */
+ * a later call continues with that stream. */
 weir_status weir__torch_detach_locked(struct torch_pool *pool);
 /* Clears the last failure; with `settings_too` the settings are read again before the next pool is made. */
 void weir__torch_forget_locked(bool settings_too);
@@ -151,8 +151,9 @@ void weir__torch_forget_locked(bool settings_too);
 /* Creates pool->device, which passes every call on to pool->inner. Its context is pool->source. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
-/* Returns to the device every region that the source still lists. The pool must be empty or destroyed. A region can
- * remain if the pool had no host memory for its record and the source, being pinned, did not take the region back. */
+/* Returns to the device every region that the source still lists. The pool must be empty or destroyed. Such a region
+ * exists if the pool had no host memory for the region's record, and the source did not take the region back because it
+ * was pinned. */
 weir_status weir__torch_source_sweep(struct torch_source *source);
 /* Marks the source as lost: its memory went with the device and is no longer counted. */
 void weir__torch_source_lose(struct torch_source *source);

@@ -110,7 +110,7 @@ struct region {
 /* Real memory, as far as it was reported. */
 struct memory {
     weir__range range; /* must be the first member */
-    bool gone;         /* the runtime has taken the memory back, and has given no memory there since */
+    bool gone;         /* the runtime has taken the memory back, and has not given memory at these addresses again */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

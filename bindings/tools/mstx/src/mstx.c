@@ -38,7 +38,8 @@ struct total {
     uint64_t bytes;
 };
 
-/* Never destroyed: a tool that reserves a domain for one pool of a library creates it once only. */
+/* A domain is never destroyed, because a tool may reserve a domain for one pool of a library and then creates it only
+ * once. */
 struct domain {
     struct domain *next;
     mstxDomainHandle_t handle;
@@ -146,8 +147,8 @@ static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, 
     return mstx->tool->heap_register(mstx->domain->handle, &desc);
 }
 
-/* Registers a heap with the total size of all heaps. The total of the first heap is its own size, so a tool that reads
- * the total as the heap's size is right there too. */
+/* Registers a heap with the total size of all heaps. For the first heap the two sizes are equal, so a tool that expects
+ * the heap's own size reads the right number, too. */
 static void announce_total(weir_mstx *mstx, struct heap *heap)
 {
     (void)pthread_mutex_lock(&domains_lock);

@@ -22,7 +22,7 @@ static inline weir__range *weir__range_at(const weir__tree *tree, uint64_t start
     return range != NULL && range->start == start ? range : NULL;
 }
 
-/* Returns the first range behind `range` (NULL: the first of all) with a byte in [start, end), or NULL. */
+/* Returns the first range after `range` (NULL: the first of all) that has a byte in [start, end), or NULL. */
 static inline weir__range *weir__range_next_in(const weir__tree *tree, const weir__range *range, uint64_t start,
                                                uint64_t end)
 {

@@ -26,7 +26,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* X(NAME, RESULT, PARAMETERS, NEEDED): needed = required to run at all; an allocator may lack the other functions. */
+/* X(NAME, RESULT, PARAMETERS, NEEDED): NEEDED = the program cannot run without the function; an allocator may lack the
+ * others. */
 #define NEXT_LIST(X)                                                                                                   \
     X(malloc, void *, (size_t), true)                                                                                  \
     X(calloc, void *, (size_t, size_t), true)                                                                          \

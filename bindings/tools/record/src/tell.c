@@ -137,8 +137,9 @@ static const char *channel_path_in(char *const *environment)
     return NULL;
 }
 
-/* Reads the environment once, in the first call that gets one. The C library has no environment before it has started,
- * so secure_getenv cannot be used. As secure_getenv does, a process with another user's rights ignores the variable. */
+/* Reads the environment once, in the first call with an `environment`. The C library has no environment before it has
+ * started, so secure_getenv cannot be used. As secure_getenv does, a process with another user's rights ignores the
+ * variable. */
 static void look_at_environment(char *const *environment)
 {
     int nobody = 0;
@@ -218,7 +219,8 @@ static struct channel_slot *take_slot(struct channel *to, uint64_t *ticket)
     }
 }
 
-/* Publishes an event. With several processes, the reader may have given up waiting for it: then the event is lost. */
+/* Publishes an event. If several processes are recorded, the reader may have stopped waiting for this event: then the
+ * event is lost. */
 static void publish(const struct channel *to, struct channel_slot *slot, uint64_t ticket)
 {
     if (to->children == 0) {

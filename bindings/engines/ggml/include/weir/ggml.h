@@ -27,12 +27,12 @@ extern "C" {
 struct ggml_backend_buffer_type; /* ggml_backend_buffer_type_t points to this struct */
 
 enum {
-    /* Buffers are long-lived, such as weights: weir_heap_alloc_long_lived. */
+    /* For buffers of long-lived data, such as weights: the type allocates them with weir_heap_alloc_long_lived. */
     WEIR_GGML_LONG_LIVED = 1u << 0,
 };
 
 /* Makes a buffer type. The host must be able to read and write the heap's memory; the heap must outlive the type.
- * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_NO_MEMORY: no host memory. */
+ * WEIR_ERR_INVALID: an argument is NULL, or a flag is unknown. WEIR_ERR_NO_MEMORY: no host memory. */
 weir_status weir_ggml_buffer_type_create(weir_heap *heap, uint32_t flags, struct ggml_backend_buffer_type **type);
 /* Destroys a buffer type. NULL is allowed. WEIR_ERR_BUSY: a buffer of the type is live; nothing has changed. */
 weir_status weir_ggml_buffer_type_destroy(struct ggml_backend_buffer_type *type);

@@ -84,23 +84,23 @@ WEIR_API weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding);
  * allocators that are no bindings.) WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its message. */
 WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env);
 
-/* Unregisters the allocator. Existing sessions keep using it, so release them first. `env` is the environment of the
- * attach; pass NULL if that environment has been released since, so that the binding does not call it.
- *
- * WEIR_ERR_INVALID: not attached, or attached to another environment. WEIR_ERR_DEVICE: the runtime refused; still
- * attached. */
+/* Unregisters the allocator. Existing sessions keep using it, so release them first. `env` is the environment that the
+ * binding is attached to; pass NULL if it has already been released, so that the binding does not call it.
+ * WEIR_ERR_INVALID: the binding is not attached, or is attached to another environment. WEIR_ERR_DEVICE: the runtime
+ * refused; the binding stays attached. */
 WEIR_API weir_status weir_onnxruntime_detach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 enum {
-    /* For weir_onnxruntime_session_options: kernels use weights in the model's layout. All weights then come from the
-     * heap, and none is held twice. Kernels that would have repacked their weights run more slowly. */
+    /* A flag for weir_onnxruntime_session_options: kernels use the weights as the model stores them, without repacking.
+     * All weights then come from the heap, and none is held twice. Kernels that would have repacked their weights run
+     * more slowly. */
     WEIR_ONNXRUNTIME_NO_PREPACKING = 1u << 0,
 };
 
 /* Makes sessions with these options use the environment's allocators, for weights too.
  *
- * WEIR_ERR_INVALID: NULL, or an unknown flag. WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its
- * message. */
+ * WEIR_ERR_INVALID: an argument is NULL, or a flag is unknown. WEIR_ERR_DEVICE: the runtime refused;
+ * weir_onnxruntime_explain has its message. */
 WEIR_API weir_status weir_onnxruntime_session_options(weir_onnxruntime *binding, struct OrtSessionOptions *options,
                                                       uint32_t flags);
 

@@ -54,9 +54,9 @@ WEIR_API void *weir_torch_alloc(size_t size, int device, void *stream);
  * ignored. */
 WEIR_API void weir_torch_free(void *ptr, size_t size, int device, void *stream);
 
-/* Notes that `stream` also uses the block, until the block is freed (Tensor.record_stream). The stream is ACL's handle.
- * torch's set_record_stream_fn passes such a handle. torch_npu's did so until December 2024, when it began to pass an
- * NPUStream (README.md). */
+/* Notes that `stream` also uses the block, until the block is freed (Tensor.record_stream). `stream` is ACL's handle,
+ * as torch's set_record_stream_fn passes it. Since December 2024 the function of that name in torch_npu passes an
+ * NPUStream instead (README.md). */
 WEIR_API void weir_torch_record_stream(void *ptr, void *stream);
 /* Ends a use noted by weir_torch_record_stream: the last work of `stream` on the block has been queued. */
 WEIR_API void weir_torch_erase_stream(void *ptr, void *stream);
@@ -91,11 +91,11 @@ WEIR_API const char *weir_torch_last_error(void);
     X(active)          /* same as `allocation` */                                                                      \
     X(allocated_bytes) /* of live blocks, as handed out */                                                             \
     X(reserved_bytes)  /* taken from the device */                                                                     \
-    X(active_bytes)    /* allocated_bytes plus freed blocks that streams still use; peak: a lower bound */             \
-    X(requested_bytes) /* of live blocks: requested bytes plus padding that kernels may read; no running total */
+    X(active_bytes)    /* allocated_bytes plus freed blocks that streams still use; its peak is a lower bound */       \
+    X(requested_bytes) /* live blocks: requested bytes plus padding that kernels may read; allocated = current */
 
 #define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
-    X(num_alloc_retries)    /* requests that failed, or that first returned memory or waited */                        \
+    X(num_alloc_retries)    /* requests that failed, or that returned memory or waited before they succeeded */        \
     X(num_ooms)             /* requests that failed */                                                                 \
     X(num_sync_all_streams) /* waits of the host that weir made */                                                     \
     X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
@@ -122,18 +122,18 @@ typedef struct weir_torch_device_stats {
 
 /* Reads the current counters; all are 0 for a device that has served no request. A reset of the device counts all its
  * blocks as freed. While other threads allocate, the counters are read at slightly different moments. WEIR_ERR_INVALID:
- * `counters` is NULL, or there is no such index. */
+ * `counters` is NULL, or no device has this index. */
 WEIR_API weir_status weir_torch_get_device_stats(int device, weir_torch_device_stats *counters);
 
 /* Writes the counters of weir_torch_get_device_stats as a JSON object with the keys of torch.npu.memory_stats
- * ("allocated_bytes.all.peak"), for ctypes. Returns the length of the whole text, as snprintf does; 0: no such
- * index. */
+ * ("allocated_bytes.all.peak"), for ctypes. Returns the length of the whole text, as snprintf does, or 0 if no device
+ * has this index. */
 WEIR_API size_t weir_torch_stats_json(int device, char *text, size_t size);
 
 /* Sets each peak to the current value (set_reset_peak_status_fn of torch_npu). */
 WEIR_API void weir_torch_reset_peaks(int8_t device);
 
-/* --- optional functions: each can be given to the set_..._fn of a framework that its comment names --- */
+/* --- optional functions; each comment names the set_..._fn of a framework that takes the function --- */
 
 /* set_init_fn: reads WEIR_TORCH now, so that an error in it is reported before the first block. */
 WEIR_API void weir_torch_init(int device_count);
@@ -145,8 +145,8 @@ WEIR_API void weir_torch_empty_cache(void);
 /* set_memory_fraction_fn: sets the most that the device's pools may reserve, as a fraction of the device's memory; 0 =
  * no limit. A failure is printed. */
 WEIR_API void weir_torch_set_memory_fraction(double fraction, int device);
-/* set_base_alloc_fn: returns the start of the region that contains the address, and its size in *size; NULL and 0 if no
- * region contains it. `size` may be NULL. Searches whole pools. */
+/* set_base_alloc_fn: returns the start of the region that contains `ptr` and stores the region's size in *size. Returns
+ * NULL and stores 0 if no region contains `ptr`. `size` may be NULL. Searches all regions of all pools. */
 WEIR_API void *weir_torch_base(void *ptr, size_t *size);
 
 /* Sets the function that empties the framework's own queue. A framework may keep work in a queue before ACL sees it, as
@@ -160,7 +160,7 @@ WEIR_API void weir_torch_set_drain(weir_torch_drain drain, void *ctx);
 
 /* --- pools of graphs --- */
 
-/* The name of a pool: torch's MempoolId_t, a pair of two 64-bit numbers, which is passed as this struct is. */
+/* The name of a pool, with the layout of torch's MempoolId_t: a pair of two 64-bit numbers. */
 typedef struct weir_torch_pool_id {
     uint64_t first;
     uint64_t second;

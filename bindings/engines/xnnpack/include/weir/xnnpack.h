@@ -41,7 +41,7 @@ WEIR_API weir_status weir_xnnpack_allocator_init(weir_heap *heap, struct xnn_all
 
 /* Frees the reserve and sets all members of *allocator to NULL. Optional; call it after the last call of XNNPACK and
  * before weir_heap_destroy. WEIR_ERR_INVALID: *allocator was not filled by weir_xnnpack_allocator_init. WEIR_ERR_BUSY:
- * a block of XNNPACK in the reserve is still live; nothing has changed. */
+ * XNNPACK still has a live block in the reserve; nothing has changed. */
 WEIR_API weir_status weir_xnnpack_allocator_fini(struct xnn_allocator *allocator);
 
 #ifdef __cplusplus

@@ -35,9 +35,9 @@ typedef struct weir_mstx weir_mstx; /* an attachment: a pool that is announced *
 typedef struct weir_mstx_config {
     size_t struct_size;
     /* Letters, digits and '_', at most 1023 of them; NULL = "weir"; "" = the global domain. msSanitizer accepts any
-     * name. msMemScope accepts "atb", "mindsporeMemPool", "ptaCaching", "ptaWorkspace" and "msleaks" only, and counts
-     * announcements there as that library's. A domain is created once in a process and shared by all attachments that
-     * name it. */
+     * name. msMemScope accepts "atb", "mindsporeMemPool", "ptaCaching", "ptaWorkspace" and "msleaks" only, and
+     * attributes the memory to the library of that name. A domain is created once in a process and shared by all
+     * attachments that name it. */
     const char *domain;
     uint32_t device_id; /* the runtime's number of the pool's device */
     /* Announce only the requested bytes of a block, so that the tool finds an access to the padding behind them.
@@ -49,8 +49,8 @@ typedef struct weir_mstx_config {
 
 /* Starts to announce the pool: its present memory and blocks, before this call returns, and all changes. NULL config =
  * defaults. Without a tool, *attachment is NULL and the result WEIR_OK; every function here accepts that NULL.
- * WEIR_ERR_INVALID: NULL pool or attachment, or a domain name that the tools would refuse (checked with or without a
- * tool). WEIR_ERR_BUSY: the pool is attached already. WEIR_ERR_UNSUPPORTED: config sets unknown members.
+ * WEIR_ERR_INVALID: `pool` or `attachment` is NULL, or the tools would refuse the domain name (checked with or without
+ * a tool). WEIR_ERR_BUSY: the pool is attached already. WEIR_ERR_UNSUPPORTED: config sets unknown members.
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment);
 
@@ -63,8 +63,8 @@ typedef struct weir_mstx_stats {
     size_t struct_size;
     uint64_t heaps;   /* announced now */
     uint64_t regions; /* announced now */
-    uint64_t lost;    /* heaps and blocks not announced, in whole or in part, for lack of host memory; they are not
-                         withdrawn either, and the blocks work as usual */
+    uint64_t lost;    /* heaps and blocks not announced, in whole or in part, for lack of host memory, and so not
+                       * withdrawn; the blocks work as usual */
     uint64_t refused; /* heaps that the tool refused, and blocks not announced because of that */
     bool no_listener; /* the tool does not know the domain: nothing is announced */
 } weir_mstx_stats;
