@@ -67,9 +67,9 @@ typedef struct weir__acl_place {
     aclrtContext context;
     int32_t device; /* ACL's number */
 } weir__acl_place;
-/* Finds the place of a stream: from its note, otherwise by trial in the calling thread's current context and in the
- * primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a sentence that names
- * `function`, if the stream belongs to none of these. Must not be called under a lock. */
+/* Finds the context and the device of a stream. Without a note of the stream, it tries the calling thread's current
+ * context and the primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a sentence
+ * that names `function`, if the stream belongs to none of these contexts. Must not be called under a lock. */
 weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
 /* Waits for a stream. `context` is the stream's own context; NULL: the current context. Must not be called under a
  * lock. */
@@ -88,11 +88,11 @@ void weir__acl_unlock(void);
 /* True in a child of fork of the process that watches streams. Takes no lock, because in a child the lock may be held
  * for ever. */
 bool weir__acl_in_child(void);
-/* Releases the lock until another thread calls weir__acl_changed_locked. */
+/* Waits until another thread calls weir__acl_changed_locked. The lock is released during the wait. */
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);
 
-/* Notes the place of the stream and watches for its end. If `attached` is true, the note lasts until
+/* Notes the stream's context and device, and watches for the stream's end. If `attached` is true, the note lasts until
  * weir__acl_unwatch_locked was called as often as this function; otherwise until the stream is destroyed. Returns
  * WEIR_ERR_NO_MEMORY, or the runtime's refusal to register the callback. */
 weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached);

@@ -227,7 +227,8 @@ static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stre
     return status;
 }
 
-/* Ends the attachment that weir_acl_workspace made for the stream, if there is one: the caller's takes its place. */
+/* Ends the attachment that weir_acl_workspace made for the stream, if there is one: the caller's attachment replaces
+ * it. */
 static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, void *native)
 {
     weir__acl_lock();
@@ -250,7 +251,8 @@ static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, 
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment)
 {
-    /* These calls precede the binding's lock: a device call may take that lock under the pool's lock. */
+    /* Make these calls before taking the binding's lock: a device call may take that lock while the pool's lock is
+     * held. */
     weir_stream *stream = NULL;
     weir_status status = role->is_held || role->device != NULL ? make_room(role, pool, native) : WEIR_OK;
     if (status == WEIR_OK) {
@@ -297,8 +299,8 @@ weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachme
 
 /* --- the end of a stream --- */
 
-/* Tells the pool that the stream's work is over. Looks the weir_stream up again: if the caller has retired it against
- * the rules, another stream may have its place. */
+/* Tells the pool that the stream's work is over. Looks the weir_stream up again, because the caller may have retired it
+ * in breach of the contract; its slot may then belong to another stream. */
 static void end_stream(weir_pool *pool, void *native)
 {
     weir_stream *stream = NULL;
@@ -353,8 +355,8 @@ static void empty(weir_acl_attachment *self, void *native)
     weir__acl_unlock();
 }
 
-/* Returns an attachment to the stream and marks it as busy; NULL: there is none. Waits if another thread works on
- * one. */
+/* Marks an attachment to the stream as busy and returns it, or NULL if there is none. Waits while another thread works
+ * on such an attachment. */
 static weir_acl_attachment *next_attached_to(const void *native)
 {
     weir__acl_lock();

@@ -114,7 +114,7 @@ static weir_status check(weir_pool *pool, weir_acl_attachment **attachment, void
                              attaching);
 }
 
-/* Makes the attachment of the device, which is busy. The pool is held. */
+/* Makes the attachment of the device and marks it as busy. The pool is held. */
 static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made)
 {
     static const weir__acl_role role = {.function = attaching, .is_held = true};
@@ -203,8 +203,8 @@ static bool is_changing_locked(const weir_acl_attachment *device)
     return device->joining > 0 || one != NULL;
 }
 
-/* Closes all streams of the device and takes them for this thread; refuses, and changes nothing, if ACL holds blocks or
- * another thread works on a stream. */
+/* Closes the attachments of all streams of the device and marks them as busy. Refuses, and changes nothing, if ACL
+ * holds blocks or another thread works on a stream. */
 static weir_status close_locked(weir_acl_attachment *device)
 {
     if (is_changing_locked(device)) {

@@ -46,7 +46,7 @@ struct weir_acl_attachment {
     bool is_held;
     bool is_device;
     weir_acl_attachment *device; /* the attachment of the device that attached this stream; NULL: none */
-    bool watched;                /* ATTACHED: stream_registry.c has a note of it */
+    bool watched;                /* ATTACHED: stream_registry.c has a note of the stream */
     void *native;                /* ATTACHED */
     void *old_native;            /* GONE: the former `native`; NULL once a stream with the same handle was created */
     aclrtContext context;        /* ATTACHED: the stream's context; NULL: not known yet */
@@ -75,14 +75,14 @@ weir_status weir__acl_registered(void *native, aclrtAllocator *owner);
 
 /* --- attach.c --- */
 
-/* Returns the first attachment of the list of all that are not detached. */
+/* Returns the first entry of the list of attachments that are not detached. */
 weir_acl_attachment *weir__acl_first_locked(void);
 bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
 weir_status weir__acl_no_attachment(const char *function, const void *handle);
 /* Makes a record that is ATTACHED and busy; returns NULL if there is no host memory. The caller holds the pool. */
 weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
                                             const weir__acl_role *role);
-/* Ends a record; its memory stays. The caller releases the pool. */
+/* Retires a record and keeps its memory for a later attachment. The caller releases the pool. */
 void weir__acl_retire_locked(weir_acl_attachment *self);
 void weir__acl_let_go(weir_pool *pool);
 /* Attaches the pool to the stream in this role, and holds the pool. Must not be called under the lock. */
@@ -91,8 +91,8 @@ weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *
 /* Undoes a failed attach to a new stream: the pool forgets the stream, unless another attachment will tell it of the
  * stream's end. Must not be called under the lock. */
 void weir__acl_forget(weir_pool *pool, void *native);
-/* Takes an attachment that is busy off its stream and retires it; on failure it stays and is not busy. Must not be
- * called under the lock. */
+/* Detaches `self`, which is busy, from its stream and retires it. On failure `self` stays attached and is no longer
+ * busy. Must not be called under the lock. */
 weir_status weir__acl_take_off(weir_acl_attachment *self);
 /* Retires attachments that no caller has the handle of, whose stream is gone, and of which ACL holds no block. Must not
  * be called under the lock. */
@@ -105,8 +105,7 @@ weir_status weir__acl_detach_device(weir_acl_attachment *self);
 
 /* --- workspace.c --- */
 
-/* Frees the workspace in the order of the stream. `self` is busy and has its stream. Must not be called under the
- * lock. */
+/* Frees the workspace in the order of the stream. `self` is busy and ATTACHED. Must not be called under the lock. */
 void weir__acl_free_workspace(weir_acl_attachment *self);
 
 /* --- idle.c --- */

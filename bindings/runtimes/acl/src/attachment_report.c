@@ -1,4 +1,5 @@
-/* bindings/runtimes/acl/src/attachment_report.c: the figures of an attachment, and what they mean for a person. */
+/* bindings/runtimes/acl/src/attachment_report.c: the figures of an attachment, as numbers and as sentences that explain
+ * them. */
 #include "attachment.h"
 
 #include <inttypes.h>

@@ -76,7 +76,7 @@ bool weir__acl_in_child(void)
 
 static const char *callback_name(void)
 {
-    static char name[48]; /* protected by the lock; each copy of this library in the process needs a name of its own */
+    static char name[48]; /* protected by the lock; each copy of this library in the process has its own name */
     (void)snprintf(name, sizeof(name), "weir_acl_%p", (void *)&lock);
     return name;
 }

@@ -13,7 +13,8 @@
 static const char asking[] = "weir_acl_workspace";
 static const char releasing[] = "weir_acl_workspace_release";
 
-/* Finds the attachment of the pool to the stream; NULL if there is none. Waits for a thread that works on it. */
+/* Returns the attachment of the pool to the stream, or NULL if there is none. Waits while another thread works on
+ * it. */
 static weir_acl_attachment *find_locked(const weir_pool *pool, const void *native)
 {
     for (weir_acl_attachment *one = weir__acl_first_locked(); one != NULL;) {
@@ -29,7 +30,7 @@ static weir_acl_attachment *find_locked(const weir_pool *pool, const void *nativ
     return NULL;
 }
 
-/* Exchanges the workspace for a larger one. `self` is busy; the lock is not held. */
+/* Replaces the workspace by a larger one. `self` is busy; the lock is not held. */
 static weir_status exchange(weir_acl_attachment *self, uint64_t bytes)
 {
     weir__acl_free_workspace(self);

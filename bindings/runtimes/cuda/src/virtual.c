@@ -75,7 +75,8 @@ static bool has(const cuda_device *self, int attribute)
     return UNCANCELLED(weir__cuda.cuDeviceGetAttribute(&value, attribute, self->id)) == CU_SUCCESS && value != 0;
 }
 
-/* Creates and releases one granule with the properties self->prop. Returns the driver's failure if it supports none. */
+/* Creates and releases one granule with the properties self->prop. Returns the driver's failure if the driver supports
+ * no such granule. */
 static weir_status try_kind(cuda_device *self)
 {
     size_t page = 0;

@@ -41,7 +41,7 @@ struct block {
     uint64_t start;
     uint64_t end;
     weir__sim_op *alloc;
-    weir__sim_op *freed; /* its free, or the region_free that removed its memory; NULL: neither has happened */
+    weir__sim_op *freed; /* the block's free, or the region_free that removed its memory; NULL: neither has happened */
     uint64_t segments;   /* number of segments that it owns */
     struct block *next;  /* next in the list `overlapped` */
     bool live;
@@ -166,8 +166,8 @@ static bool is_stopped(weir__sim_audit *audit)
     return audit->stopped;
 }
 
-/* Returns the stream after joining the host's clock into its clock: work that the host has seen complete comes before
- * all work it queues from now on. NULL: out of memory. */
+/* Joins the host's clock into the stream's clock and returns the stream: work that the host has seen complete is
+ * ordered before all work that is queued on the stream from now on. NULL: out of memory. */
 static struct audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
 {
     struct audit_stream *stream = &audit->streams[number];
@@ -284,7 +284,7 @@ static struct segment *segment_from(weir__sim_audit *audit, uint64_t address)
     return s != NULL ? s : (struct segment *)(void *)weir__sim_ranges_after(&audit->segments, address);
 }
 
-/* Removes a segment from the shadow, and a freed block with its last segment. */
+/* Removes a segment from the shadow. If it was the last segment of a freed block, removes the block as well. */
 static void segment_remove(weir__sim_audit *audit, struct segment *s)
 {
     weir__sim_ranges_remove(&audit->segments, &s->range);
@@ -317,7 +317,7 @@ static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint6
     return s;
 }
 
-/* Gives `s` to `owner`, which may own it already, and replaces all accesses recorded there by `write`. */
+/* Gives `s` to `owner`, which may own it already, and replaces all accesses recorded in `s` by `write`. */
 static void segment_take(weir__sim_audit *audit, struct segment *s, struct block *owner, weir__sim_op *write)
 {
     struct block *earlier = s->owner;
@@ -384,7 +384,8 @@ static struct segment *segment_cut(weir__sim_audit *audit, struct segment *s, ui
 }
 
 /* Returns the access of a segment that is not ordered before `clock`, or NULL. Of several accesses it prefers the one
- * that ends last, which makes the clearest message. `reads` and `freed` say whether reads and the free count, too. */
+ * that ends last, which makes the clearest message. Writes are always considered, reads only with `reads`, and the free
+ * only with `freed`. */
 static weir__sim_op *conflict(const struct segment *s, const weir__sim_clock *clock, bool reads, bool freed)
 {
     weir__sim_op *found = is_ordered(s->write, clock) ? NULL : s->write;
@@ -422,7 +423,7 @@ static struct block *direct_owner(weir__sim_audit *audit)
         memset(b, 0, sizeof(*b));
         b->start = UINT64_MAX;
         b->end = UINT64_MAX;
-        b->segments = 1; /* one more than its segments, so that it is never released */
+        b->segments = 1; /* one more than the number of its segments, so that it is never released */
     }
     return b;
 }
@@ -694,8 +695,8 @@ static void cover(weir__sim_audit *audit, struct block *b)
     }
 }
 
-/* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets one with a single access:
- * `first`, the device's hand-over. NULL: out of memory. */
+/* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets a segment whose only access is
+ * `first`, the operation by which the device gave the memory. NULL: out of memory. */
 static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
 {
     struct segment *s = segment_from(audit, at);
@@ -705,7 +706,7 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
     }
     s = segment_cut(audit, s, at, end);
     if (s != NULL && s->owner->live && !is_held(s->owner)) {
-        /* The segment is left over from an earlier region here. Its block was reported when that region was
+        /* The segment is left over from an earlier region at this address. Its block was reported when that region was
          * returned. */
         if (s->owner->start == s->range.start) {
             cover(audit, s->owner);
@@ -781,7 +782,7 @@ static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, we
     }
 }
 
-/* Reports an access that begins where no memory may be touched. `s` is the segment there, or NULL. */
+/* Reports an access whose first byte must not be touched. `s` is the segment that contains this byte, or NULL. */
 static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const struct segment *s, uint64_t start,
                           uint64_t end)
 {
@@ -880,22 +881,22 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (owner->start == s->range.start) {
             cover(audit, owner);
         }
-        if (is_held(owner)) { /* if not, the block was reported when its region was returned */
+        if (is_held(owner)) { /* a block without memory was reported when its region was returned */
             report(audit, WEIR_SIM_OVERLAP, s->range.start, s->range.end, owner->alloc, op, "");
         }
         return false;
     }
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL && *reported != owner) {
-        /* Report once for each earlier block, however many pieces it has here. */
+        /* Report once for each earlier block, however many pieces it has in the new one. */
         *reported = owner;
         report(audit, WEIR_SIM_EARLY_REUSE, s->range.start, s->range.end, earlier, op, "");
     }
     return conflict(s, &audit->host, true, true) == NULL;
 }
 
-/* Clears [start, end) for a new owner and judges each earlier owner. *reuse becomes a segment object to use again,
- * still in the set but covering none of the old content, or NULL. Returns false when out of memory. */
+/* Judges each earlier owner in [start, end) and removes the segments there, except for the first one, which the caller
+ * reuses: *reuse is this segment, or NULL if there was none. Returns false when out of memory. */
 static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                      uint64_t end, struct segment **reuse)
 {
@@ -982,7 +983,7 @@ static void judge_host_free(weir__sim_audit *audit, const struct block *b, weir_
             said = true;
             report(audit, WEIR_SIM_FREE_PENDING, s->range.start, s->range.end, earlier, op, "");
         }
-        /* The free stands for the reported accesses, so that a later owner is not reported for them. */
+        /* Record the free in place of the reported accesses, so that they are not reported again for a later owner. */
         op_release(audit, s->write);
         s->write = op_hold(op);
         reads_clear(audit, s);
@@ -1066,7 +1067,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     weir__sim_ranges_insert(&audit->device_ranges, &g->range);
 }
 
-/* Judges and forgets the contents of memory that was returned to the device. Live blocks there lose their memory. */
+/* Judges and forgets the contents of memory that was returned to the device. Live blocks in this memory lose it. */
 static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, weir__sim_op *op)
 {
     bool said_pending = false;

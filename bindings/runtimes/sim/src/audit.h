@@ -47,7 +47,8 @@ uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
  * finding. */
 typedef bool (*weir__sim_reaches)(const weir_sim_access *access, char *detail, size_t size);
 void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches);
-/* Defined in sim.c: sets the function in the simulator's auditor, if it has one. Call before the first work. */
+/* Defined in sim.c: sets the function in the simulator's auditor, if there is an auditor. Call it before any work is
+ * queued. */
 void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches);
 
 /* Streams are numbered in the order of creation, from 1. An ended stream keeps its number and its operations. */

@@ -18,14 +18,13 @@ struct extent {
 
 enum {
     ACCOUNTING_WINDOW_BITS = 45,
-    BACKED_REGION_FACTOR =
-        4, /* address space of this many capacities, so that freed addresses stay unused for a while */
-    BACKED_VIRTUAL_FACTOR = 16, /* reservations are large: a pool reserves more than the device has */
+    BACKED_REGION_FACTOR = 4, /* address space in capacities; large, so that freed addresses stay unused for a while */
+    BACKED_VIRTUAL_FACTOR = 16, /* a pool reserves more addresses than the device has memory */
     BACKED_PHYSICAL_FACTOR = 16
 };
 
-/* Alignment of the first address in backed mode. The host chooses that address; up to this alignment, placement is the
- * same in every run. */
+/* Alignment of the first address in backed mode. The host chooses that address, which differs from run to run; the
+ * offsets from it are the same in every run. */
 #define BACKED_BASE_ALIGNMENT ((uint64_t)64 << 20)
 
 /* --- ranges of addresses --- */
@@ -313,7 +312,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     weir__sim_backing_discard(&memory->backing, offset, size);
     weir__sim_ranges placed = {.root = NULL};
     struct extent *e = extent_add(memory, &placed, offset, offset + size);
-    if (e != NULL) { /* NULL: these offsets stay unused; there are many times more offsets than bytes of capacity */
+    if (e != NULL) { /* NULL: the offsets stay unused; there are more than enough of them */
         extent_free(memory, &placed, &memory->free_offsets, e);
     }
 }

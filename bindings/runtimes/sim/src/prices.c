@@ -1,7 +1,7 @@
 /* prices.c: price tables: the defaults, and tables in files.
  *
  * Idea: one list names every price and its place in weir_sim_costs. The reader, the writer and the defaults use it, so
- * a price that is added to the list is complete.
+ * a new price needs only an entry in the list.
  *
  * The file's format is described in weir/sim.h, at weir_sim_costs_read.
  */

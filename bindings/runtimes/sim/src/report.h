@@ -12,8 +12,8 @@
 
 /* One operation as the auditor keeps it, for as long as a segment, read, block or region refers to it. */
 typedef struct weir__sim_op {
-    /* The operation is ordered before the owner of a clock once the entry for `stream` reaches this tick; 0: before
-     * everything. */
+    /* The operation is ordered before the owner of a clock once that clock's entry for `stream` reaches this tick. 0:
+     * the operation is ordered before everything. */
     uint64_t bound;
     uint32_t stream;     /* WEIR__SIM_HOST: an operation of the host, which is before everything announced later */
     uint32_t references; /* number of segments, reads, blocks and regions that refer to it */

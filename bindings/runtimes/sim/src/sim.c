@@ -71,7 +71,7 @@ static weir_status check(const weir_sim_config *config)
     return WEIR_OK;
 }
 
-/* The config's own prices, then those of the file that the environment names, then the defaults. */
+/* A price comes from the config, else from the file that the environment names, else from the defaults. */
 static weir_status fill_costs(weir_sim_costs *costs)
 {
     weir_sim_costs table;

@@ -60,7 +60,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-/* Defines the slot of each call. A call with a size is priced by it. */
+/* Defines the slot of each call. If a call has a size, its price depends on the size. */
 #define BYTES(word) BYTES_##word
 #define BYTES_address
 #define BYTES_size bytes = size;

@@ -111,7 +111,8 @@ typedef struct weir__sim_effect {
 } weir__sim_effect;
 
 typedef struct weir__sim_effects {
-    weir__sim_effect *heap; /* a binary heap: each is before its children (2i + 1, 2i + 2) in (at, number) */
+    weir__sim_effect *heap; /* a binary heap in the order of (at, number): element i comes before its children 2i + 1
+                             * and 2i + 2 */
     size_t count;
     size_t capacity;
     bool running;
@@ -122,15 +123,15 @@ typedef struct weir__sim_effects {
 /* Makes room for one more effect, so that the next push cannot fail. */
 weir_status weir__sim_effects_reserve(weir__sim_effects *effects);
 void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect);
-/* Applies all effects due at `target`, in the order of time, and moves time there. While a run is in progress (a host
- * function may call this), only moves time: the run in progress goes on to the new time. */
+/* Applies all effects due at `target`, in the order of time, and moves time there. During another run (a host function
+ * may call this) it only moves time: that other run then applies the effects up to the new time. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
 /* True while another thread is in weir__sim_effects_run. */
 bool weir__sim_effects_unsettled(const weir_sim *sim);
 /* Waits until no other thread is in weir__sim_effects_run. */
 void weir__sim_effects_settle(weir_sim *sim);
-/* Drops the effects that a stream has queued. Effects with a dropped function become calls of it at `now`; the caller
- * then runs weir__sim_effects_run, which makes the calls. */
+/* Drops the effects that a stream has queued. An effect with a dropped function becomes a call of this function, due at
+ * `now`; the caller must run weir__sim_effects_run, which makes the calls. */
 void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now);
 /* Drops all effects and calls their dropped functions. The lock is not held. */
 void weir__sim_effects_fini(weir_sim *sim);
@@ -191,7 +192,7 @@ struct weir_sim {
     weir_sim_stream *first_stream; /* list of live streams */
     weir_sim_stream *default_stream;
     weir__sim_event *all_events;
-    uint32_t stream_count; /* streams ever created; number of the next one */
+    uint32_t stream_count; /* number of streams ever created, and the number that the next stream gets */
     uint64_t ended_tail;   /* the latest virtual time at which work on a destroyed stream ends */
 
     weir__sim_audit *audit; /* NULL: no auditor */

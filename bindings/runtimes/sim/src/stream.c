@@ -475,7 +475,7 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
     if (event == NULL) {
         return no_event("weir_device_event_destroy", handle);
     }
-    /* Legal before completion: a waiting stream has copied the event's time and clock. */
+    /* The captured work may be unfinished: a waiting stream has copied the event's time and clock. */
     event->live = false;
     weir__slab_put(&sim->events, event);
     return WEIR_OK;

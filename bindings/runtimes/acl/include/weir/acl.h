@@ -98,8 +98,8 @@ typedef struct weir_acl_device_info {
 
 #define WEIR_ACL_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_acl_device_info)
 
-/* Returns the facts that weir_acl_device_create found. (host_numa_node in weir/device.h is `numa_node`.)
- * WEIR_ERR_INVALID: NULL, or not a device of weir_acl_device_create. */
+/* Returns the facts that weir_acl_device_create found. `numa_node` equals host_numa_node of weir/device.h.
+ * WEIR_ERR_INVALID: an argument is NULL, or the device was not made by weir_acl_device_create. */
 WEIR_API weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_info *info);
 
 /* True once the device was reset: aclrtResetDeviceForce, or one more aclrtResetDevice than aclrtSetDevice, takes the
@@ -221,8 +221,8 @@ typedef struct weir_acl_attachment_info {
     uint64_t live_blocks; /* handed to ACL and not freed yet */
     uint64_t failures; /* allocations that ended with NULL; weir_pool_get_oom of the pool has the last one's reason */
     uint64_t refused_frees;   /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
-    uint64_t requests;        /* how often ACL asked for a block, failures included. 0 after operators have run: nothing
-                               uses the pool, and weir_acl_attachment_explain names the possible causes */
+    uint64_t requests;        /* how often ACL asked for a block, failures included. 0 after operators have run: they do
+                               * not use the pool, and weir_acl_attachment_explain names the possible causes */
     uint64_t streams;         /* streams attached or followed now; more than 1 only for an attachment of a device */
     uint64_t missed_streams;  /* attachment of a device: new streams that could not be attached */
     uint64_t workspace_bytes; /* size of the workspaces that weir_acl_workspace keeps */

@@ -90,8 +90,9 @@ typedef struct weir_cuda_device_info {
 
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
 
-/* Returns the facts that weir_cuda_device_create found. (cuMemRetainAllocationHandle makes a handle, to be exported, of
- * an address of a block in virtual memory.) WEIR_ERR_INVALID: NULL, or not a device of weir_cuda_device_create. */
+/* Returns the facts that weir_cuda_device_create found. (To export a block in virtual memory, get a handle of its
+ * address from cuMemRetainAllocationHandle.) WEIR_ERR_INVALID: an argument is NULL, or the device was not made by
+ * weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_device_info *info);
 
 /* --- pinned host memory --- */
@@ -122,8 +123,9 @@ WEIR_API weir_status weir_cuda_sync_stream(weir_pool *pool, void *stream);      
 WEIR_API weir_status weir_cuda_destroy_event(weir_pool *pool, void *event);                   /* cuEventDestroy */
 
 /* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver does
- * not announce the end of a stream, and a later stream may get its handle, which the pool would take for the same
- * stream. If several pools know the stream, retire it in the other pools first. WEIR_ERR_INVALID: NULL. */
+ * not announce the end of a stream, and a later stream may get the same handle. A pool in which the old stream is not
+ * retired would take the later one for the old one. If several pools know the stream, retire it in the other pools
+ * first. WEIR_ERR_INVALID: NULL. */
 WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
 
 /* --- errors --- */

@@ -84,7 +84,7 @@ typedef struct weir_sim_config {
     uint64_t address_base;
     weir_sim_costs costs;
     bool no_audit;
-    bool no_virtual_memory; /* the device lacks the vm_ functions, as on the 200I/500 RC form */
+    bool no_virtual_memory; /* the device lacks the vm_ functions, as the Ascend 200I/500 RC does */
     bool no_ordering;       /* a synchronous device */
     uint32_t max_findings;  /* findings kept in full; further ones are only counted; 0 = 1,000 */
     /* True: work may touch device memory that no live block covers. The auditor judges order there as in a block: the
@@ -193,8 +193,8 @@ WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t siz
 /* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).
  * Work of other streams may still touch the block; that is judged when the memory is handed out again. */
 WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag);
-/* Reports every live block and every region, reservation and piece of physical memory still held as leaked. Call it at
- * the end. */
+/* Reports as leaked every live block, and every region, reservation and piece of physical memory still held. Call it
+ * when the program should hold no memory. */
 WEIR_API void weir_sim_audit_leaks(weir_sim *sim);
 
 /* --- findings of the auditor --- */
@@ -226,8 +226,8 @@ typedef struct weir_sim_operation {
     const char *what; /* kind of operation: "kernel", "copy", "alloc", "free", "region_free", ...; a constant */
     char tag[48];     /* cut to fit */
     uint32_t stream;  /* weir_sim_stream_number; UINT32_MAX = host */
-    /* Position in its stream, counted from 1; waits that add an order count too. An alloc or a free has the position of
-     * the operation before it. */
+    /* Position in its stream, counted from 1. A wait has a position too, if it adds an order. An alloc or a free has
+     * the position of the operation before it. */
     uint64_t tick;
     uint64_t start_ns;
     uint64_t end_ns;
@@ -241,8 +241,8 @@ typedef struct weir_sim_finding {
     uint64_t size;
     weir_sim_operation earlier;
     weir_sim_operation later;
-    /* The earlier operation was still running, in virtual time, when the later one began. False: the two did not
-     * overlap, but only by luck. */
+    /* True if the earlier operation was still running, in virtual time, when the later one began. False if the two did
+     * not overlap: that was luck, because nothing orders them. */
     bool in_flight;
     char text[448]; /* the finding in one sentence */
 } weir_sim_finding;
