@@ -22,8 +22,8 @@
 typedef struct acl__subscription acl__subscription;
 typedef enum callback_family { REPORT, HOST_FUNC } callback_family;
 
-/* WAITING for its stream to reach it; QUEUED with the thread that will run it; RUNNING; OVER: it has returned;
- * ORPHANED: its thread was unsubscribed before it ran. */
+/* WAITING: the stream has not reached the callback. QUEUED: the callback is in the list of the thread that will run it.
+ * RUNNING. OVER: it has returned. ORPHANED: the thread was unsubscribed before it ran the callback. */
 typedef enum stage { WAITING, QUEUED, RUNNING, OVER, ORPHANED } stage;
 
 struct callback {
@@ -39,7 +39,7 @@ struct callback {
     callback_family family;
     stage stage;
     bool blocks;
-    bool dropped; /* true: the stream has ended the callback, which must not run any more */
+    bool dropped; /* true: the stream has dropped the callback, which must not run */
 };
 
 /* A thread that runs callbacks of one family. Exists while streams are subscribed to it or callbacks are left. */
@@ -58,7 +58,8 @@ enum { MOST_THREADS = 1024 };
 static acl__subscription *subscriptions;
 static uint32_t subscription_count;
 static uint64_t last_number;
-/* A stream's `report` points here once one of its host functions was launched for the runtime's own thread. */
+/* The subscription of the runtime's own thread. A stream's `report` points to it from the first host function on that
+ * the stream launches for this thread. */
 static acl__subscription by_runtime;
 
 /* --- subscriptions --- */
@@ -137,8 +138,8 @@ static void take_from_queue(struct callback *c)
     c->runs_it = NULL;
 }
 
-/* Returns the error for a callback without a thread. It is the stream's error; the calling thread's last error
- * stays. */
+/* Returns the error for a callback without a thread. The error is the stream's; the calling thread's last error stays
+ * unchanged. */
 static aclError no_thread_runs_it(void)
 {
     acl__report_warning("a stream came to a callback whose thread had been unsubscribed: it was not run");
@@ -149,7 +150,7 @@ static aclError no_thread_runs_it(void)
 static void over(struct callback *c)
 {
     if (c->blocks && !c->dropped) {
-        c->stage = OVER; /* blocking_submit sees this and lets the stream go on */
+        c->stage = OVER; /* blocking_submit reads this stage and lets the stream go on */
     } else {
         callback_free(c);
     }
@@ -357,7 +358,7 @@ static void leave(acl__stream *stream, acl__subscription **slot)
         struct callback *next = c->next;
         if (c->stream == stream && c->blocks) {
             take_from_queue(c);
-            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* a host function goes to the runtime's thread */
+            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* the runtime's own thread runs a host function */
         }
         c = next;
     }

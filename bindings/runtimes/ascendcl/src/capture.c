@@ -118,7 +118,8 @@ ACL_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureSt
     return ACL_SUCCESS;
 }
 
-/* Exchanges the calling thread's mode. No call is unsafe during a capture here, so a mode has no effect. */
+/* Sets the calling thread's mode and stores the former mode in *mode. No call is unsafe during a simulated capture, so
+ * the mode has no effect. */
 ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
     static _Thread_local aclmdlRICaptureMode current = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
@@ -134,7 +135,7 @@ ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 
 /* --- instances --- */
 
-/* Returns the link to an instance, or NULL if the handle is none. */
+/* Returns the link of the list that points to the instance, or NULL if the handle is no instance. */
 static acl__capture **link_to(const void *handle)
 {
     acl__capture **link = &instances;

@@ -35,7 +35,7 @@ struct acl__wrapper {
     /* guards the callbacks and the spans; recursive, because a callback may end its own registration */
     pthread_mutex_t mutex;
     struct span *spans;
-    uint32_t references; /* the table holds one, each execution one; protected by the table's lock */
+    uint32_t references; /* one of the table, and one of each execution; protected by the table's lock */
     uint32_t executing;
 };
 
@@ -198,7 +198,7 @@ static aclError refresh(struct entry *e, acl__wrapper **old)
     return registered && e->wrapper == NULL ? ACL_ERROR_BAD_ALLOC : ACL_SUCCESS;
 }
 
-/* `named`: the program gave the stream's handle, and not NULL for the default stream. */
+/* `named` is true if the program gave the stream's handle, and false if it gave NULL for the default stream. */
 static aclError choose(acl__supply *supply, bool named, acl__executor executor, acl__wrapper **old)
 {
     struct entry *e = entry_of(supply->stream);
@@ -380,7 +380,7 @@ static aclError wait(const acl__supply *supply)
 
 /* --- pieces of a registered allocator --- */
 
-/* Makes one request to the callbacks: the block, and at once its address. Returns false if there is no block. */
+/* Requests a block, and then the block's address, from the callbacks. Returns false if there is no block. */
 static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *piece)
 {
     const acl__allocator *a = &wrapper->allocator;

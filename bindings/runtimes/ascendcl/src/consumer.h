@@ -2,7 +2,8 @@
  *
  * An execution takes its memory from a *supply*: the allocator registered for its stream, or the runtime's own memory
  * if there is none. A piece is given back in the order of the stream when its last consumer has been queued, as the
- * vendor's executors do. The runtime's own memory is not stream-ordered, so there the stream is waited for first.
+ * vendor's executors do. The runtime's own memory is not stream-ordered: before a piece of it is given back, the host
+ * waits for the stream.
  */
 #ifndef WEIR_ASCENDCL_CONSUMER_H
 #define WEIR_ASCENDCL_CONSUMER_H
@@ -26,7 +27,8 @@ typedef struct acl__piece {
 } acl__piece;
 
 typedef enum acl__executor {
-    ACL__OPERATOR,   /* exact sizes; an operator before any registration fixes the stream's allocator */
+    ACL__OPERATOR,   /* exact sizes; if no allocator is registered yet, the stream keeps the runtime's memory for
+                      * good */
     ACL__MODEL,      /* whole pages; the registration is read at every execution */
     ACL__MODEL_ONLY, /* a model that never asks the registered allocator */
 } acl__executor;
@@ -34,7 +36,7 @@ typedef enum acl__executor {
 /* The supply functions are called without the lock. Each records its error. */
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor);
 void acl__supply_end(acl__supply *supply);
-/* Takes memory. If `hint` is set, calls the allocator's advise function, if it has one. ACL_ERROR_RT_MEMORY_ALLOCATION:
+/* Takes memory. With a `hint`, calls the allocator's advise function if there is one. ACL_ERROR_RT_MEMORY_ALLOCATION:
  * no memory, even after a synchronisation of the stream. */
 aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece);
 /* Gives a piece back. Does nothing for an empty piece. */

@@ -142,7 +142,7 @@ static bool is_zero(const uint8_t *bytes, size_t count)
     return i == count;
 }
 
-/* Checks the arguments that need no look at the memory. */
+/* Checks the arguments for which the memory need not be looked up. */
 static aclError check_batch(const struct batch *b)
 {
     ACL_FAIL_IF(b->to == NULL || b->to_sizes == NULL || b->from == NULL || b->attributes == NULL ||
@@ -168,7 +168,7 @@ static aclError check_batch(const struct batch *b)
     return ACL_SUCCESS;
 }
 
-/* True if memory lies where the attribute says. */
+/* True if the memory lies where the attribute says: on the host, or on a certain device. */
 static bool lies_in(const void *pointer, const aclrtMemLocation *location)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
@@ -366,7 +366,7 @@ static aclError fill_words(void *ctx)
     return ACL_SUCCESS;
 }
 
-/* Queues the set as one kernel, which runs at the speed of the device's memory. */
+/* Queues one kernel that writes all words, at the speed of the device's memory. */
 ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream_handle)
 {
     enum { BYTES_IN_NS = 1200, LAUNCH_NS = 5000 };

@@ -1,8 +1,8 @@
 /* error.c: a thread's last error, the sentences about it, and tasks that failed on the device.
  *
  * Every failing call records its code and a sentence for its thread. A task that fails on a device is kept until the
- * user's exception callback was called for it: on the runtime's thread, or before the synchronisation that returns the
- * error returns, whichever comes first. No failed task is kept while no such callback is set.
+ * user's exception callback was called for it. The runtime's own thread calls the callback, or the synchronisation that
+ * returns the task's error, whichever comes first. No failed task is kept while no such callback is set.
  */
 #include "runtime.h"
 
@@ -218,7 +218,8 @@ static void report_all(void)
     (void)pthread_cond_broadcast(&exceptions.reported);
 }
 
-/* Waits until all failures are reported, or reports them. Does not wait inside the callback. The lock is held. */
+/* Reports all failures, or waits until another thread has reported them. Does nothing inside the callback. The lock is
+ * held. */
 static void report_or_wait(void)
 {
     while (exceptions.reporting && !pthread_equal(exceptions.reporter, pthread_self())) {

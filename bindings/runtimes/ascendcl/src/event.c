@@ -30,10 +30,10 @@ struct acl__event {
     void *link; /* used by the slab */
     event_kind kind;
     uint32_t flags;
-    uint32_t references; /* the handle holds one, each held wait one */
+    uint32_t references; /* one of the handle, and one of each held wait */
     bool live;
     acl__record *latest;
-    bool is_reset;           /* true: reset since the latest recording was queued */
+    bool is_reset;           /* true: the event was reset after its latest recording was queued */
     uint64_t reset_ns;       /* virtual time at which the stream comes to the reset */
     int32_t stream_id;       /* stream of the latest recording */
     uint32_t queued_waits;   /* number of streams' waits not yet submitted to the simulator */
@@ -46,8 +46,7 @@ static uint32_t event_count;
 
 /* --- records --- */
 
-/* Creates a record with one reference. A record that is in the slab again keeps its simulator event for the next
- * use. */
+/* Creates a record with one reference. A record that returns to the slab keeps its simulator event for the next use. */
 static acl__record *record_new(void)
 {
     acl__record *record = weir__slab_get(&records);
@@ -198,7 +197,7 @@ static aclError event_of(aclrtEvent handle, acl__event **event)
     return ACL_SUCCESS;
 }
 
-/* Declares `event` as the live event of a handle; returns the error if it is none. */
+/* Declares `event` as the live event of a handle. If there is no such event, the calling function returns the error. */
 #define NEED_EVENT(event, handle)                                                                                      \
     acl__event *event = NULL;                                                                                          \
     ACL_TRY(event_of(handle, &(event)))
@@ -272,7 +271,7 @@ ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
 {
     ACL_ENTER_LOCKED(aclrtDestroyEvent);
-    NEED_EVENT(event, handle); /* legal before completion: a queued wait holds the record */
+    NEED_EVENT(event, handle); /* may be incomplete: a queued wait holds the record */
     event->live = false;
     event_count--;
     event_release(event);
@@ -570,7 +569,7 @@ static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
 {
     NEED_EVENT(event, handle);
     ACL_TRY(is_for_host(event, false));
-    /* all events of the vendor's runtime keep the time */
+    /* in the vendor's runtime all events keep the time */
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0 && acl__rt.config.strict) {
         return acl__fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event keeps no time: it was made without "
                                                                "ACL_EVENT_TIME_LINE");

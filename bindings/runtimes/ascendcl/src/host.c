@@ -100,7 +100,8 @@ static uint32_t node_here(void)
     return node;
 }
 
-/* Asks for a node. The kernel may place the pages elsewhere, for example on a machine without that node. */
+/* Asks the kernel to place the pages on a node. The kernel may choose another node, for example on a machine without
+ * that node. */
 static void prefer_node(void *start, size_t size, uint32_t node)
 {
 #if defined(SYS_mbind)

@@ -33,7 +33,7 @@ struct buffer {
 
 struct arguments {
     struct arguments *next;
-    const struct binary *binary; /* arguments end with their binary: a program may use them for many launches */
+    const struct binary *binary; /* freed with this binary: many launches may use the arguments */
     unsigned char *bytes;
     size_t size;
     struct buffer *buffers;
@@ -347,7 +347,7 @@ ACL_EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 
 /* --- launches --- */
 
-/* Asks the hook, without the runtime's lock, and queues the kernel that it describes. */
+/* Calls the hook without the runtime's lock, and queues the kernel that the hook describes. */
 static aclError launch(aclrtFuncHandle handle, uint32_t blocks, const void *bytes, size_t size, aclrtStream stream,
                        const char *name)
 {

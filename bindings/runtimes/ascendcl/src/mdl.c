@@ -93,8 +93,8 @@ static bool layout_weights(acl__model *model)
     return true;
 }
 
-/* Derives everything but the weights' memory. If the file gives no input sizes, or sizes that do not fit, the model
- * gets no shapes. Returns false when out of memory. */
+/* Computes all members of the model except the weights' memory. If the file gives no input sizes, or sizes that do not
+ * fit, the model gets no shapes. Returns false when out of memory. */
 static bool derive(acl__model *model)
 {
     acl__model_error unused;
@@ -251,7 +251,7 @@ struct aclmdlDesc {
 uint32_t acl__shape_dims(const acl__shape *shape, int64_t dims[5])
 {
     const uint64_t all[4] = {shape->c, shape->d, shape->h, shape->w};
-    /* For each rank, its dimensions from the outermost on. */
+    /* For each rank, the indices in `all` of its dimensions, from the outermost on. */
     static const int has[5][4] = {{-1}, {3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}};
     dims[0] = 1;
     for (uint32_t i = 0; i < shape->rank; i++) {
@@ -285,7 +285,7 @@ ACL_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
 }
 
 /* Computes the shapes for inputs with width and height larger by `more`. Returns false if the network does not run with
- * them. */
+ * these inputs. */
 static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shapes)
 {
     acl__model_error unused;

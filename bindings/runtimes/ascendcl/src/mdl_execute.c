@@ -49,7 +49,7 @@ static void write_marks(char *memory, uint64_t bytes, uint64_t digest)
     }
 }
 
-/* Returns a digest of the marks of a piece. Clears *intact if they do not belong together. */
+/* Returns a digest of the marks of a piece. Sets *intact to false if the marks are not those of one write. */
 static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
 {
     uint64_t first = 0, all = 0;

@@ -68,7 +68,7 @@ typedef enum reuse { OWN, BY_EVENT, OPPORTUNISTIC, INTERNAL, REUSES } reuse;
 static weir__slab pools_slab = WEIR__SLAB_INIT(struct pool, 0, 8);
 static weir__slab segments_slab = WEIR__SLAB_INIT(struct segment, 0, 64);
 static struct pool *first_pool;
-static bool is_used; /* true once a pool was made: from then on orders are tracked */
+static bool is_used; /* true once a pool was made: from then on the order of streams is tracked */
 
 static uint64_t address_of(const void *pointer)
 {
@@ -344,8 +344,8 @@ static uint64_t release(struct pool *p, uint64_t bytes, wait_policy how)
 
 /* --- reuse --- */
 
-/* True if only the stream's own work may touch the segment, or, with `events`, work that waits have ordered before
- * it. */
+/* True if all work that may touch the segment is the stream's own. With `events`, work of other streams is accepted
+ * too, if waits order it before the stream's next work. */
 static bool is_for(const struct segment *s, const acl__line *line, bool events)
 {
     for (uint32_t i = 0; i < s->stamp_count; i++) {
@@ -382,8 +382,8 @@ static bool wait_for(struct segment *s, acl__line *line)
     return true;
 }
 
-/* Returns the smallest segment that holds `size`, the lowest of equals: of the FREE ones, or of the CACHED ones of a
- * kind. NULL: none. */
+/* Returns the smallest segment of at least `size` bytes among the FREE segments, or among the CACHED segments of a
+ * kind. Of several equal segments it returns the one with the lowest address. NULL: none. */
 static struct segment *best_fit(const struct pool *p, uint64_t size, segment_state state, const acl__line *line,
                                 reuse kind)
 {
@@ -614,7 +614,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
     return ACL_SUCCESS;
 }
 
-/* Frees a block at once: the host says that no work touches it any more. */
+/* Frees a block at once: the caller asserts that no work touches the block any more. */
 static void free_now(struct pool *p, struct segment *s)
 {
     weir_sim_block_free(acl__rt.sim, s->range.start, NULL, "aclrtFree");
@@ -764,7 +764,7 @@ static bool pool_end(struct pool *p, wait_policy how)
             s = first_segment(p); /* restart: the segment may have merged with its neighbours */
         }
     }
-    /* The caller gives up blocks with unfinished work. */
+    /* A block may have unfinished work: a caller that destroys the pool gives it up. */
     for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         pages_empty(p, s->range.start, s->range.end);
         drop_stamps(s);

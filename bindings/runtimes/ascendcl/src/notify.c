@@ -18,7 +18,7 @@
 /* --- marks --- */
 
 struct mark {
-    uint32_t references; /* the kernel that sets the mark holds one, each word or notify with the mark one */
+    uint32_t references; /* one of the kernel that sets the mark, and one of each word or notify with the mark */
     acl__record *record; /* NULL: no order is known */
 };
 
@@ -139,7 +139,7 @@ static aclError write_now(void *ctx)
     }
     memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
     struct word *to = word_get(w->address);
-    if (to != NULL) { /* NULL (no host memory): a waiting stream then finds the value but gets no order */
+    if (to != NULL) { /* NULL (no host memory): a waiting stream finds the value, but is not ordered */
         mark_give(&to->last, w->mark);
     }
     return ACL_SUCCESS;

@@ -19,7 +19,7 @@
 
 typedef enum attribute_kind { NUMBERS, REALS, TEXTS } attribute_kind;
 
-/* One named list. A single value is a list of one. */
+/* An attribute: a named list of values. A single value is a list of one. */
 struct attribute {
     struct attribute *next;
     attribute_kind kind;

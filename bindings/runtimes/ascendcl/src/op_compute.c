@@ -1,7 +1,7 @@
 /* op_compute.c: the computations of the operators: plain loops, in float32 inside for any type outside.
  *
- * A kernel finds its shapes and strides in device memory, in its workspace, as a real one does. An allocator that hands
- * out that memory too early causes wrong results, not only a finding.
+ * A kernel finds its shapes and strides in device memory, in its workspace, as a real one does. So an allocator that
+ * hands out that memory too early causes wrong results, in addition to the auditor's finding.
  *
  * Every element is read and written through memcpy, so no address has to be aligned.
  */

@@ -51,14 +51,14 @@ typedef struct acl__op {
     uint32_t input_count;
     acl__tensor in[ACL__OP_INPUTS];
     acl__tensor out;
-    int64_t strides[ACL__OP_INPUTS][ACL__OP_RANK]; /* of inputs along the output's dimensions; 0: broadcast */
+    int64_t strides[ACL__OP_INPUTS][ACL__OP_RANK]; /* per input and dimension of the output; 0: broadcast */
     uint64_t elements;                             /* of the output */
-    /* Matrices: rows, columns, inner dimension, and number of products. Softmax: rows before the axis, columns after
-     * it, inner along it. */
+    /* Matrices: rows, columns, inner dimension, and number of products. Softmax: elements before the axis, after it,
+     * and along it. */
     int64_t rows, columns, inner, batches;
     bool transpose_a, transpose_b;
-    uint64_t workspace_bytes; /* this struct, and the reductions of a softmax */
-    uint64_t temporary_bytes; /* the output in float32, if its type is narrower; else 0 */
+    uint64_t workspace_bytes; /* size of this struct, plus the reductions of a softmax */
+    uint64_t temporary_bytes; /* size of the output in float32 if its type is narrower, else 0 */
     uint64_t macs, vector_ops;
     uint64_t in_bytes[ACL__OP_INPUTS], out_bytes;
 } acl__op;

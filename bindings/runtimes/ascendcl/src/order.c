@@ -70,7 +70,8 @@ static acl__line *line_find(const acl__stream *stream)
     return NULL;
 }
 
-/* Finds a slot that is empty or has a line that is gone, or adds slots. Returns false when out of host memory. */
+/* Finds a slot that is empty or whose stream is gone; if there is none, adds slots. Returns false when out of host
+ * memory. */
 static bool slot_get(size_t *slot)
 {
     for (size_t i = 0; i < line_count; i++) {

@@ -24,7 +24,8 @@ typedef struct acl__stamp {
 acl__line *acl__line_of(acl__stream *stream);
 uint64_t acl__line_serial(const acl__line *line);
 
-/* Makes a new tick at the stream's end and returns its stamp; with `recorded` also makes a recording. */
+/* Makes a new tick after all work queued on the stream, and returns the tick's stamp. With `recorded` also makes a
+ * recording. */
 acl__stamp acl__stamp_make(acl__line *line, bool recorded);
 /* Returns a copy of a stamp for another piece of memory. */
 acl__stamp acl__stamp_copy(const acl__stamp *stamp);

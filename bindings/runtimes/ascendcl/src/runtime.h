@@ -160,8 +160,8 @@ typedef struct acl__config {
     uint64_t seed;
     bool audit;
     bool strict;               /* misuse that the vendor tolerates is an error */
-    bool reuse_pools;          /* aclrtMemPool memory is reused before it is trimmed */
-    bool pin_default;          /* an operator before any registration fixes the stream's allocator */
+    bool reuse_pools;          /* freed aclrtMemPool memory may serve new requests before it is trimmed */
+    bool pin_default;          /* an operator before any registration binds the stream to the runtime's memory */
     bool idle_time;            /* time also passes while no call is made */
     bool span_cache;           /* models keep the memory that they took from a registered allocator */
     bool old_driver;           /* driver and firmware of an old release: they announce no newer features */
@@ -172,7 +172,7 @@ typedef struct acl__config {
     uint64_t pin_page_bytes;   /* alignment that a registration requires */
     uint64_t pin_ns_per_mib;   /* host time to pin memory; unpin_ns_per_mib: to unpin it */
     uint64_t unpin_ns_per_mib;
-    uint32_t handle_rest; /* an ended handle is used again only after so many more of its kind have ended */
+    uint32_t handle_rest; /* a handle value is used again only after so many more handles of its kind have ended */
     uint32_t stream_limit;
     uint32_t event_limit;
     const char *bus_ids; /* PCI bus ids of the devices, separated by commas; a device without one is not on PCI */
@@ -186,7 +186,7 @@ typedef struct acl__device {
     uint64_t held_normal_bytes;
     uint64_t peak_bytes;    /* peak of held_huge_bytes + held_normal_bytes */
     uint64_t runtime_bytes; /* bytes that the runtime itself holds, from the first context to the reset */
-    uint32_t references;    /* number of aclrtSetDevice calls not yet reset */
+    uint32_t references;    /* number of aclrtSetDevice calls without a matching reset */
     acl__context *default_context;
 } acl__device;
 
@@ -284,8 +284,8 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
 void acl__stream_forget_abort(acl__stream *stream);
 /* Drops all work of the stream that is not complete. */
 void acl__stream_drop(acl__stream *stream);
-/* Handles a failed task. By the stream's failure mode, the later tasks go on, or they and the context's other streams
- * are dropped. */
+/* Handles a failed task. The stream's failure mode decides if the later tasks still run, or if the work of all streams
+ * of the context is dropped. */
 void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
 /* Makes a second handle of the context's default stream. It stands for the stream that the vendor's runtime makes for
@@ -314,7 +314,7 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms);
 /* consumer.c: called for each stream before it is deleted, after the user's state callbacks. Frees the executors' state
  * of the stream. The lock is not held. */
 void acl__op_stream_ends(aclrtStream handle);
-/* consumer.c, around a fork: lock and unlock its table. That lock comes before the runtime's. */
+/* consumer.c, around a fork: lock and unlock its table. That lock is taken before the runtime's lock. */
 void acl__consumer_fork_lock(void);
 void acl__consumer_fork_unlock(void);
 
@@ -393,8 +393,8 @@ typedef struct acl__kernel {
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel);
 
 /* A job for the runtime's own thread. acl__engine_post queues it: the thread calls `run` without the lock, and then
- * `done` with it. Jobs run one after another. The caller keeps the job until `done`. ACL_ERROR_RT_RESOURCE_ALLOC_FAIL:
- * no thread can be created. */
+ * `done` with the lock held. Jobs run one after another. The caller keeps the job until `done`.
+ * ACL_ERROR_RT_RESOURCE_ALLOC_FAIL: no thread can be created. */
 typedef struct acl__job {
     struct acl__job *next;
     void (*run)(struct acl__job *job);
@@ -499,13 +499,13 @@ aclError acl__host_free(void *pointer);
 
 /* --- share.c --- */
 
-/* The device whose work is given to the simulator: the auditor checks that this device may touch the memory. A copy
- * between two devices may be made by either. */
+/* The worker is the device whose work is being given to the simulator: the auditor checks that this device may touch
+ * the memory. For a copy between two devices it is enough that one of them may touch the other's memory. */
 typedef struct acl__worker {
     int32_t device;
     bool copies;
 } acl__worker;
-/* Sets the worker from now on. Returns the previous one, which the caller restores afterwards. */
+/* Sets the worker. Returns the previous worker, which the caller sets again afterwards. */
 acl__worker acl__work_by(acl__worker worker);
 /* For the auditor: true for the worker's own memory, memory that peer access or aclrtMemSetAccess opened to it, and
  * memory that belongs to no device. */
@@ -530,7 +530,7 @@ void acl__mem_pool_reset(int32_t device);
 
 /* --- copy.c --- */
 
-/* The work of aclrtMemcpy and its relatives, for all functions that copy. `name` is the public function's, for
+/* Implements aclrtMemcpy and its relatives, for all functions that copy. `name` is the name of the public function, for
  * messages. */
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name);
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name);

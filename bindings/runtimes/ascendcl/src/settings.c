@@ -14,7 +14,7 @@ struct option {
     int64_t value;
 };
 
-static int64_t process_options[OPTIONS]; /* values of the process, 0 at the start; contexts start without values */
+static int64_t process_options[OPTIONS]; /* the process's values, at first 0; a new context has no values of its own */
 
 /* The options of a context live as long as its slot; a new context in the slot has another generation. */
 static struct context_options {
@@ -113,7 +113,7 @@ ACL_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 enum {
     US_IN_MS = 1000,
     US_IN_S = 1000000,
-    TIMEOUT_STEP_US = 1048576, /* the device counts in steps of about a second */
+    TIMEOUT_STEP_US = 1048576, /* the device counts time-outs in steps of about a second */
     LONGEST_TIMEOUT_US = 254 * TIMEOUT_STEP_US
 };
 

@@ -60,7 +60,7 @@ ACL_EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
     return set_peer(peerDeviceId, false, __func__);
 }
 
-/* Stores 1 if the second device's memory is open to the first, else 0. */
+/* Stores 1 if the first device may touch the second device's memory, else 0. */
 ACL_EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
 {
     ACL_ENTER_LOCKED(aclrtDevicePeerAccessStatus);

@@ -399,7 +399,8 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms)
     return first;
 }
 
-/* True if the host does not drive the stream's work: the vendor's synchronisation of such a stream does nothing. */
+/* True if the host does not drive the stream, as its flags say. The vendor's synchronisation of such a stream does
+ * nothing. */
 static bool is_driven_elsewhere(const acl__stream *stream)
 {
     return (stream->flags & (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE)) != 0;

@@ -36,7 +36,7 @@ struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references; /* the creation holds one, each retain one; 0: the user has no valid handle any more */
+    uint32_t references; /* one of the creation, and one of each retain; 0: the user has no valid handle any more */
     uint32_t mappings;   /* number of addresses at which the memory is mapped */
     uint64_t shareable;  /* 0: not exported */
     bool open_to_all;    /* exported for every process */
@@ -112,7 +112,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     }
     ACL_REFUSE_IF(acl__rt.config.strict && size % PAGE != 0, ACL_ERROR_RT_PARAM_INVALID,
                   "%zu bytes are no multiple of %d", size, (int)PAGE);
-    /* Round up further for a mapping of 1 GiB pages, whose size is rounded up to them. */
+    /* Leave room for a mapping with 1 GiB pages, whose size is rounded up to whole pages. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     ACL_REFUSE_IF(rounded == 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "there are no %zu bytes of addresses", size);
     struct reservation *r = weir__slab_get(&reservations_slab);
@@ -268,7 +268,7 @@ static weir_status physical_end(struct physical *p)
     return WEIR_OK;
 }
 
-/* Destroys memory that the device refused to take back before. */
+/* Tries again to destroy memory that the device refused to take back. */
 static void end_orphans(void)
 {
     for (struct physical *p = first_physical; p != NULL;) {

@@ -109,7 +109,7 @@ typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
-typedef enum aclrtEventRecordedStatus { /* the values of aclrtEventStatus are the other way round */
+typedef enum aclrtEventRecordedStatus { /* in aclrtEventStatus 0 means complete and 1 not ready */
                                         ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
                                         ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;
@@ -241,7 +241,7 @@ typedef enum aclrtCallbackBlockType { ACL_CALLBACK_NO_BLOCK = 0, ACL_CALLBACK_BL
 typedef void (*aclrtCallback)(void *userData);
 typedef void (*aclrtHostFunc)(void *args);
 
-/* `threadId` is the pthread_t of the thread that will process. The timeout is in ms. */
+/* `threadId` is the pthread_t of the thread that will call aclrtProcessReport. The timeout is in ms. */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtProcessReport(int32_t timeout);
@@ -321,7 +321,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, si
 #define ACL_HOST_REG_READONLY 0x8UL
 #define ACL_HOST_REG_PINNED 0x10000000UL
 
-typedef enum { /* values of their own, not the flags of aclrtHostRegisterV2 */
+typedef enum { /* other values than the flags of aclrtHostRegisterV2 */
                ACL_HOST_REGISTER_MAPPED = 0,
                ACL_HOST_REGISTER_IOMEMORY = 0x04,
                ACL_HOST_REGISTER_READONLY = 0x08

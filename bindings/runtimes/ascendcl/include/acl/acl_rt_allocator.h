@@ -1,7 +1,8 @@
 /* acl/acl_rt_allocator.h: the registry of user allocators, one per stream.
  *
  * A description holds an object and four functions; registering copies them, so the description may be destroyed at
- * once. Object, alloc, free and address function are mandatory, the advising one is not.
+ * once. The object and the functions for alloc, free and address are mandatory; the function for an alloc with advice
+ * is optional.
  */
 #ifndef WEIR_ACL_ACL_RT_ALLOCATOR_H
 #define WEIR_ACL_ACL_RT_ALLOCATOR_H

@@ -45,9 +45,9 @@ typedef struct weir_ascendcl_kernel {
 
 #define WEIR_ASCENDCL_KERNEL_INIT WEIR_STRUCT_INIT(weir_ascendcl_kernel)
 
-/* Queues a kernel on a stream; a NULL stream is the default one. 100000: a NULL kernel, a count of ranges without
- * ranges, or members that this library does not know; in this last case `end` is not called. Other codes are those of
- * any call on a stream. */
+/* Queues a kernel on a stream; a NULL stream is the default one. Returns 100000 if the kernel is NULL, if it has a
+ * count of ranges but no ranges, or if it has members that this library does not know (then `end` is not called). Other
+ * codes are those of any call on a stream. */
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir_ascendcl_kernel *kernel);
 
 /* A launch of a kernel that the program loaded (aclrtBinaryLoadFromFile and its relatives). */
@@ -80,15 +80,15 @@ ACL_FUNC_VISIBILITY void weir_ascendcl_set_kernel_hook(weir_ascendcl_kernel_hook
 
 /* Returns the virtual time in nanoseconds since the runtime started. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_now(void);
-/* Lets `ns` of host time pass. Work that ends within that time happens in order of its end. Functions that the
- * program's threads run (callbacks) are handed to them and not waited for. */
+/* Lets `ns` of host time pass. Work that ends within that time happens in order of its end. Callbacks are passed to the
+ * program's threads that run them; this call does not wait for them. */
 ACL_FUNC_VISIBILITY void weir_ascendcl_advance(uint64_t ns);
 
 /* --- the auditor --- */
 
-/* Tell the auditor that an allocator of the program hands out a block of device memory in the order of a stream (NULL:
- * the default one), or gets a block back, named by its first address. The executors announce blocks of a registered
- * allocator themselves. */
+/* Tell the auditor that an allocator of the program hands out a block of device memory, or gets it back, in the order
+ * of a stream (NULL: the default one). The block's first address names the block. The executors announce blocks of a
+ * registered allocator themselves. */
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size_t size, aclrtStream stream,
                                                        const char *tag);
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream, const char *tag);
@@ -120,7 +120,7 @@ ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_peak_bytes(int32_t device);
 /* Returns the peak of the bytes that operators and models held in workspaces and intermediate tensors, from any
  * allocator. An allocator's peak is compared with it. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_tensor_peak_bytes(void);
-/* Writes the report that aclFinalize prints. A NULL file is allowed and nothing is written. */
+/* Writes the report that aclFinalize prints. Does nothing if the file is NULL. */
 ACL_FUNC_VISIBILITY void weir_ascendcl_report(FILE *file);
 
 #ifdef __cplusplus

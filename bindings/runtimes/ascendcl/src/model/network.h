@@ -171,7 +171,7 @@ static inline uint32_t acl__layer_top(const acl__network *network, const acl__la
 /* Return a parameter of a layer. The int form truncates towards zero and clamps to 2^53 either way. */
 int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id, int64_t fallback);
 double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id, double fallback);
-/* Returns an array's values and their count; NULL when the layer has no array of that id. */
+/* Returns an array's values and stores their number. Returns NULL if the layer has no array of that id. */
 const double *acl__layer_array(const acl__network *network, const acl__layer *layer, int32_t id, uint32_t *count);
 
 /* --- shape.c --- */
@@ -183,7 +183,8 @@ uint64_t acl__shape_bytes(const acl__shape *shape);
 bool acl__shape_equal(const acl__shape *a, const acl__shape *b);
 
 /* Computes the shapes of all blobs from those of the inputs. inputs[i] belongs to network->inputs[i]; rank 0: the shape
- * given in the file. shapes has blob_count entries. WEIR_ERR_INVALID with a sentence that names the layer. */
+ * given in the file. shapes has blob_count entries. Returns WEIR_ERR_INVALID, with a sentence that names the layer, if
+ * the shapes do not fit the network. */
 weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs, acl__shape *shapes,
                                 acl__model_error *error);
 /* Returns the shape of the bordered copy that a padded convolution makes of its input; rank 0 if it makes none. */
@@ -209,7 +210,7 @@ typedef struct acl__plan {
     uint32_t *storage_of; /* [blob_count] */
     acl__storage *storages;
     uint32_t storage_count;
-    /* Internal storages with last layer l: gone[gone_first[l] .. gone_first[l + 1]). */
+    /* gone[gone_first[l] .. gone_first[l + 1]) are the internal storages whose last layer is l. */
     uint32_t *gone;
     uint32_t *gone_first;
 } acl__plan;

@@ -271,7 +271,7 @@ static weir_status larger_input(const struct place *p)
     return give_shape(p, 0, best);
 }
 
-/* Stores the dimensions of a shape in `v`, outermost first, as axes are counted. Returns the one numbered `which`
+/* Stores the dimensions of a shape in `v`, outermost first, as axes are counted. Returns dimension number `which`
  * (negative: from the end), or NULL if there is none. */
 static int64_t *axis(acl__shape *s, int64_t *v, int64_t which)
 {
@@ -550,7 +550,7 @@ static weir_status yolo(const struct place *p)
 
 /* --- all layers --- */
 
-/* Stores an input's shape as the file gives it: w, h, c. Without a size in the file the caller must give one. */
+/* Stores an input's shape as the file gives it: w, h, c. If the file gives no size, the caller must give one. */
 static weir_status fixed_input(const struct place *p, uint32_t top)
 {
     int64_t w = param(p, 0, 0), h = param(p, 1, 0), c = param(p, 2, 0), d = param(p, 11, 0);
