@@ -5,8 +5,8 @@
  * libtorch keeps the allocator for the life of the process and frees a tensor by its address alone. So there is one
  * heap for the process, and it is never destroyed. All threads of libtorch may allocate and free. Out of memory: a
  * c10::Error with the heap's reason. libtorch reads no byte behind a block and needs blocks at multiples of 64,
- * which the adapter asks for: a heap's defaults serve it. Memory that libraries below libtorch take from malloc
- * (oneDNN's scratchpads, OpenMP) does not pass by here.
+ * which the adapter asks for: a heap's defaults serve it. Libraries below libtorch take their memory (oneDNN's
+ * scratchpads, OpenMP) from malloc, not from the heap.
  */
 #ifndef WEIR_C10_HPP
 #define WEIR_C10_HPP

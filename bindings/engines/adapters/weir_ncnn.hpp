@@ -8,7 +8,8 @@
  *
  * ncnn's kernels read up to 64 bytes behind a block (NCNN_MALLOC_OVERREAD). The heap and the allocator outlive the Net,
  * every Extractor and every output Mat, which frees itself through its allocator. Any thread may use one allocator. Out
- * of memory: an empty Mat, as with ncnn's own; ncnn's layers then return -100. Weights come from malloc, not from here.
+ * of memory: an empty Mat, as with ncnn's own; ncnn's layers then return -100. Weights come from malloc, not from the
+ * heap.
  */
 #ifndef WEIR_NCNN_HPP
 #define WEIR_NCNN_HPP

@@ -6,7 +6,7 @@
  * OpenVINO 2022.3 and later take any class with these three functions. The heap outlives every tensor and every request
  * that holds one. Any thread may free. OpenVINO asks for multiples of up to 64 and reads no byte behind a block: a
  * heap's defaults serve it. Out of memory: std::bad_alloc, from the tensor's constructor. Memory that plugins take for
- * themselves (weights, intermediate tensors) does not pass by here.
+ * themselves (weights, intermediate tensors) does not come from the heap.
  */
 #ifndef WEIR_OPENVINO_HPP
 #define WEIR_OPENVINO_HPP

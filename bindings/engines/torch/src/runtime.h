@@ -32,7 +32,7 @@ void *weir__torch_runtime_default_stream(int device);
 struct torch_follower;
 struct torch_followed {
     weir_stream *stream; /* NULL: the native stream has ended */
-    bool handle_reused;  /* the stream has ended, and another one has its handle */
+    bool handle_reused;  /* the stream has ended, and another stream has its handle */
 };
 weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct torch_follower **follower);
 /* Writes the state of the native stream to *followed. Returns false if it is unknown. */

@@ -4,14 +4,14 @@
  * attachment; the pool behind all attachments is thread safe.
  *
  * Guarantees. A registration outlives neither its stream nor its attachment. The memory of an attachment is never
- * freed, but used again after 64 later ones were detached. So an executor that kept the object calls into valid memory
- * and gets NULL, and a second detach of the same handle is recognised. While live > 0, attachment and pool stay.
+ * freed, but used again after 64 later attachments were detached. So an executor that kept the object calls into valid
+ * memory and gets NULL, and a second detach of the same handle is recognised. While live > 0, attachment and pool stay.
  *
  *     live = blocks that ACL holds + alloc callbacks in progress; `closed` forbids new ones:
  *     alloc raises live, then reads closed; detach sets closed, then reads live. One of the two sees the other.
  *
- * The states of an attachment, under the lock of stream_registry.c. `busy` is set while a thread works on it without
- * the lock.
+ * The states of an attachment, under the lock of stream_registry.c. `busy` is set while a thread works on the
+ * attachment without the lock.
  *
  *     ATTACHED --detach--> DETACHED
  *     ATTACHED --the stream is being destroyed--> GONE --detach--> DETACHED

@@ -1,7 +1,7 @@
 /* bindings/runtimes/acl/src/attach_device.c: one attachment for all streams of a device.
  *
  * Idea: the runtime calls back when it has created a stream, before the creating function returns
- * (aclrtRegStreamStateCallback). There the pool is attached to the stream as weir_acl_attach would do it.
+ * (aclrtRegStreamStateCallback). This callback attaches the pool to the stream as weir_acl_attach would.
  *
  * Guarantee: the creation of a stream never fails because of weir. A stream that could not be attached is counted with
  * the reason. The end of a stream ends its attachment (weir__acl_sweep).

@@ -3,8 +3,8 @@
  *
  * Idea: the runtime calls back before it destroys a stream (aclrtRegStreamStateCallback). One callback serves the
  * process; it is registered while there is a note. The runtime calls callbacks in the order of their names. The name of
- * this one sorts after those of the vendor's executors ("ACL_MODULE_..."), so the executors have freed their blocks
- * before the attachment leaves the stream.
+ * weir's callback sorts after those of the vendor's executors ("ACL_MODULE_..."), so the executors have freed their
+ * blocks before the attachment leaves the stream.
  *
  * Guarantee: the callback may still run during or after its unregistration, because the runtime copies its table first.
  * So it uses only this file's data, which lives as long as the code. An atexit handler unregisters it when the code is

@@ -1,10 +1,10 @@
 /* capture.c: capturing the work queued on a stream, and repeating it.
  *
  * Work queued between begin and end runs as always, and a copy of each task is kept. Executing the instance queues
- * copies of those tasks. The vendor's capture only keeps them: there the captured work has not run before the first
- * execution. Copies, sets, kernels without a hook for their end, blocking callbacks and host functions can be repeated.
- * Recordings of events are left out. When any other task was captured, an order between streams for example, executing
- * the instance fails with a sentence.
+ * copies of those tasks. The vendor's capture only keeps the tasks: on the vendor's runtime, captured work does not run
+ * before the first execution. Copies, sets, kernels without a hook for their end, blocking callbacks and host functions
+ * can be repeated. Recordings of events are left out. When any other task was captured, an order between streams for
+ * example, executing the instance fails with a sentence.
  */
 #include "runtime.h"
 

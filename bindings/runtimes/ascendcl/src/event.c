@@ -11,7 +11,7 @@
  * A reset clears the flag of the hardware and keeps the host's view: the event stays complete, with its time. A stream
  * that comes to a wait for it after the reset stops. An event of aclrtCreateEventWithFlag has one flag, so the stream
  * goes on when the event is recorded again. An event of aclrtCreateEvent gets another flag with each recording, so the
- * stream stops for ever. It also does if the event is destroyed.
+ * stream stops for ever. The stream also stops for ever if the event is destroyed.
  *
  * The answers follow the vendor's source, hicann/runtime 681ef7610, src/runtime/core/src/event/event.cc.
  */
@@ -34,7 +34,7 @@ struct acl__event {
     bool live;
     acl__record *latest;
     bool is_reset;           /* true: the event was reset after its latest recording was queued */
-    uint64_t reset_ns;       /* virtual time at which the stream comes to the reset */
+    uint64_t reset_ns;       /* virtual time at which the stream reaches the reset */
     int32_t stream_id;       /* stream of the latest recording */
     uint32_t queued_waits;   /* number of streams' waits not yet submitted to the simulator */
     uint64_t waits_until_ns; /* virtual time at which the submitted waits are over */
@@ -94,7 +94,7 @@ static void host_saw(const acl__record *record)
     }
 }
 
-/* Returns the virtual time at which the stream comes to a task that is submitted now. */
+/* Returns the virtual time at which the stream reaches a task that is submitted now. */
 static uint64_t arrival(const acl__stream *stream)
 {
     const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
@@ -300,7 +300,8 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     return record_event(handle, stream_handle);
 }
 
-/* The two flags differ only in captured work, which contains no recordings of events here. So both act alike. */
+/* The two flags differ only in captured work. The simulated capture leaves out recordings of events, so both flags act
+ * alike. */
 ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
 {
     ACL_ENTER_LOCKED(aclrtRecordEventWithFlag);
@@ -357,8 +358,8 @@ static void wait_end(acl__task *task)
 }
 
 /* Resets an event. A later recording cancels the reset of a PLAIN event for the host, even if the stream reaches the
- * reset after that. On a device, a wait that was queued before the reset and is reached after it stops its stream. Here
- * that wait is over already, so the report has a warning. */
+ * reset after that recording. On a device, a wait that was queued before the reset and is reached after it stops its
+ * stream. In the simulator that wait is over already, so the report has a warning. */
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
     const struct event_task *t = (struct event_task *)(void *)task;

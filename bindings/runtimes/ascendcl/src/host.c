@@ -28,7 +28,7 @@ struct pinned {
     struct pinned *next; /* list of memory freed while work was under way */
     void *start;
     size_t size;
-    uint64_t over_ns; /* virtual time at which the work under way at the free ends */
+    uint64_t over_ns; /* virtual time at which the work that was under way at the free ends */
     bool over_is_known;
 };
 

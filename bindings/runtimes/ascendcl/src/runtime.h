@@ -66,7 +66,7 @@ typedef enum acl__function {
             return result;                                                                                             \
         }                                                                                                              \
     } while (0)
-/* Holds the runtime's lock from here to the end of the block. */
+/* Takes the runtime's lock, and releases it at the end of the enclosing C block. */
 #define ACL_HOLD_LOCK()                                                                                                \
     acl__lock();                                                                                                       \
     const char lock_ __attribute__((cleanup(acl__unlock_at_end), unused)) = 0

@@ -124,7 +124,8 @@ static struct shared **shared_link(const char *key)
     return link;
 }
 
-/* A key of another process is a valid argument for a feature that is not simulated: keys have the exporter's number. */
+/* A key contains the number of the exporting process. The key of another process is valid, but its import is not
+ * simulated. */
 static aclError no_key(const char *key, const char *name)
 {
     char own[KEY_BYTES];

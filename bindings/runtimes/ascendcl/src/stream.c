@@ -1,9 +1,9 @@
 /* stream.c: creation and end of streams, and waits for them.
  *
  * A stream is a queue of the simulator and, in front of it, a list of the tasks that wait for the host (queue.c). The
- * handle of a destroyed stream rests, so a program that still uses it is refused. With WEIR_ASCENDCL_HANDLE_REST=0 the
- * next stream gets it, as may happen on the vendor's runtime. This exposes a program that keeps state by handle and
- * forgets to drop it.
+ * handle of a destroyed stream is not used again for some time, so a program that still uses it is refused. With
+ * WEIR_ASCENDCL_HANDLE_REST=0 the next stream gets the handle, as may happen on the vendor's runtime. This exposes a
+ * program that keeps state by handle and forgets to drop it.
  */
 #include "runtime.h"
 

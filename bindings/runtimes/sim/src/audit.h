@@ -35,7 +35,7 @@ typedef struct weir__sim_op_info {
     uint64_t end_ns;
 } weir__sim_op_info;
 
-/* Creates an auditor. Returns NULL when out of memory. Stream 0 exists from the start. `direct_access` as in
+/* Creates an auditor. Returns NULL when out of memory. A new auditor already knows stream 0. `direct_access` as in
  * weir_sim_config. */
 weir__sim_audit *weir__sim_audit_create(size_t max_findings, bool direct_access);
 void weir__sim_audit_destroy(weir__sim_audit *audit);

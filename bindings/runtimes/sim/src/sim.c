@@ -2,7 +2,7 @@
  *
  * The parts: stream.c (time, streams, events, work), effects.c (effects of work at their virtual time), memory.c and
  * backing.c (addresses and bytes), sim_device.c (the device table), prices.c, fault.c, and the separate auditor
- * (audit.c, report.c). The auditor is told of operations and never looks at times. ranges.c and slab.c are the two data
+ * (audit.c, report.c). The auditor is told of operations and ignores their times. ranges.c and slab.c are the two data
  * structures.
  */
 #include "sim_internal.h"

@@ -79,9 +79,10 @@ WEIR_API weir_status weir_onnxruntime_destroy(weir_onnxruntime *binding);
 
 /* Registers the allocator with an environment: sessions with weir_onnxruntime_session_options use it from then on.
  *
- * WEIR_ERR_INVALID: NULL. WEIR_ERR_BUSY: this binding is attached already, or another binding is attached to this
- * environment for the same memory. (The runtime itself would silently replace the other allocator, and does so with
- * allocators that are no bindings.) WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its message. */
+ * WEIR_ERR_INVALID: an argument is NULL. WEIR_ERR_BUSY: this binding is attached already, or another binding is
+ * attached to this environment for the same memory. (The runtime itself would silently replace the other allocator, and
+ * does so with allocators that are no bindings.) WEIR_ERR_DEVICE: the runtime refused; weir_onnxruntime_explain has its
+ * message. */
 WEIR_API weir_status weir_onnxruntime_attach(weir_onnxruntime *binding, struct OrtEnv *env);
 
 /* Unregisters the allocator. Existing sessions keep using it, so release them first. `env` is the environment that the

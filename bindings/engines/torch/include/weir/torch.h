@@ -175,8 +175,8 @@ typedef bool (*weir_torch_filter)(void *ctx, void *stream);
  * are freed like any other block. After a success, `drop`, if not NULL, is called with `ctx` when the filter is no
  * longer used; after a failure it is not called, and the caller keeps `ctx`. set_begin_allocate_to_pool takes a
  * std::function, which C cannot call: shim/weir_torch_npu.cpp makes a filter of it.
- * WEIR_ERR_BUSY: the pool has begun already. WEIR_ERR_INVALID: there is no such index. WEIR_ERR_DEVICE: the device has
- * no pool, see weir_torch_report. WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_BUSY: the pool has begun already. WEIR_ERR_INVALID: no device has this index. WEIR_ERR_DEVICE: the device
+ * has no pool, see weir_torch_report. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_filter filter, void *ctx,
                                            void (*drop)(void *ctx));
 /* set_end_allocate_to_pool_fn and set_release_pool. The end or release of a pool that has not begun is reported on

@@ -121,7 +121,7 @@ WEIR_API bool weir_acl_device_lost(const weir_device *device);
  *
  * The device must come from weir_acl_device_create and outlive the pool. The caller sets `most_bytes` if the driver
  * accepts less than 1 GiB in one call. Retire a stream with weir_host_stream_retire before it is destroyed.
- * WEIR_ERR_INVALID: NULL, or not a device of weir_acl_device_create. */
+ * WEIR_ERR_INVALID: an argument is NULL, or the device was not made by weir_acl_device_create. */
 WEIR_API weir_status weir_acl_host_runtime(weir_device *device, weir_host_runtime *runtime);
 
 /* --- attaching a pool to a stream --- */
@@ -143,24 +143,24 @@ typedef struct weir_acl_attachment weir_acl_attachment;
  * stream. Blocks that are still held stay valid and may still be freed. The attachment remains, empty, until
  * weir_acl_detach. The program must not retire an attached stream in the pool itself.
  *
- * WEIR_ERR_INVALID: NULL (the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream), a stream of a
- * device other than the pool's, or a stream of any other context. WEIR_ERR_BUSY: the stream already has an allocator,
- * weir's or another one (aclrtAllocatorUnregister removes an allocator that was left behind by a destroyed stream).
- * WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE (for example, ACL does not know the stream any
- * more). After a failure nothing is registered. */
+ * WEIR_ERR_INVALID: an argument is NULL (the default stream has a handle too, see aclrtCtxGetCurrentDefaultStream), a
+ * stream of a device other than the pool's, or a stream of any other context. WEIR_ERR_BUSY: the stream already has an
+ * allocator, weir's or another one (aclrtAllocatorUnregister removes an allocator that was left behind by a destroyed
+ * stream). WEIR_ERR_NO_MEMORY, WEIR_ERR_UNSUPPORTED (this chip), WEIR_ERR_DEVICE (for example, ACL does not know the
+ * stream any more). After a failure nothing is registered. */
 WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl_attachment **attachment);
 
 /* Waits for the stream, removes the registration and releases the pool, which forgets the stream: handles of the stream
  * from weir_pool_stream end here, as with weir_stream_retire. If the program has replaced weir's registration by
  * another one, the other one stays. NULL is allowed. No executor may be running on the stream.
  *
- * WEIR_ERR_BUSY: ACL holds blocks that are not freed yet (weir_acl_notify_idle tells when it holds none), or another
+ * WEIR_ERR_BUSY: ACL holds blocks that are not freed yet (weir_acl_notify_idle tells when ACL holds none), or another
  * thread is detaching, or creating or destroying a stream of the attachment; nothing has changed. (The graph engine
  * caches blocks and frees them when the model is unloaded or the stream is destroyed.) WEIR_ERR_DEVICE: the wait or the
- * removal of the registration failed; the pool is still attached, call again. (Of a device's streams those before the
- * failing one are detached then, and new streams are still attached.) WEIR_ERR_INVALID: not an attachment. A detached
- * attachment is recognised until 64 more have been detached. A stream that is being destroyed must be gone before its
- * attachment is detached. */
+ * removal of the registration failed; the pool is still attached, call again. (If the attachment is that of a device,
+ * the streams before the failing one are then detached, and new streams are still attached.) WEIR_ERR_INVALID: not an
+ * attachment. A detached attachment is recognised until 64 more have been detached. A stream that is being destroyed
+ * must be gone before its attachment is detached. */
 WEIR_API weir_status weir_acl_detach(weir_acl_attachment *attachment);
 
 /* Makes an attachment without a registration, for programs and engines that call the pool themselves instead of letting
@@ -200,10 +200,10 @@ typedef void (*weir_acl_idle_callback)(void *ctx, weir_acl_attachment *attachmen
 
 /* Calls `callback` once, as soon as ACL holds no block of the attachment, so that a weir_acl_detach that returned
  * WEIR_ERR_BUSY would succeed: at once, in the calling thread, if ACL holds none now; otherwise in the thread that
- * gives back the last block. That thread is inside ACL, which may hold locks of its own, so the callback must not call
- * ACL, it must not wait, and weir_acl_detach in it returns WEIR_ERR_BUSY: it wakes the thread that detaches. ACL may
- * ask for blocks again at any time, and the detach may then be refused again. A later call replaces the callback; NULL
- * removes it; a successful detach removes it, after waiting for a callback that is running.
+ * gives back the last block. That thread is inside a call of ACL, which may hold locks of its own. So the callback must
+ * not call ACL and must not wait, and weir_acl_detach called by it returns WEIR_ERR_BUSY; it should wake the thread
+ * that detaches. ACL may ask for blocks again at any time, and the detach may then be refused again. A later call
+ * replaces the callback; NULL removes it; a successful detach removes it, after waiting for a callback that is running.
  *
  * WEIR_ERR_INVALID: not an attachment. */
 WEIR_API weir_status weir_acl_notify_idle(weir_acl_attachment *attachment, weir_acl_idle_callback callback, void *ctx);
@@ -243,8 +243,8 @@ WEIR_API size_t weir_acl_attachment_explain(weir_acl_attachment *attachment, cha
 /* --- workspaces of aclnn operators --- */
 
 /* Returns in *workspace the address of at least `size` bytes of device memory, a multiple of 512, for the next operator
- * on the stream: the workspace that aclnnXxxGetWorkspaceSize asks for and aclnnXxx takes. NULL for size 0. The contents
- * are undefined.
+ * on the stream: the workspace that aclnnXxxGetWorkspaceSize asks for and aclnnXxx takes. Stores NULL for size 0. The
+ * contents are undefined.
  *
  *     aclnnAddGetWorkspaceSize(x, y, alpha, out, &size, &executor);
  *     weir_acl_workspace(pool, stream, size, &workspace);
@@ -260,19 +260,20 @@ WEIR_API size_t weir_acl_attachment_explain(weir_acl_attachment *attachment, cha
  *
  * The stream need not be attached. If the pool is neither attached to the stream nor follows it, the first call makes
  * the pool follow the stream until the stream ends or weir_acl_workspace_release is called; weir_pool_destroy returns
- * WEIR_ERR_BUSY meanwhile. A later weir_acl_attach or weir_acl_follow takes the place of this, ends the workspace, and
- * the next call makes a new one. acl_stream NULL is as in weir_acl_stream. Cost: a lock, and a walk over the
+ * WEIR_ERR_BUSY meanwhile. A later weir_acl_attach or weir_acl_follow replaces this follower and ends the workspace;
+ * the next call makes a new workspace. acl_stream NULL is as in weir_acl_stream. Cost: a lock, and a walk over the
  * attachments.
  *
- * Between this call and the queueing of the operator no other thread may call it for the same stream. Otherwise any
- * thread may call it. WEIR_ERR_INVALID: NULL, a size too large to round, or a stream as in weir_acl_attach.
- * WEIR_ERR_NO_MEMORY: the stream has no workspace then; weir_pool_get_oom has the reason. WEIR_ERR_DEVICE. */
+ * Between this call and the queueing of the operator no other thread may call this function for the same stream.
+ * Otherwise any thread may call it. WEIR_ERR_INVALID: `pool` or `workspace` is NULL, the size is too large to round, or
+ * the stream belongs to another device or context, as in weir_acl_attach. WEIR_ERR_NO_MEMORY: the stream has no
+ * workspace then; weir_pool_get_oom has the reason. WEIR_ERR_DEVICE. */
 WEIR_API weir_status weir_acl_workspace(weir_pool *pool, void *acl_stream, uint64_t size, void **workspace);
 
 /* Frees the workspaces of all streams of the pool, each in the order of its stream, and stops following the streams
  * that weir_acl_workspace began to follow, after waiting for them. WEIR_ERR_BUSY: another thread works on one of these
  * streams, or destroys it. WEIR_ERR_DEVICE: the wait for a stream failed. After a failure some workspaces remain; call
- * again. WEIR_ERR_INVALID: NULL. */
+ * again. WEIR_ERR_INVALID: `pool` is NULL. */
 WEIR_API weir_status weir_acl_workspace_release(weir_pool *pool);
 
 /* --- other allocator interfaces --- */

@@ -101,7 +101,7 @@ WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_c
  * maps memory on the node that it wants and registers it with cuMemHostRegister; both are mapped into all contexts.
  * cuMemHostAlloc takes no node: a pool that must place memory by node leaves WEIR_HOST_RUNTIME out of its kinds.
  * weir_host_free_after of that pool takes the device's streams. Retire a stream with weir_host_stream_retire before it
- * is destroyed. The device must outlive the pool. WEIR_ERR_INVALID: NULL, or not a device of
+ * is destroyed. The device must outlive the pool. WEIR_ERR_INVALID: an argument is NULL, or the device was not made by
  * weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_host_runtime(weir_device *device, weir_host_runtime *runtime);
 
@@ -125,7 +125,7 @@ WEIR_API weir_status weir_cuda_destroy_event(weir_pool *pool, void *event);     
 /* Waits for the stream, retires it in the pool (weir_stream_retire) and destroys it (cuStreamDestroy). The driver does
  * not announce the end of a stream, and a later stream may get the same handle. A pool in which the old stream is not
  * retired would take the later one for the old one. If several pools know the stream, retire it in the other pools
- * first. WEIR_ERR_INVALID: NULL. */
+ * first. WEIR_ERR_INVALID: an argument is NULL. */
 WEIR_API weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream);
 
 /* --- errors --- */

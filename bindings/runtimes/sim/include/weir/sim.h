@@ -126,7 +126,7 @@ WEIR_API weir_status weir_sim_sync(weir_sim *sim);
 /* --- streams --- */
 /* Returns the stream that NULL stands for. It cannot be destroyed. */
 WEIR_API weir_sim_stream *weir_sim_default_stream(weir_sim *sim);
-/* Creates a stream. WEIR_ERR_INVALID: a NULL argument. WEIR_ERR_NO_MEMORY. */
+/* Creates a stream. WEIR_ERR_INVALID: an argument is NULL. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream);
 /* Destroys a stream. Work queued on it still runs to its end. Using the handle afterwards is WEIR_ERR_INVALID; a later
  * stream may get the same handle value. */
@@ -257,7 +257,7 @@ WEIR_API const char *weir_sim_finding_name(weir_sim_finding_kind kind);
 /* --- faults --- */
 typedef struct weir_sim_fault {
     size_t struct_size;
-    weir_device_call call; /* WEIR_CALL_ANY: every call counts */
+    weir_device_call call; /* WEIR_CALL_ANY: calls of every kind */
     uint64_t nth;          /* 1 = the next; 0 = never */
     /* Status that the call returns. 0 = WEIR_ERR_NO_MEMORY for region_alloc, vm_reserve, vm_create and vm_map, and
      * WEIR_ERR_DEVICE for other calls. */
