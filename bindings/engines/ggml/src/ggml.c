@@ -1,7 +1,7 @@
 /* bindings/engines/ggml/src/ggml.c: a buffer type over a heap: its buffers are blocks of the heap.
  *
  * Idea: ggml has buffers over memory of the caller (ggml_backend_cpu_buffer_from_ptr), with all functions that read and
- * write tensors in host memory. A buffer here is such a buffer with its own type and its own free function.
+ * write tensors in host memory. A buffer over a heap is such a buffer, with its own type and its own free function.
  *
  * Guarantee: a failed allocation of a buffer keeps no memory.
  *

@@ -68,7 +68,8 @@ static void *hand_out(weir_onnxruntime *binding, void *block, size_t size)
     return block;
 }
 
-/* Returns malloc's free memory to the system. C libraries other than glibc need no such call, or have none. */
+/* Returns malloc's free memory to the system. Only for glibc: other C libraries do not need such a call, or do not have
+ * one. */
 static void trim_malloc(void)
 {
 #ifdef __GLIBC__

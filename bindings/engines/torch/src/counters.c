@@ -1,7 +1,7 @@
 /* bindings/engines/torch/src/counters.c: statistics under torch's names.
  *
- * Idea: bytes are counted here, once for all pools of a device, because torch resets its peaks and a pool cannot reset
- * its own. The other figures are read from the pools' statistics.
+ * Idea: this file counts the bytes, once for all pools of a device, because torch resets its peaks and a pool cannot
+ * reset its own peak. The other figures are read from the pools' statistics.
  *
  * Cost: an atomic addition for an alloc, and one for a free.
  */

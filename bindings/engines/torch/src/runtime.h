@@ -1,7 +1,8 @@
 /* bindings/engines/torch/src/runtime.h: functions of an accelerator's runtime that this library needs.
  *
- * libweir_torch.so has runtime_acl.c, libweir_torch_cuda.so has runtime_cuda.c; all other C files are the same in both.
- * A native stream is the runtime's handle: an aclrtStream or a CUstream. All functions may be called from any thread.
+ * libweir_torch.so has runtime_acl.c, libweir_torch_cuda.so has runtime_cuda.c; all other C files are in both
+ * libraries. A native stream is the runtime's handle: an aclrtStream or a CUstream. All functions may be called from
+ * any thread.
  */
 #ifndef WEIR_TORCH_RUNTIME_H
 #define WEIR_TORCH_RUNTIME_H

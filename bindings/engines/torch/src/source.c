@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The drain of the pools that are created from now on. */
+/* The drain that the next pools get when they are created. */
 static weir_torch_drain drain;
 static void *drain_ctx;
 

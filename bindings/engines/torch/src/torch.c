@@ -42,7 +42,7 @@ static _Thread_local struct {
 
 /* --- failures --- */
 
-/* Prints to stderr. The lock may be held, so the thread must not be cancelled here. */
+/* Prints to stderr. The thread must not be cancelled during the call, because it may hold the lock. */
 static void say(const char *text)
 {
     int cancel_state = 0;

@@ -28,8 +28,8 @@ weir_status weir__acl_result(const char *call, aclError code);
 /* Reads the last failed ACL call of this thread; 0 and "" if no call has failed. */
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
-/* Calls a function that releases a resource. After a failure it is called once more, because the failure may be a
- * passing one. */
+/* Calls a function that releases a resource. After a failure, calls it once more, because the failure may be
+ * temporary. */
 #define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
@@ -67,9 +67,9 @@ typedef struct weir__acl_place {
     aclrtContext context;
     int32_t device; /* ACL's number */
 } weir__acl_place;
-/* Finds the context and the device of a stream. Without a note of the stream, it tries the calling thread's current
- * context and the primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a sentence
- * that names `function`, if the stream belongs to none of these contexts. Must not be called under a lock. */
+/* Finds the context and the device of a stream. Without a note of the stream, the function tries the calling thread's
+ * current context and the primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a
+ * sentence that names `function`, if the stream belongs to none of these contexts. Must not be called under a lock. */
 weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
 /* Waits for a stream. `context` is the stream's own context; NULL: the current context. Must not be called under a
  * lock. */

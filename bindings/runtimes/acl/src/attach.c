@@ -172,8 +172,8 @@ static weir_status taken_by(const char *function, void *native, const char *whom
     return weir_refuse(WEIR_ERR_BUSY, "%s: stream %p has %s", function, native, whom);
 }
 
-/* Watches the stream and registers the attachment. `self` is in the list and busy, so no other call takes its place
- * on the stream meanwhile. */
+/* Watches the stream and registers the attachment. `self` is in the list and busy, so no other attachment can take its
+ * place on the stream meanwhile. */
 static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
     int32_t id = 0;

@@ -14,7 +14,7 @@ static const char attaching[] = "weir_acl_attach_device";
 
 /* --- new streams --- */
 
-/* Finds the attachment of the device with this id; `id` -1: the attachment of any device. NULL: there is none. */
+/* Returns the attachment of the device with this id, or of any device if `id` is -1. Returns NULL if there is none. */
 static weir_acl_attachment *find_locked(int32_t id)
 {
     weir_acl_attachment *found = weir__acl_first_locked();

@@ -183,7 +183,8 @@ void weir__acl_unbind(const weir__acl_bound *bound)
 /* --- the context of a stream --- */
 
 /* Sets *here to true if the stream belongs to the current context. ACL has no query for this, but refuses (107003) to
- * make a stream of another context wait for an event. The event used here is never recorded, so nothing is queued. */
+ * make a stream of another context wait for an event. This test uses an event that is never recorded, so it queues
+ * nothing. */
 static weir_status is_here(void *native, bool *here)
 {
     aclrtEvent event = NULL;
@@ -473,7 +474,7 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
     return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
 }
 
-/* Changes to the stream's own context, because not every version of the runtime does so by itself. */
+/* Changes to the stream's own context, because not every version of the runtime makes this change itself. */
 weir_status weir__acl_sync(void *native, aclrtContext context)
 {
     if (weir__acl_handle_blocked(native)) {

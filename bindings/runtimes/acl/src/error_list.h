@@ -1,7 +1,7 @@
 /* bindings/runtimes/acl/src/error_list.h: X(value, NAME, text), by value.
  *
- * Names and values are ACL's (acl_base_rt.h, rt_error_codes.h); the values stand here as numbers because an older CANN
- * lacks the newer names. Some texts only repeat the name in words. */
+ * Names and values are ACL's (acl_base_rt.h, rt_error_codes.h); the list has numbers for the values because an older
+ * CANN lacks the newer names. Some texts only repeat the name in words. */
 #ifndef WEIR_ACL_ERROR_LIST_H
 #define WEIR_ACL_ERROR_LIST_H
 

@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-#define KERNEL_READ_BYTES 32u /* bytes that a kernel may read behind a tensor */
+#define KERNEL_READ_BYTES 32u /* bytes after the end of a tensor that a kernel may read */
 
 uint64_t weir_acl_block_bytes(uint64_t size)
 {
-    /* Only the kernels of Ascend950 do not read behind a tensor. The chip never changes within a process. */
+    /* Only the kernels of Ascend950 do not read past the end of a tensor. The chip never changes within a process. */
     static _Atomic int further = -1;
     int read = atomic_load_explicit(&further, memory_order_relaxed);
     if (read < 0) {

@@ -1,4 +1,5 @@
-/* compiler.c: options of the operators' compiler. Nothing is compiled here: options are stored and returned. */
+/* compiler.c: options of the operators' compiler. The simulated runtime compiles nothing: options are stored and
+ * returned. */
 #include <acl/acl_op_compiler.h>
 
 #include "runtime.h"

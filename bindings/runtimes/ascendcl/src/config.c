@@ -14,8 +14,8 @@
 
 #define PREFIX "WEIR_ASCENDCL_"
 
-/* The simulator reserves twenty bytes of addresses for each byte of capacity. Under the thread sanitizer a program has
- * few addresses, so the default capacity is smaller there. */
+/* The simulator reserves twenty bytes of addresses for each byte of capacity. A program under the thread sanitizer has
+ * few addresses, so its default capacity is smaller. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define FEW_ADDRESSES 1

@@ -8,8 +8,8 @@
  * if a value cannot be parsed. */
 bool acl__config_read(acl__config *config, weir_sim_config *sim);
 
-/* Reads the faults from WEIR_ASCENDCL_FAULTS: a list of NAME:N, NAME:N=CODE and NAME:N+ (the n-th call of that name and
- * all later ones); `any` names every function. */
+/* Reads the faults from WEIR_ASCENDCL_FAULTS: a list of NAME:N, NAME:N=CODE and NAME:N+ (the N-th call of that name and
+ * all later calls); `any` names every function. */
 bool acl__faults_read(const char *text);
 bool acl__faults_any(void);
 /* Returns the error that call number `nth` of `function`, which is call number `overall` of all calls, has to

@@ -315,7 +315,8 @@ ACL_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
     return copy_async(dst, destMax, src, count, kind, stream_handle, __func__);
 }
 
-/* The vendor's function waits if the host memory is pageable; copy_async does so for all asynchronous copies. */
+/* The vendor's function waits if the host memory is pageable; copy_async waits in this case for all asynchronous
+ * copies. */
 ACL_EXPORT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count,
                                                   aclrtMemcpyKind kind, aclrtStream stream_handle)
 {

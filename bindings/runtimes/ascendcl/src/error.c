@@ -24,9 +24,8 @@ struct texts {
     char returned[TEXT_BYTES]; /* the result of the last aclGetRecentErrMsg */
 };
 
-/* This struct is small because it may share the static thread-local block with core's thread-local data: all of a
- * library's thread-local data is in that block or none of it, and a library that is loaded late gets little room
- * there. */
+/* This struct is small because a library that is loaded late gets little room in the static thread-local block. That
+ * block takes either all of a library's thread-local data, core's included, or nothing. */
 static _Thread_local struct {
     aclError code;
     uint32_t thread; /* the thread's number; 0: not read yet */
@@ -182,7 +181,8 @@ static struct {
     aclError faults[ACL__DEVICES]; /* code of each device's latest failed task */
 } exceptions = {.last = &exceptions.first, .reported = PTHREAD_COND_INITIALIZER};
 
-/* Calls the callback. Errors inside it do not replace the last error of the thread that happens to run it. */
+/* Calls the callback. Errors of calls inside the callback do not replace the last error of the thread that happens to
+ * run the callback. */
 static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
 {
     const aclError code = mine.code;

@@ -258,7 +258,7 @@ ACL_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
     return malloc_host(hostPtr, size, __func__);
 }
 
-/* Checks the attributes, which have no effect here. Only two of them are allowed for host memory. */
+/* Checks the attributes. Only two attributes are allowed for host memory, and they have no effect. */
 static aclError check_attributes(const aclrtMallocConfig *cfg)
 {
     ACL_FAIL_IF(cfg != NULL && cfg->attrs == NULL, ACL_ERROR_RT_PARAM_INVALID,

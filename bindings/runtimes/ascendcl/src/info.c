@@ -1,8 +1,8 @@
 /* info.c: facts about the devices, and streams made by a configuration.
  *
- * Every device is one Ascend910B3 with the configured amount of memory: programs read the same values here, the number
- * of cores for example, as on that device. Facts that the device does not have, or that the simulator does not model,
- * are ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
+ * Every device is one Ascend910B3 with the configured amount of memory: programs read the values of that device, for
+ * example its number of cores. For facts that the device does not have, or that the simulator does not model, a query
+ * returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT.
  */
 #include "runtime.h"
 
@@ -173,8 +173,8 @@ ACL_EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUce
     return ACL_SUCCESS;
 }
 
-/* Defines the public function that turns one of a device's three numbers into another. They are the same: no device is
- * hidden from the process or renumbered. */
+/* Defines the public function that turns one of a device's three numbers into another. The three are equal: no device
+ * is hidden from the process or renumbered. */
 #define SAME_ID(name)                                                                                                  \
     ACL_EXPORT aclError name(int32_t id, int32_t *other)                                                               \
     {                                                                                                                  \
@@ -425,7 +425,7 @@ ACL_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamCo
 }
 
 /* Drops all work of the stream; the next wait returns an error. The vendor's function drops only the running task: a
- * clean-up function, which is not offered here, drops the rest. */
+ * clean-up function, which the simulated runtime does not have, drops the rest. */
 ACL_EXPORT aclError aclrtStreamStop(aclrtStream handle)
 {
     ACL_ENTER_LOCKED(aclrtStreamStop);

@@ -72,7 +72,7 @@ static struct binary **binary_link(const void *handle)
     return link;
 }
 
-/* Finds the function of a handle and stores its binary. NULL: there is none. */
+/* Returns the function of a handle and stores the function's binary. Returns NULL if there is no such function. */
 static const struct function *function_of(const void *handle, const struct binary **binary)
 {
     for (const struct binary *b = binaries; b != NULL; b = b->next) {

@@ -302,8 +302,8 @@ static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shap
     return good;
 }
 
-/* Describes an input or output. `usual` is its shape at the input sizes of the file, `other` at larger ones. A
- * dimension that differs between the two is not fixed: it becomes -1. */
+/* Describes an input or output. `usual` is its shape at the input sizes of the file, `other` its shape at larger input
+ * sizes. A dimension that differs between the two is not fixed: it becomes -1. */
 static void describe(struct end *out, const acl__blob *blob, const acl__shape *usual, const acl__shape *other)
 {
     int64_t dims[5], changed[5];

@@ -383,7 +383,7 @@ static bool wait_for(struct segment *s, acl__line *line)
 }
 
 /* Returns the smallest segment of at least `size` bytes among the FREE segments, or among the CACHED segments of a
- * kind. Of several equal segments it returns the one with the lowest address. NULL: none. */
+ * kind. Of several equal segments it returns the one with the lowest address. Returns NULL if there is none. */
 static struct segment *best_fit(const struct pool *p, uint64_t size, segment_state state, const acl__line *line,
                                 reuse kind)
 {
@@ -403,7 +403,7 @@ static bool cut_to(struct pool *p, struct segment *s, uint64_t size)
     return size_of(s) == size || split(p, s, s->range.start + size) != NULL;
 }
 
-/* Returns a CACHED segment of exactly `size` bytes for the stream; NULL: none. */
+/* Returns a CACHED segment of exactly `size` bytes for the stream, or NULL if there is none. */
 static struct segment *take_cached(struct pool *p, uint64_t size, acl__line *line)
 {
     for (reuse kind = OWN; kind < REUSES && acl__rt.config.reuse_pools; kind++) {
@@ -433,7 +433,7 @@ static struct segment *take_new(struct pool *p, uint64_t size)
     return s;
 }
 
-/* Returns a CACHED segment of exactly `size` bytes that the stream may have from now on; NULL: none. */
+/* Returns a CACHED segment of exactly `size` bytes that the stream may use at once, or NULL if there is none. */
 static struct segment *obtain(struct pool *p, uint64_t size, acl__line *line)
 {
     struct segment *s = take_cached(p, size, line);
@@ -567,7 +567,7 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
     }
     void *pointer = ((struct late_free *)(void *)task)->pointer;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    /* Memory of a pool is not freed here. The address may belong to a pool by now, and this task may run inside an
+    /* This task does not free memory of a pool: the address may belong to a pool by now, and the task may run during an
      * operation of that pool. */
     if (range != NULL && range->kind != ACL__POOLED) {
         acl__host_saw(stream);

@@ -193,7 +193,7 @@ ACL_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMalloc
     return allocate(devPtr, size, PADDING, policy, -1, __func__);
 }
 
-/* Reads the device from the attributes; *device is unchanged if they name none. */
+/* Reads the device from the attributes; *device is unchanged if they name no device. */
 static aclError read_attributes(const aclrtMallocConfig *cfg, int32_t *device)
 {
     for (size_t i = 0; cfg != NULL && i < cfg->numAttrs; i++) {

@@ -230,7 +230,7 @@ ACL_EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName
     return set_texts(__func__, attr, attrName, numValues, (const char *const *)values);
 }
 
-/* No operator here reads a list of lists: the numbers are kept one list after the other. */
+/* No simulated operator reads a list of lists: the numbers are kept one list after the other. */
 ACL_EXPORT aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues,
                                             const int64_t *const values[])
 {

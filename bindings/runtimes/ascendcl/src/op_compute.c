@@ -1,4 +1,5 @@
-/* op_compute.c: the computations of the operators: plain loops, in float32 inside for any type outside.
+/* op_compute.c: the computations of the operators: plain loops that compute in float32, whatever the type of the
+ * tensors.
  *
  * A kernel finds its shapes and strides in device memory, in its workspace, as a real one does. So an allocator that
  * hands out that memory too early causes wrong results, in addition to the auditor's finding.

@@ -1,4 +1,4 @@
-/* op_compute.h: the operators that compute real results, on plain memory. Nothing here knows of streams. */
+/* op_compute.h: the operators that compute real results, on plain memory. These functions do not know of streams. */
 #ifndef WEIR_ASCENDCL_OP_COMPUTE_H
 #define WEIR_ASCENDCL_OP_COMPUTE_H
 

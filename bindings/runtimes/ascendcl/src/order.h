@@ -17,7 +17,7 @@ typedef struct acl__line acl__line;
 typedef struct acl__stamp {
     uint64_t serial; /* serial number of the line */
     uint64_t tick;
-    acl__record *record; /* a recording on the stream at that tick or later; NULL: none was made yet */
+    acl__record *record; /* a recording on the stream at that tick or later; NULL: not recorded yet */
 } acl__stamp;
 
 /* Returns the stream's line. NULL: out of host memory. */

@@ -40,9 +40,9 @@ static bool lock_within_a_second(void)
     return pthread_mutex_timedlock(&lock, &deadline) == 0;
 }
 
-/* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has
- * neither the parent's other threads nor the runtime's own, which starts again on demand. The child prints a report at
- * its end only if it has called the runtime. */
+/* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has none
+ * of the parent's other threads. The runtime's own thread starts again in the child on demand. The child prints a
+ * report at its end only if it has called the runtime. */
 static bool fork_locks;
 static uint64_t calls_before_fork;
 

@@ -170,7 +170,7 @@ typedef struct acl__config {
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
     uint64_t pin_limit_bytes;  /* limit of one host allocation or registration; 0 = none */
     uint64_t pin_page_bytes;   /* alignment that a registration requires */
-    uint64_t pin_ns_per_mib;   /* host time to pin memory; unpin_ns_per_mib: to unpin it */
+    uint64_t pin_ns_per_mib;   /* host time to pin host memory; unpin_ns_per_mib: host time to unpin it */
     uint64_t unpin_ns_per_mib;
     uint32_t handle_rest; /* a handle value is used again only after so many more handles of its kind have ended */
     uint32_t stream_limit;
@@ -266,7 +266,7 @@ struct acl__stream {
     uint32_t aborts;       /* number of aborts */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
-    /* the first held task while it is being submitted; if it is dropped meanwhile, the pump ends it */
+    /* the first held task while it is being submitted; if it is dropped during the submit, the pump ends it */
     acl__task *submitting;
     struct acl__subscription *report; /* callback.c: the thread that runs its callbacks; NULL: none */
     struct acl__subscription *host_func;
@@ -359,10 +359,10 @@ bool acl__has_arrived(const acl__stream *stream);
 void acl__pump(void);
 /* Ends all held tasks of a stream. */
 void acl__queue_drop(acl__stream *stream);
-/* Notes a possible change and wakes the threads that wait for one; acl__unlock calls it. */
+/* Notes a possible change and wakes the threads that wait for a change; acl__unlock calls this function. */
 void acl__changed(void);
 
-/* End of a wait of the host: a virtual time and a real one. */
+/* The end of a wait of the host, as a virtual time and as a real time. */
 typedef struct acl__deadline {
     uint64_t virtual_ns;
     struct timespec real;
@@ -393,7 +393,7 @@ typedef struct acl__kernel {
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel);
 
 /* A job for the runtime's own thread. acl__engine_post queues it: the thread calls `run` without the lock, and then
- * `done` with the lock held. Jobs run one after another. The caller keeps the job until `done`.
+ * `done` with the lock held. Jobs run one after another. The caller keeps the job until `done` was called.
  * ACL_ERROR_RT_RESOURCE_ALLOC_FAIL: no thread can be created. */
 typedef struct acl__job {
     struct acl__job *next;
@@ -401,8 +401,8 @@ typedef struct acl__job {
     void (*done)(struct acl__job *job);
 } acl__job;
 aclError acl__engine_post(acl__job *job);
-/* Starts the runtime's own thread, because the program may now wait for the device without calling the runtime. From
- * here on time also passes while no call is made. */
+/* Starts the runtime's own thread, because the program may now wait for the device without calling the runtime.
+ * Afterwards time also passes while no call is made. */
 aclError acl__engine_need(void);
 /* Ends the thread; no job runs on it afterwards. The lock is not held. */
 void acl__engine_stop(void);
@@ -519,7 +519,7 @@ bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* Frees a pool's block by its address, for aclrtFree. Returns false if the address is in no pool. */
 bool acl__mem_pool_free_now(void *pointer, aclError *error);
-/* Finds the live block around an address. Returns false if there is none. */
+/* Finds the live block that contains an address. Returns false if there is none. */
 bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size);
 /* Called when a stream was synchronised, also with an error: pools return memory above their release threshold. */
 void acl__mem_pool_synced(acl__stream *stream);
@@ -539,7 +539,7 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
 
 /* --- registry.c: allocators registered for streams --- */
 
-/* The five words of a description. The object behind an aclrtAllocatorDesc begins with them. */
+/* The five words of a description: the object that an aclrtAllocatorDesc points to begins with these words. */
 typedef struct acl__allocator {
     aclrtAllocator object;
     aclrtAllocatorAllocFunc alloc;

@@ -1,7 +1,7 @@
 /* settings.c: values that a program sets and reads back, and facts about the interface.
  *
- * The simulated device computes as IEEE 754 says, detects no overflow, and lets no operator run out of time. So the
- * settings here are checked, stored and returned, without effect. Frameworks make these calls when they start.
+ * The simulated device computes as IEEE 754 says, detects no overflow, and lets no operator run out of time. So these
+ * settings are checked, stored and returned, without effect. Frameworks make these calls when they start.
  */
 #include "runtime.h"
 
@@ -166,8 +166,8 @@ ACL_EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
     return ACL_SUCCESS;
 }
 
-/* Sets the time-out of waits for events on the device. It has no effect here: the runtime instead names a wait that
- * never ends. */
+/* Sets the time-out of waits for events on the device. The time-out has no effect: instead, the simulated runtime
+ * reports a wait that never ends. */
 ACL_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
     ACL_ENTER(aclrtSetOpWaitTimeout);

@@ -204,8 +204,8 @@ ACL_EXPORT aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t inde
     return ACL_SUCCESS;
 }
 
-/* Properties of a tensor that the operators here do not use: how its bytes are stored, where they lie, their value when
- * it is constant. The arguments are checked. */
+/* Properties of a tensor that the simulated operators do not use: how its bytes are stored, where they lie, their value
+ * when it is constant. The arguments are checked. */
 #define UNUSED_PROPERTY(name, parameters, condition, why)                                                              \
     ACL_EXPORT aclError name parameters                                                                                \
     {                                                                                                                  \

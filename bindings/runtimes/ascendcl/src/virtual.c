@@ -477,7 +477,7 @@ static aclError check_access(const aclrtMemAccessDesc *desc)
     return ACL_SUCCESS;
 }
 
-/* Every device and the host reach a mapping anyway; only the auditor uses the access that is set here. */
+/* Every device and the host reach a mapping anyway; only the auditor uses the access that this function sets. */
 ACL_EXPORT aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
     ACL_ENTER_LOCKED(aclrtMemSetAccess);

@@ -27,8 +27,8 @@ typedef struct weir__cuda_driver {
 #undef WEIR__CUDA_POINTER
 } weir__cuda_driver;
 
-/* The table of the driver's functions. All entries are NULL until a weir__cuda_load has succeeded, and set from then
- * on. */
+/* The table of the driver's functions. All entries are NULL until a call of weir__cuda_load has succeeded; after that
+ * all are set. */
 extern weir__cuda_driver weir__cuda;
 
 /* Opens the driver unless it is open. The sentence of a failure names `function`; a later call tries again. */
@@ -42,8 +42,8 @@ weir_status weir__cuda_result(const char *call, CUresult code);
 /* Reads the last failed call of this thread; 0 and "" if no call has failed. */
 void weir__cuda_last(int *cuda_error, const char **text);
 #define CUDA(function, ...) weir__cuda_result(#function, UNCANCELLED(weir__cuda.function(__VA_ARGS__)))
-/* Makes a call that releases a resource. After a failure it is made once more, because the failure may be a passing
- * one. */
+/* Makes a call that releases a resource. After a failure, makes the call once more, because the failure may be
+ * temporary. */
 #define CUDA_TWICE(function, ...) (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
 
 /* --- device.c --- */

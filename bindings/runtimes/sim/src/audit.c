@@ -653,15 +653,15 @@ static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, 
     (void)read_add(audit, s, op);
 }
 
-/* True if a block is live and still has its memory. After its region was returned a live block has none. */
+/* True if a block is live and still has its memory. A live block loses its memory when its region is returned. */
 static bool is_held(const struct block *b)
 {
     return b->live && b->freed == NULL;
 }
 
 /* Returns the address up to which the device gave memory without a gap from `start` on, at most `end`: in one region,
- * or in adjacent mappings. *first is the region or mapping at `start`. If the device gave nothing there, *first is NULL
- * and the result is `start`. */
+ * or in adjacent mappings. *first is the region or mapping at `start`. If the device gave nothing at `start`, stores
+ * NULL in *first and returns `start`. */
 static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t end, const struct device_range **first)
 {
     struct device_range *g = audit->last_found;
@@ -797,8 +797,8 @@ static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const struct
     report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, below != NULL ? below->owner->alloc : NULL, op, detail);
 }
 
-/* Judges one range of one piece of work: that the memory may be touched, and that the access is ordered with the
- * earlier ones. */
+/* Judges one range of one piece of work: that the memory may be touched, and that the access is ordered with earlier
+ * accesses. */
 static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, const weir_sim_access *access)
 {
     uint64_t start = access->address;

@@ -138,7 +138,8 @@ weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address,
 void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size)
 {
     if (backing->on) {
-        /* The contents of fresh physical memory are unspecified: a host that cannot punch holes keeps the old ones. */
+        /* The contents of fresh physical memory are unspecified: a host that cannot punch holes in a file keeps the old
+         * contents. */
         (void)fallocate(backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
     }
 }

@@ -436,7 +436,7 @@ void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
         r = weir__sim_ranges_floor(&memory->mappings, address);
     }
     while (r != NULL && r->end > address && r->end < end) {
-        /* Adjacent ranges count as one: to the device their addresses are contiguous. */
+        /* Adjacent ranges count as one range: to the device their addresses are contiguous. */
         const weir__sim_range *next = weir__sim_ranges_next(r);
         r = next != NULL && next->start == r->end ? next : NULL;
     }

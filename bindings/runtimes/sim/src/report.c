@@ -1,8 +1,8 @@
 /* report.c: one sentence for each finding, with both operations, their streams, ticks and tags.
  *
- * The sentence has a fixed shape: kind, range, the later operation (the wrong one), the earlier one (which it conflicts
- * with), a detail, and whether the two operations overlapped in virtual time. Times are for the reader only: the
- * finding was decided before, by order alone.
+ * The sentence has a fixed shape: kind, range, the later operation (which is wrong), the earlier operation (which
+ * conflicts with the later), a detail, and whether the two operations overlapped in virtual time. Times are for the
+ * reader only: the finding was decided before, by order alone.
  */
 #include "report.h"
 

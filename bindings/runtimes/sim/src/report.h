@@ -38,7 +38,8 @@ typedef struct weir__sim_report {
 void weir__sim_report_fini(weir__sim_report *report);
 
 /* Adds a finding about [address, address + size). `earlier` and `later` may be NULL. `detail` is a phrase for the end
- * of the sentence, "" for none. A finding with the same pair and kind as the kind's latest one is dropped. */
+ * of the sentence, "" for none. Drops the finding if the latest finding of its kind is about the same pair of
+ * operations. */
 void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address, uint64_t size,
                           const weir__sim_op *earlier, const weir__sim_op *later, const char *detail);
 

@@ -45,7 +45,7 @@ void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint
 
 typedef struct weir__sim_physical {
     uint64_t size; /* 0: free */
-    /* offset in the physical file; in a free descriptor: the next free one, numbered like physical_free */
+    /* offset in the physical file; in a free descriptor: 1 + index of the next free descriptor, 0: none */
     uint64_t offset;
     uint32_t mappings;
     uint32_t generation;
@@ -79,7 +79,8 @@ weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *ha
 weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle);
 weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle);
 weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size);
-/* Returns the bytes behind a range. NULL in accounting mode or when part of the range has no memory. */
+/* Returns a pointer to the bytes of a range. Returns NULL in accounting mode, or when part of the range has no
+ * memory. */
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 /* Reports reservations and unmapped physical memory that are still held to the auditor as leaked. */
 void weir__sim_memory_leaks(weir_sim *sim);

@@ -70,7 +70,7 @@ static const char *const kinds[FINDINGS] = {
 #undef FINDING_KIND
 };
 
-enum { lines_most = 100 }; /* findings of one kind that are printed; further ones are only counted */
+enum { lines_most = 100 }; /* most findings of one kind that are printed; further findings are only counted */
 
 /* --- announced heaps and regions --- */
 

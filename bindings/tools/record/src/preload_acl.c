@@ -27,8 +27,8 @@ typedef int aclError;
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned inside; /* nesting depth of calls */
 
-/* Finds the next function of that name. A runtime loaded by dlopen is not in the search order behind this library, so
- * it is looked up by name. */
+/* Finds the next function of that name. A runtime loaded by dlopen is not in the search order after this library, so
+ * the runtime's library is looked up by name. */
 static void find_next(const char *name, void *function)
 {
     void *symbol = dlsym(RTLD_NEXT, name);

@@ -33,9 +33,10 @@ typedef struct weir_ascendcl_kernel {
     const char *tag;                   /* for findings; copied; NULL = none */
     const weir_ascendcl_range *ranges; /* copied; the auditor judges only the memory that these ranges name */
     size_t range_count;
-    /* Called once virtual time reaches the kernel's end, in the thread that moves time there. It may read and write
-     * device memory by its addresses, and must not call ACL or wait for another thread. A result other than ACL_SUCCESS
-     * becomes the stream's error, as a device fault would (507015 for example). NULL = nothing is computed. */
+    /* Called once virtual time reaches the kernel's end, in the thread that moves time to this end. It may read and
+     * write device memory by its addresses, and must not call ACL or wait for another thread. A result other than
+     * ACL_SUCCESS becomes the stream's error, as a device fault would (507015 for example). NULL = nothing is
+     * computed. */
     aclError (*compute)(void *ctx);
     /* Called exactly once: after `compute`, or instead of it when the kernel is dropped or cannot be queued. A kernel
      * with this function cannot be repeated by aclmdlRIExecuteAsync. NULL = no notification. */
@@ -72,8 +73,8 @@ typedef aclError (*weir_ascendcl_kernel_hook)(void *ctx, const weir_ascendcl_loa
                                               weir_ascendcl_kernel *kernel);
 
 /* Sets the hook of the process; NULL removes it. With a hook, kernels can be loaded (no file is read) and launched, and
- * the auditor judges them by the hook's ranges. Without one, the functions that load and launch kernels return 207000.
- * Set it before the program loads kernels, and keep it until the last launch. */
+ * the auditor judges them by the hook's ranges. Without a hook, the functions that load and launch kernels return
+ * 207000. Set it before the program loads kernels, and keep it until the last launch. */
 ACL_FUNC_VISIBILITY void weir_ascendcl_set_kernel_hook(weir_ascendcl_kernel_hook hook, void *ctx);
 
 /* --- virtual time --- */

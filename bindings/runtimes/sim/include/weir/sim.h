@@ -170,8 +170,8 @@ typedef struct weir_sim_work {
 WEIR_API weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_sim_work *work);
 /* Queue a fill, or a copy between two device ranges or between device and host memory. Host memory is named by its
  * pointer and counts as pinned: it is read or written when the copy happens. In backed mode the bytes move at the end
- * of the operation, all at once. When the device memory is gone by then, the stream breaks as after a kernel fault. A
- * size of zero queues nothing. Results as weir_sim_launch. */
+ * of the operation, all at once. If the device memory is gone by the time of the copy or fill, the stream breaks as
+ * after a kernel fault. A size of zero queues nothing. Results as weir_sim_launch. */
 WEIR_API weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
                                    uint8_t value, const char *tag);
 WEIR_API weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from, uint64_t size,
@@ -180,14 +180,14 @@ WEIR_API weir_status weir_sim_copy_from_host(weir_sim *sim, weir_sim_stream *str
                                              uint64_t size, const char *tag);
 WEIR_API weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *to, uint64_t from,
                                            uint64_t size, const char *tag);
-/* Backed mode: returns the bytes at an address, or NULL when the range has no bytes behind it. For inspection by tests:
- * the auditor does not see accesses through this pointer. */
+/* Backed mode: returns the bytes at an address, or NULL when the range has no memory. For inspection by tests: the
+ * auditor does not see accesses through this pointer. */
 WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 
 /* --- announcements to the auditor --- */
-/* Tells the auditor that a block was handed out to `stream` (NULL: to the host). The block belongs to the new owner
- * from the stream's tail on (host: from now on). A handle that is no stream counts as the host, which is the strictest
- * reading; the same holds for weir_sim_block_free. */
+/* Tells the auditor that a block was handed out to `stream` (NULL: to the host). The block belongs to the stream from
+ * the end of the stream's queued work on, or to the host from now on. A handle that is no stream counts as the host,
+ * which is the strictest reading; the same holds for weir_sim_block_free. */
 WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
                                    const char *tag);
 /* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).

@@ -40,7 +40,7 @@ typedef struct weir_mstx_config {
      * attachments that name it. */
     const char *domain;
     uint32_t device_id; /* the runtime's number of the pool's device */
-    /* Announce only the requested bytes of a block, so that the tool finds an access to the padding behind them.
+    /* Announce only the requested bytes of a block, so that the tool finds an access to the padding after them.
      * Otherwise a region covers all usable bytes: weir_block_capacity. */
     bool exact_sizes;
 } weir_mstx_config;
