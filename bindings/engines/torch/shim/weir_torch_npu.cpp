@@ -66,7 +66,7 @@ template <typename Array> void copy_counter(Array &to, const weir_torch_counter 
     all.freed = from.freed;
 }
 
-// Copies the members that only newer versions of torch have. Without them, the overload below does nothing.
+// Copies the members that only newer versions of torch have. With older versions, the overload below does nothing.
 template <typename T>
 auto copy_newer(T &to, const weir_torch_device_stats &from, int) -> decltype((void)to.num_device_free)
 {

@@ -1,5 +1,5 @@
-// bindings/engines/torch/src/cuda_host.cc: the functions of libweir_torch_cuda.so that need C++: one throws, one takes
-// a std::function. weir can build them itself, because the C++ runtime's types are the same for every compiler of the
+// bindings/engines/torch/src/cuda_host.cc: functions of libweir_torch_cuda.so that need C++. One throws, one takes a
+// std::function. weir can build them itself, because the C++ runtime's types are the same for every compiler of the
 // host. torch_npu's own classes are not.
 #include <weir/torch_cuda.h>
 

@@ -20,7 +20,7 @@ bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes);
 /* Returns a number that changes before a followed stream ends and before a device is reset. If the runtime announces
  * neither event, the number counts the ties that weir__torch_runtime_unfollow has ended. */
 uint64_t weir__torch_runtime_epoch(void);
-/* True if the device was reset after weir__torch_runtime_device. */
+/* True if the device was reset after weir__torch_runtime_device created it. */
 bool weir__torch_runtime_lost(const weir_device *device);
 
 /* Returns the bytes to request from a pool for a block of `size` bytes; 0 = too large. */

@@ -79,7 +79,7 @@ static bool read_record(const char *text, struct torch_settings *settings)
     return good;
 }
 
-/* Reads one setting. *known = false if there is no such key. */
+/* Reads one setting. Sets *known to false if the key does not exist. */
 static bool read_one(const char *key, const char *value, struct torch_settings *settings, bool *known)
 {
     *known = true;

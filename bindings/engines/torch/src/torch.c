@@ -511,7 +511,7 @@ struct torch_pool *weir__torch_find(void *ptr, weir_block **block)
     return pool;
 }
 
-/* Notes on the device that the stream uses the block. Returns false if the table is full. */
+/* Notes in the device's table that the stream uses the block. Returns false if the table is full. */
 static bool keep_unnoted(struct torch_device *at, const weir_block *block, void *stream)
 {
     (void)pthread_mutex_lock(&weir__torch_lock);

@@ -66,7 +66,7 @@ struct torch_pool {
     struct torch_stream *streams; /* protected by weir__torch_lock */
     bool of_graphs;
     weir_torch_pool_id id; /* set in pools of graphs; protected by weir__torch_lock */
-    /* number of begins not yet released; protected by weir__torch_lock; 0 = the entry may serve another id */
+    /* number of begins without a release; protected by weir__torch_lock; 0 = the entry may serve another id */
     uint64_t uses;
 };
 
@@ -160,7 +160,7 @@ void weir__torch_source_lose(struct torch_source *source);
 void weir__torch_source_limit(struct torch_device *at, uint64_t limit);
 /* Sets the memory of the device that its pools leave to other code while they have no limit. */
 void weir__torch_source_keep_free(struct torch_device *at, uint64_t bytes);
-/* Fills in the counters that this file keeps: reserved bytes and the numbers of device allocs and frees. */
+/* Fills in the counters that source.c keeps: reserved bytes and the numbers of device allocs and frees. */
 void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
@@ -184,7 +184,7 @@ void weir__torch_note_use(const struct torch_device *at, const weir_block *block
 void weir__torch_note_trim(const struct torch_device *at);
 /* Notes a free of every live block of the device, before its pools are lost or destroyed. */
 void weir__torch_note_lost(struct torch_device *at);
-/* weir_torch_record with weir__torch_lock held. */
+/* Does the work of weir_torch_record. weir__torch_lock is held. */
 weir_status weir__torch_record_locked(const char *wanted);
 /* Opens the file of a device that has just got its pool, if a recording is under way. */
 weir_status weir__torch_record_device_locked(struct torch_device *at);

@@ -380,8 +380,8 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 
 /* --- ordering --- */
 
-/* Creates an Ex event. As weir_device_ops requires, such an event is complete before its first record, and a wait for
- * it returns at once. */
+/* Creates an event with aclrtCreateEventExWithFlag. As weir_device_ops requires, such an event is complete before its
+ * first record, and a wait for it returns at once. */
 static weir_status event_create(void *ctx, weir_event **event)
 {
     if (is_lost(ctx)) {

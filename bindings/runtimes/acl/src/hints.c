@@ -8,7 +8,7 @@
 
 #include "shared/native_hint.h"
 
-/* Called for every hint, because threads with different contexts have different default streams. */
+/* Every hint calls this function, because threads with different contexts have different default streams. */
 weir_status weir__acl_resolve(void *acl_stream, void **native)
 {
     *native = acl_stream;

@@ -282,7 +282,7 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     }
 }
 
-/* Returns the next wrapper with spans after `last`, with a reference; NULL at the end. */
+/* Returns the next wrapper after `last` that keeps spans, and takes a reference to it. Returns NULL at the end. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
     HOLD(&table_lock);

@@ -159,7 +159,7 @@ static void join(struct pool *p, struct segment *a, struct segment *b)
     weir__sim_ranges_resized(&a->range);
 }
 
-/* Merges a segment with its neighbours where can_join allows it. Returns the result. */
+/* Merges a segment with its neighbours where can_join allows it. Returns the merged segment. */
 static struct segment *coalesce(struct pool *p, struct segment *s)
 {
     struct segment *before = previous_segment(s);
@@ -274,7 +274,7 @@ static weir_status pages_fill(struct pool *p, const struct segment *s)
 
 typedef enum wait_policy { LOOK, WAIT } wait_policy;
 
-/* True if all work that may touch a segment is complete; the host has then seen it. */
+/* True if all work that may touch a segment is complete. If so, the work also counts as seen by the host. */
 static bool is_over(struct segment *s, wait_policy how)
 {
     tidy_stamps(s);
@@ -287,7 +287,7 @@ static bool is_over(struct segment *s, wait_policy how)
     return true;
 }
 
-/* Returns the memory of the upper end of a segment, at most `bytes`. Returns how much was returned. */
+/* Gives at most `bytes` of memory at the upper end of a segment back to the device. Returns the bytes given back. */
 static uint64_t release_from(struct pool *p, struct segment *s, uint64_t bytes)
 {
     struct segment *gone = s;
@@ -322,8 +322,8 @@ static uint64_t idle_bytes(const struct pool *p)
     return p->reserved - p->used;
 }
 
-/* Returns at most `bytes` of idle memory to the device, from the highest address down, as far as its work is complete.
- * Returns how much was returned. */
+/* Gives at most `bytes` of idle memory whose work is complete back to the device, from the highest address down.
+ * Returns the bytes given back. */
 static uint64_t release(struct pool *p, uint64_t bytes, wait_policy how)
 {
     uint64_t released = 0;
@@ -553,7 +553,7 @@ static void make_cached(struct pool *p, struct segment *s)
     (void)coalesce(p, s);
 }
 
-/* --- free of memory that belongs to no pool: when the stream reaches the free, before any later work --- */
+/* --- memory that belongs to no pool: freed when the stream reaches the free, before any later work --- */
 
 struct late_free {
     acl__task task; /* first member */

@@ -33,7 +33,7 @@ void acl__stamp_drop(acl__stamp *stamp);
 
 /* True if the host has seen the stamp complete, or its stream is gone. */
 bool acl__stamp_is_seen(const acl__stamp *stamp);
-/* True if the stamp is complete by now; the host has then seen it. */
+/* True if the stamp is complete by now. If so, it also counts as seen by the host. */
 bool acl__stamp_look(acl__stamp *stamp);
 /* Makes the host wait until the stamp is complete. Returns false if the wait needs an action of the host, or fails. */
 bool acl__stamp_await(acl__stamp *stamp);

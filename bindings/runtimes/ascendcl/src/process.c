@@ -133,7 +133,7 @@ pthread_mutex_t *acl__mutex(void)
 
 /* --- errors --- */
 
-/* Records an error with a sentence; with a name, the name and a colon come first. */
+/* Records an error with a sentence. If `name` is not NULL, the name and a colon come before the sentence. */
 static aclError fail(const char *name, aclError code, const char *format, va_list arguments)
 {
     char text[512];
@@ -195,8 +195,8 @@ ACL_EXPORT aclError aclInit(const char *configPath)
     return ACL_SUCCESS;
 }
 
-/* Drops one reference of aclInit, or all; dropping the last one prints the report. The vendor allows one aclFinalize
- * without any aclInit, and so does this function. */
+/* Drops one reference of aclInit, or all references. Prints the report when the last reference is dropped. The vendor
+ * allows one aclFinalize without any aclInit, and so does this function. */
 static aclError finalize(bool all, uint64_t *left)
 {
     ACL_HOLD_LOCK();

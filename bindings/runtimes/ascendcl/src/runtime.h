@@ -314,7 +314,8 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms);
 /* consumer.c: called for each stream before it is deleted, after the user's state callbacks. Frees the executors' state
  * of the stream. The lock is not held. */
 void acl__op_stream_ends(aclrtStream handle);
-/* consumer.c, around a fork: lock and unlock its table. That lock is taken before the runtime's lock. */
+/* consumer.c: lock and unlock the table of wrappers around a fork. The table's lock is taken before the runtime's
+ * lock. */
 void acl__consumer_fork_lock(void);
 void acl__consumer_fork_unlock(void);
 
@@ -478,7 +479,7 @@ void acl__capacity_give(int32_t device, uint64_t bytes, bool huge);
 
 /* aclrtMalloc without its padding, for the runtime's own use. */
 aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer);
-/* Frees any kind of address that aclrtFree accepts. ACL_ERROR_RT_PARAM_INVALID for memory that is not the runtime's. */
+/* Frees any kind of address that aclrtFree accepts. Returns ACL_ERROR_RT_PARAM_INVALID for any other address. */
 aclError acl__free(void *pointer);
 /* Frees all memory that a device still holds, and counts it in the report. */
 void acl__memory_reset(int32_t device);

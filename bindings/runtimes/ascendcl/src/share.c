@@ -34,7 +34,7 @@ ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t dev
     return ACL_SUCCESS;
 }
 
-/* Sets the switch of the current device for a peer. */
+/* Sets if the current device may touch the peer's memory. */
 static aclError set_peer(int32_t peer, bool enabled, const char *name)
 {
     ACL_HOLD_LOCK();

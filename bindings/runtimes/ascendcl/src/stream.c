@@ -491,7 +491,7 @@ ACL_EXPORT aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
     return ACL_SUCCESS;
 }
 
-/* Drops the work of all streams of a device; the next wait for each of them returns the abort. */
+/* Drops the work of all streams of a device; the next wait for each of these streams returns the error of the abort. */
 ACL_EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 {
     ACL_ENTER_LOCKED(aclrtDeviceTaskAbort);

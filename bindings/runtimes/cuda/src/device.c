@@ -353,7 +353,7 @@ static weir_status current_context(cuda_device *self)
     return status;
 }
 
-/* Fills in all but the ordinal and the id. */
+/* Fills in all members except the ordinal and the id. */
 static weir_status fill(cuda_device *self, const weir_cuda_device_config *config)
 {
     weir__cuda_bound bound;

@@ -70,7 +70,7 @@ struct audit_stream {
     weir__sim_clock clock; /* empty once the stream has ended */
     uint64_t host_version; /* version of the host's clock at the last join; 0 = never */
     uint64_t tick;         /* the stream's own entry */
-    uint64_t last_work;    /* tick of its last work; later ticks are waits */
+    uint64_t last_work;    /* tick of the stream's last work; later ticks are waits */
 };
 
 enum { HINTS = 8192 };

@@ -103,7 +103,7 @@ WEIR_API const char *weir_torch_last_error(void);
 
 typedef struct weir_torch_counter {
     int64_t current;
-    int64_t peak; /* allocated, active and reserved bytes: since weir_torch_reset_peaks; other counters: = current */
+    int64_t peak; /* allocated, active, reserved bytes: peak since weir_torch_reset_peaks; others: equal to current */
     int64_t allocated; /* running total; so is `freed` */
     int64_t freed;
 } weir_torch_counter;

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bounds of a file. The largest of ncnn's own networks has some 1,000 layers. */
+/* Limits of a model file. The largest of ncnn's own networks has some 1,000 layers. */
 #define ACL__MAX_LAYERS 65536u
 #define ACL__MAX_BLOBS 262144u
 #define ACL__MAX_NAME 255u

@@ -76,8 +76,8 @@ static void bind_outputs(struct planner *p)
     }
 }
 
-/* Lists the memory that ends with each layer, in the order in which the layer names it. Memory without a reader ends
- * with the layer that made it. */
+/* For each layer, lists the memory that is freed after it, in the order in which the layer names this memory. Memory
+ * that no layer reads is freed after the layer that made it. */
 static void collect_gone(struct planner *p)
 {
     acl__plan *plan = p->plan;

@@ -119,8 +119,8 @@ WEIR_API uint64_t weir_sim_now(weir_sim *sim);
 WEIR_API void weir_sim_advance(weir_sim *sim, uint64_t ns);
 /* Lets host time pass up to `now_ns`. Does nothing when `now_ns` is in the past. */
 WEIR_API void weir_sim_advance_to(weir_sim *sim, uint64_t now_ns);
-/* The host waits for all queued work, work of destroyed streams included. WEIR_ERR_DEVICE when a stream is in error;
- * the work of all other streams is still waited for. */
+/* Makes the host wait for all queued work, work of destroyed streams included. Returns WEIR_ERR_DEVICE if a stream is
+ * in error, but waits for the work of all other streams first. */
 WEIR_API weir_status weir_sim_sync(weir_sim *sim);
 
 /* --- streams --- */
