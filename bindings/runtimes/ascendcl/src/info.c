@@ -195,7 +195,7 @@ SAME_ID(aclrtGetPhyDevIdByUserDevId)
 
 enum { BUS_ID_BYTES = 13 }; /* "0000:c1:00.0" with its NUL */
 
-/* Writes the device's bus id, which is its entry in the configured list. Returns false if the device is not on PCI. */
+/* Writes the device's PCI bus id, from the configured list of bus ids. Returns false if the device is not on PCI. */
 static bool bus_id_of(int32_t device, char text[BUS_ID_BYTES])
 {
     const char *at = acl__rt.config.bus_ids;

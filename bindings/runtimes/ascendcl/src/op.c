@@ -480,7 +480,7 @@ static aclError run(const char *function, acl__tensor *out, const char *opType, 
     return ACL_SUCCESS;
 }
 
-/* The functions of the second version write the output's shape to its description. */
+/* The V2 functions also write the output's shape to the output's description. */
 static aclError run_v2(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
                        aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
                        const aclopAttr *attr, aclrtStream stream)

@@ -306,8 +306,8 @@ size_t acl__listeners_copy(acl__listener *const *list, acl__listener_call copies
 
 /* Calls the user's state callbacks for a new stream. The lock is not held. */
 void acl__stream_announce_created(acl__stream *stream);
-/* Destroys all streams of a context that no other thread can reach any more. `force` drops their remaining work instead
- * of waiting for it. Releases the lock meanwhile. */
+/* Destroys all streams of a context that no other thread can reach any more. With `force`, drops their remaining work
+ * instead of waiting for it. Releases the lock during the call. */
 void acl__streams_end_of(acl__context *context, bool force);
 /* Waits for all streams of a device. */
 aclError acl__device_wait(int32_t device, int64_t timeout_ms);
@@ -522,7 +522,8 @@ void acl__virtual_reset(int32_t device);
 bool acl__mem_pool_free_now(void *pointer, aclError *error);
 /* Finds the live block that contains an address. Returns false if there is none. */
 bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size);
-/* Called when a stream was synchronised, also with an error: pools return memory above their release threshold. */
+/* Called when a stream was synchronised, even if the result is an error: pools then return memory above their release
+ * threshold. */
 void acl__mem_pool_synced(acl__stream *stream);
 /* Called when an event was recorded on a stream, or a stream was made to wait for the latest recording of an event. */
 void acl__mem_pool_recorded(const void *event, acl__stream *stream);

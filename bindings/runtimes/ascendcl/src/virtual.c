@@ -642,7 +642,7 @@ static void unmap_all_in(const struct reservation *r)
     }
 }
 
-/* True if the reset of a device destroys the memory: it is the device's, or it was made while the device was
+/* True if the reset of a device destroys the memory: the memory is the device's, or was made while the device was
  * current. */
 static bool goes_with(const struct physical *p, int32_t device)
 {

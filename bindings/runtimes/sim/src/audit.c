@@ -543,7 +543,8 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
     if (!clock_join(&stream->clock, event, &changed)) {
         stop_judging(audit);
     } else if (changed) {
-        /* The wait gets a tick of its own: operations after it are ordered after more than operations before it. */
+        /* The wait gets a tick of its own, because it gives order only to the operations after it, not to those before
+         * it. */
         stream->clock.ticks[number] = ++stream->tick;
     }
 }

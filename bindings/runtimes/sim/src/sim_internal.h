@@ -150,7 +150,8 @@ typedef struct weir__sim_faults {
     size_t capacity;
 } weir__sim_faults;
 
-/* Decides whether a call fails: returns WEIR_OK or the status to fail with. Adds to *extra_ns. */
+/* Decides if a call fails: returns WEIR_OK, or the status with which the call fails. Adds the faults' extra time to
+ * *extra_ns. */
 weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call, uint64_t *extra_ns);
 
 /* --- the simulator --- */

@@ -231,7 +231,8 @@ typedef struct acl__cost {
 
 /* Returns the cost of one layer at these shapes. Views and inputs cost nothing. */
 acl__cost acl__layer_cost(const acl__network *network, const acl__layer *layer, const acl__shape *shapes);
-/* Returns the time by the roofline alone: the longest of the three times, and at least the time to start a kernel. */
+/* Returns a layer's time by the roofline alone: the longest of its matrix, vector and memory times, but at least the
+ * time to start a kernel. */
 uint64_t acl__roofline_ns(uint64_t macs, uint64_t vector_ops, uint64_t bytes);
 /* Returns the number of weights and biases of a layer, which does not depend on the input. */
 uint64_t acl__layer_parameters(const acl__network *network, const acl__layer *layer);
