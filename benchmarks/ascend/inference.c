@@ -213,7 +213,8 @@ static void plug_in(struct setting *set, mode m, const struct server *servers)
         MUST_WEIR(weir_acl_device_create(NULL, &set->device));
         config.device = set->device;
         config.strategy = weir_caching_strategy();
-        config.growth = WEIR_GROWTH_WAIT_FIRST; /* a wait between the streams costs less than memory for both peaks */
+        /* one stream waits for the other: that costs less than memory for the peaks of both streams */
+        config.growth = WEIR_GROWTH_WAIT_FIRST;
         config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
         MUST_WEIR(weir_pool_create(&config, &set->pool));
     }

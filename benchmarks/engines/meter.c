@@ -101,7 +101,7 @@ static void take_locked(struct entry *entry)
     if (entry->long_lived) {
         table.counts.long_lived_bytes -= entry->size;
     }
-    /* Entries behind the hole move into it, unless that would put them before their hash position. */
+    /* Fills the hole with later entries. An entry that the move would put before its hash position stays. */
     const size_t mask = table.capacity - 1;
     size_t hole = (size_t)(entry - table.entries);
     for (size_t i = (hole + 1) & mask; table.entries[i].block != NULL; i = (i + 1) & mask) {
@@ -150,8 +150,8 @@ static void note_alloc(const void *block, uint64_t size, bool long_lived)
     (void)pthread_mutex_unlock(&table.lock);
 }
 
-/* Counts a free. The caller must call this before the free, because after it another thread may get the same address at
- * once. Returns true if the block was long-lived. */
+/* Counts a free. The caller must call this before it frees the block, because another thread may get the address of a
+ * freed block at once. Returns true if the block was long-lived. */
 static bool note_free(const void *block)
 {
     if (block == NULL || !atomic_load_explicit(&table.on, memory_order_relaxed)) {
@@ -279,7 +279,8 @@ uint64_t meter_cpu_ns(void)
 
 /* --- one side, in its process --- */
 
-/* The results of a side's counted round. In the pipe the digests of its inferences follow. */
+/* The results of the counted round of one side. The side's process writes them to the pipe, followed by the digests of
+ * its inferences. */
 struct report {
     struct meter_counts ready; /* after open */
     struct meter_counts round; /* counts over open and the first round */
@@ -306,7 +307,7 @@ static uint64_t status_bytes(const char *name)
     return line == NULL ? 0 : strtoull(line + strlen(name), NULL, 10) * 1024;
 }
 
-/* Runs all steps once. Not inlined, so that callgrind can collect inside it. */
+/* Runs all steps once. Not inlined, so that callgrind can be told to count this function alone. */
 __attribute__((noinline)) static bool meter_round(const struct meter_engine *engine, uint64_t *digests)
 {
     for (size_t i = 0; i < engine->steps; i++) {
@@ -431,8 +432,8 @@ struct side {
     uint64_t *times; /* nanoseconds of the timed rounds */
 };
 
-/* Building a model leaves free memory in malloc. The engine's own allocator would use this memory, and its growth would
- * be measured too small. */
+/* Building a model leaves free memory in malloc. If the engine's own allocator used this memory, the measured growth of
+ * the process would be too small. */
 static void trim_malloc(void)
 {
 #ifdef __GLIBC__

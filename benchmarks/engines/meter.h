@@ -90,9 +90,10 @@ struct meter_flow {
 };
 
 struct meter_counts {
-    struct meter_flow weir;        /* weir_heap_alloc and its variants; a realloc counts as a request of the new size */
-    struct meter_flow outside;     /* the malloc family, from METER_LARGE_BYTES on only; zero under a sanitizer */
-    struct meter_flow bookkeeping; /* calls of the malloc family by weir, from METER_LARGE_BYTES on only */
+    struct meter_flow weir; /* weir_heap_alloc and its variants; a realloc counts as a request of the new size */
+    /* requests of other code to the malloc family, METER_LARGE_BYTES or more; zero under a sanitizer */
+    struct meter_flow outside;
+    struct meter_flow bookkeeping; /* requests of weir to the malloc family, METER_LARGE_BYTES or more */
     uint64_t live_bytes;           /* requested bytes of weir's live blocks */
     uint64_t peak_live_bytes;
     uint64_t long_lived_bytes; /* part of live_bytes in long-lived blocks */

@@ -8,7 +8,8 @@
 
 enum { OLDEST = 12, STATS = 23 };
 
-/* Copies a pointer to a function from the table: POSIX guarantees that it has the bytes of a pointer to an object. */
+/* Copies a function pointer from the table. POSIX guarantees that pointers to functions and pointers to objects have
+ * the same bytes. */
 static void find(const struct OrtApi *table, size_t place, void *function)
 {
     memcpy(function, (const char *)table + place * sizeof(void *), sizeof(void *));

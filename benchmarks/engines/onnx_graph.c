@@ -72,7 +72,7 @@ static void put_string(struct message *message, unsigned field, const char *text
     put_bytes(message, text, strlen(text));
 }
 
-/* Puts a finished message into another message, and frees it. */
+/* Puts the finished message `part` into `message` as a field, and frees `part`. */
 static void put_message(struct message *message, unsigned field, struct message *part)
 {
     put_key(message, field, LENGTH);
@@ -170,7 +170,7 @@ static struct name weight(struct graph *graph, struct shape shape, int64_t fan_i
     return name;
 }
 
-/* Makes a vector of `count` numbers around `middle`. */
+/* Makes a vector of `count` random numbers that differ from `middle` by at most `spread`. */
 static struct name vector(struct graph *graph, int64_t count, float middle, float spread)
 {
     const struct name name = fresh(graph, "vector");

@@ -27,7 +27,8 @@ static void fill(struct ggml_tensor *tensor, float scale, uint64_t *seed)
     }
 }
 
-/* Allocates a buffer for the descriptions of tensors, a few hundred bytes each, from the same type as the tensors. */
+/* Allocates a buffer for the descriptions of tensors, a few hundred bytes each. `type` is the buffer type that the
+ * tensors use too. */
 static ggml_backend_buffer_t new_descriptions(ggml_backend_buffer_type_t type)
 {
     return ggml_backend_buft_alloc_buffer(type, TENSORS * ggml_tensor_overhead() +

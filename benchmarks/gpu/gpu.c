@@ -28,7 +28,8 @@ void gpu_check(CUresult code, const char *call)
     }
 }
 
-/* A symbol as a function pointer of any type: ISO C has no conversion between the two. */
+/* Stores the address of a symbol in a function pointer of any type. Copies bytes, because ISO C has no conversion
+ * between pointers to objects and pointers to functions. */
 static void find(void *library, const char *symbol, void *function)
 {
     void *found = dlsym(library, symbol);

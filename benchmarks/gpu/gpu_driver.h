@@ -14,7 +14,8 @@ enum { /* CUmemPool_attribute */
        CU_POOL_RESERVED_HIGH = 6,
 };
 
-/* X(NAME, SUFFIX of the exported name, PARAMETERS): functions of the programs beside those that weir calls. */
+/* X(NAME, SUFFIX of the exported name, PARAMETERS): driver functions that the programs call, except those that weir
+ * calls too. */
 #define GPU_DRIVER_LIST(X)                                                                                             \
     X(cuCtxSynchronize, "", (void))                                                                                    \
     X(cuMemGetInfo, "_v2", (size_t * left, size_t * total))                                                            \

@@ -47,7 +47,7 @@ static uint64_t price(uint64_t ns)
     return ns != 0 ? ns : WEIR_SIM_FREE_OF_CHARGE;
 }
 
-/* Divides a time at SMALL and one at LARGE into a fixed part and a part per MiB. */
+/* Computes the fixed part and the part per MiB from the times for SMALL and for LARGE bytes. */
 static void divide(uint64_t small, uint64_t large, uint64_t *fixed, uint64_t *per_mib)
 {
     const uint64_t slope = large > small ? (large - small) / ((LARGE - SMALL) / MIB) : 0;

@@ -40,7 +40,7 @@ struct block {
     CUdeviceptr address;
     uint64_t size; /* 0: not live */
     uint32_t home;
-    uint64_t users; /* a bit for each stream that has used the block beside its home */
+    uint64_t users; /* a bit for each stream other than `home` that has used the block */
 };
 
 struct run {
@@ -132,7 +132,8 @@ static void order(struct run *run, uint32_t from, uint32_t to)
 }
 
 /* Frees the block in the order of stream `on`. The driver's allocators order only that stream: before cuMemFreeAsync
- * this function makes it wait for the other streams of the block, and before cuMemFree the host waits for them. */
+ * this function makes `on` wait for the other streams of the block, and before cuMemFree the host waits for these
+ * streams. */
 static void give(struct run *run, struct block *block, uint32_t on)
 {
     if (is_weir(run)) {

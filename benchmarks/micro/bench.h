@@ -59,7 +59,7 @@ struct bench_pool {
     size_t stream_count;
 };
 
-/* Creates the pool of a row, which must be of BENCH_POOL, and its streams. limit_bytes is that of weir_pool_config. */
+/* Creates the pool of a row of kind BENCH_POOL, and its streams. `limit_bytes` is the limit of the pool; 0: none. */
 void bench_pool_open(struct bench_pool *bench, const struct bench_row *row, uint64_t limit_bytes, size_t streams);
 void bench_pool_close(struct bench_pool *bench);
 

@@ -34,7 +34,7 @@
 
 enum { most_seeds = 1000, more_passes = 9 };
 
-/* The function that is bisected: true if `bytes` serve `workload`. */
+/* The predicate of the bisection: true if the allocator serves `workload` with `bytes` bytes of memory. */
 typedef bool (*serves)(const struct workload *workload, const void *how, uint64_t bytes);
 
 static void **slots_of(const struct workload *workload)

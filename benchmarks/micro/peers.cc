@@ -450,7 +450,7 @@ template <class row> void enter_produce(const std::string &cell, const bench_row
         ->UseRealTime();
 }
 
-/* True if the row hands out addresses only. Any other row would have to hold gigabytes. */
+/* True if the row's allocator only computes addresses. Any other allocator would take gigabytes of host memory. */
 bool has_room(const bench_row &row)
 {
     return row.kind == BENCH_EMPTY || row.kind == BENCH_POOL || row.kind == BENCH_TLSF || row.kind == BENCH_TLSF_SPIN;

@@ -30,7 +30,8 @@ enum {
     TLSF_BINS = (32 - TLSF_STEP_BITS) * TLSF_STEPS + TLSF_STEPS,
     TLSF_WORDS = TLSF_BINS / 64,
     TLSF_LOOKS = 4,
-    TLSF_BORDER = TLSF_BINS, /* the record on both sides of the range; live, so that no range merges with it */
+    /* stands before the first range and behind the last one; marked live, so that no range merges with it */
+    TLSF_BORDER = TLSF_BINS,
 };
 
 /* The first TLSF_BINS records are the heads of the bins' circular lists. */
@@ -83,8 +84,8 @@ static inline void tlsf_take(struct tlsf *tlsf, uint32_t range)
     records[before].bin_next = after;
     records[after].bin_previous = before;
     records[range].free = 0;
-    /* If both neighbours are the head, the bin is empty now. The code has no branches, which would be hard to
-     * predict. */
+    /* Clears the bit of the bin if the bin is now empty: then both neighbours are the head of its list. The code avoids
+     * branches, because the processor would often mispredict them. */
     const uint64_t word = tlsf->bins[bin / 64] & ~((uint64_t)(before == after) << (bin % 64));
     tlsf->bins[bin / 64] = word;
     tlsf->summary &= ~((uint64_t)(word == 0) << (bin / 64));

@@ -31,7 +31,7 @@ static uint32_t log_uniform(uint64_t *state, uint32_t least, uint32_t most)
 
 /* --- generating operations --- */
 
-/* A workload that is being generated; `failed` after a failed allocation. */
+/* A workload that is being generated. `failed` is set when host memory runs out. */
 struct writer {
     struct workload *workload;
     size_t room;
@@ -138,7 +138,8 @@ enum {
     kept_blocks = layers * kept_steps,
 };
 
-/* Slots of a step's blocks. The slots of keys and values come first, a ring for each layer. */
+/* Numbers of the slots for the blocks of a step. The lower numbers, up to kept_blocks, are the slots for keys and
+ * values: a ring for each layer. */
 enum {
     RESIDUAL = kept_blocks,
     NEXT,
@@ -184,7 +185,7 @@ static void write_layer(struct writer *writer, uint32_t tokens)
     write_op(writer, NEXT, 0);
 }
 
-/* Returns the number of tokens after a step, within its bounds. */
+/* Returns the next number of tokens: up to walk_tokens more or fewer, within least_tokens and most_tokens. */
 static uint32_t walk(uint32_t tokens, uint64_t *random)
 {
     const uint32_t moved = tokens + below(random, 2 * walk_tokens + 1);

@@ -20,7 +20,8 @@ static void write_base64(FILE *out, const unsigned char *bytes, size_t size)
     (void)fwrite(text, 1, length, out);
 }
 
-/* Deflates the numbers so far, and writes each full buffer of packed bytes; with Z_FINISH, also the last part. */
+/* Deflates the numbers so far, and writes each full buffer of packed bytes; with Z_FINISH, also the last buffer, which
+ * may be partly filled. */
 static void pack(struct column *column, int flush)
 {
     z_stream *zlib = &column->zlib;

@@ -1,8 +1,9 @@
 /* column.h: writes one column of numbers into the page of --report.
  *
  * The numbers become varints (seven bits in a byte, the lowest first; the top bit says that more follow), zlib deflates
- * them, and base64 makes text of them. They stream through: a column needs its buffers only, however long it is. An
- * error of zlib is kept until column_end; an error of the file stays in `out` (ferror).
+ * them, and base64 makes text of them. The numbers are written while they arrive, so a column of any length needs no
+ * more memory than its buffers. An error of zlib is kept until column_end; an error of the file stays in `out`
+ * (ferror).
  */
 #ifndef WEIR_COMMAND_COLUMN_H
 #define WEIR_COMMAND_COLUMN_H

@@ -18,8 +18,8 @@ int command_topo(int argc, char **argv);
  * EXIT_USAGE. */
 int complain(const char *subcommand, bool usage, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Returns the action of SIGXFSZ from before the command began to ignore the signal, for programs that the command
- * starts. */
+/* Returns the action that SIGXFSZ had before the command began to ignore the signal. Programs that the command starts
+ * get this action. */
 const struct sigaction *usual_file_size_action(void);
 
 #endif

@@ -55,8 +55,8 @@ static void summarise(const struct trace *trace, const char *output)
     }
 }
 
-/* Finds out if the output can be written before the input is read, which may take a while. A pipe or a device is left
- * alone, because opening one has effects. */
+/* Finds out if the output can be written before the input is read, which may take a while. A pipe or a device is not
+ * tried, because opening it has side effects. */
 static int try_output(const char *output)
 {
     struct out_file file;

@@ -8,7 +8,7 @@
 /* Returns foreign text as JSON, cleaned by the rule of trace/clean_text.h. NULL only without host memory. */
 json_t *json_text(const char *text);
 
-/* Like json_text for a text of several lines: each is cleaned, and the newlines stay. */
+/* Like json_text for a text of several lines: each line is cleaned, and the newlines stay. */
 json_t *json_lines(const char *text);
 
 struct trace_part;

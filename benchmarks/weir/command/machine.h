@@ -43,7 +43,8 @@ struct trial {
 };
 
 struct machine {
-    struct trial trials[TRIAL_COUNT];          /* mapped, populated and locked, TRIAL_BYTES each */
+    /* the results of mapping, populating and locking TRIAL_BYTES of each kind of page */
+    struct trial trials[TRIAL_COUNT];
     int calls[CALL_COUNT];                     /* errno of each call; 0: allowed */
     uint64_t lock_soft_bytes, lock_hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: no limit */
     uint64_t locked_bytes;

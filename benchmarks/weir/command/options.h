@@ -21,7 +21,7 @@ struct option_row {
         .name = "help", .letter = 'h', .text = "print this text"                                                       \
     }
 
-enum { most_options = 32 }; /* rows of a table at most, its end included */
+enum { most_options = 32 }; /* the most rows that a table may have, its end row included */
 
 /* The only argument of a subcommand: print the names of its options (completion.bash). */
 #define OPTIONS_FOR_COMPLETION "--list-options"

@@ -34,7 +34,7 @@ struct comparison {
     uint64_t *enough;                /* [result_count] bytes that would have served `refused` too; 0 = none */
 };
 
-/* True if the output names the device: the file uses several, or it is not device 0. */
+/* True if the output must name the device: the file uses several devices, or its only device is not device 0. */
 static inline bool output_names_device(const struct trace *trace)
 {
     return trace->one_of_several || trace->device != 0;
@@ -60,7 +60,7 @@ void output_recorded_json(json_t *object, const struct replay_result *result);
 /* Prints the table. With `colour`, rows with hazards are red, and the row that reserves the least is bold. */
 void output_table(FILE *out, const struct comparison *comparison, bool colour);
 /* The member `version` of the object of `weir replay --json`. It grows when a member is renamed, is removed or changes
- * its meaning; new members may come without it. benchmarks/weir/README.md lists the members. */
+ * its meaning; added members do not change it. benchmarks/weir/README.md lists the members. */
 #define OUTPUT_JSON_VERSION 1
 /* Prints the first line of --csv, and one line for each result. */
 void output_csv_head(FILE *out);

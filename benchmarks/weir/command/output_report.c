@@ -79,8 +79,8 @@ struct block_row {
 
 struct size_class {
     uint64_t size;     /* bytes */
-    uint64_t capacity; /* capacity of the latest row, while the blocks of a result are written */
-    uint64_t address;  /* address of the latest row */
+    uint64_t capacity; /* capacity of the latest written row of the class */
+    uint64_t address;  /* address of the latest placed row of the class */
 };
 
 struct block_rows {
@@ -101,7 +101,7 @@ static void free_rows(struct block_rows *rows)
     weir__number_map_fini(&rows->class_by_size);
 }
 
-/* Finds the class of a size, a new one if it is the first of its size. Returns false without host memory. */
+/* Finds the class of a size, or makes one if the size is new. Returns false without host memory. */
 static bool class_of(struct block_rows *rows, uint64_t size, uint32_t *sort)
 {
     uint64_t found = weir__number_map_get(&rows->class_by_size, size);
@@ -127,7 +127,8 @@ static bool add_row(struct block_rows *rows, const struct trace *trace, size_t i
     return class_of(rows, event->event.size, &row->sort);
 }
 
-/* Returns false without host memory. The caller frees the rows in either case. */
+/* Fills in the rows and the classes of a trace. Returns false without host memory. The caller frees them in either
+ * case. */
 static bool find_rows(struct block_rows *rows, const struct trace *trace)
 {
     const size_t most = (size_t)trace->block_count + 1;
@@ -330,7 +331,8 @@ static bool write_regions(struct columns *columns, const struct replay_result *r
     return true;
 }
 
-/* Returns the address of a block as the page knows it: 0 if it was not placed, or has an address that is no int64_t. */
+/* Returns the address of a block as the page knows it: 0 if the block was not placed, or if the address does not fit an
+ * int64_t. */
 static uint64_t shown_address(const struct replay_place *place)
 {
     return place->address > INT64_MAX ? 0 : place->address;
@@ -530,7 +532,8 @@ static bool write_columns(FILE *out, const struct comparison *comparisons, size_
     return complete && !columns.failed;
 }
 
-/* Writes the page up to a placeholder, and returns the part behind it; NULL if it is missing. */
+/* Writes the page up to a placeholder, and returns the text behind the placeholder; NULL if the page lacks the
+ * placeholder. */
 static const char *write_part(FILE *out, const char *page, const char *placeholder)
 {
     const char *split = page != NULL ? strstr(page, placeholder) : NULL;

@@ -12,8 +12,9 @@ enum { summary_most_rows = 17 };
 
 struct summary_row {
     const char *strategy;
-    size_t traces;   /* comparisons that have this row */
-    size_t complete; /* comparisons in which this row ran out of no memory; the ratios below are over these only */
+    size_t traces; /* comparisons that have this row */
+    /* comparisons in which this strategy did not run out of memory; the ratios below cover only these */
+    size_t complete;
     double logarithms;
     double worst;
     char worst_trace[64]; /* name of the file, cut at its end */

@@ -198,7 +198,7 @@ static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
     return "is statically linked: nothing can be put between it and its allocator";
 }
 
-/* Returns why the calls of a program cannot be interposed; NULL if they can. For a script the interpreter counts. */
+/* Returns why the calls of a program cannot be interposed; NULL if they can. For a script, looks at its interpreter. */
 static const char *why_not(const char *path, int scripts)
 {
     struct stat facts;
@@ -242,8 +242,9 @@ static void pass_on(int number)
 enum { from_terminal = 2, signals_met = 6 };
 static const int met[signals_met] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-/* Ignores signals of the terminal, because they reach the program too and the command waits for its end. Forwards other
- * signals to the program. Signals that are already ignored, as under nohup, stay ignored, as in the program. */
+/* Ignores signals of the terminal, because the program receives them too, and the command waits until the program ends.
+ * Forwards other signals to the program. Signals that are already ignored, as under nohup, stay ignored, as in the
+ * program. */
 static void prepare_signals(struct sigaction before[signals_met])
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};

@@ -34,8 +34,8 @@
 struct target {
     weir__record_text text;
     struct out_file file;
-    /* -1: the file is opened for each piece, because a recording may have more processes than one process may have open
-     * files */
+    /* -1: the file is opened again for each write, because a recording may have more processes than one process may
+     * have open files */
     int fd;
     int failure;
     off_t written;
@@ -71,7 +71,8 @@ struct collector {
 };
 
 enum { most_images = 9999 };
-static const uint64_t patience_ns = UINT64_C(3000000000); /* wait for a process that does not publish its ticket */
+/* the longest wait for a process that does not publish its ticket */
+static const uint64_t patience_ns = UINT64_C(3000000000);
 
 /* --- files --- */
 
@@ -85,7 +86,7 @@ static bool write_piece(struct target *target, int fd, const char *text, size_t 
         } else if (count == 0 || errno != EINTR) {
             target->failure = count == 0 ? EIO : errno;
             if (ftruncate(fd, target->written) != 0) {
-                return false; /* the output is a pipe or a terminal, which already has half a line */
+                return false; /* a pipe or a terminal: the part of the text that was written cannot be taken back */
             }
             return false;
         }
@@ -432,7 +433,7 @@ static bool make_channel(struct collector *collector)
     return true;
 }
 
-/* Frees a target. If its file was neither finished nor left, the file is removed: it has no events. */
+/* Frees a target. A file that was neither finished nor kept has no events, and is removed. */
 static void free_target(struct target *target)
 {
     if (target != NULL && target->file.target != NULL) {

@@ -36,7 +36,7 @@ struct trace_job {
     bool failed;
     bool hazards;
     char *error;                    /* message of a failed job; NULL without host memory */
-    FILE *out;                      /* the output without --json; stores to `text` */
+    FILE *out;                      /* the stream for all output but JSON; writes into `text` */
     char *text;                     /* a newline stands before each table */
     size_t size;                    /* length of `text` */
     json_t *json;                   /* array of objects */

@@ -205,7 +205,7 @@ weir_status model_pytorch_place(void *state, void *region, uint64_t address, uin
     return take(state, block, address, size, rest, range);
 }
 
-/* Returns the tick of a block that is freed into `lane` and returns to its segment's lane. */
+/* Returns the tick for a block that is freed in `lane` and goes back to the lane of its segment. */
 static weir_tick tick_in(const struct segment *segment, weir_lane lane, weir_tick tick)
 {
     if (lane == WEIR_LANE_OPEN) {

@@ -6,13 +6,13 @@
  * compares whether a segment was needed, and its size.
  * Guarantee: a difference is counted once. The model then takes the block at the recorded address, if that is free, so
  * that one early mistake does not hide later events.
- * Cost: O(log n) per event for n free blocks, O(log s) to find one of s live segments; a few such passes if the start
- * has to be corrected.
+ * Cost: O(log n) per event for n free blocks, O(log s) to find one of s live segments; a few such passes if prior
+ * blocks have to be enlarged.
  *
- * If the record of the start is incomplete, two facts about the allocator complete it:
- *   - No free block of the large pool is 1 MiB or less: smaller rests are not split off. A smaller gap behind a block
- *     at the start is thus a rest that belongs to the block. Such a gap shows at once if another block follows, or when
- *     a later block is recorded that close behind it. The run is then repeated with the larger block.
+ * If the record of the heap before the window is incomplete, two facts about the allocator complete it:
+ *   - No free block of the large pool is 1 MiB or less: smaller rests are not split off. A smaller gap behind a prior
+ *     block is thus a rest that belongs to the block. Such a gap shows at once if another prior block follows, or when
+ *     the trace places a later block behind it. The run is then repeated with the larger block.
  *   - A segment is taken because a request is about to be placed in it. Of the segments before the first request, at
  *     most the last is part of the window, namely if no free block fits the request and the segment has the size that
  *     the rules give for the request.
@@ -30,7 +30,8 @@
 
 #define PAD_NPU 32
 #define LARGEST_REST (UINT64_C(1) << 20)
-/* Runs are repeated while a run finds that a block at the start is larger than recorded; the last run finds none. */
+/* The check is repeated while a run finds a prior block that is larger than recorded. The last run finds no such
+ * block. */
 #define MOST_RUNS 16
 
 /* A recorded segment. In heap.segments it is a region of the model; in heap.waiting it is not a region yet. */
@@ -39,7 +40,7 @@ struct segment {
     uint64_t size;
     uint32_t stream;
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
-    bool pool_known; /* `pool` is known; matters for segments at the start only */
+    bool pool_known; /* `pool` is known; may be false only for a segment that exists before the first event */
     bool gone;       /* the segment was returned; used by find_pool_of_segments only */
     size_t event;    /* index of the event that took the segment */
     weir_lane lane;  /* lane of the region */
@@ -68,7 +69,7 @@ struct placement {
     struct heap *heap;
 };
 
-/* A block that is live at the start. */
+/* A prior block: a block that is live before the first event of the trace. */
 struct prior {
     uint32_t device;
     uint64_t address;
@@ -87,9 +88,9 @@ struct check {
     size_t limit_count;
     struct prior *priors; /* sorted by device and address */
     size_t prior_count;
-    uint64_t *enlarged;  /* [trace->block_count]: bytes of a block at the start beyond its recorded size */
-    bool learned;        /* this run found another block that is larger than recorded */
-    size_t start_events; /* events before this one describe the start */
+    uint64_t *enlarged;  /* [trace->block_count]: bytes of a prior block beyond its recorded size */
+    bool learned;        /* this run found another prior block that is larger than recorded */
+    size_t start_events; /* the events before this index describe the heap before the window */
     struct recorded_report *report;
 };
 
@@ -251,7 +252,7 @@ static struct segment read_segment(const struct check *check, size_t index)
     };
 }
 
-/* --- the heap at the start --- */
+/* --- the heap before the window --- */
 
 /* Returns the number of events up to the last `p`, behind which the window begins; 0 without a `p`. */
 static size_t count_start_events(const struct trace *trace)
@@ -264,8 +265,8 @@ static size_t count_start_events(const struct trace *trace)
     return 0;
 }
 
-/* Finds the private pools of segments at the start: a segment belongs to the pool of the first block that is placed in
- * it. */
+/* Finds the private pools of the segments that exist before the window: a segment belongs to the pool of the first
+ * block that the window places in it. */
 static void find_pool_of_segments(struct check *check, struct segment_list *starts)
 {
     const struct trace *trace = check->trace;
@@ -335,8 +336,8 @@ static int by_place(const void *one, const void *two)
     return (left->event > right->event) - (left->event < right->event);
 }
 
-/* Returns the size of a block at the start: the recorded size if it is a multiple of the granule, else the rounded
- * request; plus a rest of the large pool up to `next`, the following block of the device. */
+/* Returns the size of a prior block: the recorded size if it is a multiple of the granule, else the rounded request. In
+ * the large pool the size includes a small rest in front of `next`, the next prior block of the device. */
 static uint64_t size_of_prior(const struct check *check, const struct prior *prior, const struct prior *next,
                               const struct segment *segment)
 {
@@ -414,7 +415,7 @@ static weir_status place_priors(struct check *check)
     return status;
 }
 
-/* Returns the last block at the start that begins below the address, on the device; NULL if there is none. */
+/* Returns the last prior block of the device that begins below the address; NULL if there is none. */
 static const struct prior *prior_below(const struct check *check, uint32_t device, uint64_t address)
 {
     size_t low = 0;
@@ -431,8 +432,8 @@ static const struct prior *prior_below(const struct check *check, uint32_t devic
     return low > 0 && check->priors[low - 1].device == device ? &check->priors[low - 1] : NULL;
 }
 
-/* Enlarges a block at the start. A block is recorded at the address. If a live block at the start ends at most
- * LARGEST_REST below it, no free block can lie between the two, so the rest belongs to the block at the start. */
+/* Called for a block that the trace places at `address`. If a prior block ends at most LARGEST_REST below, the gap is
+ * too small for a free block, so it belongs to the prior block, which is enlarged. */
 static void learn(struct check *check, const struct segment *segment, uint32_t device, uint64_t address)
 {
     const struct prior *prior = prior_below(check, device, address);
@@ -594,8 +595,8 @@ static size_t waiting_for(const struct heap *heap, const weir_trace_event *event
     return found;
 }
 
-/* Begins the window at the first request of a trace without blocks at the start. The waiting segments existed before
- * the window, except the last one if it was taken for the request. */
+/* Begins the window at the first request of a trace without prior blocks. The waiting segments existed before the
+ * window, except the last one if it was taken for the request. */
 static weir_status begin_window(struct check *check, struct heap *heap, const weir_trace_event *request)
 {
     weir_status status = WEIR_OK;
@@ -612,7 +613,8 @@ static weir_status begin_window(struct check *check, struct heap *heap, const we
     return status;
 }
 
-/* True if a segment before the first request of a trace without blocks at the start existed before the window. */
+/* For a trace without prior blocks: true if a segment that is recorded before the first request existed before the
+ * window. */
 static bool was_there(const struct check *check, const struct heap *heap, const struct segment *segment,
                       const weir_trace_event *event, uint64_t rounded, bool fits)
 {

@@ -27,17 +27,17 @@ struct recorded_report {
     uint64_t segments_matched;  /* segments that the model would have taken at the same event with the same size */
     uint64_t removals_total;    /* segments that were returned in the window */
     uint64_t removals_matched;  /* returned segments that were wholly free in the model too */
-    uint64_t priors_total;      /* blocks at the start */
-    uint64_t priors_placed;     /* blocks at the start that lie in a recorded segment without overlap */
-    uint64_t priors_enlarged; /* blocks at the start with a recorded size that is too small, as later addresses prove */
+    uint64_t priors_total;      /* prior blocks: blocks that are live before the window */
+    uint64_t priors_placed;     /* prior blocks that lie in a recorded segment and overlap no other block */
+    uint64_t priors_enlarged;   /* prior blocks with a recorded size that is too small, as later addresses prove */
     /* text of the first difference: the event, the expected and the recorded answer; "" = none */
     char first_mismatch[256];
 };
 
 /* Compares the model with the record. `pad_bytes` is 0, 32, another value below 512, or RECORDED_PAD_BEST. With
- * RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. WEIR_ERR_INVALID for another padding,
- * WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model contradicts itself; *report is untouched
- * then. */
+ * RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. Returns WEIR_ERR_INVALID for another
+ * padding, WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model contradicts itself. A call that fails
+ * leaves *report unchanged. */
 weir_status recorded_check(const struct trace *trace, int pad_bytes, struct recorded_report *report);
 
 #endif

@@ -85,7 +85,7 @@ weir_status segments_lane_add(void *state, weir_lane lane)
     return WEIR_OK;
 }
 
-/* Returns the set of free blocks for a free block of the segment. */
+/* Returns the set that has the free blocks of the segment. */
 static struct size_tree *free_set(struct segments *model, const struct segment *segment)
 {
     return &model->lanes[segment->lane].free[segment->kind];

@@ -27,7 +27,7 @@ bool mallocs_find(const char *name, struct malloc_functions *found, const char *
 
 /* Restarts the program with a setting of glibc if jemalloc cannot be loaded without it: jemalloc's thread-local data
  * needs more memory than glibc reserves for libraries that are loaded later, and glibc reads the size of this reserve
- * only at the start. Must run before the program reads its input or starts a thread. */
+ * only when the program starts. Must run before the program reads its input or starts a thread. */
 void mallocs_prepare(char **arguments);
 
 #ifdef __cplusplus

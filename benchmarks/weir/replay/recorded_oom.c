@@ -3,7 +3,7 @@
 
 #include "replay/replay.h"
 
-/* Adds or subtracts. Records may contradict themselves, so the sum stays within its range. */
+/* Adds or subtracts. The result saturates at 0 and UINT64_MAX, because a record may contradict itself. */
 static uint64_t moved(uint64_t held, const weir_trace_event *event)
 {
     if (event->mode == '-') {

@@ -1,8 +1,8 @@
 /* recorded_oom.h: the request on which the recorded program ran out of memory.
  *
  * A snapshot that a program writes when it runs out of memory ends with an `o` event: a request that was refused. A
- * replay asks for it too, on the stream of the latest allocation, and frees it at once if it is served. An `o` event
- * that an allocation of the trace follows is not asked for: the program went on without that memory.
+ * replay asks for it too, on the stream of the latest allocation, and frees it at once if it is served. If the trace
+ * has an allocation behind the `o` event, the replay leaves the event out: the program went on without that memory.
  */
 #ifndef WEIR_BENCHMARKS_RECORDED_OOM_H
 #define WEIR_BENCHMARKS_RECORDED_OOM_H

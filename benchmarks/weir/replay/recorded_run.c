@@ -20,7 +20,7 @@
 /* A range that the allocator holds. Invariant: pieces do not overlap. */
 struct piece {
     weir__tree_node node; /* start, end */
-    int64_t added;        /* number of the event; -1: at the start */
+    int64_t added;        /* number of the event that took the range; -1: held before the first event */
     uint32_t stream;
     bool mapped; /* taken by a z line; adjacent mapped ranges count as one range */
 };
@@ -36,8 +36,8 @@ struct walk {
     const struct trace *trace;
     struct replay_result *result;
     bool history;
-    size_t start_events; /* events before this one describe the start */
-    int64_t now;         /* number of the event that is played; -1: the start */
+    size_t start_events; /* the events before this index describe the heap before the window */
+    int64_t now;         /* number of the event that is played; -1: the heap before the window */
     weir__tree held;
     uint64_t held_bytes;  /* in the pieces */
     uint64_t blind_bytes; /* bytes held at addresses that are not known */
@@ -68,7 +68,7 @@ static uint64_t rest_of(uint64_t whole, uint64_t part)
     return whole > part ? whole - part : 0;
 }
 
-/* True if the range fits in a process: addresses of pages and of JSON are signed. */
+/* True if the range lies below 2^63: the page of --report and JSON have signed addresses. */
 static bool is_range(uint64_t address, uint64_t size)
 {
     return address != 0 && address <= INT64_MAX && size <= INT64_MAX - address;
@@ -208,7 +208,7 @@ static bool move_memory(struct walk *walk, const weir_trace_event *event)
 /* --- blocks --- */
 
 /* Returns the bytes of a block: the request as PyTorch's allocators round it, if the trace shows that one of them was
- * recorded. A block at the start has its whole size. */
+ * recorded. The size of a prior block is rounded already. */
 static uint64_t capacity_of(const struct walk *walk, const weir_trace_event *event, uint64_t size)
 {
     if (walk->trace->pad_bytes < 0) {
@@ -269,7 +269,7 @@ static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind ki
     walk->fresh = peak;
 }
 
-/* Builds the heap at the start. */
+/* Builds the heap before the window. */
 static bool play_start(struct walk *walk)
 {
     const struct trace *trace = walk->trace;
@@ -317,7 +317,7 @@ static bool play_event(struct walk *walk, const struct trace_event *event)
     }
 }
 
-/* Plays the start and the first `count` events. */
+/* Builds the heap before the window, and plays the first `count` events. */
 static bool play(struct walk *walk, size_t count)
 {
     const struct trace *trace = walk->trace;
@@ -385,7 +385,7 @@ static struct block *live_blocks(const struct walk *walk, size_t *count)
     return live;
 }
 
-/* Counts `gap` free bytes of a piece, which continue a free range of *run bytes. */
+/* Counts `gap` free bytes of a piece, and adds them to *run, the bytes of the free range that they continue. */
 static void count_gap(struct survey *survey, const struct piece *piece, uint32_t stream, uint64_t gap, uint64_t *run)
 {
     *run += gap;
@@ -428,7 +428,8 @@ static void look_at_pieces(const struct walk *walk, const struct block *live, si
     }
 }
 
-/* Surveys the walk at its present event, for requests of a stream. Returns false without host memory. */
+/* Surveys the memory and the blocks that the walk has now, for requests of a stream. Returns false without host
+ * memory. */
 static bool survey_walk(const struct walk *walk, uint32_t stream, struct survey *survey)
 {
     size_t count;

@@ -2,8 +2,9 @@
  *
  * A trace may have the memory that the recorded allocator took from its device and returned (s and z lines), and the
  * addresses of its blocks. One walk over these lines gives the figures of a replay_result: nothing is simulated. Live
- * bytes count as in a replay, and the blocks at the start come before the first event. Members that a trace cannot tell
- * stay 0: device time, waits, hazards, checks, times of calls and rungs; the outputs show "-" or null for them.
+ * bytes count as in a replay, and the blocks that are live before the window count from the first event on. Members
+ * that a trace cannot tell stay 0: device time, waits, hazards, checks, times of calls and rungs; the outputs show "-"
+ * or null for them.
  *
  * Reserved bytes are the bytes of the device that at least one s or z line holds. A record may contradict itself, for
  * example if a ring buffer lost events. Each contradiction has one meaning: memory that is taken a second time was
@@ -25,7 +26,7 @@ bool recorded_run(const struct trace *trace, bool history, struct replay_result 
 /* True if recorded_run made the result. */
 bool recorded_run_is(const struct replay_result *result);
 
-/* True if the trace has no history: memory and blocks at the start, and no event that changes them. */
+/* True if the trace has no history: memory and blocks before the first event, and no event that changes them. */
 bool recorded_run_is_moment(const struct trace *trace);
 
 #endif

@@ -232,7 +232,8 @@ static void note_oom(struct run *run, uint64_t event, uint64_t size)
     run->stopped = true;
 }
 
-/* True for a request beyond any device. It counts as out of memory, although a pool refuses it as invalid. */
+/* True for a request that is larger than any device. The replay counts it as out of memory, although the pool refuses
+ * it as invalid. */
 static bool is_absurd(uint64_t size, uint64_t align)
 {
     const uint64_t most = UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1);
@@ -288,7 +289,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     return true;
 }
 
-/* Frees a block in the order of `track`; NULL: in host order, the block is idle. */
+/* Frees a block in the order of `track`. If `track` is NULL, frees it in host order: no work uses the block. */
 static bool free_block(struct run *run, uint32_t index, struct track *track, const char *tag)
 {
     struct live_block *live = &run->blocks[index];

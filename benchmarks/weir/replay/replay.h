@@ -128,7 +128,7 @@ static inline uint64_t replay_granularity(const struct trace *trace)
     return given != 0 ? given : UINT64_C(2) << 20;
 }
 
-/* Returns the number of the event under which the state at the start counts. */
+/* Returns the event number that stands for the state before the first event. */
 static inline uint64_t replay_start_number(const struct trace *trace)
 {
     return trace->part != NULL ? trace->part->first : 0;

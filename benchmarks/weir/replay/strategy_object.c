@@ -96,7 +96,8 @@ static weir_status try_pool(const weir_strategy_ops *ops, uint32_t flags)
     weir_pool *pool = NULL;
     weir_sim_config device = WEIR_SIM_CONFIG_INIT;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    /* clears the thread's sentence, because an object linked with a libweir of its own leaves none here */
+    /* clears the thread's error text: an object that is linked with another copy of libweir stores its error text in
+     * that copy */
     (void)!weir_refuse(WEIR_ERR_INVALID, "%s", "");
     weir_status status = weir_sim_create(&device, &sim);
     if (status == WEIR_OK) {

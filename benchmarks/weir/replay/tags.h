@@ -24,7 +24,8 @@ struct replay_tags {
     weir_tag prior_tag;
 };
 
-/* Returns the tag of the block that an event begins: that of the event, or REPLAY_TAG_PRIOR. */
+/* Returns the tag of the block that an event allocates: the event's tag, or REPLAY_TAG_PRIOR for a prior block without
+ * a tag. */
 static inline uint32_t replay_tag_of_event(const weir_trace_event *event)
 {
     const bool prior = event->kind == WEIR_TRACE_PRIOR && event->tag == WEIR_TRACE_NONE;

@@ -33,8 +33,8 @@ struct call {
     uint32_t block;  /* set by calls_write, like `freed` and `outcome` */
     uint32_t freed;  /* ALLOC: block that is freed first */
     uint8_t outcome; /* enum outcome in calls.c */
-    /* calls_write fills in time_ns and id. For FREE it also has the values of a `p` line, for a block from before the
-     * record; size 0 = not known */
+    /* calls_write fills in time_ns and id. The event of a FREE also has the values of the `p` line of its block, in
+     * case the block is from before the record; size 0 = not known */
     weir_trace_event event;
 };
 

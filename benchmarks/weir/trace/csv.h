@@ -46,8 +46,8 @@ void csv_close(struct csv *csv);
 /* Reads the next record; *more is false at the end of the file. */
 bool csv_next(struct csv *csv, bool *more);
 
-/* Returns the column of this name, or of the first of several names with '|' between them that the file has, without
- * regard to case; else CSV_NO_COLUMN. */
+/* Returns the column with the name `names`, in upper or lower case. `names` may be several names with '|' between them:
+ * the first one that the file has gives the column. Returns CSV_NO_COLUMN if the file has none of them. */
 size_t csv_column(const struct csv *csv, const char *names);
 
 /* Returns the field of the record. A column that the file does not have gives an empty field. */
@@ -57,8 +57,8 @@ struct csv_field csv_get(const struct csv *csv, size_t column);
 bool csv_empty(struct csv_field field);
 bool csv_is(struct csv_field field, const char *text);
 
-/* Read a field of digits only as an unsigned number, decimal or hexadecimal (with or without 0x). `expected` is for the
- * message: "a number of bytes". */
+/* Read an unsigned number, decimal or hexadecimal (with or without 0x), from a field that has digits only. `expected`
+ * is for the message: "a number of bytes". */
 bool csv_decimal(struct csv *csv, size_t column, const char *expected, uint64_t *value);
 bool csv_hexadecimal(struct csv *csv, size_t column, const char *expected, uint64_t *value);
 
@@ -66,7 +66,7 @@ bool csv_hexadecimal(struct csv *csv, size_t column, const char *expected, uint6
  * NULL, a sign is refused. */
 bool csv_scaled(struct csv *csv, size_t column, const char *expected, uint64_t scale, bool *negative, uint64_t *value);
 
-/* Parse text without a message. Return false if it is not of the form or not below 2^64. */
+/* Parse a text. Return false, without a message, if the text is no such number or if the number is not below 2^64. */
 bool csv_parse_decimal(const char *text, size_t length, uint64_t *value);
 bool csv_parse_hexadecimal(const char *text, size_t length, uint64_t *value);
 

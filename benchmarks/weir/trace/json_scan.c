@@ -228,7 +228,8 @@ static bool nest_begin(const struct json_scan *scan, struct nest *nest, bool obj
     return true;
 }
 
-/* Steps to the next value inside, and closes the containers that end before it. Leaves depth 0 at the end of all. */
+/* Steps to the next value inside the open containers, and closes the containers that end before the value. At the end
+ * of the outermost container nest->depth is 0. */
 static bool nest_next(struct json_scan *scan, struct nest *nest)
 {
     struct json_value key;

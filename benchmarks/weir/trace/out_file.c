@@ -54,8 +54,8 @@ static bool is_same_file(const struct stat *facts, int fd)
 }
 
 /* Returns the descriptor of the standard stream that `path` leads to (/dev/stdout, or the same regular file), -1 if it
- * leads to neither. A second writer must share the stream's position, and a replacing file would lack the lines printed
- * so far. */
+ * leads to neither. The caller writes to this descriptor: a descriptor of its own would have another position in the
+ * file, and a new file in place of the target would lack the lines printed so far. */
 static int same_standard_stream(const char *path)
 {
     struct stat facts;

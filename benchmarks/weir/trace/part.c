@@ -39,7 +39,7 @@ struct selection {
     bool *touched;           /* [stream_count]: streams that are listed, or that use or free a block that remains */
     bool *live;              /* [block_count]: live at the start of the window */
     struct held *held;       /* [device_count]: at the start of the window */
-    uint32_t *block_stream;  /* [block_count]: the stream of the block's birth */
+    uint32_t *block_stream;  /* [block_count]: the stream that allocated the block */
     uint32_t *object_device; /* [object_count]; TRACE_NO_INDEX: no stream records the object or waits for it */
     uint32_t *streams;       /* new numbers; TRACE_NO_INDEX: not in the new trace */
     uint32_t *blocks;
@@ -47,7 +47,7 @@ struct selection {
     uint32_t block_count;
     uint32_t object_count;
     size_t event_count; /* events that remain */
-    size_t births;      /* events that remain and in which a block begins */
+    size_t births;      /* remaining events that allocate a block */
     uint64_t capacity;  /* capacity that an event before the window has set; 0 = none has */
     struct trace_part part;
     struct trace_builder builder;
@@ -313,11 +313,11 @@ static void find_touched(struct selection *selection)
     }
 }
 
-/* Receives an event that remains, with the old numbers of its stream, block and object. */
+/* A receiver of the remaining events. An event has the old numbers of its stream, block and object. */
 typedef bool take_event(struct selection *selection, const struct trace_event *entry, weir_trace_event *event,
                         uint64_t number);
 
-/* Hands over the memory of one device at the start of the window, in the order of the addresses. */
+/* Passes the memory that one device holds at the start of the window to the receiver, in the order of the addresses. */
 static bool each_held(struct selection *selection, uint32_t device, take_event *take)
 {
     const struct trace *from = selection->from;
@@ -356,7 +356,7 @@ static uint64_t size_at_start(const struct trace *trace, const weir_trace_event 
     return round_up(event->size + (uint64_t)trace->pad_bytes, recorded_granule);
 }
 
-/* Hands over the blocks that are live at the start of the window, in the order of their births, with their tags. */
+/* Passes the blocks that are live at the start of the window to the receiver, in the order of their allocation. */
 static bool each_live(struct selection *selection, take_event *take)
 {
     const struct trace *from = selection->from;
@@ -387,8 +387,8 @@ static bool each_live(struct selection *selection, take_event *take)
     return done;
 }
 
-/* Hands over the events that remain: the state at the start of a window, then the events of the window. A trace that is
- * not cut at its beginning keeps its own start. */
+/* Passes the remaining events to the receiver: the state at the start of the window, then the events of the window. If
+ * the window begins with the trace, that state is the trace's own. */
 static bool each_event(struct selection *selection, take_event *take)
 {
     const struct trace *from = selection->from;

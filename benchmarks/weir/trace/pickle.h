@@ -60,7 +60,8 @@ bool pickle_is_text(const struct pickle_value *value, const char *text);
 /* True for a list and for a tuple. */
 bool pickle_is_sequence(const struct pickle_value *value);
 
-/* Read a number from 0 to 2^64 - 1; a float loses its fraction. False: the value is absent or something else. */
+/* Read a number from 0 to 2^64 - 1; a float loses its fraction. Return false if the value is absent or no such
+ * number. */
 bool pickle_number(const struct pickle_value *value, uint64_t *out);
 bool pickle_get_number(const struct pickle_value *dict, const char *key, uint64_t *out);
 uint64_t pickle_get_number_or(const struct pickle_value *dict, const char *key, uint64_t otherwise);
@@ -72,7 +73,7 @@ struct pickle_walk {
     struct trace_error *error;
 };
 
-/* Takes steps from the walk. False: the limit is reached, and the error says so. */
+/* Takes steps from the walk. Returns false, with the error filled in, at the limit. */
 bool pickle_walk_spend(struct pickle_walk *walk, uint64_t steps);
 
 /* Returns "a list", "a dict" ... for messages. */

@@ -40,7 +40,7 @@ struct range {
     uint32_t thread;
     uint32_t name;
     uint32_t order;
-    uint32_t outer; /* the enclosing range; valid while the sweep over the ranges is inside */
+    uint32_t outer; /* the enclosing range; valid while the sweep over the ranges is inside this range */
 };
 
 struct space {
@@ -328,8 +328,8 @@ static bool takes_memory(const struct profile_item *item)
     return item->kind == PROFILE_ALLOC || item->kind == PROFILE_FREE;
 }
 
-/* True for a free without an allocation. The first one of a key shows a block that was live before the window; a later
- * one repeats a free. */
+/* True for a lone free: the file has no allocation for it. The first lone free of a key shows that its block was live
+ * before the window; a later one repeats a free. */
 static bool is_lone(const struct profile_item *item)
 {
     return item->kind == PROFILE_FREE && item->block == NO_ITEM;
@@ -648,7 +648,7 @@ static bool emit_block(struct profile *profile, weir_trace_kind kind, struct pro
     return builder_event(&profile->builder, &event, block, TRACE_NO_INDEX, true);
 }
 
-/* Emits the free of the block that `birth` began. */
+/* Emits the free `item` of a block. */
 static bool emit_free(struct profile *profile, const struct profile_item *item, uint32_t block, uint32_t stream)
 {
     weir_trace_event event = make_event(profile, WEIR_TRACE_FREE, item);
@@ -714,7 +714,7 @@ static bool emit_priors(struct profile *profile)
     bool done = true;
     for (size_t i = 0; i < count && done; i++) {
         profile->prior_bytes += priors[i]->size;
-        /* The item of a lone free becomes the birth of its block: emit_memory finds the block there. */
+        /* emit_block stores the number of the block in the item of the lone free; emit_memory reads it there */
         done = emit_block(profile, WEIR_TRACE_PRIOR, priors[i]);
         priors[i]->prior = true;
     }
@@ -723,7 +723,7 @@ static bool emit_priors(struct profile *profile)
     return done;
 }
 
-/* An allocation at the address of a live block: frees the old block first. */
+/* If the item allocates at the address of a live block, emits a free of that block first. */
 static bool free_before(struct profile *profile, const struct profile_item *item)
 {
     uint32_t old;
@@ -743,7 +743,7 @@ static bool emit_memory(struct profile *profile, size_t i)
         return free_before(profile, item) && emit_block(profile, WEIR_TRACE_ALLOC, item) &&
                (id_map_put(live, item->key, (uint32_t)i) || profile_no_memory(profile));
     }
-    if (item->prior) { /* the end of a block that was live before the window */
+    if (item->prior) { /* frees a block that was live before the window */
         return emit_free(profile, item, item->block, item->stream);
     }
     const struct profile_item *birth = &profile->items[item->block];

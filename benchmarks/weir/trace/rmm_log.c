@@ -1,8 +1,8 @@
 /* rmm_log.c: the log of RMM's logging_resource_adaptor: Thread,Time,Action,Pointer,Size,Stream.
  *
- * The order of the lines is the order of the calls: RMM logs an allocation after it and a free before it, so an address
- * is free before it is logged again. Times are times of day, taken before the log's lock; a small step back counts as
- * no time, a large one as midnight.
+ * The order of the lines is the order of the calls: RMM logs an allocation after it has made it, and a free before it
+ * makes it, so an address is free before it is logged again. Times are times of day, taken before the log's lock; a
+ * small step back counts as no time, a large one as midnight.
  */
 #include "csv_read.h"
 

@@ -13,9 +13,9 @@
  *                   segment_map     removes from M        segment_unmap   puts into M
  *     the rest:     the heap before the first event
  *
- * Then the lines are, in this order: `s` and `z` for the segments at the start, `p` for the blocks at the start by
- * address, and the events. `f` stands at free_completed, the time from which the block is free; with one stream that is
- * right behind free_requested, and if it is later, another stream still used the block. A free_requested
+ * Then the lines are, in this order: `s` and `z` for the segments of the heap before the first event, `p` for its
+ * blocks by address, and the events. `f` stands at free_completed, the time from which the block is free; with one
+ * stream that is right behind free_requested, and if it is later, another stream still used the block. A free_requested
  * without a completion in the record leaves its block live.
  */
 #include "shared/round_up.h"
@@ -101,7 +101,7 @@ struct anomalies {
     uint64_t twice;         /* backward pass: blocks or segments that exist already */
     uint64_t implied_frees; /* forward pass: allocs at the address of a live block */
     uint64_t lost_frees;    /* forward pass: frees of a block that is not live */
-    uint64_t misplaced;     /* blocks at the start that overlap or lie outside all segments */
+    uint64_t misplaced;     /* blocks that are live before the first event and overlap or lie outside all segments */
     uint64_t unknown;
     uint64_t annotations; /* annotations without a name, a stage, a time or a device with events */
 };
@@ -343,7 +343,7 @@ static struct device *device_of(struct importer *importer, uint64_t number)
 static bool reach_device(struct importer *importer, uint64_t number)
 {
     if (number >= TRACE_MAX_DEVICES) {
-        return true; /* device_of returns NULL for such a number, and its caller counts an anomaly */
+        return true; /* device_of returns NULL for so large a number, and the caller of device_of counts an anomaly */
     }
     if (number < importer->device_count) {
         return true;
@@ -757,7 +757,8 @@ static bool step_back(struct importer *importer, const struct entry *entry)
     }
 }
 
-/* Counts the blocks at the start that do not lie in one segment or that overlap the previous block. */
+/* Counts the blocks of the heap before the first event that do not lie in one segment, or that overlap the previous
+ * block. */
 static void check_placement(struct importer *importer, const struct device *device)
 {
     uint64_t end = 0;
@@ -1055,8 +1056,8 @@ static bool settle_pad(struct importer *importer)
     return true;
 }
 
-/* Adds the padding to blocks at the start that were freed in the window: for these blocks the record has only the
- * requested size. */
+/* Adds the padding to blocks that are live before the first event and that the window frees: for these blocks the
+ * record has only the requested size. */
 static void apply_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;
@@ -1129,7 +1130,7 @@ static bool add_notes(struct importer *importer)
                       "annotations left out that lack a name, a stage, a time or a device");
 }
 
-/* Notes the reason why the heap at the start may not explain all recorded addresses. */
+/* Notes the reason why the heap before the first event may not explain all recorded addresses. */
 static bool add_recorded_note(struct importer *importer)
 {
     static const char no_map[] = "there is no final map: what was reserved or live during the whole window is unknown";

@@ -438,8 +438,8 @@ static bool add_tag(struct torch_tags *tags, uint64_t hash, struct torch_tag tag
     return true;
 }
 
-/* The frames of an event or a block. The blocks of old snapshots have them in the first entry of their history, the
- * latest one. */
+/* The frames of an event or a block. The blocks of old snapshots have the frames in the first entry of their history,
+ * which is the latest one. */
 static struct pickle_value *frames_of(const struct pickle_value *event)
 {
     struct pickle_value *frames = pickle_get(event, "frames");

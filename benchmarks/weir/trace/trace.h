@@ -75,8 +75,8 @@ struct trace {
 
     uint32_t stream_count; /* highest stream number + 1, at least 1 */
 
-    /* The device of all events: of the only device that is used, or device 0 if none is. TRACE_NO_INDEX: several are
-     * used, and trace_of_device makes a trace of each. */
+    /* The device of all events: the only device that the trace uses, or device 0 if it uses none. TRACE_NO_INDEX if it
+     * uses several devices; trace_of_device makes a trace of each. */
     uint32_t device;
 
     uint32_t *stream_device; /* [stream_count]: the device of each stream; if the trace names none, the only device that
@@ -84,7 +84,8 @@ struct trace {
     uint32_t thread_count;   /* highest thread number + 1, at least 1 */
     uint32_t pool_count;     /* highest private pool number + 1; 0 = the trace uses no private pool */
 
-    /* weir_trace_event.tag is an index into both. Two tags may have the same text if their stacks differ. */
+    /* The text and the call stack of each tag; weir_trace_event.tag is an index into `tags` and `stacks`. Two tags may
+     * have the same text if their stacks differ. */
     const char **tags;
     const char **stacks; /* the call stack of each tag: frames from the innermost, a newline between two; NULL = not
                             known. The array is NULL if the trace has no stacks. */
@@ -99,7 +100,7 @@ struct trace {
     uint64_t file_event_count; /* events of the file; event_count if `numbers` is NULL */
 
     const struct trace_part *part; /* NULL if the trace is a whole file or all events of one device of it */
-    bool one_of_several;           /* from trace_of_device, and the file uses several devices */
+    bool one_of_several;           /* trace_of_device made this trace from a file that uses several devices */
 
     uint32_t block_count;  /* blocks named by p, a and r */
     uint32_t object_count; /* event objects named by e, x and y */
@@ -173,7 +174,7 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
 /* Returns the number of elements that begin with a uint64_t address at or below `address`, in an array sorted by it. */
 size_t trace_up_to(const void *array, size_t count, size_t element, uint64_t address);
 
-/* Returns the number of leading events up to the last `p`: the memory and the blocks at the start. */
+/* Returns the number of events up to the last `p` line: they describe the memory and the blocks before the window. */
 size_t trace_start_events(const struct trace *trace);
 
 /* Returns the device of the event's stream, else the one that the event names; TRACE_NO_INDEX for an event without
@@ -202,7 +203,8 @@ static inline uint32_t trace_event_device(const struct trace *trace, const weir_
  * Events that cross devices are left out, because a replay does not model them: the use of a block on a stream of
  * another device, and the record of or wait for an event object that another device recorded or awaited first. A free
  * on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out, which does not
- * refer to `trace`. WEIR_ERR_INVALID: the trace does not use the device; WEIR_ERR_NO_MEMORY. */
+ * refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device, WEIR_ERR_NO_MEMORY without host
+ * memory. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
 /* True if the trace has counters only, so that there is nothing to replay. */

@@ -160,8 +160,8 @@ bool builder_finish(struct trace_builder *builder, struct trace **out);
 /* Frees the incomplete trace after a failure. */
 void builder_drop(struct trace_builder *builder);
 
-/* True for events that take memory of a device or record how the program's allocator did. The device of such an event
- * is that of its stream, or event->device without a stream. */
+/* True for events that take memory of a device, and for records of memory that the program's allocator took from its
+ * device. The device of such an event is that of its stream, or event->device without a stream. */
 static inline bool trace_takes_memory(weir_trace_kind kind)
 {
     return kind == WEIR_TRACE_PRIOR || kind == WEIR_TRACE_ALLOC || kind == WEIR_TRACE_SEGMENT ||

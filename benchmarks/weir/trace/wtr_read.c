@@ -44,7 +44,7 @@ struct reader {
     uint32_t object_count;
     struct id_map tag_index; /* N of @N -> index */
 
-    /* The stack that is being read; it has no frames, or belongs to tag stack_tag. */
+    /* The stack that is being read. A stack with frames belongs to the tag stack_tag. */
     char *stack;
     size_t stack_size;
     uint32_t stack_tag;
@@ -259,7 +259,7 @@ static bool take_request(struct reader *reader, uint64_t *out)
     return true;
 }
 
-/* Takes the size of existing memory at an address, which may be 0. */
+/* Takes the size of existing memory at `address`; an address of 0 means unknown. */
 static bool take_bytes(struct reader *reader, uint64_t address, uint64_t *out)
 {
     if (!take_number(reader, NULL, out)) {
@@ -333,8 +333,8 @@ static void end_block(struct reader *reader, uint32_t index)
     reader->lives[index].died_line = short_line(reader);
 }
 
-/* Finds the index of an event object, or makes a new one: a wait may stand before the first record of its event in the
- * trace, and is then for work before the window. */
+/* Finds the index of an event object, or makes a new one. A wait may stand before the first record of its event in the
+ * trace; such a wait is for work from before the window. */
 static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
 {
     if (id_map_get(&reader->object_index, id, index)) {
@@ -548,7 +548,7 @@ static bool take_phase(struct reader *reader, weir_trace_event *event)
     return event->name != NULL || no_memory(reader);
 }
 
-/* True if the next field is not the optional field of this place: the line ends, or an option follows. */
+/* True if the optional field that may stand at this position is missing: the line ends, or an option follows. */
 static bool is_left_out(const struct reader *reader)
 {
     const ptrdiff_t left = reader->end - reader->at;
@@ -556,7 +556,7 @@ static bool is_left_out(const struct reader *reader)
            (left > 2 && reader->at[1] == 'd' && reader->at[2] == '=');
 }
 
-/* Takes the field of a letter of trace_fields.h, all but options with a key. */
+/* Takes the field that `letter` stands for in trace_fields.h. Options with a key are taken elsewhere. */
 static bool take_field(struct reader *reader, char letter, struct event_line *line)
 {
     weir_trace_event *event = &line->event;

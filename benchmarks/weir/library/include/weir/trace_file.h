@@ -57,7 +57,7 @@ WEIR_API weir_status weir_trace_read_memory(const char *name, const void *bytes,
 /* Makes a trace of the events of one device, which a replay needs if the trace uses several. Streams and blocks get new
  * numbers without gaps. Events that concern all devices are kept, events that cross devices are left out. On success
  * the caller owns *one, which does not refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device,
- * WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_NO_MEMORY without host memory. */
 WEIR_API weir_status weir_trace_of_device(const weir_trace *trace, uint32_t device, weir_trace **one);
 
 /* Frees a trace and everything that belongs to it. NULL is allowed. */
@@ -110,8 +110,8 @@ typedef struct weir_trace_device {
 /* Fills in *info for a device number below weir_trace_info.devices. Returns WEIR_ERR_INVALID for a larger number. */
 WEIR_API weir_status weir_trace_get_device(const weir_trace *trace, uint32_t device, weir_trace_device *info);
 
-/* Returns note `number`, from 0: a fact that the format lacks, a contradiction in the record. Returns NULL behind the
- * last note. */
+/* Returns the text of note `number`, from 0. A note names a fact that the file's format cannot express, or a
+ * contradiction in the file. Returns NULL behind the last note. */
 WEIR_API const char *weir_trace_note(const weir_trace *trace, uint64_t number);
 
 /* --- events --- */
@@ -133,18 +133,18 @@ typedef struct weir_trace_view {
 #define WEIR_TRACE_VIEW_INIT WEIR_STRUCT_INIT(weir_trace_view)
 
 /* Fills in *view for the event `index`, from 0, in the order of the file. Returns WEIR_ERR_INVALID if the trace has no
- * such event. Cost: constant. */
+ * such event. Takes constant time. */
 WEIR_API weir_status weir_trace_get_event(const weir_trace *trace, uint64_t index, weir_trace_view *view);
 
 /* --- write --- */
 
 /* Writes the trace as `.wtr` text to the file `path`, compressed if the name ends in .xz or .gz; "-" is standard
  * output. The text goes to a temporary file beside `path`, which then gets the name: a failure leaves the old file.
- * Returns WEIR_ERR_DEVICE if the system could not write, WEIR_ERR_NO_MEMORY. */
+ * Returns WEIR_ERR_DEVICE if the system could not write, WEIR_ERR_NO_MEMORY without host memory. */
 WEIR_API weir_status weir_trace_write(const weir_trace *trace, const char *path);
 
 /* Passes the trace as `.wtr` text to the sink, in one call. Returns WEIR_ERR_DEVICE if the sink refused the text,
- * WEIR_ERR_NO_MEMORY. */
+ * WEIR_ERR_NO_MEMORY without host memory. */
 WEIR_API weir_status weir_trace_write_to(const weir_trace *trace, weir_record_sink sink, void *ctx);
 
 /* --- replay --- */
@@ -163,17 +163,18 @@ enum {
 typedef struct weir_trace_replay_config {
     size_t struct_size;
     /* A name of weir_trace_strategy, or "recorded": the figures of the recorded allocator itself, for which nothing is
-     * simulated. NULL = the strategy of `pool`; without one "caching". */
+     * simulated. NULL = the strategy of `pool`; if `pool` has no strategy, "caching". */
     const char *strategy;
     /* Settings of the pool as for weir_pool_create: limits, flags, growth, callbacks. Its members strategy and
      * strategy_config may give a strategy of the caller's own if `strategy` above is NULL; else they must be NULL.
      * `device` must be NULL. NULL = all defaults. */
     const weir_pool_config *pool;
-    uint64_t capacity_bytes; /* memory of the simulated device, 2 MiB to 16 TiB; 0 = the capacity that a recorded
-                                out-of-memory implies, else the one in the trace, else 16 TiB */
-    uint64_t seed;           /* not 0: simulated work takes 75 to 125 % of its recorded time; 0 = exactly that time */
-    uint32_t repeat;         /* play the events this many times in a row; 0 = once */
-    uint32_t flags;          /* WEIR_TRACE_REPLAY_... */
+    /* memory of the simulated device, 2 MiB to 16 TiB; 0 = the capacity at which the recorded program ran out of
+     * memory, else the capacity in the trace, else 16 TiB */
+    uint64_t capacity_bytes;
+    uint64_t seed;   /* not 0: simulated work takes 75 to 125 % of its recorded time; 0 = exactly that time */
+    uint32_t repeat; /* play the events this many times in a row; 0 = once */
+    uint32_t flags;  /* WEIR_TRACE_REPLAY_... */
     /* Receives sentences before weir_trace_replay returns, in the calling thread. Each hazard gives one sentence (at
      * most 50; hazards with earlier work still running come first). If memory ran out, the pool's report follows (the
      * lines of weir_oom_explain). For "recorded" there is one sentence if the figures may be wrong. `text` has no
@@ -217,7 +218,7 @@ typedef struct weir_trace_figures {
 #define WEIR_TRACE_FIGURES_INIT WEIR_STRUCT_INIT(weir_trace_figures)
 
 /* Returns the name of strategy `number`, from 0, of the strategies that weir_trace_replay knows by name; NULL behind
- * the last. Constant. */
+ * the last one. The text is constant. */
 WEIR_API const char *weir_trace_strategy(size_t number);
 
 /* Replays the trace on a simulated device of its own and fills in *figures. `config` may be NULL. Prices of device
