@@ -537,7 +537,7 @@ TEST(test_limit_doomed_requests_harm_no_one)
     assert_int_equal(weir_device_destroy(limited), WEIR_OK);
 }
 
-/* A request within the limit that the device is slow to refuse. A smaller request must wait for the answer and then
+/* The device is slow to refuse a request that the limit allows. A smaller request must wait for that refusal and then
  * succeed; it must not fail because of bytes that the large request will not hold. */
 struct gate {
     pthread_mutex_t lock;
@@ -622,7 +622,7 @@ TEST(test_limit_waits_for_undecided_requests)
     check_small_beside_large(WEIR_OK, WEIR_ERR_LIMIT, 4 * FAKE_GRANULE);
 }
 
-/* Once the device has a handle back, it may hand it out again, for memory of another size. */
+/* A device may hand out a destroyed handle again, for memory of another size. */
 struct reuse {
     weir_device *limited;
     weir_vm_handle handle;

@@ -63,7 +63,7 @@ static uint64_t device_calls(const struct world *w)
     return calls;
 }
 
-/* Checks that no block is live after the arenas are destroyed, and that every byte goes back. */
+/* Checks that no block is live after the arenas are destroyed, and that the device gets every byte back. */
 static void close_empty(struct world *w)
 {
     is_clean(w->sim);
@@ -557,7 +557,8 @@ TEST(a_stream_without_arena_use_is_a_hazard)
     }
 }
 
-/* A use covers later allocations: in the same chunk, in a kept one, in a new one and in blocks of their own. */
+/* weir_arena_use also covers allocations that are made after the call: in the same chunk, in a kept one, in a new one
+ * and in blocks of their own. */
 TEST(a_use_covers_what_comes_later)
 {
     struct world w = open_world();
@@ -658,7 +659,7 @@ TEST(a_retired_stream_gives_no_more)
     }
 }
 
-/* Retiring a stream waits for it, so its use is forgotten. */
+/* The retirement of a stream waits for the work of the stream, so the arena forgets that the stream used its memory. */
 TEST(a_retired_user_is_forgotten)
 {
     struct world w = open_world();
@@ -790,8 +791,9 @@ static uint64_t draw(uint64_t *random)
     return z ^ (z >> 31);
 }
 
-/* Another stream reads an allocation after the arena's work on it, and the arena is told before or after. Sometimes the
- * use ends, and the arena's stream waits for the reader, with or without telling the pool. */
+/* Another stream reads an allocation after the arena's work on it, and the test announces the use to the arena before
+ * or after the read. Sometimes the use ends, and the arena's stream waits for the reader; the pool may or may not be
+ * told of this wait. */
 static void read_elsewhere(struct tested *t, uint64_t *random)
 {
     struct world *w = t->w;

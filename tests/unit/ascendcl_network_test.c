@@ -387,7 +387,7 @@ TEST(plans_lose_nothing)
         NET("4", "5", "Input i 0 1 a\nReLU r 1 1 a b\nBinaryOp m 2 1 b b c\nSplit s 1 2 c d e\n"),
         /* An output that is a view of the input. */
         NET("2", "2", "Input i 0 1 a\nFlatten f 1 1 a b\n"),
-        /* A view of a view, the first written over while the second is still needed. */
+        /* A view of one output of a split. A layer writes over the view while the other output is still needed. */
         NET("6", "7",
             "Input i 0 1 a\nPooling p 1 1 a b 4=1\nSplit s 1 2 b c d\nNoop n 1 1 c e\nReLU r 1 1 e "
             "f\n"

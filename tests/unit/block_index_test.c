@@ -15,7 +15,8 @@
 
 /* --- failing host memory --- */
 
-/* Tables call calloc for many entries, an index for one large piece. Only large pieces are refused. */
+/* The index calls calloc for one large element, tables call it for many entries. The stand-in below refuses only single
+ * elements larger than this. */
 static _Atomic size_t largest_piece; /* bytes; 0: no limit */
 
 void *__real_calloc(size_t count, size_t size);
@@ -140,7 +141,8 @@ static void *churn(void *ctx)
     return NULL;
 }
 
-/* Holds blocks and looks them up, and looks up addresses of no block. Sometimes replaces a block by a new one. */
+/* A keeper: holds blocks and looks them up, looks up addresses that are in no block, and sometimes replaces a block by
+ * a new one. */
 static void *keep(void *ctx)
 {
     struct part *part = ctx;

@@ -123,7 +123,8 @@ TEST(test_bytes_blocks_and_peaks)
     assert_int_equal(tagged(&w, kv).requested_bytes, 6000);
     assert_int_equal(tagged(&w, 0).requested_bytes, 70);
     put(&w, first, A);
-    put(&w, second, B); /* the free counts on stream B; the pool's live bytes are allocs minus frees over all streams */
+    /* the free is counted on stream B; the pool's live bytes are allocs minus frees over all streams */
+    put(&w, second, B);
     assert_int_equal(tagged(&w, kv).blocks, 0);
     assert_int_equal(tagged(&w, kv).requested_bytes, 0);
     assert_int_equal(tagged(&w, kv).allocs, 2);
@@ -189,7 +190,7 @@ TEST(test_a_stream_may_have_a_tag)
     ok(weir_pool_alloc(w.pool, w.stream[B], 512, 0, &block));
     assert_int_equal(weir_block_tag(block), 0);
     put(&w, block, B);
-    /* A stream in the place of a retired one begins without a tag. */
+    /* A stream that gets the entry of a retired stream begins without a tag. */
     ok(weir_stream_retire(w.pool, w.stream[A]));
     ok(weir_pool_stream(w.pool, new_stream(w.sim), &w.stream[A]));
     ok(weir_pool_alloc(w.pool, w.stream[A], 512, 0, &block));
@@ -220,7 +221,7 @@ TEST(test_a_recording_names_tags)
     ok(weir_pool_alloc(w.pool, w.stream[B], 4096, 0, &block));
     put(&w, block, B);
     ok(weir_recorder_stop(recorder, NULL));
-    /* Tags are numbered in the order of their first use, and each is named once, before it. */
+    /* Tags are numbered in the order of their first use. The trace names each tag once, before its first use. */
     const char *kv_line = strstr(recording.text, "\n@0 kv cache\n");
     const char *graph_line = strstr(recording.text, "\n@1 graph engine\n");
     assert_non_null(kv_line);
@@ -346,7 +347,8 @@ TEST(test_above_the_soft_limit_no_more_is_taken_than_needed)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
-/* An idle region of the other kind holds the request, and a region in its place would not: the idle region stays. */
+/* An idle region of the other kind can serve the request, and a new region in its place could not. So the pool does not
+ * return the idle region. */
 static void idle_region_serves(uint64_t align, uint64_t limit)
 {
     weir_sim_config sim_config = free_of_charge();
@@ -569,7 +571,7 @@ TEST(test_would_fit_checks_its_arguments)
     close_world(&w);
 }
 
-/* Pages of one size are counted exactly, new regions and half-used ones alike. */
+/* The forecast for blocks of one size is exact, in new regions and in half-used ones. */
 TEST(test_equal_pages_are_counted_exactly)
 {
     uint64_t pages[64];
@@ -646,7 +648,8 @@ TEST(test_a_group_may_be_of_very_many_sizes)
     close_world(&w);
 }
 
-/* Memory that other streams' work may still touch counts: the request would wait for it. */
+/* The forecast counts memory that work of other streams may still touch as available: the request would wait for that
+ * work. */
 TEST(test_memory_in_use_by_other_streams_counts)
 {
     uint64_t missing = 0;
@@ -778,7 +781,8 @@ TEST(test_the_record_says_who_holds_what_and_where)
     assert_int_equal(record.lanes[0].waits_for, 0);
     assert_non_null(strstr(record.text, "\"weights\" holds the most"));
 
-    /* The cheapest run: the free quarter and the quarter beside it. */
+    /* The advice names the memory that costs the fewest frees: the free quarter of the region and the quarter beside
+     * it. */
     const weir_oom_advice *advice = advice_of(&record, WEIR_ADVICE_FREE_BLOCKS);
     assert_non_null(advice);
     assert_int_equal(advice->bytes, REGION / 4);
@@ -816,7 +820,7 @@ TEST(test_a_pool_without_a_failure_has_nothing_to_explain)
     close_world(&w);
 }
 
-/* The device offers weir no wait; the program itself can wait. */
+/* Every wait that weir could make fails on this device, but the program itself can wait. */
 TEST(test_waiting_is_advised_when_weir_could_not)
 {
     static const weir_device_call calls[] = {WEIR_CALL_EVENT_RECORD, WEIR_CALL_EVENT_SYNC, WEIR_CALL_STREAM_WAIT_EVENT};
@@ -854,7 +858,8 @@ TEST(test_waiting_is_advised_when_weir_could_not)
     close_world(&w);
 }
 
-/* The request needs two regions to go back: no advice names several places. */
+/* The request could be served only if two regions went back to the device. An advice can name one range only, so no
+ * advice names blocks to free. */
 TEST(test_no_location_is_advised_if_two_regions_must_go)
 {
     struct world w = plain_world(4 * REGION, 0);

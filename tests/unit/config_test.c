@@ -60,7 +60,7 @@ TEST(test_adopt_newer_with_zero_tail)
 TEST(test_adopt_refuses_unknown_wishes)
 {
     struct newer src = {.struct_size = sizeof(src), .a = 1, .b = 2};
-    /* Each byte of the tail counts, the last one too. */
+    /* A byte other than 0 anywhere in the unknown tail makes the call fail, in the last byte too. */
     for (size_t byte = sizeof(struct known); byte < sizeof(src); byte++) {
         struct known dst = garbage();
         const struct known before = dst;

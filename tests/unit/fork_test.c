@@ -459,7 +459,7 @@ TEST(test_pool_with_virtual_memory)
     fork_everywhere(weir_size_class_strategy(), WEIR_POOL_VIRTUAL_MEMORY);
 }
 
-/* The reader of a pipe sees its end when the last process has closed it. */
+/* The reader of a pipe sees the end of the file when the last process has closed the writing end. */
 TEST(test_a_child_closes_the_file)
 {
     weir_recorder *recorder = NULL;

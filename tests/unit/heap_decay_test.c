@@ -113,7 +113,7 @@ TEST(test_a_peak_stays_for_the_decay_time_and_then_goes)
 {
     weir_heap *heap = decaying(LONG_MS, 0);
     assert_true(peak(heap, 64));
-    pass_slots(heap, 4); /* four slots and not five, because the slot of the peak may have begun just before it */
+    pass_slots(heap, 4); /* four slots and not five, because the slot of the peak may have begun just before the peak */
     assert_true(stats_of(heap).held_bytes >= 64 * MIB);
     assert_int_equal(stats_of(heap).decays, 0);
     pass_slots(heap, 1);
@@ -138,7 +138,7 @@ TEST(test_memory_of_steps_shorter_than_the_decay_time_stays)
     assert_int_equal(stats_of(heap).decayed_bytes, 0);
     assert_int_equal(stats_of(heap).held_bytes, held);
     pass_slots(heap, 5);
-    /* The live block, an eighth and 512 KiB stay, and a few runs that the thread caches. */
+    /* The heap keeps the live block, an eighth of its size, 512 KiB, and a few runs that the thread caches. */
     assert_in_range(stats_of(heap).held_bytes, 3 * MIB, 6 * MIB);
     assert_int_equal(weir_heap_free(heap, weights), WEIR_OK);
     check_and_destroy(heap);

@@ -48,8 +48,8 @@ TEST(a_vector_that_doubles_is_not_copied)
     end_heap(heap);
 }
 
-/* Blocks that grow in turn, as the key and value caches of several sequences: each one in place until it meets its
- * neighbour. */
+/* Blocks that grow in turn, as the key and value caches of several sequences: each one grows in place until it meets
+ * its neighbour. */
 TEST(caches_that_grow_in_turn)
 {
     enum { CACHES = 6, STEPS = 100 };
@@ -98,8 +98,8 @@ TEST(many_small_steps)
     end_heap(heap);
 }
 
-/* Under a limit a block grows in place where there is no room for a copy, and stays as it was where there is none at
- * all. */
+/* Under a limit, a block grows in place if there is no room for a copy. If there is no room at all, it keeps its
+ * size. */
 TEST(at_the_limit)
 {
     weir_heap *heap = heap_with(16 * MIB, 0, 0);

@@ -1,6 +1,6 @@
 /* tests/unit/heap_move_test.c: idle memory of a heap moves with its pages, by userfaultfd. Every system call of a move
- * may fail, at any time and half-way; contents stay, and no more is resident than is held. Linked with --wrap for the
- * calls. */
+ * may fail, at any time and half-way. Blocks keep their contents, and no more bytes are resident than the heap holds.
+ * Linked with --wrap for the calls. */
 #include "../rig/test.h"
 #include "host_internal.h"
 #include "sandbox.h"
@@ -30,7 +30,7 @@ static struct {
     int no_register; /* errno with which UFFDIO_REGISTER fails */
     int no_move;     /* errno with which each `every`-th UFFDIO_MOVE fails */
     unsigned every;
-    bool by_halves; /* a failing move has moved half of the pages before */
+    bool by_halves; /* a failing move first moves half of the pages */
     bool drops_nothing;
     bool no_memory; /* realloc fails */
     uint64_t moves, failed;
@@ -329,7 +329,8 @@ TEST(the_list_of_waiting_pages_cannot_grow)
     }
 }
 
-/* Where advice is refused a new mapping replaces the pages; the kernel moves nothing into it. */
+/* If madvise is refused, the heap replaces the pages by a new mapping. The kernel moves no pages into such a
+ * mapping. */
 TEST(advice_is_refused)
 {
     struct traffic t;

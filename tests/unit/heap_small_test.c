@@ -18,7 +18,7 @@ TEST(test_class_sizes)
         for (uint64_t bytes; (bytes = weir__host_class_bytes(class, is_fine != 0)) != 0; class ++) {
             assert_int_equal(bytes % step, 0);
             assert_true(bytes > last);
-            /* The smallest request of the class wastes the most. */
+            /* The smallest request of a size class wastes the most. */
             assert_true(class < 8 ? bytes - last == step : (bytes - last - 1) * 8 < bytes);
             last = bytes;
         }
@@ -51,7 +51,7 @@ TEST(test_sizes)
     }
 }
 
-/* Slack is behind each block, and an alignment of a single block costs no more than a rounding up. */
+/* Each block has its slack behind it. An alignment of a single block adds at most the alignment to its size. */
 TEST(test_slack_and_single_alignments)
 {
     for (uint64_t slack = 0; slack <= 64; slack += 32) {
@@ -150,7 +150,7 @@ TEST(test_wrong_frees)
             wrong++;
         }
     }
-    /* Places that were never handed out, behind the only block of its size. */
+    /* Addresses that were never handed out, behind the only block of its size. */
     unsigned char *first = weir_heap_alloc(heap, 80);
     for (size_t offset = 16; offset < 4096; offset += 16) {
         assert_int_equal(weir_heap_free(heap, first + offset), WEIR_ERR_INVALID);

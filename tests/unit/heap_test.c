@@ -57,7 +57,8 @@ TEST(test_tally_is_exact)
     free(tally);
 }
 
-/* Cells return their shares, and a thread may give back bytes that another thread took. */
+/* The cells of a tally return the bytes that they have set aside, and a thread may give back bytes that another thread
+ * took. */
 TEST(test_tally_of_cells)
 {
     weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
@@ -85,7 +86,7 @@ TEST(test_tally_of_cells)
     free(tally);
 }
 
-/* More threads at once than cells: some threads share one. */
+/* More threads than cells run at once, so some threads share a cell. */
 enum { TALLY_THREADS = 40, TALLY_ROUNDS = 5000 };
 
 static pthread_barrier_t tally_barrier;
@@ -288,7 +289,7 @@ TEST(test_recording_of_many_priors)
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 0);
-    /* priors misses those lines with which a piece of the output begins */
+    /* the count `priors` misses a line at the beginning of a piece of the output */
     assert_in_range(priors, MANY - MANY / 100, MANY);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
@@ -381,7 +382,7 @@ static void *work_cancelled(void *argument)
     return NULL;
 }
 
-/* A cancelled thread that finds no space for its events writes the file; it does not end there while
+/* A cancelled thread that finds no space for its events writes the file itself. It must not end during the write, while
  * it holds a lock. */
 TEST(test_recording_of_cancelled)
 {
@@ -425,7 +426,7 @@ static bool discard(void *ctx, const char *bytes, size_t length)
     return true;
 }
 
-/* No call uses a recorder after its removal: the test frees it each time. */
+/* No call uses a recorder after its removal: the test frees the recorder after each removal. */
 TEST(test_recorders_come_and_go)
 {
     struct busy b = {.heap = plain_heap()};
@@ -543,8 +544,8 @@ static void *hand_over(void *argument)
     return NULL;
 }
 
-/* One thread allocates blocks that another thread frees. The counts of the two are read at different moments, but the
- * difference is never below 0. */
+/* One thread allocates blocks that another thread frees. The counts of the two threads are read at different moments,
+ * but the difference is never below 0. */
 TEST(test_counts_do_not_wrap)
 {
     struct baton b = {.heap = plain_heap()};
@@ -672,7 +673,7 @@ TEST(test_fork_while_recorded)
     assert_int_equal(unlink(record_path), 0);
 }
 
-/* Without calls that some sandboxes forbid a heap is only slower. */
+/* A heap works without the system calls that some sandboxes forbid; it is only slower. */
 static int without_advice(void)
 {
     CHECK(deny_madvise());
@@ -1035,7 +1036,7 @@ static int process_that_locks(void)
     return 0;
 }
 
-/* Addresses that a heap does not use count for no limit of the process. */
+/* Addresses that a heap reserves and does not use do not count against the limits of the process. */
 static int limited_process(void)
 {
     const struct rlimit limit = {288 * MIB, 288 * MIB};

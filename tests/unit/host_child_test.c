@@ -195,7 +195,7 @@ static void *keep_busy(void *ctx)
     return NULL;
 }
 
-/* Threads that live only for a moment; their end takes the lists' lock. */
+/* A thread that lives only for a moment. When it ends, the pool takes a lock for its cache. */
 static void *one_block(void *ctx)
 {
     (void)ctx;

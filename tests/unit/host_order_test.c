@@ -120,7 +120,7 @@ TEST(test_nothing_comes_back_early)
             assert_ptr_not_equal(block(&m, sizes[s]), ptr); /* the auditor would report it too */
         }
         assert_true(stats_of(&m).pending_bytes > 0);
-        /* The work is over; the next call that queries the stream learns it. */
+        /* The work is over. The pool notices it at the next call that queries the stream. */
         assert_int_equal(weir_sim_sync(m.sim), WEIR_OK);
         assert_int_equal(weir_host_trim(m.pool, UINT64_MAX, NULL), WEIR_OK);
         void *more = block(&m, sizes[s]);
@@ -251,7 +251,8 @@ TEST(test_device_failures)
     }
 }
 
-/* A broken stream keeps its pending blocks until the end, which reports it. */
+/* The pending blocks of a broken stream stay pending until the pool is destroyed. The destroy reports the broken
+ * stream. */
 TEST(test_a_broken_stream)
 {
     struct machine m;

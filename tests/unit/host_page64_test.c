@@ -2,7 +2,7 @@
  *
  * The program is linked with --wrap for sysconf and the calls that map memory. The stand-ins behave as such a kernel
  * does: an address that is no multiple of 64 KiB is refused, and a length is rounded up. So advice for a part of a page
- * reaches the neighbours, as it does there.
+ * reaches the neighbours, as on such a kernel.
  */
 #include "../rig/test.h"
 

@@ -7,7 +7,8 @@
 
 #define PAGE UINT64_C(4096)
 
-/* Addresses only: nothing is mapped there. Half a leaf above the start of a leaf. */
+/* The first address of the tests: half a leaf above the start of a leaf. The registry only compares addresses, so no
+ * memory is mapped there. */
 #define BASE ((UINT64_C(7) << 40) + MIB)
 
 static const uint32_t large_tag = WEIR__HOST_LARGE_TAG;

@@ -71,8 +71,8 @@ static weir_host_pool *open_pool(weir_sim *sim)
     return pool;
 }
 
-/* A small block and a large one wait for a copy on the stream, which is then retired. Returns the pieces held
- * afterwards. */
+/* A small block and a large one wait for a copy on the stream, which is then retired. Returns the number of pieces of
+ * host memory that the pool holds afterwards. */
 static long play(weir_sim *sim, weir_host_pool *pool, weir_sim_stream *stream)
 {
     const size_t sizes[] = {100, 100000};

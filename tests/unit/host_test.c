@@ -21,7 +21,7 @@ static struct {
     uint64_t calls, fail_at; /* `calls` counts all calls; call number fail_at fails; 0: no call fails */
     uint64_t allocs_left;
     bool refuse_alloc, refuse_free, refuse_register, refuse_unregister, crooked;
-    char *arena; /* if not NULL, pieces lie side by side in this memory and begin one page behind a boundary */
+    char *arena; /* if not NULL, pieces lie side by side in this memory, the first one page above its start */
     uint64_t arena_used;
 } rt;
 
@@ -354,7 +354,7 @@ TEST(test_a_block_across_steps)
     assert_true(rt_is_empty());
 }
 
-/* No call asks the runtime for more than it serves at once. */
+/* No call asks the runtime for more bytes than the runtime serves in one call. */
 TEST(test_limit_of_one_call)
 {
     const struct setting s = {

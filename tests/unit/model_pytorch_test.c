@@ -374,7 +374,7 @@ TEST(test_place_keeps_a_rest_by_rule)
     end_heap(&heap);
 }
 
-/* The large pool has no free block of half a MiB: it is the rest of the block before. */
+/* The large pool has no free block of half a MiB, so a gap of this size belongs to the block before it. */
 TEST(test_place_lends_an_impossible_front)
 {
     struct heap heap = new_heap(0);

@@ -86,7 +86,7 @@ TEST(test_a_mismatch_is_counted_once)
                                                "recorded at 0x40000600");
 }
 
-/* The model cannot follow a recorded address that is taken; then the block has no place. */
+/* If the recorded address of a block is taken in the model, the model leaves the block out. */
 TEST(test_a_mismatch_without_a_place)
 {
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"
@@ -112,7 +112,7 @@ TEST(test_streams_are_apart)
     assert_all_met(&report);
 }
 
-/* The same addresses on two devices are two heaps. */
+/* Equal addresses on two devices belong to two heaps. */
 TEST(test_devices_are_apart)
 {
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"
@@ -183,7 +183,8 @@ TEST(test_a_segment_without_a_request)
     assert_segments(&report, 1, 3);
 }
 
-/* Gaps between the blocks at the start are free, and a rest too small for the large pool belongs to its block. */
+/* Gaps between prior blocks are free. A rest that is too small for a free block of the large pool belongs to the block
+ * before it. */
 TEST(test_start_of_the_window)
 {
     struct recorded_report report = check("s 0 + 0x40000000 20971520 0\n"
@@ -200,7 +201,8 @@ TEST(test_start_of_the_window)
     assert_int_equal(report.priors_enlarged, 0);
 }
 
-/* Block 0 was handed out with a rest of 512 KiB that the record does not show; block 1 after it shows it. */
+/* Block 0 was handed out with a rest of 512 KiB. The size in the record lacks this rest; the address of block 1 shows
+ * it. */
 TEST(test_start_is_corrected)
 {
     struct recorded_report report = check("s 0 + 0x40000000 20971520 0\n"
@@ -271,7 +273,7 @@ TEST(test_what_cannot_be_checked)
     }
 }
 
-/* Invalid records are counted, never followed. */
+/* The check counts invalid records and does not apply them to the model. */
 TEST(test_broken_records)
 {
     struct recorded_report report = check_padded("s 0 + 0x40000000 2097152 0\n"

@@ -76,7 +76,7 @@ TEST(test_reserve)
     assert_int_equal(weir__numa_reserve(8 * MIB, 4 * MIB, &memory, NULL), WEIR_OK);
     assert_int_equal((uintptr_t)memory % (4 * MIB), 0);
     assert_int_equal(mincore(memory, page, &there), 0);
-    /* Memory mapped inside lies in the reservation, and unmapped memory stays reserved. */
+    /* Memory can be mapped into the reservation, and its addresses stay reserved when it is unmapped. */
     void *inside = NULL;
     char *at = (char *)memory + 2 * MIB;
     assert_int_equal(weir__numa_map(at, 2 * MIB, WEIR__PAGES_TRANSPARENT, &inside, NULL), WEIR_OK);
@@ -178,7 +178,7 @@ TEST(test_policy)
     /* One page in 64 KiB is checked. */
     assert_int_equal(weir__numa_verify(memory, 2 * MIB - page, 64 << 10, &found, NULL), WEIR_OK);
     all_on(&found, node, 2 * MIB - page);
-    /* With a policy of its own the mapping is separate, so numa_maps reports exactly. */
+    /* A range with a memory policy of its own is a separate mapping, so numa_maps reports exactly this range. */
     assert_int_equal(weir__numa_verify_by_maps("", memory, 2 * MIB, &found), WEIR_OK);
     assert_int_equal(found.source, WEIR__FOUND_BY_NUMA_MAPS);
     all_on(&found, node, 2 * MIB);
@@ -405,7 +405,7 @@ TEST(test_no_such_node)
     weir_topology_destroy(t);
 }
 
-/* More than the node has: a strict request fails before a page is populated. */
+/* A strict request for more memory than the node has fails before a page is populated. */
 TEST(test_no_room)
 {
     if (access("/sys/devices/system/node", F_OK) != 0) {
@@ -443,7 +443,8 @@ weir__cgroup_memory __wrap_weir__cgroup_read(const char *folder)
     return (weir__cgroup_memory){UINT64_MAX, UINT64_MAX, group_room};
 }
 
-/* More than the control group has: refused before a page is populated, where the kernel would end the process. */
+/* A request for more memory than the control group has is refused before a page is populated. Otherwise the kernel
+ * would end the process. */
 TEST(test_no_room_in_the_group)
 {
     weir_topology *t = machine();
@@ -601,7 +602,7 @@ static int without_populate(void)
     CHECK(weir__numa_populate(memory, 2 * MIB, NULL) == WEIR_OK);
     CHECK(bytes[7 * page] == 42);
     CHECK(weir__numa_verify(memory, 2 * MIB, 0, &found, NULL) == WEIR_OK && found.absent_bytes == 0);
-    /* Pages that cannot be written are an error here too, not a signal. */
+    /* A page that cannot be written gives an error and no signal, also without MADV_POPULATE_WRITE. */
     CHECK(mmap(bytes + 5 * page, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
     CHECK(weir__numa_populate(memory, 2 * MIB, NULL) == WEIR_ERR_NO_MEMORY);
     CHECK(weir__numa_map(NULL, 2 * MIB, WEIR__PAGES_TRANSPARENT, &memory, NULL) == WEIR_ERR_UNSUPPORTED);

@@ -200,7 +200,7 @@ static uint64_t below(struct world *w, uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
-/* A slow device call, and the actions during it. */
+/* A slow device call, and the function that runs during the call. */
 static struct {
     const char *call; /* NULL: no call is slow */
     pthread_t thread;
@@ -294,7 +294,7 @@ static void one_step(struct world *w)
     }
 }
 
-/* Checks that the books agree with the pool. */
+/* Checks that the observer's counts agree with the pool. */
 static void agrees(struct world *w, struct judge *judge)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -574,7 +574,7 @@ TEST(a_forked_child_reports_nothing)
     end_judge(&judge);
 }
 
-/* Calls as letters: a block begins (a) or ends (f), is used (u), an event is recorded (e), waited for (x) or
+/* Calls as letters: a block is allocated (a), freed (f) or used (u), an event is recorded (e), waited for (x) or
  * synchronised with (y), and a trim (c), with the number of the stream. */
 struct scribe {
     char text[64];
@@ -699,7 +699,8 @@ TEST(a_pool_ends_while_it_is_recorded)
 
 enum { handed = 16, thread_steps = 3000 };
 
-/* While a free is being reported, another thread requests the same memory: its alloc must not be reported before. */
+/* While a free is being reported, another thread requests the same memory: the alloc must not be reported before the
+ * free. */
 struct slow_judge {
     struct judge judge; /* must be the first member */
     struct world *w;
@@ -755,7 +756,7 @@ static void *begin_to_observe(void *ctx)
     return NULL;
 }
 
-/* Memory is on its way to the device, or from it, when the observation begins. */
+/* The observation begins during a device call that takes or gives back memory. */
 TEST(memory_on_its_way_is_told_once)
 {
     static const char *const calls[2][2] = {{"region_free", "region_alloc"}, {"vm_unmap", "vm_map"}};
@@ -805,9 +806,9 @@ static void *free_when_the_first_stream_is_locked(void *ctx)
     return free_from_elsewhere(ctx);
 }
 
-/* A block enters a remote free list while the observation begins: between the lock of its stream and the last lock. One
- * thread holds the second stream's lock, in a device call; this thread holds the first lock and waits for the second; a
- * third thread frees a block there. */
+/* A block enters the remote free list of the first stream while an observer is attached, which takes the locks of all
+ * streams. One thread holds the lock of the second stream, in a device call. This thread holds the lock of the first
+ * stream and waits for the second. A third thread frees the block on the first stream. */
 TEST(a_block_in_a_remote_free_list_is_freed_later)
 {
     for (int tries = 0; tries < 3; tries++) {
@@ -824,7 +825,8 @@ TEST(a_block_in_a_remote_free_list_is_freed_later)
         slow_call.meanwhile = free_when_the_first_stream_is_locked;
         slow_call.ctx = &w;
         slow_call.began = false;
-        slow_call.call = "event_"; /* the device call by which the trim looks how far the second stream is */
+        /* the device call by which the trim asks how far the work of the second stream has come */
+        slow_call.call = "event_";
         assert_int_equal(pthread_create(&trimming, NULL, trim_meanwhile, &w), 0);
         take_ms(15);
         ok(weir_pool_observe(w.pool, &judging, &judge));
@@ -918,7 +920,8 @@ static void *come_and_go(void *ctx)
     return NULL;
 }
 
-/* One observer stays; another begins and ends, and its end neither misses a call nor waits for ever. */
+/* One observer stays attached. Another one is attached and detached again and again: its detach neither misses a call
+ * nor waits for ever. */
 struct crowd {
     struct world w;
     atomic_bool done;

@@ -165,7 +165,7 @@ static inline void pw_frame(struct pickle_writer *writer, const char *file, cons
     pw_dict_end(writer);
 }
 
-/* Opens a segment and its list of blocks. Then pw_block for each block, then pw_segment_end. */
+/* Opens a segment and its list of blocks. The caller then calls pw_block for each block, and pw_segment_end. */
 static inline void pw_segment(struct pickle_writer *writer, uint64_t device, uint64_t address, uint64_t size,
                               uint64_t stream, int expandable)
 {

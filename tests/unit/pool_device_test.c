@@ -126,7 +126,7 @@ TEST(test_waiting_ends_while_others_go_on_freeing)
 
 /* --- a device that refuses to take memory back --- */
 
-static int refusals; /* number of later calls that give memory back and fail */
+static int refusals; /* number of the next calls to give memory back that will fail */
 static int held;     /* live events, regions or reservations, depending on the test */
 
 static weir_status counted(weir_status status, int change)

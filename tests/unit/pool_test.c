@@ -1,8 +1,8 @@
 /* tests/unit/pool_test.c: the contract of weir/pool.h by example.
  *
  * First every public function with every wrong argument. Then sizes, limits, the front cache, and each rung of the
- * ladder. Then the bugs by which other allocators have handed out memory too early: a number such as S1 refers to the
- * list in tests/mutants/README.md. There the simulator's auditor checks each reuse. Kernels are still running at the
+ * ladder. Then the bugs by which other allocators have handed out memory too early: a number such as S1 in the
+ * name of a test refers to the list of mutants in tests/mutants/README.md. In these tests the simulator's auditor checks each reuse. Kernels are still running at the
  * next step, and no call costs host time, so a reuse is correct only if an order between streams exists.
  */
 enum { A, B, C, D, streams };
@@ -181,7 +181,7 @@ TEST(test_free_turns_foreign_and_freed_blocks_away)
         fails(weir_pool_free_idle(w.pool, NULL), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(other.pool, block), WEIR_ERR_INVALID);
         put(&w, below, A);
-        put(&w, block, A); /* freed into the strategy: the block merges with `below`, and its descriptor ends */
+        put(&w, block, A); /* freed into the strategy: the block merges with `below`, and its descriptor is free */
         fails(weir_pool_free(w.pool, block, w.stream[A]), WEIR_ERR_INVALID);
         fails(weir_pool_free(w.pool, block, w.stream[B]), WEIR_ERR_INVALID);
         fails(weir_pool_free_idle(w.pool, block), WEIR_ERR_INVALID);
@@ -379,7 +379,7 @@ TEST(test_a_failure_is_explained_and_the_advice_helps)
     close_world(&w);
 }
 
-/* O6: the advice counts the memory that is left after the last rung has failed, not the memory before it. */
+/* The advice counts the memory that is left after the last rung has failed, not the memory before it. */
 TEST(test_o6_the_advice_is_as_of_the_failure)
 {
     const uint64_t limit = 4 * REGION;
@@ -461,7 +461,7 @@ TEST(test_the_callback_may_free_what_is_needed)
     close_world(&w);
 }
 
-/* T5: the callback may use the pool, in its own and in any other thread, because the pool holds no lock meanwhile. */
+/* The callback may use the pool, in its own and in any other thread, because the pool holds no lock meanwhile. */
 struct bystander {
     weir_pool *pool;
     weir_stream *stream;
@@ -601,7 +601,7 @@ TEST(test_the_front_cache_near_a_limit)
     }
 }
 
-/* P3: more blocks of every size than the front cache has room for, so that all slots are in use. */
+/* More blocks of every size than the front cache has room for, so that all slots are in use. */
 TEST(test_p3_a_full_front_cache_takes_no_more)
 {
     enum { sizes = 40, blocks_each = 10 };
@@ -950,7 +950,7 @@ TEST(test_trim_reaches_the_front_caches)
     close_world(&w);
 }
 
-/* S5: a new stream with the native handle of a retired stream inherits none of its state. */
+/* A new stream with the native handle of a retired stream inherits none of its state (mutant S5). */
 TEST(test_a_stream_in_the_place_of_a_retired_one_inherits_nothing)
 {
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1061,7 +1061,7 @@ TEST(test_a_device_under_a_pool_is_not_destroyed)
     close_world(&w);
 }
 
-/* S3: the default stream is a stream, not "no stream". */
+/* The default stream is a stream, not "no stream" (mutant S3). */
 TEST(test_the_null_stream_is_an_ordinary_stream)
 {
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1101,7 +1101,7 @@ TEST(test_two_pools_on_one_device)
     close_world(&w);
 }
 
-/* S7: a trim waits for the streams of its own pool's device. */
+/* A trim waits for the streams of its own pool's device (mutant S7). */
 TEST(test_trim_waits_on_its_own_device)
 {
     struct world one = open_world((struct wish){0});
@@ -1211,7 +1211,7 @@ TEST(test_statistics)
     close_world(&w);
 }
 
-/* X3: every rung has a name of its own, and a number past the last rung has none. */
+/* Every rung has a name of its own, and a number past the last rung has none (mutant X3). */
 TEST(test_every_rung_has_a_name)
 {
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
@@ -1369,7 +1369,7 @@ TEST(test_a_recording_pairs_allocs_with_frees)
 
 /* --- bugs of other allocators: reuse across streams --- */
 
-/* S1: a merged range has the tick of the neighbour that was freed later. */
+/* A merged range has the tick of the neighbour that was freed later. */
 TEST(test_s1_a_merged_range_has_its_latest_tick)
 {
     for (int low_first = 0; low_first < 2; low_first++) {
@@ -1387,7 +1387,7 @@ TEST(test_s1_a_merged_range_has_its_latest_tick)
     }
 }
 
-/* S1: the part of a merged range that B does not use is in B's lane with B's current tick, not with an older one. */
+/* The part of a merged range that B does not use is in B's lane with B's current tick, not with an older one. */
 TEST(test_s1_a_merge_keeps_the_later_tick)
 {
     struct world w = open_world((struct wish){.capacity = 2 * REGION, .growth = WEIR_GROWTH_WAIT_FIRST});
@@ -1406,7 +1406,7 @@ TEST(test_s1_a_merge_keeps_the_later_tick)
     close_world(&w);
 }
 
-/* S1: neighbours that two streams have freed do not merge in the lane of either stream. */
+/* Two neighbours that two different streams have freed do not merge in the lane of either stream. */
 TEST(test_s1_neighbours_of_two_streams_do_not_merge)
 {
     struct world w = open_world((struct wish){0});
@@ -1423,8 +1423,8 @@ TEST(test_s1_neighbours_of_two_streams_do_not_merge)
     close_world(&w);
 }
 
-/* S1: a stream merges ranges of two lanes, its own and another one, or two lanes of other streams. The unused rest has
- * the stream's current tick. */
+/* A stream merges ranges of two lanes, its own and another one, or two lanes of other streams. The unused rest has the
+ * stream's current tick. */
 TEST(test_s1_gathering_leaves_a_rest_as_of_now)
 {
     static const int others[] = {B, D};
@@ -1451,7 +1451,7 @@ TEST(test_s1_gathering_leaves_a_rest_as_of_now)
     }
 }
 
-/* S2: the rest of a split keeps the donor's lane and tick. */
+/* If a stream takes a part of a range from another lane, the rest keeps that lane and its tick. */
 TEST(test_s2_a_split_keeps_the_owner)
 {
     struct world w = open_world((struct wish){.capacity = REGION});
@@ -1467,7 +1467,7 @@ TEST(test_s2_a_split_keeps_the_owner)
     close_world(&w);
 }
 
-/* S4: freed memory belongs to the lane of the stream named in the free, not of the allocating stream. */
+/* Freed memory belongs to the lane of the stream named in the free, not of the allocating stream. */
 TEST(test_s4_the_freeing_stream_decides)
 {
     static const uint64_t sizes[] = {512, REGION}; /* through the front cache, and past it */
@@ -1484,7 +1484,7 @@ TEST(test_s4_the_freeing_stream_decides)
     }
 }
 
-/* S8, O3: no region goes back to the device while work on it is queued, even if a request would fail otherwise. */
+/* No region goes back to the device while work on it is queued, even if a request would fail otherwise (mutant O3). */
 TEST(test_s8_regions_go_back_only_after_their_work)
 {
     struct world w = open_world((struct wish){.capacity = 2 * REGION});
@@ -1503,8 +1503,8 @@ TEST(test_s8_regions_go_back_only_after_their_work)
     close_world(&w);
 }
 
-/* S9: a block has uses on B, C and D, noted in every order, once or twice, also on the freeing stream. Each stream in
- * turn has the longest kernel. */
+/* A block has uses on B, C and D, noted in every order, once or twice, also on the freeing stream. Each stream in turn
+ * has the longest kernel. */
 TEST(test_s9_no_use_is_forgotten)
 {
     static const int orders[6][3] = {{B, C, D}, {B, D, C}, {C, B, D}, {C, D, B}, {D, B, C}, {D, C, B}};
@@ -1535,7 +1535,7 @@ TEST(test_s9_no_use_is_forgotten)
     }
 }
 
-/* S9: if another stream frees the block, the allocating stream may be noted as a user like any other stream. */
+/* If another stream frees the block, the allocating stream may be noted as a user like any other stream. */
 TEST(test_s9_the_owner_may_be_a_user)
 {
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1558,7 +1558,7 @@ TEST(test_s9_work_after_the_end_of_a_use_needs_a_new_one)
     order(w.sim, w.native[A], w.native[B]);
     run_on(&w, block, B);
     ok(weir_pool_use_end(w.pool, block, w.stream[B]));
-    tell_order(&w, B, A); /* recorded after the end of the use: this order is enough */
+    tell_order(&w, B, A); /* the event is recorded after the end of the use, so it orders A after all work of the use */
     put(&w, block, A);
     assert_int_equal(figures(&w).pending_bytes, 0);
     block = get_by(&w, A, REGION, WEIR_RUNG_LANE);
@@ -1574,7 +1574,7 @@ TEST(test_s9_work_after_the_end_of_a_use_needs_a_new_one)
     close_world(&w);
 }
 
-/* S9: a free drops the block's tag but not its uses. */
+/* A free drops the block's tag but not its uses. */
 TEST(test_s9_a_tagged_block_has_uses_too)
 {
     struct world w = open_world((struct wish){.growth = WEIR_GROWTH_GROW_FIRST});
@@ -1591,7 +1591,7 @@ TEST(test_s9_a_tagged_block_has_uses_too)
     close_world(&w);
 }
 
-/* S10: an event does not count as complete if its query fails. */
+/* An event does not count as complete if its query fails. */
 TEST(test_s10_a_failed_query_completes_nothing)
 {
     struct world w = open_world((struct wish){0});
@@ -1615,7 +1615,8 @@ TEST(test_s10_a_failed_query_completes_nothing)
 
 /* --- bugs of other allocators: running out of memory --- */
 
-/* O1, O2: the only memory that fits waits for a use. The first request gets it after a wait, not only the second. */
+/* The only memory that fits waits for a use (mutant O2). The first request gets it after a wait, not only the
+ * second. */
 TEST(test_o1_pending_memory_is_searched_after_the_wait)
 {
     struct world w = open_world((struct wish){.capacity = 2 * REGION});
@@ -1634,7 +1635,7 @@ TEST(test_o1_pending_memory_is_searched_after_the_wait)
     close_world(&w);
 }
 
-/* O1: work that completes while a request passes through the ladder counts. */
+/* A request gets memory of work that completes while the request passes through the ladder. */
 TEST(test_o1_work_that_completes_during_the_ladder_counts)
 {
     weir_sim_config config = free_of_charge();
@@ -1663,7 +1664,7 @@ TEST(test_o1_work_that_completes_during_the_ladder_counts)
     close_world(&w);
 }
 
-/* O5: idle regions in another lane, in the open lane or held by a front cache are exchanged. */
+/* Idle regions in another lane, in the open lane or held by a front cache are exchanged. */
 TEST(test_o5_idle_memory_in_any_lane_is_exchanged)
 {
     struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
@@ -1681,8 +1682,7 @@ TEST(test_o5_idle_memory_in_any_lane_is_exchanged)
     close_world(&w);
 }
 
-/* O5: a large block in the front cache of another stream is found by the poll, each time that the stream has freed
- * one. */
+/* A large block in the front cache of another stream is found by the poll, each time that the stream has freed one. */
 TEST(test_o5_a_poll_sees_every_large_block_in_a_front_cache)
 {
     struct world w = open_world((struct wish){.capacity = 4 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});
@@ -1693,7 +1693,8 @@ TEST(test_o5_a_poll_sees_every_large_block_in_a_front_cache)
             weir_block *block = get_by(&w, stream, 4 * REGION, rung);
             assert_int_equal(figures(&w).syncs, syncs);
             for (int each = A; each <= B; each++) {
-                ok(weir_stream_synced(w.pool, w.stream[each])); /* no earlier free is a reason to poll the stream */
+                /* from now on no earlier free is a reason to poll the stream */
+                ok(weir_stream_synced(w.pool, w.stream[each]));
             }
             put(&w, block, stream);
         }
@@ -1730,8 +1731,8 @@ TEST(test_a_stream_in_error_keeps_only_its_own_memory)
 
 /* --- placement --- */
 
-/* P1: a block is never smaller than the request, also if several sizes share its bin. Up to 63 granules it is exactly
- * as large as the rounded request. */
+/* A block is never smaller than the request, also if several sizes share its bin. Up to 63 granules it is exactly as
+ * large as the rounded request. */
 TEST(test_p1_exact_sizes_only)
 {
     struct world w = open_world((struct wish){.capacity = 64 * REGION});
@@ -1747,7 +1748,7 @@ TEST(test_p1_exact_sizes_only)
     close_world(&w);
 }
 
-/* P1: a request with an alignment is not rounded, so its block may have a size between two bins. Such a block serves
+/* A request with an alignment is not rounded, so its block may have a size between two bins. Such a block serves
  * requests of the bin below its size, never of the bin above. */
 TEST(test_p1_a_block_serves_the_bin_below_it)
 {
@@ -1766,8 +1767,7 @@ TEST(test_p1_a_block_serves_the_bin_below_it)
     close_world(&w);
 }
 
-/* P1: the block freed last is handed out for another size of its bin, although a slot within reach holds a larger
- * block. */
+/* The block freed last is handed out for another size of its bin, although a slot within reach holds a larger block. */
 TEST(test_p1_the_block_freed_last_is_preferred_to_a_larger_one)
 {
     struct world w = open_world((struct wish){.capacity = 256 * REGION});
@@ -1787,7 +1787,7 @@ TEST(test_p1_the_block_freed_last_is_preferred_to_a_larger_one)
     close_world(&w);
 }
 
-/* P1: if a slot holds a block of the request's own bin, this block is handed out, not the larger block freed last. */
+/* If a slot holds a block of the request's own bin, this block is handed out, not the larger block freed last. */
 TEST(test_p1_a_slot_is_preferred_to_a_larger_block_freed_last)
 {
     struct world w = open_world((struct wish){.capacity = 256 * REGION});
@@ -1803,7 +1803,7 @@ TEST(test_p1_a_slot_is_preferred_to_a_larger_block_freed_last)
     close_world(&w);
 }
 
-/* P2: adjacent regions do not merge. */
+/* Adjacent regions do not merge. */
 TEST(test_p2_nothing_merges_across_regions)
 {
     struct world w = open_world((struct wish){.capacity = 2 * REGION, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});

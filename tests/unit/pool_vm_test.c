@@ -48,7 +48,7 @@ static struct world open_world(struct wish wish)
     return world_over(sim, config);
 }
 
-/* The statistics, get_by and refused, with a check of the pool. */
+/* The next functions return the statistics or make the calls get_by and refused, with a check of the pool. */
 static weir_pool_stats checked(const struct world *w)
 {
     check(w);
@@ -70,7 +70,7 @@ static weir_oom_record must_refuse(struct world *w, int stream, uint64_t size)
     return record;
 }
 
-/* Blocks of one page each, one after the other; frees every second one, from the first. */
+/* Allocates blocks of one page each, one behind the other, and frees every second one, from the first. */
 static void checkerboard(struct world *w, int stream, weir_block **blocks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

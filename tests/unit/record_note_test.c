@@ -343,7 +343,7 @@ static void *keep_draining(void *ctx)
     return NULL;
 }
 
-/* Checks that each number begins once and ends once, no event was lost, and no free was invented. */
+/* Checks that each block number is allocated once and freed once, no event was lost, and no free was invented. */
 static void check_lives(void)
 {
     unsigned long long next = 0;

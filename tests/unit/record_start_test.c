@@ -1,5 +1,5 @@
-/* tests/unit/record_start_test.c: a recording that begins while a thread frees sees each block end before its memory
- * begins another. */
+/* tests/unit/record_start_test.c: a recording that begins while a thread frees blocks has the free of each block before
+ * the next block in the same memory. */
 #include "../rig/test.h"
 #include "fake_device.h"
 

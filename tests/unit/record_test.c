@@ -293,7 +293,7 @@ TEST(test_every_kind_of_line)
     free(out.text);
 }
 
-/* Tags are numbered as they appear too, and have a line of their own before. */
+/* Tags are numbered as they appear too. The line that names a tag precedes the first line that uses it. */
 TEST(test_tags_are_named_once)
 {
     weir_pool pool = pool_new();
@@ -427,7 +427,7 @@ TEST(test_full_ring_drops_and_counts)
         tell_alloc(recorder, id, id, 0, 1, 0);
     }
     drain(recorder, 2);
-    /* 5 and 6 were lost, so their later events are left out too. */
+    /* the allocs of blocks 5 and 6 were lost, so later events of these blocks are left out too */
     tell_use(recorder, 6, 2);
     tell_free(recorder, 5, 1);
     tell_free(recorder, 1, 1);
@@ -546,7 +546,7 @@ TEST(test_order_across_threads)
     weir_pool pool = pool_new();
     struct output out = output_new();
     weir_recorder *const recorder = start(&pool, &out, 0);
-    /* The block changes hands: each event is on another thread than the one before. */
+    /* Threads pass the block on: each event is on another thread than the event before it. */
     tell_alloc(recorder, 1, 1, 0, 1, 0);
     on_another_thread(record_one, &(struct one_event){.recorder = recorder, .id = 1, .free = true});
     tell_alloc(recorder, 2, 1, 0, 1, 0);

@@ -417,5 +417,6 @@ TEST(test_exchanges_are_paid_by_rises)
     assert_int_equal(mark.debt, 12);
     weir__mark_buy(&mark, 1000, 10);
     assert_int_equal(mark.debt, 0);
-    assert_true(weir__mark_affords(&mark, 10, 1, 12500)); /* in a pool of many regions one region is worth a call */
+    /* in a pool of many regions, one region is worth a device call */
+    assert_true(weir__mark_affords(&mark, 10, 1, 12500));
 }

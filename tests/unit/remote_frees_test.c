@@ -411,7 +411,7 @@ TEST(test_a_poll_finds_remote_frees)
     end_after(&w, 9);
 }
 
-/* A poll also counts the blocks that the feeding thread has taken out of the remote free list and not handed out. */
+/* A poll also finds the blocks that the feeding thread has taken out of the remote free list and has not handed out. */
 TEST(test_a_poll_finds_remote_frees_that_were_set_aside)
 {
     struct world w = open_world(free_of_charge());

@@ -140,8 +140,8 @@ TEST(a_block_between_mappings)
     replay_result_free(&result);
 }
 
-/* Memory that was returned before the window was never in it; a block at the start that is no multiple of 512 is
- * rounded. */
+/* Memory that was returned before the window does not appear in the window. A prior block with a size that is no
+ * multiple of 512 is rounded up. */
 TEST(a_start_that_contradicts_itself)
 {
     struct replay_result result = run_text("#wtr 1\n"
@@ -163,7 +163,7 @@ TEST(a_start_that_contradicts_itself)
     replay_result_free(&result);
 }
 
-/* torch_npu adds 32 bytes to a request; a block at the start has its whole size. */
+/* torch_npu adds 32 bytes to a request; the size of a prior block is rounded already. */
 TEST(blocks_of_torch_npu)
 {
     struct replay_result result = run_text("#wtr 1\n"
@@ -177,7 +177,7 @@ TEST(blocks_of_torch_npu)
     replay_result_free(&result);
 }
 
-/* A window that begins in the middle: the memory of `s` and `p` lines was there before the first event. */
+/* A window that begins in the middle: the memory of the `s` and `p` lines was taken before the first event. */
 TEST(a_window_in_the_middle)
 {
     struct replay_result result = run_text("#wtr 1\n"
@@ -236,8 +236,9 @@ TEST(live_bytes_are_those_of_a_replay)
         assert_int_equal(recorded.points[i].live, caching.points[i].live);
     }
     assert_int_equal(recorded.worst_event, 0);
-    assert_int_equal(recorded.largest_free_bytes, 19 * MIB); /* at the start: 20 MiB less the block of 1 MiB */
-    assert_false(recorded.lacks_addresses);                  /* only the `r` line has none */
+    /* before the first event: 20 MiB less the block of 1 MiB */
+    assert_int_equal(recorded.largest_free_bytes, 19 * MIB);
+    assert_false(recorded.lacks_addresses); /* only the `r` line has none */
     replay_result_free(&recorded);
     replay_result_free(&caching);
     trace_free(trace);
@@ -281,7 +282,7 @@ TEST(the_refused_request)
     assert_string_equal(record->holders[2].name, "untagged");
     replay_result_free(&result);
 
-    /* A block at the start may have a tag of its own. */
+    /* A prior block may have a tag of its own. */
     result = run_text("#wtr 1\n@0 weights\ns 0 + 0x10000000 2097152 0\np 0 1048576 0 0x10000000 @0\n"
                       "o 1 4194304 0\n");
     assert_int_equal(result.oom.record.holder_count, 1);

@@ -11,7 +11,7 @@
 
 /* --- the table alone --- */
 
-/* Adds a region for requests of `hint` bytes, apart from the region before. Returns its address. */
+/* Adds a region for requests of `hint` bytes, not adjacent to the region before it. Returns its address. */
 static uint64_t region_for(uint64_t hint, uint64_t size)
 {
     const uint64_t address = rig.next_address;

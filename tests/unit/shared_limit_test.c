@@ -534,7 +534,7 @@ TEST(refusals_of_the_system)
     assert_false(file_exists(name));
 }
 
-/* Shared memory of another layout: refused while a process uses it, made anew otherwise. */
+/* Shared memory of another layout is refused while a process uses it. Otherwise it is replaced. */
 TEST(another_version)
 {
     static const off_t sizes[] = {100, sizeof(weir__limit_page)};

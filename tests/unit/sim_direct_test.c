@@ -144,7 +144,7 @@ TEST(test_reader_of_another_stream_before_the_free)
     is_only(WEIR_SIM_UNORDERED, "reader on b", "writer");
 }
 
-/* After a read the free is still visible; a write that came after the free replaces it. */
+/* After a read the auditor still remembers the free of the memory. A write after the free replaces the free. */
 TEST(test_the_free_counts_until_a_write)
 {
     hand_out(0, MIB, t.a, "x");

@@ -249,7 +249,7 @@ static int some_live_block(const struct judge *j)
     return -1;
 }
 
-/* A call that may be faulted: the reference checks it first, then it is made or not. */
+/* A call of the random program, perhaps a mistake. The reference judges the call before the simulator gets it. */
 struct call {
     enum { WORK, ALLOC, FREE } kind;
     int stream; /* -1: the host */
@@ -418,7 +418,7 @@ static void step_order(struct judge *j, const struct run *r)
     }
 }
 
-/* Returns true if both agree; *done is set if there was a finding. */
+/* Returns true if the simulator's auditor and the reference agree; *done is set if there was a finding. */
 static bool agree(const struct judge *j, weir_sim *sim, bool *done)
 {
     bool same = true;

@@ -7,7 +7,7 @@ enum { A, B, C, D, streams };
 
 #include "stream_world.h"
 
-/* A block of the stream, in the middle of a kernel. */
+/* Allocates a block on the stream and queues a kernel that uses it. */
 static weir_block *get_running(struct world *w, int stream)
 {
     weir_block *block = get(w, stream, SIZE);

@@ -1,5 +1,5 @@
-/* tests/unit/stream_lock_test.c: the biased lock: one thread inside at a time, and the bias follows the thread that
- * uses it.
+/* tests/unit/stream_lock_test.c: the biased lock: one thread holds the lock at a time, and the bias follows the thread
+ * that uses the lock.
  *
  * The lock protects an ordinary integer, so a lost update shows in its sum, and a thread sanitizer sees missing order.
  * The tests include threads that end and new threads that get their thread-local storage.
@@ -30,7 +30,7 @@ struct guarded {
     struct stream_lock lock;
     uint64_t sum; /* protected by the lock; not atomic, so that only the lock can keep it right */
     atomic_uint inside;
-    atomic_uint crowded; /* how often two threads were inside at once */
+    atomic_uint crowded; /* how often two threads held the lock at once */
     atomic_bool begun;
     atomic_bool done;
 };
@@ -136,7 +136,7 @@ TEST(test_one_inside_at_a_time)
  * lock to itself for long enough to get the bias back, and enters. Then the other thread continues. */
 static struct {
     struct guarded guarded;
-    /* asks the thread to stop while it is outside; a signal that comes after the answer has no effect */
+    /* asks the thread to stop while it does not hold the lock; a signal that comes after the answer has no effect */
     atomic_uint asked;
     atomic_uint stopped;
     atomic_uint resumed;
@@ -317,8 +317,9 @@ TEST(test_the_lock_follows_its_feeder)
     weir__stream_lock_fini(&g.lock);
 }
 
-/* One thread enters without end, and a signal stops it at any point outside, perhaps while it is entering. This thread
- * becomes the owner and enters; then the other thread continues with the values that it has read before. */
+/* One thread enters without end. A signal stops it at a point at which it does not hold the lock, perhaps while it is
+ * entering. This thread becomes the owner and enters; then the other thread continues with the values that it has read
+ * before. */
 static void stop_outside(int signal)
 {
     const struct guarded *g = &meeting.guarded;
@@ -338,7 +339,7 @@ static void *enter_without_end(void *unused)
     return NULL;
 }
 
-/* Waits until the other thread owns the lock and goes in and out by its seat. */
+/* Waits until the other thread owns the lock and has entered a few times as the owner. */
 static void await_other_owner(const struct guarded *g)
 {
     while (stream_lock_owned(&g->lock) || atomic_load(&g->lock.open) == &g->lock.none) {

@@ -44,7 +44,7 @@ static void put_device(const char *bus_id, const char *pci_class, const char *ve
     }
 }
 
-/* Three nodes with processors and one without, numbers with a gap; the process has two of them. */
+/* Three nodes with processors and one without, numbers with a gap; the process may use two of these nodes. */
 static void put_machine(void)
 {
     put("/sys/devices/system/node/online", "0-1,4,8\n");

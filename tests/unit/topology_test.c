@@ -216,7 +216,8 @@ TEST(test_ascend_devices)
                     {"0000:81:00.0", 4}, {"0000:82:00.0", 4}, {"0000:c1:00.0", 6}, {"0000:c2:00.0", 6}};
     weir_topology *t = from_xml(&ascend);
     weir_topology_device device = WEIR_TOPOLOGY_DEVICE_INIT;
-    assert_int_equal(weir_topology_device_count(t), 8); /* the console and the network device do not count */
+    /* the list of devices has neither the console nor the network device */
+    assert_int_equal(weir_topology_device_count(t), 8);
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(weir_topology_device_at(t, i, &device), WEIR_OK);
         assert_string_equal(device.bus_id, expected[i].bus_id);

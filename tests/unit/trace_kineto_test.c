@@ -192,8 +192,9 @@ TEST(test_streams_of_allocations)
     memory(PID, 102, "1", CUDA, 0, 8192, 512, 512, 0); /* this thread launches on stream 20 next */
     call("cudaLaunchKernel", 101, "2", 1);
     call("cudaLaunchKernel", 102, "3", 2);
-    memory(PID, 102, "4", CUDA, 0, 16384, 512, 512, 0); /* no launch follows, so the stream of the last launch counts */
-    /* this thread launches nothing, so the stream with most work counts */
+    /* no launch follows, so the allocation gets the stream of the last launch */
+    memory(PID, 102, "4", CUDA, 0, 16384, 512, 512, 0);
+    /* this thread launches nothing, so the allocation gets the stream with most work */
     memory(PID, 103, "5", CUDA, 0, 32768, 512, 512, 0);
     call("cudaLaunchKernel", 101, "6", 3);
     kernel("a", 0, 7, "10", "1", 1);

@@ -1,5 +1,5 @@
-/* trace_part_test.c: a window of a trace begins with the state at its start; the blocks of a stream come with the
- * events that concern them. */
+/* trace_part_test.c: a trace of a window has the state at the start of the window first; a trace of a stream's blocks
+ * has the events that concern these blocks. */
 #include "../rig/wtr.h"
 
 #include <stdio.h>
@@ -100,7 +100,8 @@ TEST(test_ends_are_numbers_or_times)
     trace_free(trace);
 }
 
-/* Memory that the recorded allocator mapped and unmapped in pieces: the rest at the start of the window. */
+/* The recorded allocator maps and unmaps memory in pieces. The window begins with the memory that is still mapped at
+ * its start. */
 TEST(test_recorded_memory_at_the_start)
 {
     struct trace *trace = trace_of_text("#wtr 1\n"
@@ -198,7 +199,8 @@ TEST(test_the_blocks_of_a_stream)
     trace_free(trace);
 }
 
-/* A window of a trace of several devices is one of several devices, and a device of it is of the window. */
+/* A window of a trace with several devices has all these devices. A trace of one of them, made from the window,
+ * describes itself by the window. */
 TEST(test_devices)
 {
     struct trace *trace = trace_of_text("#wtr 1\n#dev 0 cap=1024\n#dev 1 cap=2048\n"

@@ -22,7 +22,8 @@ TEST(test_log)
                  "f 2499900000 1 1 1\n");
 }
 
-/* The order of the lines counts, not the time: a step back is no time, a day's change is midnight. */
+/* The order of the lines decides, not their times: a small step back takes no time, and a large one means that midnight
+ * has passed. */
 TEST(test_time)
 {
     becomes(COLUMNS "\n"

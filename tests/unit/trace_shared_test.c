@@ -232,7 +232,7 @@ static void test_snapshots(void **state)
     }
 }
 
-/* 108 MiB are mapped at the start, 468 MiB at the end, 614 MiB at most. */
+/* 108 MiB are mapped before the first event, 468 MiB after the last one, 614 MiB at most. */
 static void test_expandable(void **state)
 {
     (void)state;

@@ -197,7 +197,7 @@ TEST(test_two_devices)
                 "f 5000 4 1 0\n");
 }
 
-/* The ring lost its beginning and there is no map: a block freed without an alloc existed at the start. */
+/* The ring lost its beginning and there is no map: a block freed without an alloc existed before the first event. */
 TEST(test_lost_start)
 {
     struct pickle_writer w;
@@ -222,7 +222,7 @@ TEST(test_lost_start)
                 "f 3000 0 0 0\n");
 }
 
-/* The block lives until free_completed; without it the block stays. */
+/* A block is live until free_completed; without free_completed it stays live. */
 TEST(test_late_completion)
 {
     struct pickle_writer w;
@@ -425,7 +425,7 @@ TEST(test_contradictions)
                 "s 4000 - 0x700000000000 2097152 0\n");
 }
 
-/* A block that lies outside of every segment at the start. */
+/* A block that is live before the first event and lies outside of every segment. */
 TEST(test_misplaced)
 {
     struct pickle_writer w;
@@ -584,7 +584,8 @@ static void put_frames(struct pickle_writer *w, const char *file, const char *fu
     pw_list_end(w);
 }
 
-/* Blocks of the final map have frames, or a history with frames. A block that the window freed is no longer in it. */
+/* Blocks of the final map have frames, or a history with frames. A block that was freed in the window is no longer in
+ * the map. */
 TEST(test_tags_of_blocks_at_the_start)
 {
     struct pickle_writer w;

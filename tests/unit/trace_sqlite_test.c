@@ -371,7 +371,8 @@ TEST(test_damaged_trees)
         }
     }
     assert_int_equal(found, 3);
-    /* Page 2 is the root. Each level now has the pages of a level many times over: millions of rows. */
+    /* Page 2 is the root. All children of a page now lead to one page of the level below, which is thus read many
+     * times: millions of rows. */
     redirect(2, interior[0]);
     redirect(interior[0], interior[1]);
     redirect(interior[1], interior[2]);
