@@ -48,7 +48,7 @@ static int find(struct dl_phdr_info *info, size_t size, void *out)
     return 1;
 }
 
-/* Returns how much of the static block the library takes: all of its thread-local data, or none. */
+/* Returns the bytes that the library takes of the static block for thread-local data: all of its data, or none. */
 static size_t static_bytes(const struct link_map *map)
 {
     struct {

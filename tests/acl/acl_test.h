@@ -91,7 +91,7 @@ static inline size_t free_bytes(void)
     return left;
 }
 
-/* Fails if a stream is still attached, or if memory did not come back. */
+/* Fails if a stream is still attached, or if the pool does not get all its memory back. */
 static inline void end_world(struct world *w)
 {
     for (int i = 0; i < 2; i++) {

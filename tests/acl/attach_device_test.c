@@ -13,7 +13,8 @@
 static _Thread_local int failing_registers; /* calls that fail from now on */
 static _Thread_local int failing_unregisters;
 
-/* The following functions are found before the runtime's own and call those, in builds with shared libraries too. */
+/* The following functions take the place of the runtime's functions of the same name and call those, in builds with
+ * shared libraries too. */
 __attribute__((visibility("default"))) aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc desc)
 {
     if (failing_registers > 0) {
@@ -175,8 +176,8 @@ TEST(test_two_devices)
     end_world(&w);
 }
 
-/* A stream in a context of the program's own. The default stream of that context is announced before it has a context,
- * so it is missed, and attached by hand. */
+/* A stream in a context of the program's own. The runtime announces the default stream of that context before the
+ * stream has a context. So weir misses the stream, and the test attaches it by hand. */
 TEST(test_contexts)
 {
     struct world w = make_world();
@@ -221,7 +222,8 @@ TEST(test_detach_while_live_is_busy)
     aclrtStream more = new_stream();
     execute(more, 1000);
 
-    /* The stream that was attached first has a block. The detach finds it before it has detached any other stream. */
+    /* The stream that was attached first has a block. The detach finds this block before it has detached any other
+     * stream. */
     const struct registration of_default = registration_of(default_stream());
     void *first = of_default.alloc(of_default.object, 1000);
     r.free(r.object, block);
@@ -301,7 +303,7 @@ TEST(test_reset_by_force)
 
 /* --- failures --- */
 
-/* A stream whose attachment fails is created all the same and works without the pool. */
+/* If the attachment of a new stream fails, the stream is created all the same and works without the pool. */
 TEST(test_a_missed_stream_works)
 {
     struct world w = make_world();

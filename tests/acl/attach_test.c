@@ -590,7 +590,7 @@ TEST(test_two_devices)
     end_world(&w);
 }
 
-/* A registration on a destroyed stream could never be waited for, so its pool could never be destroyed. */
+/* A destroyed stream is not registered: no call could wait for its work, so the pool could never be destroyed. */
 TEST(test_a_stream_that_is_gone_is_refused)
 {
     struct world w = make_world();

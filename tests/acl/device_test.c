@@ -133,7 +133,7 @@ TEST(test_events)
     ok(weir_device_region_alloc(device, 64 * MIB, &address));
     ok(weir_device_event_create(device, &event));
     ok(weir_device_event_query(device, event, &complete));
-    assert_true(complete); /* an event that was never recorded counts as complete */
+    assert_true(complete); /* a query reports an event that was never recorded as complete */
     ok(weir_device_stream_wait_event(device, stream[1], event));
     ok(weir_device_event_sync(device, event));
 
@@ -167,7 +167,7 @@ TEST(test_events)
 struct job {
     weir_device *device;
     void *stream;
-    int32_t current; /* the device that is current at the start; -1: none */
+    int32_t current; /* the device that is current before the test; -1: none */
     weir_status status;
     int32_t device_after;
     bool same_context;
@@ -306,7 +306,8 @@ TEST(test_a_reset_by_the_program_leaves_weirs_reference)
 static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
 
-/* The following functions are found before the runtime's own and call those, in builds with shared libraries too. */
+/* The following functions take the place of the runtime's functions of the same name and call those, in builds with
+ * shared libraries too. */
 __attribute__((visibility("default"))) aclError aclrtMallocAlign32(void **address, size_t size,
                                                                    aclrtMemMallocPolicy policy)
 {

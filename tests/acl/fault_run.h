@@ -105,7 +105,8 @@ static void look_away_from_leaks(void)
     (void)setenv("ASAN_OPTIONS", options, 1);
 }
 
-/* Memory may be left if the device does not take it back; but no run may crash, hang or use memory too early. */
+/* Memory may be left at the end if the device does not take it back. But no run may crash, hang or use memory too
+ * early. */
 static void fail_for_good(const char *const *functions, size_t count)
 {
     int failures = 0;
@@ -118,7 +119,8 @@ static void fail_for_good(const char *const *functions, size_t count)
             const int code = run(faults);
             read_report(text, sizeof(text));
             bool good = code == DONE || code == REFUSED;
-            if (code == FOUND) { /* memory that the device does not take back is found; other findings are errors */
+            /* a finding about memory that the device does not take back is expected; other findings are errors */
+            if (code == FOUND) {
                 good = strstr(text, "unordered") == NULL && strstr(text, "while earlier work") == NULL &&
                        strstr(text, "while work on it") == NULL;
             }

@@ -83,7 +83,7 @@ TEST(test_bad_devices)
     fails(weir_acl_host_runtime(device, &runtime), WEIR_ERR_INVALID);
 }
 
-/* WEIR_ASCENDCL_PIN_LIMIT sets 8 MiB, which the pool learns only from failing calls. */
+/* WEIR_ASCENDCL_PIN_LIMIT sets a limit of 8 MiB for one call. The pool learns the limit only from failing calls. */
 TEST(test_limit_of_one_call)
 {
     weir_device *device = make_device(0);
@@ -237,7 +237,7 @@ static int pool_under_faults(weir_host_pool *pool, aclrtStream stream)
     TRY(weir_host_check(pool, &why) == WEIR_OK);
     TRY(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
     TRY(live == 0 && stats.live_bytes == 0);
-    for (int i = 0; i < 5; i++) { /* a call that fails only once has failed before the last of these rounds */
+    for (int i = 0; i < 5; i++) { /* enough rounds: a call that is set to fail once fails before the last round */
         (void)!weir_host_stream_retire(pool, stream);
         (void)!weir_host_trim(pool, 0, NULL);
     }
@@ -265,8 +265,8 @@ static int errand_main(const char *kind)
     return failed;
 }
 
-/* Returns its exit status. FOUND: some memory was never given back, as happens if each call that gives memory back
- * fails. */
+/* Returns the exit status of the process. FOUND means that some memory was never given back. This happens if each call
+ * that gives memory back fails. */
 static int run_errand(const char *faults, const char *kind)
 {
     char command[512];

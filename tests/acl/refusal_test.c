@@ -245,7 +245,7 @@ TEST(test_stream_of_another_device)
     const aclrtContext other = current();
     acl_ok(aclrtCreateStream(&stream));
     expect_another_device(w.pool, stream);
-    expect_another_device(wrapped, stream); /* an adaptor passes the question on to the device that it wraps */
+    expect_another_device(wrapped, stream); /* an adaptor lets the device that it wraps check the stream */
     assert_ptr_equal(current(), other);
 
     /* The pool of the stream's own device accepts the stream. After that weir knows the stream and need not try any
@@ -291,8 +291,8 @@ TEST(test_stream_of_a_foreign_context)
     refuses(BAD, weir_acl_follow(w.pool, stream, &attachment), "weir_acl_follow", "current context", "ACL device 0");
     refuses(BAD, weir_acl_stream(w.pool, stream, &found), "weir_acl_stream", "current context", "ACL device 0");
 
-    /* A stream is accepted in its own context, and so is a stream of the primary context from there; after that weir
-     * knows both. */
+    /* In a context of the program's own, weir accepts a stream of that context and a stream of the primary context.
+     * After that weir knows both streams. */
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_acl_attach(w.pool, stream, &attachment));
     weir_acl_attachment *first = attach(w.pool, w.stream[0]);
@@ -331,7 +331,8 @@ TEST(test_a_thread_without_a_context)
     end_world(&w);
 }
 
-/* Host memory is freed after a stream of another device, on which events of this device cannot be recorded. */
+/* Host memory is freed in the order of a stream of another device. Events of this device cannot be recorded on that
+ * stream. */
 TEST(test_host_memory_after_a_stream_of_another_device)
 {
     struct world w = make_world();

@@ -23,7 +23,7 @@ static void *alloc(size_t size, aclrtStream stream)
     return block;
 }
 
-/* The host waits for the streams, so that no order of its own is missing and every finding of the auditor is weir's
+/* The host waits for the streams. So the host itself misses no order, and every finding of the auditor is weir's
  * fault. */
 static void use_on(void *block, aclrtStream owner, aclrtStream user)
 {

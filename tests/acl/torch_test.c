@@ -273,7 +273,7 @@ TEST(test_sentences_of_refusals)
     assert_int_equal(unlink(device_file), 0);
     assert_int_equal(unlink(record), 0);
 
-    /* A block for a stream of another device: the pool could not order its work with this device's. */
+    /* A request for a stream of another device is refused: the pool could not order work of the two devices. */
     aclrtStream elsewhere = NULL;
     acl_ok(aclrtSetDevice(1));
     acl_ok(aclrtCreateStream(&elsewhere));
@@ -350,7 +350,7 @@ TEST(test_reserve_of_a_size)
     assert_true(left >= 40 * MIB && left < 104 * MIB);
 }
 
-/* A limit divides the device: no reserve is kept beside it. */
+/* If a limit divides the device, the library keeps no reserve of free memory beside the limit. */
 TEST(test_no_reserve)
 {
     size_t total = 0;
@@ -431,7 +431,7 @@ TEST(test_bad_environment)
     assert_int_equal(unsetenv("WEIR_TORCH"), 0);
 }
 
-/* Blocks outlive their stream; another stream gets its handle. */
+/* Blocks outlive their stream, and a new stream gets the handle of that stream. */
 TEST(test_streams_that_end)
 {
     bool came_again = false;
@@ -721,10 +721,9 @@ static void drop_filter(void *ctx)
     dropped++;
 }
 
-#define GRAPH_BYTES (16 * MIB - 32) /* 16 MiB with the bytes that kernels may read behind */
+#define GRAPH_BYTES (16 * MIB - 32) /* 16 MiB with the bytes behind a block that kernels may read */
 
-/* A graph is captured: it keeps the memory that it used and freed, even if other requests fail, until
- * it is released. */
+/* A captured graph keeps the memory that it used and freed until the graph is released, even if other requests fail. */
 TEST(test_pool_of_a_graph)
 {
     const weir_torch_pool_id id = {1, 0};

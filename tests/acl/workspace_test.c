@@ -94,7 +94,7 @@ TEST(test_with_an_attachment)
     ok(weir_acl_detach(attachment)); /* with its workspace */
     assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
 
-    /* The order of the calls does not matter: an attachment takes the place of the workspace's own one. */
+    /* The attachment may come after the workspace: it replaces the attachment that the workspace had made. */
     (void)launch(w.pool, w.stream[0], MIB);
     ok(weir_acl_attach(w.pool, w.stream[0], &attachment));
     assert_int_equal(pool_stats(w.pool).requested_bytes, 0);
@@ -122,7 +122,7 @@ TEST(test_with_an_attachment_of_the_device)
     acl_ok(aclrtCreateStream(&stream));
     (void)launch(w.pool, stream, MIB);
     (void)launch(w.pool, NULL, MIB);
-    /* only streams that the attachment has attached count */
+    /* the sum has the workspaces of streams that the attachment has attached, and of no other stream */
     assert_true(attachment_info(attachment).workspace_bytes >= 2 * MIB);
     char text[1024];
     (void)weir_acl_attachment_explain(attachment, text, sizeof(text));

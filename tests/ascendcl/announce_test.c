@@ -49,8 +49,8 @@ static int stop_listening(void **unused)
     return aclrtRegStreamStateCallback("announce", NULL, NULL);
 }
 
-/* The first use of a device makes its default stream and a stream of the runtime's own. The end of the latter is not
- * announced. */
+/* The first use of a device makes its default stream and an internal stream of the runtime. The end of the internal
+ * stream is not announced. */
 TEST_BETWEEN(a_device_has_a_stream_of_its_own, listen, stop_listening)
 {
     aclrtStream stream = NULL;

@@ -31,7 +31,7 @@ struct callback {
 
 struct stream {
     aclrtStream handle;
-    uint64_t life; /* number of the stream's life; a call that may drop earlier callbacks begins a new one */
+    uint64_t life; /* number of the stream's life; a call that may drop earlier callbacks begins a new life */
     int worker;    /* the subscribed thread; -1: none */
     int host_worker;
     bool is_runtimes; /* the runtime's own thread has run host functions of this stream */

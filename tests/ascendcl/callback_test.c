@@ -388,7 +388,8 @@ TEST(a_subscribed_thread_takes_a_streams_host_functions)
     struct worker w;
     start(&w, aclrtProcessHostFunc);
     acl_ok(aclrtSubscribeHostFunc((uint64_t)w.thread, a));
-    acl_ok(aclrtSubscribeReport(me(), a)); /* both kinds on one stream, as in the vendor's sample */
+    /* subscriptions for host functions and for callbacks on one stream, as in the vendor's sample */
+    acl_ok(aclrtSubscribeReport(me(), a));
     launch_kernel(a, 1);
     acl_ok(aclrtLaunchHostFunc(a, callback, named(2)));
     launch_kernel(a, 3);

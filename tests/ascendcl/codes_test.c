@@ -1,6 +1,6 @@
 /* codes_test.c: the code that each function returns for invalid arguments: a NULL pointer, a size of 0, a value out of
- * range, an invalid handle, the wrong order, no context. If several arguments are wrong, the first check decides, and
- * the tables have such rows too. */
+ * range, an invalid handle, the wrong order, no context. If several arguments are wrong, the first check decides the
+ * code; the tables have rows for this too. */
 #include "../rig/acl.h"
 
 #include <pthread.h>

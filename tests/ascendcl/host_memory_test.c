@@ -92,7 +92,7 @@ static void models_body(void)
         OK(aclrtSynchronizeStream(s.stream));
         image_read(&s.m, got);
         CHECK(memcmp(wanted, got, sizeof(got)) == 0);
-        /* The wrapper and the entry are created anew each time. */
+        /* a new stream, so that the next round creates the wrapper and the entry anew */
         OK(aclrtDestroyStream(s.stream));
         OK(aclrtCreateStream(&s.stream));
         OK(aclrtAllocatorRegister(s.stream, r->desc));

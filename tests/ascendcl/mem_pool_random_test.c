@@ -269,7 +269,8 @@ static void set_pages(int first, int count, page_state state)
 }
 
 /* Returns the page at which the pool has to place a request; -1: it has to refuse. If neither idle memory nor empty
- * addresses hold the request, the pool returns the idle memory that no unfinished work touches: all of it here. */
+ * addresses hold the request, the pool returns the idle memory that no unfinished work touches. With one stream that is
+ * all idle memory. */
 static int best_place(int count)
 {
     int place = shortest_run(IDLE, count);
@@ -325,7 +326,7 @@ TEST(one_stream_gets_the_best_fit)
     }
 }
 
-/* Equal rounds one after another do not grow the pool. Each program draws other sizes. */
+/* Equal rounds one after another do not grow the pool. Each random program draws other sizes. */
 TEST(rounds_repeat_without_growth)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {

@@ -411,7 +411,8 @@ TEST(internal_dependencies_make_the_stream_wait)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* A block is freed on another stream than the one that allocated it: the stream of the free decides. */
+/* If a block is freed on another stream than the one that allocated it, the stream of the free decides which work must
+ * end before the reuse. */
 TEST(the_freeing_stream_decides)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);
@@ -624,7 +625,7 @@ TEST(copies_work_like_on_any_memory)
     acl_ok(aclrtMemPoolDestroy(pool));
 }
 
-/* The host holds up a stream: no other stream gets its memory, and the pool does not wait for it. */
+/* The host holds up a stream. No other stream gets memory of that stream, and the pool does not wait for the stream. */
 TEST(memory_of_a_blocked_stream_is_not_reused)
 {
     const aclrtMemPool pool = pool_of(64 * MIB);

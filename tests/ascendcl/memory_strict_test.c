@@ -1,5 +1,5 @@
-/* memory_strict_test.c: strict mode: calls that the vendor tolerates, or forbids but does not check, are errors. And a
- * host with pages of 64 KiB and a limit on the bytes that one call may pin. */
+/* memory_strict_test.c: strict mode: calls that the vendor tolerates, or forbids but does not check, are errors. The
+ * program also tests a host with pages of 64 KiB and a limit on the bytes that one call may pin. */
 #include "../rig/acl.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ static const struct {
     int64_t width, height;
 } SIZES[IMAGES] = {{64, 64}, {128, 96}, {96, 224}, {32, 320}};
 
-/* The state of one stream: recorders reuse memory in its order. */
+/* The state of one stream. Its recorder reuses memory in the order of the stream. */
 struct lane {
     aclrtStream stream;
     struct recorder *recorders[RECORDERS];

@@ -497,7 +497,7 @@ TEST(advice_is_given_for_weights)
     advise_is_set = true;
     scenario(advice_body);
     report_is_clean();
-    advise_is_set = false; /* no deadlock: the runtime calls alloc instead */
+    advise_is_set = false; /* without this callback the runtime calls alloc, and does not hang */
     scenario(advice_body);
     report_is_clean();
     (void)unsetenv("WEIR_ASCENDCL_REFRESH_WEIGHTS");
@@ -601,7 +601,7 @@ static void gives_back_body(void)
     OK(aclrtAllocatorRegister(stream, r->desc));
     r->gives_back = true;
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    /* The kernels do not find their values: the core raises an exception, and the process does not crash. */
+    /* The memory is freed before the kernels run: the core raises an exception, and the process does not crash. */
     GIVES(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);

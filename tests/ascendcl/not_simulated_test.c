@@ -1,4 +1,5 @@
-/* ascendcl/not_simulated_test.c: every function that is declared and not simulated answers so, with any arguments. */
+/* ascendcl/not_simulated_test.c: every function that is declared and not simulated returns the code for this, with any
+ * arguments. */
 #include "../rig/acl.h"
 
 #include <acl/acl_dump.h>

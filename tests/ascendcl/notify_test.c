@@ -120,7 +120,7 @@ TEST(a_wait_compares_in_four_ways)
     }
 }
 
-/* The reader may touch the data, and write the word itself: the auditor knows the order. */
+/* After the wait, the stream may touch the data and write the word: the auditor knows the order. */
 TEST(a_wait_orders_two_streams)
 {
     for (int round = 1; round <= 20; round++) {

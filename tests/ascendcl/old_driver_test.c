@@ -1,4 +1,5 @@
-/* old_driver_test.c: features that an old driver does not announce are answered with 207000; the others work. */
+/* old_driver_test.c: a call that needs a feature which an old driver does not announce returns 207000; other calls
+ * work. */
 #include "../rig/acl.h"
 
 TEST(events_for_the_device_alone_are_absent)

@@ -224,7 +224,7 @@ static void matrix_body(void)
             drop(&z);
         }
     }
-    /* The output of a product is one of its inputs: the result must not be computed from itself. */
+    /* The output of a product is one of its inputs: an element of the result must not be read as an input. */
     double square[9], product[9] = {0};
     fill(square, 9, 5);
     for (size_t i = 0; i < 27; i++) {
@@ -385,7 +385,8 @@ static void exact_body(void)
     OK(aclrtCreateStream(&stream));
     OK(aclrtAllocatorRegister(stream, r->desc));
     OK(execute("Add", &x, &x, &z, NULL, stream));
-    /* Two requests: a workspace, and the result in float32 before it is rounded, which has exactly 30 floats. */
+    /* Two requests: one for a workspace, and one of exactly 30 floats for the result in float32 before it is
+     * rounded. */
     CHECK(r->allocs == 2 && r->frees == 2 && r->advises == 0 && r->sizes[1] == 120);
     CHECK(r->sizes[0] % 65536 != 0);
     const size_t workspace = r->sizes[0];

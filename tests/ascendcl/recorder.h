@@ -39,7 +39,7 @@ struct recorder {
     uint64_t refuse_from;         /* refuse this request and all later ones */
     uint64_t refused_after_syncs; /* requests that directly follow a refusal */
     bool last_refused;
-    bool gives_back; /* a freed block goes to the runtime at once, which no allocator may do */
+    bool gives_back; /* gives freed memory back to the runtime at once, which no allocator may do */
     bool no_address;
     bool waits;  /* each request takes real time, so that another thread calls in between */
     bool shared; /* several threads call: the order of alloc and address is not checked */

@@ -1,5 +1,5 @@
-/* runtime_memory_test.c: the runtime has memory of its own on each device in use, so a program never finds all of a
- * device free. */
+/* runtime_memory_test.c: the runtime has memory of its own on each device in use, so a program never finds all memory
+ * of a device free. */
 #include "../rig/acl.h"
 
 static uint64_t missing(void)

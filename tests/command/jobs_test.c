@@ -162,7 +162,7 @@ static bool meet_inside(void *ctx, size_t number, char *error, size_t error_size
     return number > 0 || jobs_run(inner, error, error_size);
 }
 
-/* Ends only if the thread that has no outer job left helps with the inner ones. */
+/* Ends only if a thread that has no outer job left helps with the inner jobs. */
 TEST(test_idle_threads_help)
 {
     pthread_barrier_t barrier;

@@ -59,7 +59,7 @@ TEST(test_counts_and_peaks)
     assert_int_equal(result.peak_reserved_bytes, 10 * MIB); /* 2 + 4 + 4: regions are multiples of 2 MiB */
     assert_false(result.oom.happened);
     assert_int_equal(result.hazards, 0);
-    assert_int_equal(result.checks, 7); /* one check after the blocks at the start, and one after each line */
+    assert_int_equal(result.checks, 7); /* one check after the prior blocks, and one after each line */
     replay_result_free(&result);
 }
 
@@ -114,7 +114,7 @@ TEST(test_out_of_memory_names_the_holders)
     }
 }
 
-/* A block at the start with a tag counts for the tag, not for "before the window". */
+/* A prior block that has a tag is counted under this tag, not under "before the window". */
 TEST(test_holders_from_before_the_window)
 {
     static const char text[] = "#wtr 1\n"
@@ -317,7 +317,8 @@ TEST(test_the_request_that_was_refused)
     replay_result_free(&result);
 }
 
-/* Segments that do not add up, and free memory beyond any device, imply no capacity. */
+/* If the sums of the segments contradict each other, or the free memory exceeds any device, the record implies no
+ * capacity. */
 TEST(test_absurd_refusals)
 {
     static const struct {

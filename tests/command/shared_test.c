@@ -122,7 +122,8 @@ static bool keeps_the_record(const struct trace *trace, const struct recorded_re
     return kept;
 }
 
-/* Caching serves the trace on a device of the memory that the model of PyTorch's allocator takes. */
+/* The strategy caching serves the trace on a device that has as much memory as the model of PyTorch's allocator
+ * takes. */
 static bool lasts_as_long(const struct trace *trace, const struct replay_result *pytorch)
 {
     char error[512] = "";

@@ -31,7 +31,7 @@ __attribute__((visibility("hidden"))) uintptr_t runtime_start;
 __attribute__((visibility("hidden"))) uintptr_t runtime_size;
 __attribute__((visibility("hidden"))) uint64_t calls_from_inside;
 
-/* r11 is free between a call and the function that it calls. */
+/* The trampoline may change register r11: no code expects a value in r11 across a call. */
 #define TRAMPOLINE(name, priority)                                                                                     \
     __asm__(".text\n"                                                                                                  \
             ".globl " #name "\n"                                                                                       \
@@ -58,7 +58,7 @@ static const struct {
 
 enum { function_count = sizeof(functions) / sizeof(functions[0]) };
 
-/* POSIX lets an object pointer stand for a function's; ISO C has no conversion. */
+/* POSIX lets an object pointer hold the address of a function; ISO C has no conversion. */
 static uint64_t (*calls_of_runtime(void))(const char *)
 {
     void *symbol = dlsym(RTLD_DEFAULT, "weir_ascendcl_calls");

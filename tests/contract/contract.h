@@ -56,7 +56,7 @@ static inline _Noreturn __attribute__((format(printf, 3, 4))) void contract_fail
     contract_leave(CONTRACT_FAILED);
 }
 
-/* Skips the case because it does not apply. */
+/* Ends the current case as skipped: it does not apply, for the reason `why`. */
 static inline _Noreturn void contract_skip(const char *why)
 {
     (void)printf("skipped: %s", why);

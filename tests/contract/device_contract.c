@@ -379,7 +379,7 @@ static void regions_and_pages_share_the_memory(void)
 
 enum { streams = 3, long_units = 40 };
 
-/* Streams to queue work on. The last one is the default stream. The first two run at the same time. */
+/* Streams to queue work on. The last one is the default stream. Work on the first two streams runs at the same time. */
 struct order {
     struct rig rig;
     void *stream[streams]; /* the last is NULL */

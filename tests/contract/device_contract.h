@@ -42,9 +42,10 @@ typedef struct weir_tested_device {
     /* Destroys the device. NULL: the suite calls weir_device_destroy. */
     weir_status (*destroy)(weir_device *device);
 
-    /* Returns where the host reads and writes the device memory [address, address + size), or NULL if not all of it is
-     * there. The suite uses the pointer only before its next call. If the host may touch device memory by its address,
-     * use weir_tested_bytes_in_place. Without this slot the suite does not test the contents of memory. */
+    /* Returns the address at which the host reads and writes the device memory [address, address + size). Returns NULL
+     * if the device does not have all of this memory. The suite uses the pointer only before its next call. If the host
+     * may touch device memory by its address, use weir_tested_bytes_in_place. Without this slot the suite does not test
+     * the contents of memory. */
     void *(*bytes)(weir_device *device, uint64_t address, uint64_t size);
 
     /* --- work: three slots, all or none; a device with WEIR_DEVICE_ORDERED should have them --- */
@@ -58,8 +59,8 @@ typedef struct weir_tested_device {
     weir_status (*queue)(weir_device *device, void *native_stream, unsigned units, void (*ended)(void *ctx), void *ctx);
 } weir_tested_device;
 
-/* A function for `bytes`: returns the address itself, or NULL if the host cannot read the first and the last byte
- * there. */
+/* May serve as `bytes`: returns `address` itself, or NULL if the host cannot read the first and the last byte of the
+ * memory. */
 void *weir_tested_bytes_in_place(weir_device *device, uint64_t address, uint64_t size);
 
 /* Runs every case, or those with argv[1] in their names. Prints a line for each. Returns the program's exit status: not

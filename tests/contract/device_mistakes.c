@@ -122,7 +122,7 @@ struct event {
 };
 
 static weir_event *shared_event;
-/* for each stream the event of a wait that is made only when work is queued on the stream */
+/* for each stream, the event of a wait that the mistake makes only when work is queued on the stream */
 static struct event *held_back[most_streams];
 /* for each stream an event that was recorded before the last piece of work was queued */
 static weir_event *before_last_work[most_streams];

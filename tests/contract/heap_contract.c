@@ -526,7 +526,7 @@ TEST(test_long_lived)
     void *grown = weir_heap_realloc(f.heap, persistent[0], 150000);
     if (CAN_TOUCH) {
         assert_non_null(grown);
-        /* the block has grown among the long-lived blocks */
+        /* the block has grown and is still a long-lived block */
         assert_true(stats_of(f.heap).long_lived_bytes >= 31 * 100000 + 150000);
         persistent[0] = grown;
     }

@@ -173,8 +173,8 @@ TEST(test_sizes)
                 assert_int_equal(weir_host_query(pool, ptr + sizes[i] - 1, &info), WEIR_OK);
                 assert_ptr_equal(info.block, ptr);
                 assert_true(info.size >= sizes[i]);
-                /* The documented limit of waste: above 512 bytes one part of HOST_WASTE_PART (an eighth with weir's
-                 * classes), or a page. */
+                /* The documented limit of waste: above 512 bytes the size divided by HOST_WASTE_PART (an eighth with
+                 * weir's classes), or a page. */
                 const uint64_t least = sizes[i] + (flags == 0 ? PAD : 0);
                 assert_true(info.size <= sizes[i] + 63 + (least > 512 ? least / HOST_WASTE_PART : 64) ||
                             info.size <= sizes[i] + 4 * KIB);
@@ -733,7 +733,7 @@ TEST(test_trim_reaches_other_threads_at_their_next_miss)
     assert_int_equal(stats_of(w.pool).cached_bytes, cached);
     (void)pthread_barrier_wait(&barrier);
     (void)pthread_barrier_wait(&barrier);
-    /* the cache is flushed; it may hold the block that the thread has freed since */
+    /* the cache was flushed; now it may hold the block that the thread has freed after the flush */
     assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB);
     (void)pthread_barrier_wait(&barrier);
     assert_int_equal(pthread_join(thread, &failure), 0);

@@ -42,8 +42,9 @@ typedef struct weir_tested_strategy {
     uint64_t small_bytes;
     bool whole_regions; /* each region serves only whole requests of the size that it was added for */
     bool refuses_early; /* a refusal does not prove that nothing fits */
-    /* The strategy sets free memory aside for requests of one size; other requests get it only as a last resort. alloc
-     * may refuse a request that would fit there; the suite then calls and checks gather as a last resort. */
+    /* The strategy sets free memory aside for requests of one size; other requests get this memory only as a last
+     * resort. alloc may refuse a request that fits only into such memory. The suite then calls gather as a last resort
+     * and checks it. */
     bool sets_aside;
     /* free neighbours of one lane may be several ranges with ticks of their own, which alloc joins */
     bool loose_ranges;

@@ -13,7 +13,8 @@
 #define ok(call) assert_int_equal(call, WEIR_OK)
 #define cu_ok(call) assert_int_equal(call, CU_SUCCESS)
 
-/* The test's thread is in the device's context, and has two streams there that do not wait for the legacy one. */
+/* The device's context is current in the test's thread. Two streams of this context do not wait for the legacy
+ * stream. */
 struct world {
     weir_device *device;
     weir_pool *pool;

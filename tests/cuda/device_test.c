@@ -26,7 +26,7 @@ static void expect_sentence(const char *beginning, const char *part)
 
 static const char creating[] = "weir_cuda_device_create: ";
 
-/* --- the driver: first, because it is opened once --- */
+/* --- loading the driver: these tests come first, because a process opens the driver once --- */
 
 TEST(test_unusable_drivers)
 {

@@ -1,5 +1,5 @@
-/* options.c: replaces a command's getopt_long. Instead of parsing it prints the options that the command accepts, one
- * option a line: "-s" or "--strategy". The output comes from the parser's table, not from a help text. */
+/* options.c: replaces a command's getopt_long. The replacement prints the options that the command accepts and parses
+ * nothing. One option a line: "-s" or "--strategy". The output comes from the parser's table, not from a help text. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

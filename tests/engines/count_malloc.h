@@ -20,7 +20,7 @@
 #endif
 
 static _Thread_local bool in_heap;
-/* volatile: compilers assume that malloc reads neither variable. */
+/* volatile, because compilers assume that malloc reads neither of these variables. */
 static _Thread_local volatile bool counting_mallocs;
 static _Thread_local volatile unsigned counted_mallocs;
 static _Thread_local const void *malloc_callers[16]; /* return addresses of the first counted calls */

@@ -17,7 +17,8 @@ enum { SEED = 7, DECODED = 3 };
 static weir_heap *heap;
 static struct ggml_backend_buffer_type *weights_type, *type;
 
-/* Runs one inference. It reads the weights' buffers too, so every block of a program that serves once is in it. */
+/* Runs one inference. The inference reads the weights too, so it needs every block of a program that serves one
+ * request. */
 static bool infer(ggml_backend_t backend, ggml_backend_buffer_type_t of_weights, ggml_backend_buffer_type_t of_rest,
                   int prompt, float *logits)
 {

@@ -18,7 +18,7 @@ static const struct OrtApiBase *base;
 static struct onnx_api ort;
 static OrtEnv *env;
 
-/* The function of Node by which the plugin throws. */
+/* Stands for the function of Node with which the plugin throws an error. */
 static char thrown[512];
 __attribute__((visibility("default"))) int napi_throw_error(void *in, const char *code, const char *text);
 int napi_throw_error(void *in, const char *code, const char *text)
@@ -199,7 +199,7 @@ TEST(test_plugin)
         ort.ReleaseSession(second);
     }
 
-    /* The session without the plugin has its own allocator still. */
+    /* The session without the plugin still has its own allocator. */
     assert_null(run(own, LARGE_BATCH, LARGE_SIDE, &score));
     assert_refused(register_with(&another), "another copy of ONNX Runtime");
     assert_string_equal(load_as_node(), "");

@@ -326,7 +326,8 @@ TEST(test_runtimes_that_are_refused)
     assert_null(binding);
 }
 
-/* A runtime sees the members that its version has, and is asked only for a table that it has. */
+/* A runtime sees only the struct members that its version has. The binding requests only a table that the runtime
+ * has. */
 TEST(test_versions)
 {
     static const struct {
@@ -399,7 +400,8 @@ int __wrap_malloc_trim(size_t pad)
     return 1;
 }
 
-/* malloc is trimmed when the weights have grown by an eighth and 1 MiB, and at the first tensor after them. */
+/* The binding trims malloc when the weights have grown by an eighth and 1 MiB, and at the first tensor after the
+ * weights. */
 TEST(test_malloc_is_trimmed)
 {
     static const struct {

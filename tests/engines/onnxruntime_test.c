@@ -424,8 +424,8 @@ TEST(test_first_run_failures)
     close_engine(&engine);
 }
 
-/* A heap with a limit, rather than an injected failure: a session that is too large fails, one that fits works, before
- * and after. */
+/* The limit of the heap makes a request fail, not an injected failure. A session that is too large fails. A session
+ * that fits works before and after. */
 TEST(test_limit)
 {
     struct engine engine = open_engine(library, 40 << 20);
@@ -624,7 +624,7 @@ TEST(test_wrong_orders)
     assert_true(stats_of(engine.heap).live_blocks > 0);
     assert_int_equal(stats_of(heap).live_blocks, 0);
 
-    /* destroy and detach while attached, and then while a session's weights are alive. */
+    /* Calls destroy and detach while the heap is attached, and then while a session's weights are alive. */
     assert_int_equal(weir_onnxruntime_destroy(engine.binding), WEIR_ERR_BUSY);
     assert_int_equal(weir_onnxruntime_detach(second, engine.env), WEIR_ERR_INVALID);
     assert_int_equal(weir_onnxruntime_detach(engine.binding, engine.env), WEIR_OK);

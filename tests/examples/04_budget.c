@@ -17,8 +17,8 @@ static void check(weir_status status)
     exit(1);
 }
 
-/* The pool calls this before it exceeds its soft limit, and again while it returns true and still too
- * little is free. */
+/* The pool calls this before it exceeds its soft limit. While the callback returns true and the free memory is still
+ * too little, the pool calls it again. */
 static bool evict(void *next, weir_pool *pool, const weir_pressure *pressure)
 {
     int *page = next;

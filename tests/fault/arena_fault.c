@@ -165,7 +165,7 @@ static void mark(struct world *w, unsigned lane)
     }
 }
 
-/* Rewinds or resets the arena. Neither call can fail, whichever call below fails. */
+/* Rewinds or resets the arena. These two calls always succeed, whichever device call fails. */
 static void release(struct world *w, unsigned lane, bool all)
 {
     struct user *user = &w->user[lane];

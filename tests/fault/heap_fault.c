@@ -17,7 +17,7 @@
 
 enum kind { PROCESS, HOST_POOL, POOL, KINDS };
 
-/* The sources of the heap, created while no call fails. */
+/* The sources of memory under the heap. They are created while no call fails. */
 struct under {
     weir_host_pool *host_pool;
     weir_pool *pool;
@@ -249,7 +249,7 @@ static int little_room(void)
     void *small = weir_heap_alloc(heap, 100);
     CHECK(small != NULL);
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-    /* exceeds the addresses that the heap has reserved, and RLIMIT_AS allows no more */
+    /* the request exceeds the addresses that the heap has reserved, and RLIMIT_AS allows no more */
     CHECK(weir_heap_alloc(heap, UINT64_C(9) << 30) == NULL);
     CHECK(weir_heap_explain(heap, text, sizeof(text)) > 0 && strstr(text, "reserving addresses") != NULL);
     CHECK(weir_heap_check(heap, NULL) == WEIR_OK);

@@ -67,8 +67,8 @@ static uint64_t reserved(const struct world *w)
     return stats.reserved_bytes;
 }
 
-/* The n-th request for host memory in an alloc fails, and then the first call that gives memory back. Returns false if
- * there were fewer requests. */
+/* The n-th request for host memory in an alloc fails, and so does the first call after it that gives memory back.
+ * Returns false if the alloc made fewer requests. */
 static bool strikes(bool maps, uint64_t n)
 {
     struct world w = open_world(maps);

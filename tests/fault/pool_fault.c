@@ -380,7 +380,7 @@ static void script(struct world *w)
     }
     (void)take(w, 2, REGION, 0); /* the free memory belongs to another stream, so the pool waits, polls or grows */
     hint(w, 0, 1);
-    /* the memory was freed by lane 0, and the hint has told the pool that lane 1 is ordered after lane 0 */
+    /* lane 0 has freed the memory, and a hint has told the pool that lane 1 is ordered after lane 0 */
     (void)take(w, 1, 16 * KIB, 0);
     while (w->blocks > 0) {
         give_elsewhere(w, 0, w->blocks % 2 == 0); /* pending for two streams */

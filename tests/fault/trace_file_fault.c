@@ -1,5 +1,6 @@
-/* weir::trace when host memory runs out: each request for it fails in turn. A call then returns WEIR_ERR_NO_MEMORY with
- * a sentence, or a replay ends early with a result; nothing leaks, and the next call succeeds. */
+/* weir::trace when host memory runs out: each request for host memory fails in turn. A call then returns
+ * WEIR_ERR_NO_MEMORY with a sentence, or a replay ends early with a result; nothing leaks, and the next call
+ * succeeds. */
 #include "../rig/test.h"
 #include "failing_host.h"
 

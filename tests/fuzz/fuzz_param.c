@@ -1,5 +1,5 @@
 /* fuzz_param.c: arbitrary bytes for the reader of networks. An accepted network must have shapes, a plan and costs, or
- * an error that names a layer; the sizes must stay inside their bounds. */
+ * an error that names a layer. The sizes must stay within the reader's bounds. */
 #include "network.h"
 
 #include <stdint.h>

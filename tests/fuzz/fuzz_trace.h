@@ -108,8 +108,8 @@ static inline void fuzz_split(const struct trace *trace)
     fuzz_require(blocks == trace->block_count, "every block is on one device");
 }
 
-/* A window, which the input selects, is a trace that can be written, and each of its devices too. At its end the
- * blocks are live that are live there in the whole trace. */
+/* Makes a trace of a window that the input selects. The trace and the traces of its devices can be written. At the end
+ * of the window, the same blocks are live as in the whole trace at this event. */
 static inline void fuzz_window(const struct trace *trace, const uint8_t *data, size_t size)
 {
     struct trace_error error;

@@ -1,7 +1,8 @@
 /* exhaustion.c: a GPU runs out of memory.
  *
  * The program takes most of the GPU's free memory away, so that a pool fills the rest until the driver refuses. The
- * pool must say so, keep every block's contents, serve again after a free, and grow once the memory is there again.
+ * pool must report that memory ran out, keep every block's contents, serve again after a free, and grow once the memory
+ * is there again.
  */
 #include "gpu.h"
 

@@ -108,7 +108,7 @@ static void one_step(struct world *w)
     }
 }
 
-/* Runs the whole program with the armed failure. In every other run the pool is destroyed first. */
+/* Runs the whole program with the armed failure. With `pool_first` the pool is destroyed before the detach. */
 static void run(struct world *w, bool pool_first)
 {
     weir_status status = POOL(weir_mstx_attach(w->pool, NULL, &w->mstx));

@@ -1,5 +1,5 @@
-/* tests/mstx/fake_acl.c: a runtime with only the calls that give and take device memory, with host memory behind them.
- * It refuses to take back memory at an address that ends in 8. */
+/* tests/mstx/fake_acl.c: a runtime that has only the calls for device memory, and serves them with host memory. It
+ * refuses to take back memory at an address that ends in 8. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* tests/mstx/fake_tool.h: a tool inside the test's own program, where it is found like a preloaded one. It follows the
- * rules of one of several tools, keeps its books in fixed arrays (so that it needs no host memory), and ends the
+ * rules of one of several tools, keeps its records in fixed arrays (so that it needs no host memory), and ends the
  * program if it must withdraw a heap or region that it does not know. One file includes it once. */
 #ifndef TESTS_MSTX_FAKE_TOOL_H
 #define TESTS_MSTX_FAKE_TOOL_H

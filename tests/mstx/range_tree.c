@@ -1,5 +1,5 @@
 /* tests/mstx/range_tree.c: compares bindings/tools/mstx/src/range_tree.h with a list, with ranges that overlap and
- * start alike. */
+ * ranges with the same start. */
 #include "../rig/test.h"
 
 #include "range_tree.h"

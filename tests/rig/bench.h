@@ -48,7 +48,7 @@ static inline int end_bench(void **unused)
 
 EACH_TEST(begin_bench, end_bench)
 
-/* Begins anew, for a test with several runs. */
+/* Ends the bench and opens a fresh one, for a test with several runs. */
 static inline void renew(void)
 {
     assert_int_equal(weir_sim_destroy(t.sim), WEIR_OK);

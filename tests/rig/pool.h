@@ -49,7 +49,7 @@ static inline void add_streams(struct world *w)
     }
 }
 
-/* Opens a pool on `sim`. Without another device or strategy in the config: the device of `sim`, and `caching`. */
+/* Opens a pool on `sim`. If the config has no device or no strategy, the pool gets the device of `sim` or `caching`. */
 static inline struct world world_over(weir_sim *sim, weir_pool_config config)
 {
     struct world w = {.sim = sim, .device = weir_sim_device(sim)};
@@ -90,7 +90,7 @@ static inline uint64_t held(const struct world *w)
 }
 
 /* The statistics of the pool, which must agree with each other and with the device. Does not call weir_pool_check,
- * which empties caches: a test sees the pool as its calls left it. */
+ * which empties caches: so a test sees the pool in the state that the test's calls have left. */
 static inline weir_pool_stats figures(const struct world *w)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;

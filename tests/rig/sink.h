@@ -1,4 +1,5 @@
-/* tests/rig/sink.h: a sink that keeps the text of a recorder. A program that expects more defines KEPT_BYTES first. */
+/* tests/rig/sink.h: a sink that keeps the text of a recorder. A program that expects more text defines KEPT_BYTES
+ * before the include. */
 #ifndef WEIR_RIG_SINK_H
 #define WEIR_RIG_SINK_H
 

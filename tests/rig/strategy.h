@@ -1,5 +1,6 @@
 /* tests/rig/strategy.h: one strategy over made-up regions, for tests of its promises beyond the contract. check runs
- * after every call. In a program that defines STRATEGY first, as weir_caching_strategy, each test has a fresh one.
+ * after every call. If a program defines STRATEGY before the include, such as weir_caching_strategy, each test has a
+ * fresh strategy.
  */
 #ifndef WEIR_RIG_STRATEGY_H
 #define WEIR_RIG_STRATEGY_H
@@ -75,7 +76,7 @@ static int end_rig(void **unused)
 EACH_TEST(begin_rig, end_rig)
 #endif
 
-/* The status of init for this config. The rig's own state is not touched. */
+/* Returns the status of init for this config. The rig's own state does not change. */
 static inline weir_status try_config(const weir_strategy_ops *ops, const void *config)
 {
     void *memory = calloc(1, ops->state_size(config));

@@ -211,7 +211,7 @@ static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint6
     }
     uint64_t choice = below(p, record.advice_count);
     if (record.advice[choice].kind == WEIR_ADVICE_DEVICE_ROOM && !one_in(p, 8)) {
-        /* takes another piece of advice, if there is one: the device can be enlarged only once in a program */
+        /* mostly follows another advice than to enlarge the device, because a program can do that only once */
         choice = record.advice_count - 1;
     }
     const weir_oom_advice *advice = &record.advice[choice];

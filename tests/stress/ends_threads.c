@@ -88,7 +88,7 @@ static weir_recorder *of_heap;
 static struct worker all[most_workers];
 static atomic_bool done;
 
-/* Calls weir, with `inside` set during the call. */
+/* Makes a call of weir. `inside` is true during the call. */
 #define expect(worker, condition)                                                                                      \
     do {                                                                                                               \
         atomic_store(&(worker)->inside, true);                                                                         \
@@ -234,7 +234,7 @@ static __attribute__((noinline)) void step(struct worker *w)
     }
 }
 
-/* A worker ends only in pthread_testcancel. Its blocks are in its struct. */
+/* A worker ends only in pthread_testcancel. The worker's struct keeps its blocks. */
 static void *work(void *ctx)
 {
     while (!atomic_load(&done)) {

@@ -53,7 +53,7 @@ static const uint64_t backed_base_alignment = UINT64_C(64) << 20;
 
 /* --- the program's state --- */
 
-/* One stream as the program, the simulator and the pool know it. */
+/* One stream: its number in the program, and its handles in the simulator and the pool. */
 struct lane {
     weir_sim_stream *native; /* NULL: the default stream */
     weir_sim_stream *named;  /* the stream's handle, never NULL */
@@ -61,7 +61,7 @@ struct lane {
 };
 
 /* A live block. Its accesses so far are ordered: first `writer`, then the readers, which are not ordered among each
- * other. A stream that has waited for another stream stands for both. */
+ * other. If a stream has waited for the last accesses of another stream, only the waiting stream is kept. */
 struct held {
     weir_block *block;
     uint64_t address;
@@ -69,8 +69,8 @@ struct held {
     uint64_t size;
     int writer;       /* a lane, or host_ordered */
     uint32_t readers; /* set of lanes */
-    uint32_t noted;   /* lanes of which the pool knows the accesses, by weir_pool_use */
-    uint32_t ended;   /* lanes of `noted` of which the use has ended */
+    uint32_t noted;   /* lanes with accesses that weir_pool_use has announced to the pool */
+    uint32_t ended;   /* lanes of `noted` with a use that has ended */
     uint8_t value;    /* backed mode: the value of all its bytes */
 };
 
@@ -269,7 +269,7 @@ static void after_access(struct held *held, unsigned lane, bool write)
     } else {
         held->readers |= bit;
     }
-    /* Accesses after the end of a use are not covered by it. */
+    /* The pool does not know of accesses after the end of a use. */
     if (held->ended & bit) {
         held->noted &= ~bit;
         held->ended &= ~bit;
@@ -318,7 +318,8 @@ static void launch(struct program *p, unsigned lane, const weir_sim_access *acce
     ok(p, weir_sim_launch(p->sim, p->lane[lane].native, &work));
 }
 
-/* Queues work on one block; the caller has ordered it. In backed mode a write is a fill and a read verifies. */
+/* Queues work on one block. The caller has ordered the work after the earlier accesses. In backed mode a write is a
+ * fill and a read verifies. */
 static void touch(struct program *p, struct held *held, unsigned lane, bool write)
 {
     weir_sim_access access = {.address = held->address, .size = held->capacity, .write = write};
@@ -406,7 +407,7 @@ static void do_use_end(struct program *p)
     held->ended |= held->noted & (1u << lane);
 }
 
-/* Orders the accesses that the pool does not know of before the stream that will free the block. */
+/* Makes the stream that will free the block wait for the accesses that the pool does not know of. */
 static void before_free(struct program *p, const struct held *held, unsigned lane)
 {
     uint32_t last = held->readers;

@@ -63,7 +63,7 @@ struct fed_stream {
     atomic_uint abroad;
 };
 
-/* A block on its way to another worker. Its last work is before `event`. */
+/* A block on its way to another worker. `event` was recorded after the last work on the block. */
 struct parcel {
     weir_block *block;
     weir_event *event;
@@ -95,7 +95,7 @@ struct worker {
     unsigned first_stream; /* first of the shared streams that this worker feeds */
     unsigned stream_count;
     weir_block *held[most_held];
-    struct fed_stream *home[most_held]; /* the stream on which all work so far is ordered */
+    struct fed_stream *home[most_held]; /* the stream that is ordered after all work so far */
     unsigned count;
     uint64_t allocs;
     uint64_t frees;
@@ -177,7 +177,7 @@ static void take(struct worker *w, uint64_t size)
 {
     struct fed_stream *stream = some_stream(w);
     weir_block *block = NULL;
-    const weir_tag tag = (weir_tag)below(w, 4); /* 0: no tag; tags 1 to 3 have names from the start */
+    const weir_tag tag = (weir_tag)below(w, 4); /* 0: no tag; tags 1 to 3 got their names when the pool was created */
     const weir_status status = weir_pool_alloc_tagged(w->shared->pool, stream->stream, size, 0, tag, &block);
     if (status != WEIR_OK) {
         w->refused++;
@@ -200,7 +200,8 @@ static void drop_from_list(struct worker *w, unsigned index)
     w->home[index] = w->home[w->count];
 }
 
-/* Frees on the stream of the last work, on another stream after weir_pool_use, or after the host has waited. */
+/* Frees the block in one of three ways: on the stream of the last work, on another stream after weir_pool_use, or after
+ * the host has waited. */
 static void give(struct worker *w, unsigned index)
 {
     struct shared *shared = w->shared;
@@ -360,7 +361,7 @@ static void *churn(void *ctx)
 
 /* --- frees by a neighbour --- */
 
-/* Frees another worker's block on its home stream, where its work is already queued. No other thread
+/* Frees another worker's block on the block's home stream, on which the block's work is already queued. No other thread
  * touches the block. */
 static void free_for(struct worker *w, weir_block *block, const struct fed_stream *home)
 {
@@ -424,8 +425,8 @@ static bool count_bytes(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-/* Names tags while other threads count under the old names, changes limits while other threads take memory, and asks
- * questions. */
+/* Names tags while other threads count under the old names, changes limits while other threads take memory, and reads
+ * statistics and forecasts. */
 static void look_at_budget(struct worker *w, weir_stream *stream, uint64_t turn)
 {
     struct shared *shared = w->shared;
@@ -662,7 +663,7 @@ TEST(test_neighbours_free)
     streams = before;
 }
 
-/* --- no refusal while a region is on its way --- */
+/* --- no refusal while another thread returns a region --- */
 
 static void *take_away(void *ctx)
 {

@@ -1,9 +1,10 @@
 /* tests/unit/pool_test.c: the contract of weir/pool.h by example.
  *
  * First every public function with every wrong argument. Then sizes, limits, the front cache, and each rung of the
- * ladder. Then the bugs by which other allocators have handed out memory too early: a number such as S1 in the
- * name of a test refers to the list of mutants in tests/mutants/README.md. In these tests the simulator's auditor checks each reuse. Kernels are still running at the
- * next step, and no call costs host time, so a reuse is correct only if an order between streams exists.
+ * ladder. Then the bugs by which other allocators have handed out memory too early: a number such as S1 in the name of
+ * a test refers to the list of mutants in tests/mutants/README.md. In these tests the simulator's auditor checks each
+ * reuse. Kernels are still running at the next step, and no call costs host time, so a reuse is correct only if an
+ * order between streams exists.
  */
 enum { A, B, C, D, streams };
 

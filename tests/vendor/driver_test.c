@@ -221,7 +221,7 @@ TEST(numbers_run_out_and_come_back)
 
 enum { DEPTH = 8, WANTS_REPORT = 1 << 6 };
 
-/* A queue of tasks for a stream, and its queue of reports. */
+/* The numbers of a stream, of its queue of tasks and of its queue of reports. */
 typedef struct test_lane {
     uint32_t stream, tasks, reports;
 } test_lane;
@@ -275,7 +275,7 @@ static void lane_do(test_lane to, uint8_t kind, uint16_t number, uint16_t id)
     assert_int_equal(lane_send(to, &one, 1), HAL_OK);
 }
 
-/* The number of the next task that ends on a lane. */
+/* Waits for the next report on a lane. Returns the number of the task that has ended. */
 static uint16_t lane_next(test_lane from)
 {
     hal_report report = {.task = 0};

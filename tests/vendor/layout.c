@@ -1,4 +1,5 @@
-/* layout.c: compares driver/hal.h with the vendor's driver/ascend_hal.h. It is compiled where that is at hand. */
+/* layout.c: compares driver/hal.h with the vendor's driver/ascend_hal.h. It is compiled if the vendor's header is
+ * installed. */
 #include <stdbool.h>
 
 #include "driver/ascend_hal.h"

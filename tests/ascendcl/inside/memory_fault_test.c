@@ -1,6 +1,6 @@
 /* memory_fault_test.c: the simulator below the runtime fails at every call in turn, and host memory runs out at every
- * request: for virtual memory, pools and host memory. A call may fail then, with a code that reports it. Afterwards all
- * memory can be freed, nothing is missing, and the same calls work. */
+ * request: for virtual memory, pools and host memory. A call may fail with a code that reports the failure. Afterwards
+ * all memory can be freed, nothing is missing, and the same calls work. */
 #include "../../rig/acl.h"
 
 #include "../../fault/failing_host.h"
@@ -132,7 +132,7 @@ static void pool_go(void)
     }
     take(0, 2 * MIB, streams[1]);
     give(1, streams[1]);
-    take(2, 6 * MIB, streams[0]); /* idle memory moves, or the stream waits for another stream */
+    take(2, 6 * MIB, streams[0]); /* the pool moves idle memory, or makes the stream wait for another stream */
     give(0, streams[0]);
     (void)good(aclrtSynchronizeStream(streams[0]));
     take(1, 14 * MIB, streams[1]); /* usually too much */
@@ -272,7 +272,7 @@ TEST(the_device_fails_once)
     }
 }
 
-/* Every second, third, ... call of one kind fails, so calls that undo a failure may fail too. */
+/* Every n-th call of one kind fails, with n = 2, 3, ... So a call that undoes a failed call may fail too. */
 TEST(the_device_fails_again_and_again)
 {
     static const weir_device_call calls[] = {WEIR_CALL_VM_CREATE,  WEIR_CALL_VM_DESTROY,  WEIR_CALL_VM_MAP,

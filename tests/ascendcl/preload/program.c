@@ -1,5 +1,5 @@
-/* program.c: calls every function that allocates inside the runtime, under the tool of tool.c, which must see this
- * program's own calls and no others. Exits with 0, or prints the difference. */
+/* program.c: calls every function that allocates inside the runtime, under tool.c, which must see the calls that this
+ * program makes and no calls that the runtime makes. Exits with 0, or prints the difference. */
 #include <acl/acl.h>
 #include <acl/acl_rt_memory_soma.h>
 
@@ -45,7 +45,8 @@ int main(void)
     MUST(aclrtMemPoolCreate(&pool, &props));
     MUST(aclrtMemPoolMallocAsync(&pooled, 1 << 20, pool, stream));
     MUST(aclrtMemPoolFreeAsync(pooled, stream));
-    MUST(aclrtMemPoolFreeAsync(more, stream)); /* not memory of a pool, so the runtime frees it by itself */
+    /* this memory is not from a pool, so the runtime frees it without the pool */
+    MUST(aclrtMemPoolFreeAsync(more, stream));
     MUST(aclrtSynchronizeStream(stream));
     MUST(aclrtMemPoolDestroy(pool));
     MUST(aclrtFreeWithDevSync(memory));

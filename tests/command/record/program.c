@@ -73,7 +73,7 @@ static int traffic(void)
     return 0;
 }
 
-/* Small blocks between two blocks of a size that no other code requests. */
+/* Allocates small blocks between two blocks of a size that no other code requests. */
 static int small(void)
 {
     free(held(malloc(77777)));
@@ -90,7 +90,7 @@ enum { threads = 4 };
 
 static uintptr_t rounds = 50000;
 
-/* Threads exchange blocks: each thread frees the block that another thread left in a place. */
+/* Threads exchange blocks: each thread frees the blocks that another thread left in the shared table. */
 static void *_Atomic places[64];
 
 static void *work(void *start)

@@ -1,5 +1,5 @@
-/* strategy/calls.h: each call of a strategy, made by hand in the reference as well and compared; the frame of the
- * cases. */
+/* strategy/calls.h: each call of a strategy. A function here makes the call, makes the same change in the reference,
+ * and compares both. The file also has the frame of the cases. */
 #ifndef WEIR_CONTRACT_STRATEGY_CALLS_H
 #define WEIR_CONTRACT_STRATEGY_CALLS_H
 
@@ -151,7 +151,8 @@ static bool is_small(uint64_t size)
     return tested->small_bytes == 0 || size <= tested->small_bytes;
 }
 
-/* True if `size` bytes at `align` fit into `bytes` bytes of a region at every start address. */
+/* True if a request of `size` bytes at `align` fits into any `bytes` adjacent free bytes of the region, wherever they
+ * begin. */
 static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size, uint64_t align)
 {
     const struct place *place = &rig->regions[region];
@@ -260,7 +261,7 @@ static uint64_t promote(struct rig *rig, weir_lane lane, weir_tick limit)
     return moved;
 }
 
-/* True if eligible neighbours, or a single range, certainly hold the request. */
+/* True if a range or a row of neighbours that the lane may use is certainly large enough for the request. */
 static bool some_run_fits(const struct rig *rig, const weir_tick *limits, size_t lanes, uint64_t size, uint64_t align)
 {
     for (size_t i = 0; i < rig->book.count; i++) {
@@ -301,8 +302,8 @@ static const struct piece *gathered_range(const struct rig *rig, weir_lane lane)
     return NULL;
 }
 
-/* Books a successful gather. All of `whole` was free, and either eligible or in the lane itself. It is now one range of
- * the lane, at the latest of `tick` and the ticks of the lane's own ranges in it. */
+/* Makes the change of a successful gather in the reference. All of `whole` was free, and either eligible or in the lane
+ * itself. It is now one range of the lane, at the latest of `tick` and the ticks of the lane's own ranges in it. */
 static void book_gathered(struct rig *rig, const struct piece *whole, weir_tick tick, const weir_tick *limits,
                           size_t lanes)
 {
@@ -375,13 +376,13 @@ static bool gather(struct rig *rig, weir_lane lane, const weir_tick *limits, siz
     return gather_as(rig, lane, limits, lanes, size, align, tested->sets_aside);
 }
 
-/* True if the piece is free as a claim asks. `limits` NULL: the piece is unmapped. */
+/* True if a claim may take the piece. With `limits` NULL the piece must be unmapped. */
 static bool as_asked(const struct piece *piece, const weir_tick *limits, size_t lanes)
 {
     return limits != NULL ? eligible(piece, limits, lanes) : !piece->taken && piece->lane == WEIR_LANE_UNMAPPED;
 }
 
-/* True if all of [address, end) is free as a claim asks. */
+/* True if a claim may take all of [address, end). */
 static bool claimable(const struct rig *rig, uint64_t address, uint64_t end, const weir_tick *limits, size_t lanes)
 {
     size_t region = rig->book.at[piece_at(rig, address)].region;
@@ -398,9 +399,9 @@ static bool claimable(const struct rig *rig, uint64_t address, uint64_t end, con
     return true;
 }
 
-/* Checks that a claim changed only ranges around [address, end): the ranges that are free as asked, and the first other
- * range on either side, since a piece that the claim cuts off may join it. All ranges beyond are the same as in
- * `before`. */
+/* Checks that a claim changed only ranges around [address, end): the ranges that the claim may take, and the first
+ * other range on either side, because a piece that the claim cuts off may join this range. All ranges beyond are the
+ * same as in `before`. */
 static void require_only_around(const struct rig *rig, const struct pieces *before, uint64_t address, uint64_t end,
                                 const weir_tick *limits, size_t lanes)
 {

@@ -103,7 +103,7 @@ CASE(unmapped_memory_is_nobodys, CLAIMS)
     assert_int_equal(promote(rig, WEIR_LANE_UNMAPPED, WEIR_TICK_MAX), 0);
     assert_false(remove_region(rig, region, limits, LANES));
     assert_null(claim(rig, rig->regions[region].address, granule, limits, LANES));
-    /* Two free halves around a hole do not join. */
+    /* Two free ranges on both sides of a hole do not join. */
     void *low = claim(rig, rig->regions[region].address, 2 * granule, NULL, 0);
     void *high = claim(rig, rig->regions[region].address + 6 * granule, 2 * granule, NULL, 0);
     free_token(rig, low, 1);
@@ -195,9 +195,9 @@ CASE(claim_takes_memory_set_apart, CLAIMS)
 }
 
 /* A block of eight granules is freed early and its large neighbour of the same lane late. Some strategies set the block
- * apart for requests of its size; the other strategies merge both. The test claims four granules inside each eight as
- * four ranges. A strategy that merged the ranges refuses as a whole, because of the later tick. The rest of the block
- * joins the neighbour after the claim, not during it. */
+ * apart for requests of its size; the other strategies merge both. The test claims four of the eight granules as four
+ * ranges. A strategy that has merged the block with the neighbour refuses all four, because of the later tick. The rest
+ * of the block joins the neighbour after the claim, not during it. */
 CASE(claim_takes_neighbours_in_one_call, CLAIMS)
 {
     const uint64_t granule = rig->ops->granule_bytes;

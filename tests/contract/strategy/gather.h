@@ -65,8 +65,8 @@ CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
     assert_false(remove_region(rig, region, limits, LANES));
 }
 
-/* A last resort without an earlier alloc finds the ranges that alloc would find, in the lane itself and between
- * neighbours. */
+/* A gather as a last resort, without an alloc before it, finds the ranges that alloc would find, and joins neighbours
+ * too. */
 CASE(last_resort_needs_no_refusal, GATHERS)
 {
     uint64_t granule = rig->ops->granule_bytes;

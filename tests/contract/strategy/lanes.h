@@ -107,7 +107,8 @@ CASE(promote_opens_one_lane, ANY)
     }
 }
 
-/* A range that is freed with an earlier tick than the ranges before it is found, and hides no range behind it. */
+/* A range is freed with an earlier tick than the ranges that were freed before it. alloc finds this range and the other
+ * ranges. */
 CASE(ticks_may_go_down, SHARES_LANES)
 {
     static const weir_tick ticks[] = {50, 10, 40, 20, 30, 10};
@@ -115,7 +116,8 @@ CASE(ticks_may_go_down, SHARES_LANES)
     void *tokens[2 * count];
     fill(rig, 1, tokens, 2 * count);
     rig->now[1] = 50;
-    for (size_t i = 0; i < count && tokens[2 * i] != NULL; i++) { /* every other one, so that they do not join */
+    /* frees every other range, so that the free ranges do not join */
+    for (size_t i = 0; i < count && tokens[2 * i] != NULL; i++) {
         free_token_at(rig, tokens[2 * i], 1, ticks[i]);
     }
     for (weir_tick limit = 5; limit <= 55; limit += 10) {

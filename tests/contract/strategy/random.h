@@ -336,8 +336,8 @@ static void require_same_log(uint64_t seed, const struct program *one, const str
     }
 }
 
-/* Rule 6: the program gives the same results on regions elsewhere, and on regions in the opposite
- * order of addresses. */
+/* Rule 6: the program gives the same results if the regions lie at other addresses, and if their addresses are in the
+ * opposite order. */
 static void shifted_twins_agree(void)
 {
     static uint64_t logs[2][2 * PROGRAM_STEPS];

@@ -443,7 +443,7 @@ static bool is_free(const struct rig *rig, size_t i, size_t region)
 struct free_run {
     size_t ranges;
     uint64_t bytes;
-    uint64_t mapped; /* the most bytes of neighbours that have memory */
+    uint64_t mapped; /* bytes of the largest row of adjacent ranges with memory */
     bool hole;
 };
 
@@ -468,7 +468,7 @@ struct shown_runs {
     bool holes;
     uint64_t least;
     size_t next;  /* index in `seen` of the range that must come next; 0: the next range begins a run */
-    size_t shown; /* number of ranges shown in runs that were asked for */
+    size_t shown; /* number of ranges in the shown runs that the caller has asked for */
 };
 
 static bool asked_for(const struct shown_runs *runs, const struct free_run *run)

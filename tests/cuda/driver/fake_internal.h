@@ -54,8 +54,8 @@ extern struct fake_device fake_devices[FAKE_CUDA_DEVICES];
 extern unsigned fake_lacks;
 extern _Thread_local int fake_mode; /* the thread's capture mode */
 
-/* Returns the code with which the call that begins has to fail, CU_SUCCESS if no fault is due. A call that fails has no
- * effect. */
+/* Called at the beginning of a call of the driver. Returns the code with which this call has to fail, CU_SUCCESS if no
+ * fault is due. A call that fails has no effect. */
 CUresult fake_struck(const char *function);
 #define FAKE_ENTRY()                                                                                                   \
     do {                                                                                                               \

@@ -247,7 +247,7 @@ FAKE_EXPORT CUresult cuMemCreate(CUmemHandle *handle, size_t size, const CUmemPr
     return code;
 }
 
-/* Memory lives as long as its handle or a mapping does. */
+/* Physical memory lives until its handle is released and its last mapping is removed. */
 static CUresult end_physical_locked(struct entry *physical)
 {
     if (!physical->released || physical->mapped != 0) {

@@ -25,7 +25,7 @@ static inline void driver_unlock_at_end(pthread_mutex_t **mutex)
 
 /* Returns the memory of each device: WEIR_DRIVER_CAPACITY bytes, or 32 GiB if that is not set. */
 uint64_t driver_capacity(void);
-/* Adds to the memory that a device has in use and returns true, or returns false if the device has not that much. */
+/* Adds to the memory that a device has in use and returns true, or returns false if the device has less memory left. */
 bool driver_take(uint32_t device, uint64_t size);
 void driver_give_back(uint32_t device, uint64_t size);
 

@@ -14,7 +14,7 @@ hal_error halDeviceOpen(uint32_t device, void *in, void *out)
     return device < DRIVER_DEVICES ? HAL_OK : HAL_INVALID_VALUE;
 }
 
-/* Also returns the device's memory that was not freed. */
+/* Also frees the memory of the device that the program has not freed. */
 hal_error halDeviceClose(uint32_t device, void *in)
 {
     (void)in;
@@ -37,7 +37,7 @@ int drvDeviceGetBareTgid(void)
     return getpid();
 }
 
-/* Every device reaches the other's memory, as all of it is the process's. */
+/* Every device reaches the memory of the other device, because both are memory of the process. */
 hal_error halDeviceCanAccessPeer(int *can, uint32_t device, uint32_t peer)
 {
     *can = device != peer;

@@ -220,7 +220,7 @@ static void report_end(driver_scheduler *on, uint32_t number, const driver_task 
         .time = ticks(),
     };
     if (!push(&on->reports[on->reports_of[report.stream % STREAMS]], &report)) {
-        abort(); /* without room for the report the program would wait for it for ever */
+        abort(); /* without room for the report, the program would wait for the report for ever */
     }
 }
 
@@ -270,7 +270,7 @@ static hal_error start(driver_scheduler *on)
 
 /* --- queues --- */
 
-/* A queue of reports for the stream in the first word of `info`. */
+/* Opens a queue of reports for the stream that the first word of `info` names. */
 static hal_error take_reports(driver_scheduler *on, const hal_queue_in *in, hal_queue_out *out)
 {
     const bool given = (in->flag & HAL_QUEUE_REPORTS_GIVEN) != 0;
@@ -440,7 +440,7 @@ hal_error halCqReportRecv(uint32_t device, hal_receive *receive)
     if (device >= DRIVER_DEVICES || receive->reports >= QUEUES) {
         return HAL_INVALID_VALUE;
     }
-    enum { PATIENCE_MS = 1000 }; /* wait for a call without a limit; the runtime then calls again */
+    enum { PATIENCE_MS = 1000 }; /* the wait of a call that has no time limit; after it the runtime calls again */
     const struct timespec until = driver_deadline(receive->timeout_ms >= 0 ? receive->timeout_ms : PATIENCE_MS);
     DRIVER_HOLD_LOCK();
     report_queue *queue = &schedulers[device].reports[receive->reports];
