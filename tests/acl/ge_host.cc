@@ -1,6 +1,6 @@
-// ge_host.cc: weir_ge.hpp under an engine that behaves as the graph engine does: a table of allocators by stream,
-// blocks with counts of users, blocks kept until a graph is unloaded, and requests from several threads. The simulated
-// runtime's auditor judges each use of memory.
+/* ge_host.cc: weir_ge.hpp under an engine that behaves as the graph engine does: a table of allocators by stream,
+ * blocks with counts of users, blocks kept until a graph is unloaded, and requests from several threads. The simulated
+ * runtime's auditor judges each use of memory. */
 #include <acl/acl.h>
 #include <ge/ge_allocator.h>
 #include <weir/caching.h>
@@ -25,11 +25,11 @@ namespace
 
 constexpr std::size_t MIB = std::size_t{1} << 20;
 
-thread_local int allocations_left = -1; // -1: no limit
+thread_local int allocations_left = -1; /* -1: no limit */
 
 } // namespace
 
-// Not inlined: gcc would take the pair for an allocation that is freed by another function.
+/* Not inlined: otherwise gcc warns that a mismatched function frees the allocation. */
 __attribute__((noinline)) void *operator new(std::size_t size)
 {
     if (allocations_left == 0) {
@@ -65,7 +65,7 @@ __attribute__((noinline)) void operator delete(void *memory, std::size_t) noexce
 namespace
 {
 
-// A table of allocators, and graphs that take from them.
+/* A table of allocators, and graphs that allocate from them. */
 class Session
 {
   public:
@@ -85,7 +85,7 @@ class Session
         const auto at = allocators_.find(stream);
         return at != allocators_.end() ? at->second : nullptr;
     }
-    // Features of a graph: kept until it is unloaded.
+    /* Allocates the memory of a graph, which is kept until the graph is unloaded. */
     void LoadGraph(aclrtStream stream, std::size_t bytes)
     {
         ge::MemBlock *block = find(stream)->Malloc(bytes);
@@ -99,8 +99,8 @@ class Session
         }
         kept_.clear();
     }
-    // Each layer has an output that the next layer reads, so each output has two users. All work is queued before the
-    // first kernel has run.
+    /* Each layer has an output that the next layer reads, so each output has two users. All work is queued before the
+     * first kernel has run. */
     void RunGraphWithStreamAsync(aclrtStream stream, int layers)
     {
         const ge::AllocatorPtr allocator = find(stream);
@@ -184,7 +184,7 @@ void graphs_run_on_two_streams()
     CHECK(w.stats().syncs == 0);
     session.UnloadGraphs();
     for (const aclrtStream stream : w.stream) {
-        // drops the last reference to the allocator, so the pool detaches from the stream
+        /* drops the last reference to the allocator, so the pool detaches from the stream */
         session.UnregisterExternalAllocator(stream);
     }
     CHECK(w.stats().requested_bytes == 0);
@@ -197,7 +197,7 @@ void threads_run_graphs()
     std::vector<std::thread> threads;
     for (const aclrtStream stream : w.stream) {
         session.RegisterExternalAllocator(stream, weir::ge_allocator::create(w.pool, stream));
-        for (int i = 0; i < 2; i++) { // two threads on a stream
+        for (int i = 0; i < 2; i++) { /* two threads on a stream */
             threads.emplace_back([&session, stream] {
                 ACL_OK(aclrtSetDevice(0));
                 for (int round = 0; round < 20; round++) {
@@ -231,13 +231,13 @@ void streams_may_end_first()
     session.UnregisterExternalAllocator(gone);
 }
 
-// An engine that unregisters before it unloads leaves blocks whose allocator is gone. With an attachment of the program
-// the blocks are counted, and the detach is refused until they are back.
+/* An engine may unregister its allocator before it unloads its graphs, so that blocks outlive their allocator. If the
+ * program has attached the pool itself, weir counts these blocks and refuses the detach until all are freed. */
 void an_attachment_is_shared()
 {
     World w;
     weir_acl_attachment *attachment = nullptr;
-    OK(weir_acl_attach(w.pool, w.stream[0], &attachment)); // serves ACL's own operators on the stream too
+    OK(weir_acl_attach(w.pool, w.stream[0], &attachment)); /* serves ACL's own operators on the stream too */
     ge::AllocatorPtr allocator = weir::ge_allocator::from_attachment(attachment);
     CHECK(allocator != nullptr);
     ge::MemBlock *block = allocator->Malloc(5000);
@@ -257,14 +257,14 @@ void failures_are_empty_pointers()
     CHECK(weir::ge_allocator::create(w.pool, nullptr) == nullptr);
     OK(weir_acl_error(nullptr, &why));
     CHECK(std::string(why).find("weir_acl_follow: acl_stream") == 0);
-    for (int left = 0; left < 2; left++) { // the allocation of the allocator fails, then that of its reference count
+    for (int left = 0; left < 2; left++) { /* the allocation of the allocator fails, then that of its reference count */
         allocations_left = left;
         const ge::AllocatorPtr none = weir::ge_allocator::create(w.pool, w.stream[0]);
         allocations_left = -1;
         CHECK(none == nullptr);
     }
     const ge::AllocatorPtr allocator = weir::ge_allocator::create(w.pool, w.stream[0]);
-    CHECK(allocator != nullptr); // the failures above let the stream go
+    CHECK(allocator != nullptr); /* the failures above let the stream go */
     CHECK(weir::ge_allocator::create(w.pool, w.stream[0]) == nullptr);
     CHECK(allocator->Malloc(0) == nullptr);
     CHECK(allocator->Malloc(SIZE_MAX) == nullptr);
@@ -272,7 +272,7 @@ void failures_are_empty_pointers()
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     OK(weir_pool_get_oom(w.pool, &record));
     CHECK(record.failure == 1);
-    allocations_left = 0; // the allocation of a block's record fails
+    allocations_left = 0; /* the allocation of a block's record fails */
     ge::MemBlock *none = allocator->Malloc(1000);
     allocations_left = -1;
     CHECK(none == nullptr);

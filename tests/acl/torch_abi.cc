@@ -1,6 +1,6 @@
-// torch_abi.cc: the caller in C++, which calls functions of C by the types that torch uses for them. All arguments must
-// arrive unchanged, and the types that weir/torch.h and the shim declare as passed by a hidden pointer must be passed
-// so.
+/* torch_abi.cc: the caller in C++, which calls functions of C by the types that torch uses for them. All arguments must
+ * arrive unchanged, and the types that weir/torch.h and the shim declare as passed by a hidden pointer must be passed
+ * by a hidden pointer. */
 #include "torch_abi.h"
 
 #include <cstdint>
@@ -23,7 +23,7 @@ void abi_record();
 namespace
 {
 
-// Converts a number that the compiler does not know, like an address from dlsym.
+/* Converts a number that the compiler does not know, like an address from dlsym. */
 template <typename T> std::function<T> by_address(void (*function)())
 {
     const volatile std::uint64_t address = reinterpret_cast<std::uint64_t>(function);
@@ -61,7 +61,7 @@ int main()
     check(abi_received.fraction == 0.625 && abi_received.device == 3, "a fraction");
     by_address<void(std::int8_t)>(abi_small)(-1);
     check(abi_received.small == -1, "a device index of 8 bits");
-    by_address<void(int)>(abi_small)(63); // older versions
+    by_address<void(int)>(abi_small)(63); /* older versions */
     check(abi_received.small == 63, "a device index of 32 bits");
     by_address<void(bool)>(abi_flag)(true);
     check(abi_received.flag, "a flag");

@@ -1,7 +1,7 @@
-// torch_host.cc: libweir_torch.so and its shim in a host that behaves like torch_npu's and torch's pluggable
-// allocators. It looks functions up by name and casts them to C++ types. It has a map from addresses to size, device
-// and stream under a mutex, optional functions given by address, MemPool's use of raw_alloc for segments, and a task
-// queue in front of ACL.
+/* torch_host.cc: libweir_torch.so and its shim in a host that behaves like torch_npu's and torch's pluggable
+ * allocators. The host looks functions up by name and casts them to C++ types. It has a map from addresses to size,
+ * device and stream under a mutex, optional functions given by address, MemPool's use of raw_alloc for segments, and a
+ * task queue in front of ACL. */
 #include <acl/acl.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
@@ -31,9 +31,9 @@ namespace
 
 constexpr std::size_t MIB = std::size_t{1} << 20;
 
-// --- streams, and the queue in front of them ---
+/* --- streams, and the queue in front of them --- */
 
-// Passes work to ACL on a thread of its own, in the order in which it was queued.
+/* Passes work to ACL on a thread of its own, in the order in which it was queued. */
 class TaskQueue
 {
   public:
@@ -60,7 +60,7 @@ class TaskQueue
         changed_.notify_all();
         changed_.wait(lock, [this] { return tasks_.empty() && !running_; });
     }
-    // Delays the thread until a caller wants the queue empty.
+    /* Stops the thread of the queue until a caller waits for the queue to be empty. */
     void hold_back()
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -99,14 +99,14 @@ class TaskQueue
     std::thread worker_;
 };
 
-std::vector<aclrtStream> streams; // by StreamId
+std::vector<aclrtStream> streams; /* by StreamId */
 std::unique_ptr<TaskQueue> queue;
 std::atomic<int> queues_emptied;
 thread_local int current_stream = 0;
 
 } // namespace
 
-// Definitions of the stub's declarations.
+/* Definitions of the stub's declarations. */
 namespace c10_npu
 {
 
@@ -134,7 +134,7 @@ c10_npu::NPUStream npu_stream(int id)
     return c10_npu::NPUStream(c10::Stream(c10::Device{20, 0}, id));
 }
 
-// --- the host's allocator ---
+/* --- the host's allocator --- */
 
 template <typename T> std::function<T> by_address(std::uint64_t address)
 {
@@ -153,7 +153,8 @@ class Pluggable
     {
     }
 
-    // Work like set_..._fn of the Python object: the argument is the address of a function as a number.
+    /* The next functions work like set_..._fn of the Python object: the argument is the address of a function as a
+     * number. */
     void set_init(std::uint64_t f) { init_ = by_address<void(int)>(f); }
     void set_reset(std::uint64_t f) { reset_ = by_address<void(bool)>(f); }
     void set_fraction(std::uint64_t f) { fraction_ = by_address<void(double, int)>(f); }
@@ -166,7 +167,7 @@ class Pluggable
     void set_end(std::uint64_t f) { end_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
     void set_release(std::uint64_t f) { release_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
 
-    // Enters the block even if its allocation failed, as the real host does: it does not check the address.
+    /* Enters the block even if its allocation failed, like the real host, which does not check the address. */
     void *raw_alloc(std::size_t size)
     {
         const aclrtStream stream = streams.at(static_cast<std::size_t>(current_stream));
@@ -229,7 +230,7 @@ class Pluggable
     std::unordered_map<void *, Known> known_;
 };
 
-// Loads the library by name, as ctypes does. A lookup finds the functions of the libraries that it links as well.
+/* Loads the library by name, as ctypes does. A lookup also finds functions of the libraries that this library links. */
 void *library;
 
 std::uint64_t address_of(const char *name)
@@ -277,7 +278,7 @@ void configure(const char *settings)
     CHECK(function<weir_status(const char *)>("weir_torch_configure")(settings) == WEIR_OK);
 }
 
-// Every test begins and ends without pools.
+/* Every test begins and ends without pools. */
 void in_fresh_library(void (*test)(Pluggable &))
 {
     ACL_OK(aclrtSetDevice(0));
@@ -301,14 +302,14 @@ void in_fresh_library(void (*test)(Pluggable &))
     ACL_OK(aclrtResetDevice(0));
 }
 
-// --- tests ---
+/* --- tests --- */
 
 void test_alloc_and_free_alone(Pluggable &host)
 {
     void *block = host.raw_alloc(MIB);
     CHECK(block != nullptr);
     fill(block, MIB, 1, 0);
-    host.record_stream(block, npu_stream(1)); // no function is set: no effect
+    host.record_stream(block, npu_stream(1)); /* no function is set: no effect */
     host.empty_cache();
     CHECK(host.base_of(block, nullptr) == block);
     host.raw_delete(block);
@@ -322,7 +323,7 @@ void test_alloc_and_free_alone(Pluggable &host)
     CHECK(host.raw_alloc(0) == nullptr);
 }
 
-// The host does not check for a NULL block; weir must accept the calls that follow.
+/* The host does not check for a NULL block; weir must accept the calls that follow. */
 void test_running_out(Pluggable &host)
 {
     configure("limit:8MiB,report:0");
@@ -333,7 +334,7 @@ void test_running_out(Pluggable &host)
     host.raw_delete(none);
     void *block = host.raw_alloc(4 * MIB);
     CHECK(block != nullptr);
-    host.set_memory_fraction(0.5); // of 256 MiB
+    host.set_memory_fraction(0.5); /* of 256 MiB */
     void *large = host.raw_alloc(100 * MIB);
     CHECK(large != nullptr);
     host.raw_delete(large);
@@ -354,14 +355,15 @@ void test_functions_given_by_address(Pluggable &host)
 #endif
     CHECK(stats.max_split_size == 0 && stats.inactive_split[2].freed == 0);
 
-    // Stream 1 uses the block when it is freed on stream 0: the auditor checks the order.
+    /* Stream 1 still uses the block when the host frees it on stream 0: the auditor checks the order. */
     host.record_stream(block, npu_stream(1));
     fill(block, 16 * MIB, 1, 1);
     host.raw_delete(block);
     void *next = host.raw_alloc(16 * MIB - 32);
     fill(next, 16 * MIB, 2, 0);
 
-    // The same with an order by the host: stream 0 waits for stream 2, and the host reports that the use is over.
+    /* Here the host itself orders the streams: stream 0 waits for stream 2, and the host reports that the use is
+     * over. */
     aclrtEvent event = nullptr;
     ACL_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     host.record_stream(next, npu_stream(2));
@@ -387,8 +389,8 @@ void test_functions_given_by_address(Pluggable &host)
     CHECK(host.stats().allocated_bytes[0].peak == 0);
 }
 
-// torch's own shapes of the two functions that differ: set_reset_fn void(),
-// set_record_stream_fn void(void *, cudaStream_t).
+/* torch has other types than torch_npu for two functions: set_reset_fn takes a void(), and set_record_stream_fn takes a
+ * void(void *, cudaStream_t). */
 void test_shapes_of_torch(Pluggable &host)
 {
     const std::function<void()> reset = by_address<void()>(address_of("weir_torch_empty_cache"));
@@ -408,14 +410,14 @@ void test_shapes_of_torch(Pluggable &host)
 
 std::atomic<int> filters;
 
-// Counts its copies: none may be left.
+/* Counts its copies: none may be left. */
 struct CountedFilter {
     explicit CountedFilter(aclrtStream s) : stream(s) { filters++; }
     CountedFilter(const CountedFilter &other) : stream(other.stream) { filters++; }
     ~CountedFilter() { filters--; }
     bool operator()(aclrtStream s) const { return s == stream; }
     aclrtStream stream;
-    char ballast[64] = {0}; // too large for std::function to store inline
+    char ballast[64] = {0}; /* too large for std::function to store inline */
 };
 
 void test_pools_of_graphs(Pluggable &host)
@@ -426,7 +428,7 @@ void test_pools_of_graphs(Pluggable &host)
     host.begin_pool(id, CountedFilter(streams[1]));
     host.begin_pool(other, CountedFilter(streams[2]));
     CHECK(filters == 2);
-    host.begin_pool(id, CountedFilter(streams[2])); // this pool has begun already
+    host.begin_pool(id, CountedFilter(streams[2])); /* this pool has begun already */
     CHECK(filters == 2);
     void *blocks[3];
     for (int i = 0; i < 3; i++) {
@@ -442,7 +444,7 @@ void test_pools_of_graphs(Pluggable &host)
     host.empty_cache();
     const Pluggable::Stats stats = host.stats();
     CHECK(stats.allocated_bytes[0].current == 0);
-    // blocks of 6 MiB in pages of 2 MiB
+    /* blocks of 6 MiB in pages of 2 MiB */
     CHECK(stats.reserved_bytes[0].current == static_cast<std::int64_t>(2 * 6 * MIB));
     current_stream = 1;
     void *outside = host.raw_alloc(4 * MIB);
@@ -458,7 +460,7 @@ void test_pools_of_graphs(Pluggable &host)
     host.release_pool(other);
     host.empty_cache();
     CHECK(host.stats().reserved_bytes[0].current == 0);
-    host.begin_pool(id, [](aclrtStream) -> bool { throw std::runtime_error("no"); }); // this filter claims no stream
+    host.begin_pool(id, [](aclrtStream) -> bool { throw std::runtime_error("no"); }); /* this filter claims no stream */
     inside = host.raw_alloc(MIB);
     CHECK(inside != nullptr);
     host.raw_delete(inside);
@@ -468,7 +470,7 @@ void test_pools_of_graphs(Pluggable &host)
 
 void test_wrong_order(Pluggable &host)
 {
-    host.init(0); // before any function is set
+    host.init(0); /* before any function is set */
     void *early = host.raw_alloc(MIB);
     set_all(host);
     host.init(1);
@@ -489,8 +491,8 @@ void test_wrong_order(Pluggable &host)
     host.reset_peak();
 }
 
-// MemPool: torch's cache stays on top. It takes segments of multiples of 2 MiB on the current stream, and gives them
-// back when their work is over.
+/* With a MemPool, torch's cache lies above the library. The cache takes segments of multiples of 2 MiB on the current
+ * stream, and gives a segment back when the work on it is over. */
 void test_segments_of_a_mempool(Pluggable &host)
 {
     std::vector<void *> segments;
@@ -560,8 +562,8 @@ void test_threads(Pluggable &host)
     CHECK(host.stats().allocation[0].current == 0);
 }
 
-// Memory is freed, passed on to other streams and given back while its work is still in the host's queue. An event or a
-// wait that bypasses the queue would not cover this work. The auditor sees the calls that reach ACL.
+/* Memory is freed, passed on to other streams and given back while its work is still in the host's queue. An event or a
+ * wait that bypasses the queue would not cover this work. The auditor sees the calls that reach ACL. */
 void test_task_queue(Pluggable &host)
 {
     configure("limit:64MiB,report:0");
@@ -603,7 +605,7 @@ void test_task_queue(Pluggable &host)
     queue.reset();
 }
 
-// Frees a block and the host after the program's own objects are destroyed.
+/* Frees a block and the host after the program's own objects are destroyed. */
 struct Last {
     std::unique_ptr<Pluggable> host;
     void *block = nullptr;
@@ -621,7 +623,7 @@ Last last;
 namespace
 {
 
-// Frees the host's objects after main; otherwise the runtime would report them as leaks.
+/* Frees the host's objects after main; otherwise the runtime would report them as leaks. */
 int free_after_main()
 {
     ACL_OK(aclrtSetDevice(0));

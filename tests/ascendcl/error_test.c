@@ -225,7 +225,8 @@ TEST(the_exception_callback_is_told_before_the_synchronisation_returns)
         acl_ok(aclrtGetThreadLastTaskId(&second));
         assert_int_not_equal(first, second);
         acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(a));
-        /* Whichever thread ran the callback, its failed calls are not this thread's error. */
+        /* Calls that fail inside the callback do not set the last error of this thread, whichever thread ran the
+         * callback. */
         acl_expect(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtGetLastError(ACL_RT_THREAD_LEVEL));
         const char *text = aclGetRecentErrMsg();
         assert_non_null(text);

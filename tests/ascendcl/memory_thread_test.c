@@ -12,7 +12,8 @@ enum { ROUNDS = 300, SLOTS = 8 };
 static aclrtMemPool pool;
 static aclrtContext context;
 
-/* Blocks on their way; an empty slot is NULL. The event completes when the last owner's work is done. */
+/* Blocks on their way to the other thread; an empty slot is NULL. The event of a slot completes when the work of the
+ * thread that left the block is done. */
 static struct {
     pthread_mutex_t lock;
     void *block[SLOTS];
@@ -28,7 +29,8 @@ static bool failed;
         }                                                                                                              \
     } while (0)
 
-/* Leaves a block with an event after its last use, or takes a block over and frees it here. */
+/* Leaves a block for the other thread, with an event that was recorded after the last use. Or takes a block over from
+ * the other thread and frees it on this thread's stream. */
 static void exchange(aclrtStream stream, int slot)
 {
     (void)pthread_mutex_lock(&shelf.lock);

@@ -522,7 +522,8 @@ static void an_idle_event_is_complete(void)
     stop(&rig);
 }
 
-/* Recording and querying do not block; the event completes with the last piece of work before it. */
+/* The calls that record and query an event do not block. The event completes with the last piece of work that was
+ * queued before the record. */
 static void play_event(struct order *order, void *one, void *other)
 {
     struct work first;

@@ -1,6 +1,7 @@
-// torch_host.cc: libweir_torch_cuda.so in a host that makes the calls of torch's CUDAPluggableAllocator: functions
-// looked up by name and cast to torch's types, a map from addresses to size, device and stream, optional functions
-// given by address, and a capture that names a pool and a filter. It runs over the double of the driver, which audits.
+/* torch_host.cc: libweir_torch_cuda.so in a host that makes the calls of torch's CUDAPluggableAllocator: functions
+ * looked up by name and cast to torch's types, a map from addresses to size, device and stream, optional functions
+ * given by address, and a capture that names a pool and a filter. It runs over the double of the driver, which audits
+ * every access. */
 extern "C" {
 #include <fake_names.h>
 }
@@ -28,7 +29,7 @@ namespace
 
 constexpr std::size_t MIB = std::size_t{1} << 20;
 
-using MempoolId = std::pair<unsigned long long, unsigned long long>; // torch's
+using MempoolId = std::pair<unsigned long long, unsigned long long>; /* torch's */
 using StreamFilter = std::function<bool(CUstream)>;
 
 void *library;
@@ -59,7 +60,7 @@ weir_torch_device_stats counters(int device)
     return now;
 }
 
-// --- the allocator as torch has it ---
+/* --- the allocator as torch has it --- */
 
 class Pluggable
 {
@@ -120,7 +121,7 @@ class Pluggable
     std::function<void(int, MempoolId)> release_pool;
 };
 
-// --- a machine for one test ---
+/* --- a machine for one test --- */
 
 class Machine
 {
@@ -170,7 +171,7 @@ void busy(CUstream stream, const void *memory, std::size_t size)
     CU_OK(fake_cuda_work(stream, 1000000000, address(memory), size, nullptr, nullptr));
 }
 
-// --- the tests ---
+/* --- the tests --- */
 
 void test_reuse_on_streams()
 {
@@ -181,7 +182,7 @@ void test_reuse_on_streams()
     CHECK(address(first) % 512 == 0);
     busy(machine.stream[0], first, 3 * MIB);
     torch.raw_delete(first);
-    // freed on the same stream, so the memory serves at once
+    /* freed on the same stream, so the memory serves at once */
     void *second = torch.malloc(3 * MIB, 0, machine.stream[0]);
     CHECK(second == first);
     busy(machine.stream[1], nullptr, 0);
@@ -189,11 +190,11 @@ void test_reuse_on_streams()
     busy(machine.stream[1], second, 3 * MIB);
     torch.record_stream(second, machine.stream[1]);
     torch.raw_delete(second);
-    // may get the memory of `second` only after the work of stream 1
+    /* may get the memory of `second` only after the work of stream 1 */
     void *third = torch.malloc(3 * MIB, 0, machine.stream[0]);
     busy(machine.stream[0], third, 3 * MIB);
     torch.raw_delete(third);
-    void *legacy = torch.malloc(1000, 0, nullptr); // torch's default stream
+    void *legacy = torch.malloc(1000, 0, nullptr); /* torch's default stream */
     busy(nullptr, legacy, 1000);
     torch.raw_delete(legacy);
     const weir_torch_device_stats now = counters(0);
@@ -201,10 +202,10 @@ void test_reuse_on_streams()
     CHECK(static_cast<std::uint64_t>(now.reserved_bytes.current) == fake_cuda_held_bytes(0));
     torch.reset();
     CHECK(counters(0).reserved_bytes.current == 0);
-    CHECK(torch.malloc(0, 0, machine.stream[0]) == nullptr); // nothing is thrown
+    CHECK(torch.malloc(0, 0, machine.stream[0]) == nullptr); /* nothing is thrown */
 }
 
-// After a shutdown new pools are made, which know nothing of the former streams.
+/* After a shutdown the library makes new pools, which do not know the earlier streams. */
 void test_after_a_shutdown()
 {
     Machine machine;
@@ -213,7 +214,7 @@ void test_after_a_shutdown()
         void *block = torch.malloc(MIB, 0, machine.stream[0]);
         busy(machine.stream[0], block, MIB);
         torch.raw_delete(block);
-        CHECK(torch.malloc(MIB, 0, machine.stream[0]) == block); // the same stream is known again
+        CHECK(torch.malloc(MIB, 0, machine.stream[0]) == block); /* the same stream is known again */
         torch.raw_delete(block);
         CHECK(find<weir_status()>("weir_torch_shutdown")() == WEIR_OK);
         CHECK(fake_cuda_held_bytes(0) == 0);
@@ -225,17 +226,17 @@ void test_two_devices()
     Machine machine;
     Pluggable torch;
     void *here = torch.malloc(MIB, 0, nullptr);
-    void *there = torch.malloc(MIB, 1, nullptr); // the current context is of device 0
+    void *there = torch.malloc(MIB, 1, nullptr); /* the current context is of device 0 */
     CHECK(fake_cuda_reaches(0, address(here), MIB) && !fake_cuda_reaches(1, address(here), MIB));
     CHECK(fake_cuda_reaches(1, address(there), MIB));
     std::size_t size = 0;
     CHECK(torch.base_alloc(here, &size) != nullptr && size >= MIB);
     torch.raw_delete(there);
     torch.raw_delete(here);
-    CHECK(fake_cuda_depth() == 1); // the thread's contexts are as they were
+    CHECK(fake_cuda_depth() == 1); /* the thread's contexts are as they were */
 }
 
-// An allocation that fails throws, and the exception's text has the reason.
+/* An allocation that fails throws, and the exception's text has the reason. */
 void test_no_memory_is_an_exception()
 {
     Machine machine(32 * MIB);
@@ -254,7 +255,7 @@ void test_no_memory_is_an_exception()
     CHECK(text.find("out of memory") != std::string::npos && text.size() > 100);
     CHECK(report(0).find("out of memory") != std::string::npos);
     torch.raw_delete(blocks.back());
-    blocks.back() = torch.malloc(6 * MIB, 0, machine.stream[0]); // the next request is served
+    blocks.back() = torch.malloc(6 * MIB, 0, machine.stream[0]); /* the next request is served */
     for (void *block : blocks) {
         torch.raw_delete(block);
     }
@@ -291,11 +292,11 @@ void test_fraction_and_settings()
         torch.raw_delete(block);
     }
     fake_cuda_start(0, 0);
-    CHECK(configure("pages:huge") == WEIR_ERR_INVALID); // a setting that only ACL has
+    CHECK(configure("pages:huge") == WEIR_ERR_INVALID); /* a setting that only ACL has */
     CHECK(configure("strategy:nosuch") == WEIR_ERR_INVALID);
 }
 
-// Allocations on the stream of a capture come from a separate pool. The pool keeps its memory after the capture.
+/* Allocations on the stream of a capture come from a separate pool. The pool keeps its memory after the capture. */
 void test_pools_of_graphs()
 {
     Machine machine;
@@ -311,7 +312,7 @@ void test_pools_of_graphs()
     });
     CU_OK(cuStreamBeginCapture(captured, CU_CAPTURE_MODE_GLOBAL));
     void *inside = torch.malloc(2 * MIB, 0, captured);
-    void *other = torch.malloc(2 * MIB, 0, machine.stream[1]); // stream 1 is not captured
+    void *other = torch.malloc(2 * MIB, 0, machine.stream[1]); /* stream 1 is not captured */
     CU_OK(cuMemsetD8Async(address(inside), 1, 2 * MIB, captured));
     torch.raw_delete(inside);
     void *again = torch.malloc(2 * MIB, 0, captured);
@@ -323,14 +324,14 @@ void test_pools_of_graphs()
         text = why.what();
     }
     CHECK(text.find("has begun already") != std::string::npos);
-    CU_OK(cuStreamEndCapture(captured, &graph)); // weir has not broken it
+    CU_OK(cuStreamEndCapture(captured, &graph)); /* weir has not broken it */
     torch.end_allocate_to_pool(0, id);
-    CHECK(asked->load() >= 3 && asked.use_count() == 1); // the filter is gone
+    CHECK(asked->load() >= 3 && asked.use_count() == 1); /* the filter is gone */
     torch.raw_delete(again);
     torch.raw_delete(other);
     torch.raw_delete(outside);
     torch.reset();
-    CHECK(fake_cuda_held_bytes(0) >= 2 * MIB); // the graph may be replayed
+    CHECK(fake_cuda_held_bytes(0) >= 2 * MIB); /* the graph may be replayed */
     CU_OK(cuGraphDestroy(graph));
     torch.release_pool(0, id);
     torch.reset();
@@ -351,7 +352,7 @@ void test_threads()
                 void *block = torch.malloc((1 + i % 37) * 30000, 0, machine.stream[t]);
                 busy(machine.stream[t], block, (1 + i % 37) * 30000);
                 held.push_back(block);
-                if (i % 5 == 0) { // another stream reads the block
+                if (i % 5 == 0) { /* another stream reads the block */
                     CU_OK(cuStreamSynchronize(machine.stream[t]));
                     busy(machine.stream[(t + 1) % 3], block, 1000);
                     torch.record_stream(block, machine.stream[(t + 1) % 3]);
@@ -373,7 +374,7 @@ void test_threads()
     CHECK(counters(0).allocation.current == 0);
 }
 
-// Each call of the driver fails once: a request is served or throws, and nothing is used too early.
+/* Each call of the driver fails once: a request is served or throws, and nothing is used too early. */
 void test_each_call_fails()
 {
     bool struck = true;

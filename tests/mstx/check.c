@@ -257,7 +257,7 @@ TEST(forgets_regions_elsewhere)
     is_empty();
 }
 
-/* msMemScope's domains: a program for them may leave everything but ranges unset, and gets no handles. */
+/* In the domains of msMemScope a program may set only the ranges of a request, and gets no handles. */
 TEST(follows_rules_of_totals)
 {
     static const char *const names[] = {"ptaCaching", "msleaks", "ptaWorkspace", "mindsporeMemPool"};

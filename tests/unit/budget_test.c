@@ -648,8 +648,8 @@ TEST(test_a_group_may_be_of_very_many_sizes)
     close_world(&w);
 }
 
-/* The forecast counts memory that work of other streams may still touch as available: the request would wait for that
- * work. */
+/* For the forecast, memory is available even if work of other streams may still touch it: the request would wait for
+ * that work. */
 TEST(test_memory_in_use_by_other_streams_counts)
 {
     uint64_t missing = 0;

@@ -346,7 +346,8 @@ TEST(advice_is_refused)
     end(&t);
 }
 
-/* A forked child shares the pages, so the kernel moves none of them until they are written. The child's bytes stay. */
+/* A forked child shares the pages, so the kernel moves a page only after it was written. The bytes that the child sees
+ * do not change. */
 TEST(a_living_child_keeps_its_bytes)
 {
     struct traffic t;

@@ -1,5 +1,5 @@
-/* The registry of the host pool: which run an address belongs to, at first pages, inside, past the end, and while other
- * threads change entries nearby. */
+/* The registry of the host pool finds the run of an address: at the first page of a run, inside it, past its end, and
+ * while other threads change entries nearby. */
 #include "../rig/test.h"
 #include "registry.h"
 

@@ -28,7 +28,8 @@ static void expect_region(const struct replay_result *result, size_t index, uint
     assert_int_equal(region->removed, removed);
 }
 
-/* The program takes 20 MiB for 9 MiB, 2 MiB for 1,000 bytes, and gives the first segment back. */
+/* The program takes a segment of 20 MiB for a block of 9 MiB, and one of 2 MiB for 1,000 bytes. It then gives the first
+ * segment back. */
 TEST(segments_taken_and_returned)
 {
     struct replay_result result = run_text("#wtr 1\n"

@@ -435,7 +435,7 @@ static void number_streams(struct selection *selection)
 
 /* --- the new trace --- */
 
-/* Returns the new number of a block or an object, which gets one when it is named first. */
+/* Returns the new number of a block or an object. The first call for a block or an object gives it its number. */
 static uint32_t renumber(uint32_t *numbers, uint32_t old, uint32_t *count)
 {
     if (old != TRACE_NO_INDEX && numbers[old] == TRACE_NO_INDEX) {

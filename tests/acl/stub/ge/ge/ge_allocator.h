@@ -1,6 +1,6 @@
-// ge_allocator.h: a double of the graph engine's allocator interface (CANN's ge/ge_allocator.h), written from its
-// public documentation: the classes, functions and order of virtual functions that weir_ge.hpp and engine code use. A
-// block counts its users; the last Free gives it back to its allocator.
+/* ge_allocator.h: a double of the graph engine's allocator interface (CANN's ge/ge_allocator.h), written from its
+ * public documentation: the classes, functions and order of virtual functions that weir_ge.hpp and engine code use. A
+ * block counts its users; the last Free gives it back to its allocator. */
 #ifndef WEIR_TEST_GE_ALLOCATOR_H
 #define WEIR_TEST_GE_ALLOCATOR_H
 

@@ -1,4 +1,4 @@
-// Like NPUStream.h: the memory statistics of a device.
+/* A double, like NPUStream.h: the memory statistics of a device. */
 #ifndef STUB_NPU_CACHING_ALLOCATOR_H
 #define STUB_NPU_CACHING_ALLOCATOR_H
 

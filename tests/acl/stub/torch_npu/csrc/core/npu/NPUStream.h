@@ -1,5 +1,5 @@
-// The parts of torch_npu that weir_torch_npu.cpp needs, with classes that are laid out, copied and destroyed as
-// torch_npu's are. The program that includes this file defines the functions that are only declared here.
+/* The parts of torch_npu that weir_torch_npu.cpp needs, with classes that are laid out, copied and destroyed as
+ * torch_npu's are. The program that includes this file defines the functions that are only declared here. */
 #ifndef STUB_NPU_STREAM_H
 #define STUB_NPU_STREAM_H
 
@@ -39,11 +39,11 @@ using MempoolId_t = std::pair<CaptureId_t, CaptureId_t>;
 namespace c10_npu
 {
 
-#ifndef STUB_OLD_TORCH // releases before 7.0 have no pools of graphs
+#ifndef STUB_OLD_TORCH /* releases before 7.0 have no pools of graphs */
 using c10::MempoolId_t;
 #endif
 
-// C++ passes an NPUStream by a hidden pointer, because it has a destructor of its own.
+/* C++ passes an NPUStream by a hidden pointer, because it has a destructor of its own. */
 class NPUStream
 {
   public:
