@@ -272,7 +272,7 @@ TEST(test_streams_of_another_context)
     aclrtContext now = NULL;
     acl_ok(aclrtGetCurrentContext(&now));
     assert_ptr_equal(now, home);
-    /* NULL: the default stream of this context, then of the other context */
+    /* NULL is the default stream of the current context: first of this context, then of the other one */
     ok(weir_device_event_record(device, event, NULL));
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_device_event_record(device, event, NULL));

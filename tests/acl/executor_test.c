@@ -86,7 +86,7 @@ TEST(test_a_device_is_attached_once_for_all_operators)
     end_world(&w);
 }
 
-/* A stream keeps the allocator that its first operator used. weir_acl_attachment_explain says so. */
+/* A stream keeps the allocator that its first operator used. The text of weir_acl_attachment_explain reports this. */
 TEST(test_an_attachment_after_the_first_operator_gets_no_requests)
 {
     struct world w = make_world();

@@ -410,7 +410,7 @@ void test_shapes_of_torch(Pluggable &host)
 
 std::atomic<int> filters;
 
-/* Counts its copies: none may be left. */
+/* Counts the copies of the filter: none may be left. */
 struct CountedFilter {
     explicit CountedFilter(aclrtStream s) : stream(s) { filters++; }
     CountedFilter(const CountedFilter &other) : stream(other.stream) { filters++; }

@@ -157,7 +157,7 @@ TEST(a_destroyed_flag_stops_a_stream_for_ever)
 
 /* After aclrtResetEvent the host still sees a complete event with its time, but a stream that waits for the event
  * stops. A new record lets the stream continue if the event has ACL_EVENT_SYNC. The record of an event of
- * aclrtCreateEvent uses another flag, so there the stream stops for ever. */
+ * aclrtCreateEvent uses another flag, so a stream that waits for such an event stops for ever. */
 TEST(a_reset_event_is_complete_for_the_host_and_stops_streams)
 {
     aclrtEvent plain, flag;

@@ -137,7 +137,8 @@ static void registrations_body(void)
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(a->allocs == SMALL_PIECES && b->allocs == 0);
     OK(aclrtSynchronizeStream(stream));
-    OK(aclrtAllocatorRegister(stream, b->desc)); /* the last registration counts, from the next execution on */
+    /* the last registration decides which allocator is used, from the next execution on */
+    OK(aclrtAllocatorRegister(stream, b->desc));
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
     CHECK(a->allocs == SMALL_PIECES && b->allocs == SMALL_PIECES);
     OK(aclrtSynchronizeStream(stream));

@@ -162,7 +162,7 @@ TEST(elementwise)
     report_is_clean();
 }
 
-/* Both operands are repeated: [3,1] with [1,4]. */
+/* Both operands are broadcast: [3,1] with [1,4]. */
 static void broadcast_body(void)
 {
     const double a[] = {1, 2, 3}, b[] = {10, 20, 30, 40};

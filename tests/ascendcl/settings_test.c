@@ -383,7 +383,7 @@ TEST(options_of_the_compiler_are_stored)
     acl_expect(INVALID, aclopSetCompileFlag((aclOpCompileFlag)2));
 }
 
-/* As ONNX Runtime's provider runs an operator: constant descriptions, and properties of tensors. */
+/* Runs an operator as ONNX Runtime's provider does: with constant descriptions and properties of tensors. */
 TEST(an_operator_of_the_first_version_runs)
 {
     enum { COUNT = 4 };

@@ -155,8 +155,8 @@ static uint64_t lasts_until(const struct trace *trace, const char *name, uint64_
 }
 
 /* On devices of 97 % and of 93 % of the memory that the model of PyTorch's allocator takes, caching runs out no earlier
- * than the model. Excepted are the recordings in `fragmented`: on one of the two devices caching runs out earlier
- * there, because all of its free memory lies between live blocks. */
+ * than the model. Excepted are the recordings in `fragmented`: with these, caching runs out earlier on one of the two
+ * devices, because all of its free memory lies between live blocks. */
 static bool outlasts(const struct trace *trace, const struct replay_result *pytorch)
 {
     static const char *const fragmented[] = {"npu_resnet_full.", "train_gpt_medium_ctx128."};

@@ -39,7 +39,7 @@ typedef struct weir_tested_device {
     /* Makes a device with at least `capacity_bytes` of memory. Its memory must hold 32 regions of its granularity, and
      * 32 pages if it has virtual memory. The suite has one device at a time. */
     weir_status (*create)(uint64_t capacity_bytes, weir_device **device);
-    /* Destroys the device. NULL: the suite calls weir_device_destroy. */
+    /* Destroys the device. If this slot is NULL, the suite calls weir_device_destroy. */
     weir_status (*destroy)(weir_device *device);
 
     /* Returns the address at which the host reads and writes the device memory [address, address + size). Returns NULL

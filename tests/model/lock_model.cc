@@ -195,7 +195,7 @@ template <class program, int threads> struct world : rl::test_suite<program, thr
         }
     }
 
-    /* Checks that no thread is inside, no entry was lost, and each thread can become the owner. */
+    /* Checks that no thread holds the lock, no entry was lost, and each thread can become the owner. */
     void finish(bool owned_in_the_end = true)
     {
         unsigned all = 0;

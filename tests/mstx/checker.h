@@ -26,7 +26,7 @@ static inline void find_symbol(void *library, const char *name, void *function)
     memcpy(function, &symbol, sizeof(symbol));
 }
 
-/* Loads the tool. Called before the first call of mstx. `report` NULL: findings go to stderr. */
+/* Loads the tool. Called before the first call of mstx. If `report` is NULL, findings go to stderr. */
 static inline void load_checker(const char *report)
 {
     (void)setenv("MSTX_INJECTION_PATH", CHECKER, 1);

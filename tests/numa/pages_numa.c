@@ -142,13 +142,13 @@ static int too_few_huge_pages(void)
     CHECK(strstr(text, "node 0 has too few free huge pages") != NULL);
     weir__numa_unmap(memory, 20 * MIB, false);
 
-    /* Not strict: node 0 serves eight of the ten pages. */
+    /* If the request is not strict, node 0 serves eight of the ten pages. */
     CHECK(place_on(t, 0, WEIR__PAGES_HUGE, 20 * MIB, false, &placed, &found, &error) == WEIR_OK);
     CHECK(placed.is_verified && placed.misplaced_bytes == 4 * MIB && found.node_bytes[0] == 16 * MIB);
     return 0;
 }
 
-/* The same if the kernel cannot populate pages on request: the call fails before it touches a page. */
+/* If the kernel cannot populate pages on request, the call fails as well, before it touches a page. */
 static int too_few_huge_pages_touched(void)
 {
     weir__numa_error error = {.node = 0, .pages = WEIR__PAGES_HUGE};

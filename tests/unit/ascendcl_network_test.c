@@ -383,7 +383,7 @@ TEST(plans_lose_nothing)
         NET("5", "6",
             "Input i 0 1 a\nReLU r 1 1 a b\nSplit s 1 2 b c d\nReLU t 1 1 c e\nEltwise u 2 1 e d "
             "f\n"),
-        /* The same blob twice at one layer, and twice as an output. */
+        /* One blob is both inputs of a layer. Another blob is two outputs of the network. */
         NET("4", "5", "Input i 0 1 a\nReLU r 1 1 a b\nBinaryOp m 2 1 b b c\nSplit s 1 2 c d e\n"),
         /* An output that is a view of the input. */
         NET("2", "2", "Input i 0 1 a\nFlatten f 1 1 a b\n"),

@@ -77,7 +77,8 @@ TEST(caches_that_grow_in_turn)
     end_heap(heap);
 }
 
-/* A block has a bounded number of parts: it moves at last, and is one part again. */
+/* Each growth in place adds a part to the block. At the greatest number of parts the block moves, and has one part
+ * again. */
 TEST(many_small_steps)
 {
     weir_heap *heap = heap_with(0, 0, 0);

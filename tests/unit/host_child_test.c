@@ -139,8 +139,8 @@ static int without_mlock(void)
 #define MAPS_BEHIND_OUR_BACK 1
 #endif
 
-/* No chunk can be mapped after the pool was created; later it can. A sanitizer that cannot map memory of its own ends
- * the process. */
+/* After the pool was created no chunk can be mapped for a while. A sanitizer that cannot map memory of its own ends the
+ * process. */
 static int without_mmap(void)
 {
 #if defined(MAPS_BEHIND_OUR_BACK)

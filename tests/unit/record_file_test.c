@@ -53,7 +53,7 @@ static char *read_file(const char *name)
     return text;
 }
 
-/* Not by strchr: the address sanitizer's version reads the whole rest of the text. */
+/* Does not use strchr: the address sanitizer's version reads the whole rest of the text. */
 static size_t count_lines(const char *text, char kind)
 {
     size_t count = 0;
@@ -196,7 +196,7 @@ static void meet_signal(int number)
 }
 
 /* The limit lies within a piece, so the last write is a short one; the file ends with a whole line. The recorder's
- * thread writes, and when a ring is full this thread does. */
+ * thread writes; when a ring is full, this thread writes. */
 TEST(test_disk_that_fills_up)
 {
     const struct rlimit little = {.rlim_cur = 100001, .rlim_max = RLIM_INFINITY};

@@ -31,7 +31,7 @@ static void *churn(void *unused)
     return &done;
 }
 
-/* With one block at a time, beginnings (p or a) and ends (f) alternate. */
+/* At most one block is live at a time, so lines that begin a block (p or a) and lines that end it (f) alternate. */
 struct balance {
     int live;
     int worst;

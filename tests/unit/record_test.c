@@ -753,7 +753,8 @@ static uint64_t assert_consistent(const struct output *out, uint64_t ids)
     assert_non_null(live);
     uint64_t last_time = 0;
     uint64_t events = 0;
-    /* No call here may measure the rest of the text: it is long, and strict string checks do so at each call. */
+    /* No call in this function may measure the rest of the text. The text is long, and strict string checks would
+     * measure it at each call. */
     const char *const end = out->text + strlen(out->text);
     const char *next = NULL;
     for (const char *line = out->text; line < end; line = next) {

@@ -21,7 +21,7 @@ static void count_up(void *ctx)
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
-/* No assertions here: cmocka's belong to the main thread. */
+/* Asserts nothing, because cmocka's assertions work only on the main thread. */
 static void *work_on_a_stream(void *ctx)
 {
     struct worker *w = ctx;

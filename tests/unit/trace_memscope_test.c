@@ -41,7 +41,8 @@ TEST(test_pools)
                    "v 500 4194304 0\n");
 }
 
-/* With pools, the driver's events are left out; pools other than the framework's are private. */
+/* If the file has pools, the import leaves out the driver's events. Pools other than the framework's become private
+ * pools. */
 TEST(test_several_pools)
 {
     becomes(OLD_COLUMNS "1,MALLOC,HAL,N/A,10,1,1,0,4096,\"{addr:4096,size:2097152,owner:,MID:7}\"\n"

@@ -64,7 +64,7 @@ TEST(test_cann)
                  "@0 ReduceSum\na 0 1 65536 0 0 @0\nf 4500 0 0 0\nf 10250 1 0 0\n");
 }
 
-/* MindSpore writes N/A for unknown values. Without an allocation time a block is live from the start. */
+/* MindSpore writes N/A for unknown values. A block without an allocation time is live before the first event. */
 TEST(test_unknown_times)
 {
     becomes(COLUMNS "A,1,N/A,20,N/A,N/A,N/A,N/A,1,1,1,1,1,5,NPU:0\n"

@@ -61,7 +61,7 @@ TEST(test_times)
         "which the file itself does not tell\n"
         "#note 1 buffers with an empty lifetime are left out\n"
         "@0 a\na 0 0 1 0 0 @0\nf 3 0 0 0\n@2 c\na 5 1 3 0 0 @2\nf 4611686018427387907 1 0 0\n");
-    /* The same id twice, or none, is no contradiction: a row is a buffer. */
+    /* Two rows may have the same id, or no id: each row is a buffer of its own. */
     becomes("id,lower,upper,size\na,0,2,1\na,1,3,1\n,1,3,1\n",
             HEAD "@0 a\na 0 0 1 0 0 @0\na 1 1 1 0 0 @0\na 1 2 1 0 0\nf 2 0 0 0\nf 3 1 0 0\nf 3 2 0 0\n");
 }

@@ -450,7 +450,7 @@ static void learn(struct check *check, const struct segment *segment, uint32_t d
 
 /* --- the window --- */
 
-/* Makes a waiting segment free memory of the model. Called if the record places no request in the segment. */
+/* Adds a waiting segment to the model as free memory. Called if the record places no request in the segment. */
 static weir_status settle_waiting(struct check *check, struct heap *heap, size_t index)
 {
     struct segment segment = heap->waiting.at[index];

@@ -341,7 +341,7 @@ bool csv_hexadecimal(struct csv *csv, size_t column, const char *expected, uint6
     return csv_parse_hexadecimal(field.text, field.length, value) || csv_refuse(csv, column, expected);
 }
 
-/* Parses digits with an optional point and fraction. Digits of the fraction beyond the first twelve do not count. */
+/* Parses digits with an optional point and fraction. Digits of the fraction beyond the first twelve are ignored. */
 static bool parse_scaled(const char *text, size_t length, uint64_t scale, uint64_t *value)
 {
     const char *point = memchr(text, '.', length);

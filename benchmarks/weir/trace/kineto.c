@@ -110,7 +110,8 @@ static const struct member argument_members[] = {
     {NULL, 0},
 };
 
-/* Reads the value of a member that the table names; other values are skipped. Of equal keys the last one counts. */
+/* Reads the value of a member that the table names; other values are skipped. If a key occurs several times, its last
+ * value is used. */
 static bool read_member(struct reader *reader, const struct member *members, const struct json_value *key,
                         struct event *event)
 {

@@ -228,7 +228,7 @@ static bool find_state(struct selection *selection)
 
 /* --- the events that remain --- */
 
-/* True if the stream is one of the device. */
+/* True if the stream belongs to the device of the selection. */
 static bool runs_here(const struct selection *selection, uint32_t stream)
 {
     return selection->device == TRACE_NO_INDEX || selection->from->stream_device[stream] == selection->device;

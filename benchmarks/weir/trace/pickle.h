@@ -51,8 +51,8 @@ struct pickle {
 bool pickle_parse(const struct trace_source *source, struct pickle *out, struct trace_error *error);
 void pickle_free(struct pickle *pickle);
 
-/* Returns the value of the key `key`; NULL if `dict` is not a dict or lacks the key. Of equal keys the last one counts.
- * Costs one comparison for each key. */
+/* Returns the value of the key `key`; NULL if `dict` is not a dict or lacks the key. If the key occurs several times,
+ * its last value is used. Costs one comparison for each key. */
 struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key);
 
 bool pickle_is_text(const struct pickle_value *value, const char *text);

@@ -92,7 +92,7 @@ bool profile_add(struct profile *profile, struct profile_item item);
 bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name);
 /* True if the host call is known already. */
 bool profile_has_launch(const struct profile *profile, uint64_t correlation);
-/* Adds a range of a host thread; its name becomes the tag of the allocations inside. */
+/* Adds a range of a host thread. The name of the range becomes the tag of the thread's allocations during the range. */
 bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name);
 
 /* Adds a note to the trace. */

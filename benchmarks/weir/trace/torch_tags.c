@@ -1,7 +1,8 @@
 /* torch_tags.c: frames and labels of a snapshot become tags and stacks.
  *
- * Frames of the same text, stacks of the same frames, and tags of the same stack and labels are one. Events share the
- * lists of a pickle, so a list of frames is read once; pickle_value.mark of the list then has the number of its stack.
+ * Frames of the same text, stacks of the same frames, and tags of the same stack and labels are stored once. Events
+ * share the lists of a pickle, so a list of frames is read once; pickle_value.mark of the list then has the number of
+ * its stack.
  */
 #include "torch_tags.h"
 

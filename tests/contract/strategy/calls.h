@@ -106,7 +106,7 @@ static bool removable(const struct rig *rig, size_t region, const weir_tick *lim
     return true;
 }
 
-/* Checks region_idle: it reports a region that may go if there is one. It may report any such region. */
+/* Checks region_idle: if some region may be removed, region_idle must report such a region, whichever one. */
 static void require_idle_found(const struct rig *rig, const weir_tick *limits, size_t lanes)
 {
     bool expected = false;

@@ -98,8 +98,8 @@ static bool is_on_host(unsigned long long flag)
     return side == HAL_SIDE_HOST || side == HAL_SIDE_HOST_AGENT || side == HAL_SIDE_HOST_SHARED;
 }
 
-/* WEIR_DRIVER_RUNTIME_MEMORY=0: memory that the runtime takes for itself (some 26 MiB, and more as work is queued) does
- * not count, for programs that expect all memory of a device to be theirs. */
+/* With WEIR_DRIVER_RUNTIME_MEMORY=0 the driver does not count the memory that the runtime takes for itself (some 26
+ * MiB, and more as work is queued). Programs that expect all memory of a device to be theirs set this. */
 static bool is_hidden(unsigned long long flag)
 {
     const char *text = getenv("WEIR_DRIVER_RUNTIME_MEMORY");

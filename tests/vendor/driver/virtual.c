@@ -1,4 +1,4 @@
-/* virtual.c: reserved addresses, and physical memory that is mapped there. The memory of a handle is a file without a
+/* virtual.c: reserved addresses, and physical memory that is mapped at them. The memory of a handle is a file without a
  * name, so two mappings of one handle show the same bytes. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
