@@ -1,4 +1,5 @@
-// Includes the vendor's header after weir's, in C++: both name the same structs, and weir's calls take the vendor's pointers.
+/* Includes the vendor's header after weir's, in C++: both headers name the same structs, and weir's calls take the
+ * vendor's pointers. */
 #include <weir/onnxruntime.h>
 
 #include <onnxruntime_c_api.h>

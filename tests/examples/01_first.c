@@ -13,7 +13,7 @@ int main(void)
 {
     weir_sim *sim; /* a simulated device; on Ascend weir_acl_device_create makes one */
     weir_pool *pool;
-    weir_stream *stream; /* the device's default stream as the pool knows it: ask once, keep it */
+    weir_stream *stream; /* the pool's handle of the device's default stream: get it once, keep it */
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     check(weir_sim_create(NULL, &sim));
     config.device = weir_sim_device(sim);

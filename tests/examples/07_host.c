@@ -24,8 +24,7 @@ int main(void)
     runtime.device = weir_sim_device(sim); /* weir_host_free_after takes streams of this device */
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.runtime = &runtime;
-    /* so that the program runs without the right to lock memory; the query shows the kind */
-    config.flags = WEIR_HOST_ALLOW_UNPINNED;
+    config.flags = WEIR_HOST_ALLOW_UNPINNED; /* without the right to lock memory, blocks are unpinned */
     weir_host_pool *pool;
     check(weir_host_pool_create(&config, &pool));
     for (uint64_t layer = 0; layer < 64; layer++) {
