@@ -237,7 +237,7 @@ static int pool_under_faults(weir_host_pool *pool, aclrtStream stream)
     TRY(weir_host_check(pool, &why) == WEIR_OK);
     TRY(weir_host_get_stats(pool, WEIR_HOST_ANY_NODE, &stats) == WEIR_OK);
     TRY(live == 0 && stats.live_bytes == 0);
-    for (int i = 0; i < 5; i++) { /* enough rounds: a call that is set to fail once fails before the last round */
+    for (int i = 0; i < 5; i++) { /* a fault that is set to occur once has occurred before the last round */
         (void)!weir_host_stream_retire(pool, stream);
         (void)!weir_host_trim(pool, 0, NULL);
     }

@@ -322,7 +322,7 @@ static void name_tag(struct world *w)
     judge(w);
 }
 
-/* Asks the pool if a group would fit. The answer is valid for a moment without failures. */
+/* Asks the pool if a group would fit. If the call fails, the answer must be no. */
 static void ask(struct world *w)
 {
     const uint64_t sizes[] = {REGION, 3000, 2 * REGION};

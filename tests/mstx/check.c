@@ -87,7 +87,8 @@ TEST(accepts_correct_announcements)
     const mstxDomainHandle_t domain = tool->domain_create("right_1");
     assert_non_null(domain);
     assert_ptr_equal(tool->domain_create("right_1"), domain);
-    /* Adjacent heaps, equal addresses in another domain and on another device, handles and pointers. */
+    /* The following announcements are correct: adjacent heaps, equal addresses in another domain and on another device,
+     * handles and pointers. */
     const mstxMemHeapHandle_t a = heap_on(domain, 0, 0x10000, 0x1000);
     const mstxMemHeapHandle_t b = heap_on(domain, 0, 0x11000, 0x1000);
     const mstxMemHeapHandle_t c = heap_on(domain, 1, 0x10000, 0x1000);

@@ -388,8 +388,8 @@ TEST(test_memory_that_begins_inside_a_page)
     assert_true(rt_is_empty());
 }
 
-/* A block of several leaves of the registry: any address inside belongs to it, only its start can be freed, and nothing
- * of it is left afterwards. */
+/* A block of several leaves of the registry: any address inside the block belongs to the block, only its start can be
+ * freed, and after the free the registry has no entry of the block. */
 TEST(test_addresses_inside_a_large_block)
 {
     const struct setting s = {.flags = WEIR_HOST_ALLOW_UNPINNED, .kinds = 1u << WEIR_HOST_UNPINNED};

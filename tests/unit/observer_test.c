@@ -627,7 +627,7 @@ static const weir_observer_ops writing = {
     .trim = scribe_trim,
 };
 
-/* Three observers at once: each gets every call, and the end of one does not affect the other two. */
+/* Three observers at once: each gets every call, and the detach of one does not affect the other two. */
 TEST(several_observe_at_once)
 {
     struct world w;

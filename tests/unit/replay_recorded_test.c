@@ -245,7 +245,8 @@ TEST(live_bytes_are_those_of_a_replay)
     trace_free(trace);
 }
 
-/* The request that was refused, with the holders of that moment by tag. Two tags have the same text. */
+/* Checks the record of the refused request, which has the holders at the moment of the refusal by tag. Two tags have
+ * the same text. */
 TEST(the_refused_request)
 {
     struct replay_result result = run_text("#wtr 1\n"

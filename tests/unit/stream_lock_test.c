@@ -280,7 +280,8 @@ static void *look_in(void *ctx)
     return stream_lock_owned(&g->lock) ? g : NULL;
 }
 
-/* A second thread feeds while the first one lives, then the first one again, and a third after the second has ended. */
+/* A second thread feeds the stream while the first thread lives. Then the first thread feeds it again. A third thread
+ * feeds it after the second has ended. */
 TEST(test_the_lock_follows_its_feeder)
 {
     struct guarded g = {.sum = 0};

@@ -638,8 +638,9 @@ static bool read_history(struct importer *importer, const struct pickle_value *h
 
 /* --- annotations: marks of the program, in a list of their own --- */
 
-/* Reads {"stage": "START" or "END", "name", "device", "time_us"}. `first` is the time of the first event: a snapshot
- * keeps as many annotations as events, so most of them may be older than the window, and those are left out. */
+/* Reads {"stage": "START" or "END", "name", "device", "time_us"}. `first` is the time of the first event: annotations
+ * before `first` are left out. A snapshot keeps as many annotations as events, so most annotations may be older than
+ * the window. */
 static bool read_annotation(struct importer *importer, const struct pickle_value *value, uint64_t first)
 {
     const struct pickle_value *name = pickle_get(value, "name");
