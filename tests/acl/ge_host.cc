@@ -3,6 +3,7 @@
  * runtime's auditor judges each use of memory. */
 #include <acl/acl.h>
 #include <ge/ge_allocator.h>
+#include <ge/ge_error_codes.h>
 #include <weir/caching.h>
 
 #include "weir_ge.hpp"

@@ -365,18 +365,32 @@ TEST(a_capture_can_be_asked_for)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-TEST(options_of_the_compiler_are_stored)
+/* As in the vendor's compiler. torch_npu reads ACL_OP_JIT_COMPILE before it is set, and does not start if its size is
+ * 0. */
+TEST(few_options_of_the_compiler_can_be_read)
 {
     char value[32];
-    assert_int_equal(aclGetCompileoptSize(ACL_OP_JIT_COMPILE), 0);
-    acl_expect(INVALID, aclGetCompileopt(ACL_OP_JIT_COMPILE, value, sizeof(value)));
-    acl_ok(aclSetCompileopt(ACL_OP_JIT_COMPILE, "enable"));
-    acl_ok(aclSetCompileopt(ACL_OP_JIT_COMPILE, "disable"));
-    assert_int_equal(aclGetCompileoptSize(ACL_OP_JIT_COMPILE), 8);
-    acl_ok(aclGetCompileopt(ACL_OP_JIT_COMPILE, value, 8));
+    assert_int_equal(aclGetCompileoptSize(ACL_OP_JIT_COMPILE), 256);
+    acl_ok(aclGetCompileopt(ACL_OP_JIT_COMPILE, value, sizeof(value)));
     assert_string_equal(value, "disable");
-    acl_expect(INVALID, aclGetCompileopt(ACL_OP_JIT_COMPILE, value, 7));
-    acl_expect(INVALID, aclSetCompileopt((aclCompileOpt)99, "x"));
+    acl_ok(aclSetCompileopt(ACL_OP_JIT_COMPILE, "enable"));
+    acl_ok(aclGetCompileopt(ACL_OP_JIT_COMPILE, value, 8));
+    assert_string_equal(value, "disable"); /* the device's default */
+    acl_expect(ACL_ERROR_FAILURE, aclGetCompileopt(ACL_OP_JIT_COMPILE, value, 7));
+
+    acl_expect(ACL_ERROR_API_NOT_SUPPORT, aclGetCompileopt(ACL_OP_DEBUG_OPTION, value, sizeof(value)));
+    acl_ok(aclSetCompileopt(ACL_OP_DEBUG_OPTION, "oom"));
+    assert_int_equal(aclGetCompileoptSize(ACL_OP_DEBUG_OPTION), 4);
+    acl_ok(aclGetCompileopt(ACL_OP_DEBUG_OPTION, value, 4));
+    assert_string_equal(value, "oom");
+
+    assert_int_equal(aclGetCompileoptSize(ACL_PRECISION_MODE), 0);
+    acl_ok(aclSetCompileopt(ACL_PRECISION_MODE, "allow_fp32_to_fp16"));
+    assert_int_equal(aclGetCompileoptSize(ACL_PRECISION_MODE), 19);
+    acl_expect(ACL_ERROR_API_NOT_SUPPORT, aclGetCompileopt(ACL_PRECISION_MODE, value, sizeof(value)));
+
+    acl_expect(ACL_ERROR_FEATURE_UNSUPPORTED, aclSetCompileopt(ACL_AUTO_TUNE_MODE, "RL"));
+    acl_expect(ACL_ERROR_INTERNAL_ERROR, aclSetCompileopt((aclCompileOpt)99, "x"));
     acl_expect(INVALID, aclSetCompileopt(ACL_OP_JIT_COMPILE, NULL));
     assert_int_equal(aclGetCompileoptSize((aclCompileOpt)99), 0);
     acl_ok(aclopSetCompileFlag(ACL_OP_COMPILE_FUZZ));

@@ -1,5 +1,5 @@
-/* compiler.c: options of the operators' compiler. The simulated runtime compiles nothing: options are stored and
- * returned. */
+/* compiler.c: options of the operators' compiler. The simulated runtime compiles nothing: options are stored. As
+ * in the vendor's compiler, few of them can be read back. */
 #include <acl/acl_op_compiler.h>
 
 #include "runtime.h"
@@ -7,22 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS = ACL_OP_DEBUG_OPTION + 1 };
+enum { OPTIONS = ACL_OP_DEBUG_OPTION + 1, JIT_COMPILE_BYTES = 256 };
 
 static char *options[OPTIONS]; /* NULL: not set */
 
-static aclError check_option(aclCompileOpt opt, const char *name)
+static bool is_option(aclCompileOpt opt)
 {
-    return (int)opt >= 0 && (int)opt < OPTIONS
-               ? ACL_SUCCESS
-               : acl__fail(ACL_ERROR_INVALID_PARAM, "%s: there is no option %d", name, (int)opt);
+    return (int)opt >= 0 && (int)opt < OPTIONS && opt != ACL_AUTO_TUNE_MODE;
 }
 
 ACL_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char *value)
 {
     ACL_ENTER_LOCKED(aclSetCompileopt);
     ACL_NEED(value);
-    ACL_TRY(check_option(opt, __func__));
+    ACL_REFUSE_IF(opt == ACL_AUTO_TUNE_MODE, ACL_ERROR_FEATURE_UNSUPPORTED, "there is no tuning any more");
+    ACL_REFUSE_IF(!is_option(opt), ACL_ERROR_INTERNAL_ERROR, "there is no option %d", (int)opt);
     char *copy = strdup(value);
     ACL_REFUSE_IF(copy == NULL, ACL_ERROR_BAD_ALLOC, "no host memory");
     free(options[opt]);
@@ -30,23 +29,33 @@ ACL_EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char *value)
     return ACL_SUCCESS;
 }
 
-/* Returns the bytes of an option with its final 0; 0 for an option that is not set or does not exist. */
+/* Returns the bytes of an option with its final 0; 0 for an option that is not set or does not exist.
+ * ACL_OP_JIT_COMPILE has a fixed size, because its default value can be read before it is set. */
 ACL_EXPORT size_t aclGetCompileoptSize(aclCompileOpt opt)
 {
     ACL_ENTER_OR(aclGetCompileoptSize, 0);
     ACL_HOLD_LOCK();
-    return check_option(opt, __func__) == ACL_SUCCESS && options[opt] != NULL ? strlen(options[opt]) + 1 : 0;
+    if (opt == ACL_OP_JIT_COMPILE) {
+        return JIT_COMPILE_BYTES;
+    }
+    return is_option(opt) && options[opt] != NULL && options[opt][0] != '\0' ? strlen(options[opt]) + 1 : 0;
 }
 
+/* Gives the device's default for ACL_OP_JIT_COMPILE, whatever was set, and the value of ACL_OP_DEBUG_OPTION. */
 ACL_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length)
 {
     ACL_ENTER_LOCKED(aclGetCompileopt);
     ACL_NEED(value);
-    ACL_TRY(check_option(opt, __func__));
-    ACL_REFUSE_IF(options[opt] == NULL, ACL_ERROR_INVALID_PARAM, "option %d was not set", (int)opt);
-    const size_t needed = strlen(options[opt]) + 1;
-    ACL_REFUSE_IF(length < needed, ACL_ERROR_INVALID_PARAM, "the option has %zu bytes, not %zu", needed, length);
-    memcpy(value, options[opt], needed);
+    const char *found = NULL;
+    if (opt == ACL_OP_JIT_COMPILE) {
+        found = "disable";
+    } else if (opt == ACL_OP_DEBUG_OPTION) {
+        found = options[opt];
+    }
+    ACL_REFUSE_IF(found == NULL, ACL_ERROR_API_NOT_SUPPORT, "option %d cannot be read", (int)opt);
+    const size_t needed = strlen(found) + 1;
+    ACL_REFUSE_IF(length < needed, ACL_ERROR_FAILURE, "the option has %zu bytes, not %zu", needed, length);
+    memcpy(value, found, needed);
     return ACL_SUCCESS;
 }
 

@@ -1,6 +1,8 @@
-/* acl/error_codes/ge_error_codes.h: codes of the graph engine, which runs operators and models. */
-#ifndef WEIR_ACL_GE_ERROR_CODES_H
-#define WEIR_ACL_GE_ERROR_CODES_H
+/* acl/error_codes/ge_error_codes.h: codes of the graph engine, which runs operators and models. The guard is the
+ * vendor's, because the graph engine's own header (ge/ge_error_codes.h) declares the same codes under it: a program may
+ * include both. */
+#ifndef INC_EXTERNAL_GE_GE_ERROR_CODES_H_
+#define INC_EXTERNAL_GE_GE_ERROR_CODES_H_
 
 #include <stdint.h>
 
