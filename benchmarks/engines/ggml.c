@@ -1,6 +1,6 @@
 /* ggml.c: a decoder in ggml with sessions of different lengths, in ggml's own buffers and in buffers of a weir heap.
  *
- *     engine_ggml [--rounds N] [--once own|weir]
+ *     engine_ggml [--rounds N] [--alone own|weir]
  *
  * A session has a KV cache of its full length, takes its prompt in one evaluation and eight more tokens one by one.
  * Intermediate tensors lie in a buffer that ggml grows when a graph needs more.

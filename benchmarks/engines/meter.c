@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -307,8 +308,8 @@ static uint64_t status_bytes(const char *name)
     return line == NULL ? 0 : strtoull(line + strlen(name), NULL, 10) * 1024;
 }
 
-/* Runs all steps once. Not inlined, so that callgrind can be told to count this function alone. */
-__attribute__((noinline)) static bool meter_round(const struct meter_engine *engine, uint64_t *digests)
+/* Runs all steps once. */
+static bool run_round(const struct meter_engine *engine, uint64_t *digests)
 {
     for (size_t i = 0; i < engine->steps; i++) {
         if (!engine->step(engine->ctx, i, digests == NULL ? NULL : &digests[i])) {
@@ -316,6 +317,16 @@ __attribute__((noinline)) static bool meter_round(const struct meter_engine *eng
         }
     }
     return true;
+}
+
+/* Runs all steps once; *taken becomes the processor time in nanoseconds. Not inlined, so that callgrind can collect
+ * inside it. */
+__attribute__((noinline)) static bool meter_round(const struct meter_engine *engine, uint64_t *taken)
+{
+    const uint64_t start = meter_cpu_ns();
+    const bool done = run_round(engine, NULL);
+    *taken = meter_cpu_ns() - start;
+    return done;
 }
 
 static bool tell(int to, const void *bytes, size_t size)
@@ -369,7 +380,7 @@ static bool record_round(const struct meter_engine *engine, const char *path, ui
         return false;
     }
     const bool recording = is_fine(weir_heap_record(heap, recorder), "weir_heap_record");
-    const bool done = recording && meter_round(engine, digests);
+    const bool done = recording && run_round(engine, digests);
     const bool ended = !recording || is_fine(weir_heap_record(heap, NULL), "weir_heap_record");
     return is_fine(weir_recorder_stop(recorder, NULL), path) && ended && done;
 }
@@ -385,7 +396,7 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
     }
     report->ready = meter_count_read();
     const bool done =
-        side == METER_WEIR && record != NULL ? record_round(engine, record, digests) : meter_round(engine, digests);
+        side == METER_WEIR && record != NULL ? record_round(engine, record, digests) : run_round(engine, digests);
     report->round = meter_count_read();
     meter_count_stop();
     report->resident_peak = status_bytes("VmHWM:");
@@ -408,12 +419,8 @@ static int serve(const struct meter_engine *engine, enum meter_side side, const 
     }
     free(digests);
     while (hear(from, &command, 1)) {
-        const uint64_t start = meter_cpu_ns();
-        if (!meter_round(engine, NULL)) {
-            return EXIT_FAILURE;
-        }
-        const uint64_t taken = meter_cpu_ns() - start;
-        if (!tell(to, &taken, sizeof(taken))) {
+        uint64_t taken;
+        if (!meter_round(engine, &taken) || !tell(to, &taken, sizeof(taken))) {
             return EXIT_FAILURE;
         }
     }
@@ -654,38 +661,91 @@ static int run_both(const struct meter_engine *engine, const struct meter_option
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int run_once(const struct meter_engine *engine, enum meter_side side)
+/* Figures of a side alone. */
+struct alone {
+    uint64_t resident[3]; /* bytes: before open, the peak, after the last round */
+    uint64_t faults[3];   /* page faults: before open, after the first round, after the last round */
+    uint64_t digest;      /* of all outputs of the first round */
+    double *times;        /* nanoseconds of the timed rounds */
+};
+
+static uint64_t page_faults(void)
 {
-    if (!engine->open(engine->ctx, side)) {
-        return EXIT_FAILURE;
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
+}
+
+static bool measure_alone(const struct meter_engine *engine, const struct meter_options *options, uint64_t *digests,
+                          struct alone *alone)
+{
+    trim_malloc();
+    alone->resident[0] = status_bytes("VmRSS:");
+    alone->faults[0] = page_faults();
+    if (!engine->open(engine->ctx, options->side) || !run_round(engine, digests)) {
+        return false;
     }
-    bool good = true;
-    for (size_t i = 0; good && i < engine->steps; i++) {
-        good = engine->step(engine->ctx, i, NULL);
+    alone->faults[1] = page_faults();
+    for (size_t i = 0; i < options->rounds; i++) {
+        uint64_t taken;
+        if (!meter_round(engine, &taken)) {
+            return false;
+        }
+        alone->times[i] = (double)taken;
     }
-    const uint64_t start = meter_cpu_ns();
-    good = good && meter_round(engine, NULL);
-    const uint64_t taken = meter_cpu_ns() - start;
-    good = engine->close(engine->ctx) && good;
+    alone->faults[2] = page_faults();
+    alone->resident[1] = status_bytes("VmHWM:");
+    alone->resident[2] = status_bytes("VmRSS:");
+    alone->digest = meter_digest(0, digests, engine->steps * sizeof(*digests));
+    return engine->close(engine->ctx);
+}
+
+static void print_alone(const struct meter_engine *engine, const struct meter_options *options, struct alone *alone)
+{
+    (void)printf("%s, %s: %zu inferences a round\n", engine->name, side_names[options->side], engine->steps);
+    row("outputs", "%016llx", (unsigned long long)alone->digest);
+    row("malloc", "%s", outside_malloc());
+    row("resident, process", "%.1f MiB at first, %.1f at the peak, %.1f at the end", mib(alone->resident[0]),
+        mib(alone->resident[1]), mib(alone->resident[2]));
+    row("page faults", "%llu in opening and the first round",
+        (unsigned long long)(alone->faults[1] - alone->faults[0]));
+    if (options->rounds > 0) {
+        const double later = (double)(alone->faults[2] - alone->faults[1]) / (double)options->rounds;
+        row("page faults, later", "%.0f a round", later);
+        row("processor time", "%.2f ms a round, least %.2f, of %zu rounds",
+            quantile(alone->times, options->rounds, 0.5) / 1e6, quantile(alone->times, options->rounds, 0.0) / 1e6,
+            options->rounds);
+    }
+}
+
+static int run_alone(const struct meter_engine *engine, const struct meter_options *options)
+{
+    uint64_t *digests = calloc(engine->steps, sizeof(*digests));
+    struct alone alone = {.times = calloc(options->rounds + 1, sizeof(*alone.times))};
+    const bool good = digests != NULL && alone.times != NULL && measure_alone(engine, options, digests, &alone);
     if (good) {
-        (void)printf("%s, %s: %.0f us of processor time an inference\n", engine->name, side_names[side],
-                     (double)taken / (double)engine->steps / 1000.0);
+        print_alone(engine, options, &alone);
     }
+    free(alone.times);
+    free(digests);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int meter_run(const struct meter_engine *engine, const struct meter_options *options)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    return options->once ? run_once(engine, options->side) : run_both(engine, options);
+    return options->alone ? run_alone(engine, options) : run_both(engine, options);
 }
 
 const char *meter_options_help(void)
 {
     return "  --rounds N        timed rounds of each side (15); 0: none\n"
-           "  --once own|weir   one side alone, one warm round and one to look at: for callgrind,\n"
+           "  --alone own|weir  one side alone in this process: a first round, then the timed ones. Serves for\n"
+           "                    comparisons with a preloaded malloc,\n"
+           "                    LD_PRELOAD=libjemalloc.so.2 PROGRAM --alone own\n"
+           "                    and for callgrind,\n"
            "                    valgrind --tool=callgrind --toggle-collect='meter_round*' PROGRAM "
-           "--once weir\n";
+           "--alone weir --rounds 1\n";
 }
 
 int meter_options_take(char **arguments, struct meter_options *options)
@@ -713,12 +773,12 @@ int meter_options_take(char **arguments, struct meter_options *options)
         options->record = value;
         return 2;
     }
-    if (strcmp(name, "--once") == 0) {
+    if (strcmp(name, "--alone") == 0) {
         if (strcmp(value, "own") != 0 && strcmp(value, "weir") != 0) {
-            (void)fprintf(stderr, "--once wants own or weir, not \"%s\"\n", value);
+            (void)fprintf(stderr, "--alone wants own or weir, not \"%s\"\n", value);
             return -1;
         }
-        options->once = true;
+        options->alone = true;
         options->side = strcmp(value, "weir") == 0 ? METER_WEIR : METER_OWN;
         return 2;
     }

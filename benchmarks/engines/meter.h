@@ -22,6 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A block of this size or more counts as tensor memory. weir's share in the table is the share of the bytes of such
  * blocks that weir served. */
 #define METER_LARGE_BYTES 4096
@@ -47,8 +51,8 @@ struct meter_engine {
 
 struct meter_options {
     size_t rounds;        /* timed rounds of each side; 0: no times */
-    bool once;            /* runs one side only, in this process: a warm-up round, then meter_round for callgrind */
-    enum meter_side side; /* the side for `once` */
+    bool alone;           /* runs one side only, in this process: a first round, then the timed ones */
+    enum meter_side side; /* the side for `alone` */
     const char *record;   /* file for the requests of the counted round, as .wtr; NULL: none */
 };
 
@@ -57,15 +61,15 @@ struct meter_options {
         .rounds = 15                                                                                                   \
     }
 
-/* Parses an option that every program takes: --rounds N, --once own|weir, --record FILE. Returns the number of
+/* Parses an option that every program takes: --rounds N, --alone own|weir, --record FILE. Returns the number of
  * arguments that it took: 2, or 0 if the first is not such an option, or -1 after an error message. `arguments` ends
  * with NULL. */
 int meter_options_take(char **arguments, struct meter_options *options);
 /* Returns the lines of --help for these options. */
 const char *meter_options_help(void);
 
-/* Runs both sides, prints the table and returns an exit status: 0, or 1 if outputs differ, blocks were left or a side
- * failed. */
+/* Runs both sides, or one alone, prints the table and returns an exit status: 0, or 1 if outputs differ, blocks were
+ * left or a side failed. */
 int meter_run(const struct meter_engine *engine, const struct meter_options *options);
 
 /* Parses the options of a program without further options, and runs the engine. Returns the exit status: that of
@@ -104,5 +108,9 @@ void meter_count_start(void);
 /* Returns the counts so far. */
 struct meter_counts meter_count_read(void);
 void meter_count_stop(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

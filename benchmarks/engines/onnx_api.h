@@ -41,6 +41,7 @@ enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 =
        const char *const *output_names, size_t, OrtValue **outputs))                                                   \
     X(CreateSessionOptions, 10, OrtStatus *, (OrtSessionOptions **))                                                   \
     X(DisableMemPattern, 17, OrtStatus *, (OrtSessionOptions *))                                                       \
+    X(DisableCpuMemArena, 19, OrtStatus *, (OrtSessionOptions *))                                                      \
     X(SetIntraOpNumThreads, 24, OrtStatus *, (OrtSessionOptions *, int))                                               \
     X(RegisterCustomOpsLibrary, 29, OrtStatus *, (OrtSessionOptions *, const char *path, void **library))              \
     X(CreateTensorAsOrtValue, 48, OrtStatus *,                                                                         \

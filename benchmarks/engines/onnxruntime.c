@@ -33,6 +33,7 @@ struct program {
     /* Options. */
     const char *library;
     bool prepacking;
+    bool arena; /* the engine's own allocator is its arena, not malloc */
     int threads;
     int inferences; /* inferences in a round */
     /* Valid while a side is open. */
@@ -112,6 +113,9 @@ static bool open_engine(void *ctx, enum meter_side side)
                   good(program, ort->SetIntraOpNumThreads(options, program->threads), "threads");
     if (opened && side == METER_OWN && !program->prepacking) {
         opened = good(program, ort->AddSessionConfigEntry(options, "session.disable_prepacking", "1"), "prepacking");
+    }
+    if (opened && side == METER_OWN && !program->arena) {
+        opened = good(program, ort->DisableCpuMemArena(options), "no arena");
     }
     opened = opened && (side == METER_OWN || start_weir(program, options)) &&
              good(program,
@@ -322,6 +326,7 @@ static void usage(FILE *to)
                   "Runs ONNX Runtime on graphs with changing shapes, with its own allocator and with weir.\n"
                   "  --library FILE    libonnxruntime.so (%s)\n"
                   "  --no-prepacking   kernels use weights as the model has them\n"
+                  "  --no-arena        the engine's own allocator is malloc\n"
                   "  --threads N       of one operator (1)\n"
                   "  --inferences N    of a round (48)\n"
                   "%s",
@@ -353,6 +358,7 @@ int main(int argc, char **argv)
 {
     struct program program = {.library = WEIR_ENGINES_DIR "/onnxruntime/libonnxruntime.so",
                               .prepacking = true,
+                              .arena = true,
                               .threads = 1,
                               .inferences = 48};
     struct meter_options options = METER_OPTIONS_INIT;
@@ -382,6 +388,8 @@ int main(int argc, char **argv)
             program.inferences = atoi(argv[++i]);
         } else if (strcmp(argv[i], "--no-prepacking") == 0) {
             program.prepacking = false;
+        } else if (strcmp(argv[i], "--no-arena") == 0) {
+            program.arena = false;
         } else {
             const bool asked = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
             usage(asked ? stdout : stderr);

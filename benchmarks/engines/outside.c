@@ -1,8 +1,14 @@
 /* outside.c: see outside.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_NEXT */
+#endif
+
 #include "engines/outside.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 static atomic_bool counting;
 static struct {
@@ -45,7 +51,14 @@ struct meter_flow outside_read(bool by_weir)
 #endif
 #endif
 
-#if !defined(SANITIZED)
+#if defined(SANITIZED)
+
+const char *outside_malloc(void)
+{
+    return "unknown";
+}
+
+#else
 
 static void note(size_t size)
 {
@@ -67,6 +80,47 @@ void *__libc_realloc(void *block, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 void __libc_free(void *block);
 
+/* The functions that this file forwards to: a preloaded malloc's, else glibc's. */
+static struct {
+    void *(*malloc)(size_t size);
+    void *(*calloc)(size_t count, size_t size);
+    void *(*realloc)(void *block, size_t size);
+    void *(*memalign)(size_t align, size_t size);
+    void (*free)(void *block);
+} next = {__libc_malloc, __libc_calloc, __libc_realloc, __libc_memalign, __libc_free};
+
+static void find(const char *name, void *function)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found != NULL) {
+        memcpy(function, &found, sizeof(found));
+    }
+}
+
+/* Finds the next functions in the first call, before a second thread exists. */
+static void find_next(void)
+{
+    static bool begun;
+    if (begun) {
+        return;
+    }
+    begun = true; /* a request of dlsym itself goes to glibc */
+    find("malloc", &next.malloc);
+    find("calloc", &next.calloc);
+    find("realloc", &next.realloc);
+    find("memalign", &next.memalign);
+    find("free", &next.free);
+}
+
+const char *outside_malloc(void)
+{
+    Dl_info info;
+    void *address;
+    find_next();
+    memcpy(&address, &next.malloc, sizeof(address));
+    return dladdr(address, &info) != 0 ? info.dli_fname : "unknown";
+}
+
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT void *malloc(size_t size);
@@ -79,26 +133,30 @@ EXPORT void free(void *block);
 
 void *malloc(size_t size)
 {
+    find_next();
     note(size);
-    return __libc_malloc(size);
+    return next.malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
+    find_next();
     note(count * size); /* an overflowing request fails below */
-    return __libc_calloc(count, size);
+    return next.calloc(count, size);
 }
 
 void *realloc(void *block, size_t size)
 {
+    find_next();
     note(size);
-    return __libc_realloc(block, size);
+    return next.realloc(block, size);
 }
 
 void *memalign(size_t align, size_t size)
 {
+    find_next();
     note(size);
-    return __libc_memalign(align, size);
+    return next.memalign(align, size);
 }
 
 void *aligned_alloc(size_t align, size_t size)
@@ -121,7 +179,8 @@ int posix_memalign(void **block, size_t align, size_t size)
 
 void free(void *block)
 {
-    __libc_free(block);
+    find_next();
+    next.free(block);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* xnnpack.c: a MobileNetV2 in XNNPACK; batch size and resolution change with each request; with XNNPACK's own allocator
  * and with a weir heap.
  *
- *     engine_xnnpack [--rounds N] [--once own|weir]
+ *     engine_xnnpack [--rounds N] [--alone own|weir]
  *
  * In this version of XNNPACK a runtime has one shape, so each request builds the graph, creates a runtime, invokes it a
  * few times and deletes it; an invocation allocates no memory.
