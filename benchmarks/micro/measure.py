@@ -2,10 +2,10 @@
 """measure.py: measures the tables of speed, growth and memory in benchmarks/README.md. script/bench builds the
 programs and calls it.
 
-  script/bench [OPTION...] [PART...]     parts: table, growth, host, decay; default: table and growth
+  script/bench [OPTION...] [PART...]     parts: table, growth, host, decay, engines; default: table and growth
 
   --rows A,B       these allocators only (micro_peers and bench.c have more than the default ones)
-  --cells A,B      these lines of times only, and no other lines of the table
+  --cells A,B      these lines of times only, and no other lines of the table; these engines only
   --rounds N       rounds of each case; a figure is their median (9)
   --seconds S      length of a round (0.05)
   --quick          one short round of the small cases, nothing under valgrind, one seed: shows that everything works
@@ -15,7 +15,8 @@ programs and calls it.
   --plot FILE      also draws the plot of `growth` or `decay` into FILE
 
 All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed
-affects all rows. Times are processor time. Callgrind counts instructions. Single rows take seconds:
+affects all rows. Times are processor time. Callgrind counts instructions. For `engines` each process runs three
+rounds, and the processes of all rows take turns; all of it takes 15 minutes. Single rows take seconds:
 
   script/bench --rows caching,tlsf_spin --cells mix1k,infer --rounds 3
 """
@@ -25,6 +26,7 @@ import json
 import os
 import platform
 import re
+import statistics
 import subprocess
 import sys
 
@@ -79,9 +81,10 @@ class Bench:
             fail("no program %s; it needs libbenchmark-dev (script/bootstrap bench)" % path)
         return path
 
-    def run(self, words):
-        done = subprocess.run(words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if done.returncode != 0:
+    def run(self, words, may_skip=False, **environment):
+        environment = dict(self.environment, **environment)
+        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0 and not (may_skip and done.returncode == 77):
             fail("%s: exit status %d\n%s" % (" ".join(words), done.returncode, done.stderr))
         return done
 
@@ -391,6 +394,86 @@ def plot_decay(times, lines):
     return "\n".join(out + ["</svg>", ""])
 
 
+# --- engines ---
+
+# Workloads: name, text, program and arguments.
+ENGINES = [
+    ("torch_inference", "libtorch, inference", ["engine_torch", "inference"]),
+    ("torch_training", "libtorch, training", ["engine_torch", "training"]),
+    ("torch_decoding", "libtorch, decoding with growing caches", ["engine_torch", "decoding"]),
+    ("torch_threads", "libtorch, inference by four threads", ["engine_torch", "threads"]),
+    ("onnxruntime_bert", "ONNX Runtime, encoder", ["engine_onnxruntime", "bert", "--inferences", "24"]),
+    ("onnxruntime_mobilenet", "ONNX Runtime, convolutional network", ["engine_onnxruntime", "mobilenet"]),
+    ("onnxruntime_gpt", "ONNX Runtime, decoder", ["engine_onnxruntime", "gpt", "--inferences", "240"]),
+    ("xnnpack", "XNNPACK, convolutional network", ["engine_xnnpack"]),
+    ("ggml", "ggml, decoder", ["engine_ggml"]),
+]
+PRELOADED = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+ALLOCATORS = ["heap", "glibc"] + list(PRELOADED) + ["arena"]
+
+
+def engine_words(bench, row, words):
+    words = [bench.path(words[0]), *words[1:], "--alone", "weir" if row == "heap" else "own"]
+    return words + (["--no-arena"] if words[0].endswith("onnxruntime") and row in ["glibc", *PRELOADED] else [])
+
+
+def run_engine(bench, row, words, rounds):
+    """Returns the figures of one process as a dict."""
+    preload = {"LD_PRELOAD": PRELOADED[row]} if row in PRELOADED else {}
+    text = bench.run([*engine_words(bench, row, words), "--rounds", str(rounds)], **preload).stdout
+    found = re.search(r"outputs +(?P<outputs>\w+)\n +malloc +(?P<malloc>.*)\n.* (?P<start>[\d.]+) MiB at first, "
+                      r"(?P<peak>[\d.]+) at the peak, (?P<end>[\d.]+) at the end\n.* (?P<first>\d+) in opening.*\n"
+                      r".* (?P<later>\d+) a round\n.* (?P<median>[\d.]+) ms a round, least (?P<least>[\d.]+)", text)
+    if not found or PRELOADED.get(row, "") not in found["malloc"]:
+        fail("%s, %s: no figures, or another malloc:\n%s" % (" ".join(words), row, text))
+    return found.groupdict()
+
+
+def engine_lines(bench, rows, text, words):
+    """Returns the lines of one workload. The processes of all rows take turns."""
+    rounds = min(3, bench.options.rounds)  # of a process
+    found = {row: [] for row in rows}
+    for _ in range(bench.options.rounds // rounds):
+        for row in rows:
+            note("%s: %s" % (text, row))
+            found[row].append(run_engine(bench, row, words, rounds))
+    if len({run["outputs"] for runs in found.values() for run in runs}) != 1:
+        fail("%s: the outputs differ: %s" % (text, found))
+    middle = lambda row, name: statistics.median(float(run[name]) for run in found[row])
+    start = min(float(run["start"]) for runs in found.values() for run in runs)
+    of = lambda function: [function(row) if row in rows else "" for row in ALLOCATORS]
+    return [
+        [text + ": CPU ms"] + of(lambda row: "%s (%s)" % (number(min(float(run["least"]) for run in found[row])),
+                                                          number(middle(row, "median")))),
+        ["peak MiB"] + of(lambda row: "%.1f" % (middle(row, "peak") - start)),
+        ["MiB at the end"] + of(lambda row: "%.1f" % (middle(row, "end") - start)),
+        ["faults, first; later"] + of(lambda row: "{:,.0f}; {:,.0f}".format(middle(row, "first"), middle(row, "later"))),
+    ]
+
+
+def is_installed(bench, words):
+    """Returns False where an engine was absent when its program was built, or is absent now (exit status 77)."""
+    return (os.access(os.path.join(bench.options.programs, words[0]), os.X_OK) and
+            bench.run(engine_words(bench, "heap", words) + ["--rounds", "0"], may_skip=True).returncode == 0)
+
+
+def engines(bench):
+    # The loader complains about a library that is absent, and the program runs without it.
+    absent = [row for row in PRELOADED if bench.run(["true"], LD_PRELOAD=PRELOADED[row]).stderr]
+    rows = [row for row in bench.options.rows or ALLOCATORS if row not in absent]
+    lines = []
+    for cell, text, words in ENGINES:
+        if cell not in (bench.options.cells or [cell]):
+            continue
+        if not is_installed(bench, words):
+            absent.append(cell)
+            continue
+        own = [row for row in rows if row != "arena" or words[0] == "engine_onnxruntime"]
+        lines += engine_lines(bench, own, text, words)
+    text = markdown([""] + ALLOCATORS, lines)
+    return text + ("\nLeft out, because they are not installed: %s\n" % ", ".join(absent) if absent else "")
+
+
 # --- main ---
 
 def rewrite(name, text, readme=README):
@@ -427,7 +510,7 @@ def options_of(words):
     options.rounds = options.rounds or (1 if options.quick else 9)
     options.seconds = options.seconds or (0.001 if options.quick else 0.05)
     options.extra_pools = ["caching_no_front_cache", "caching_single_threaded", "pytorch_model", "direct_model"]
-    if set(options.parts) - {"table", "growth", "host", "decay"}:
+    if set(options.parts) - {"table", "growth", "host", "decay", "engines"}:
         parser.error("no such part")
     if options.write and (options.quick or options.rows or options.cells):
         parser.error("--write needs all rows and cells, and no --quick")
@@ -461,6 +544,11 @@ def main():
             rewrite("decay", text, os.path.join(HEAP, "README.md"))
         for path in ([os.path.join(HEAP, "decay.svg")] if options.write else []) + ([options.plot] if options.plot else []):
             write_file(path, plot_decay(times, lines))
+    if "engines" in options.parts:
+        text = engines(bench)
+        print(text)
+        if options.write:
+            rewrite("engines", text, os.path.join(HEAP, "README.md"))
 
 
 main()

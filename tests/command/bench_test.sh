@@ -39,6 +39,14 @@ expect glibc 9
 python3 -c 'import sys, xml.etree.ElementTree as tree; assert len(tree.parse(sys.argv[1]).findall(".//{*}polyline")) >= 4' \
     "$scratch/decay.svg" || fail "the plot of decay is not whole"
 
+if [ -x "$programs/engine_xnnpack" ]; then
+    bench engines --cells xnnpack --rows heap,glibc
+    expect 'XNNPACK, convolutional network: CPU ms' 2
+    expect 'peak MiB' 2
+    expect 'MiB at the end' 2
+    expect 'faults, first; later' 2
+fi
+
 bench host --rows empty_loop,weir,glibc
 expect 'pair/256, ns' 3
 expect 'two/256, ns' 3
