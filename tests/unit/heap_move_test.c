@@ -210,7 +210,7 @@ static uint64_t resident(const struct traffic *t)
 {
     static unsigned char pages[64 << 10];
     unsigned char *low = (unsigned char *)((uintptr_t)t->low & ~(uintptr_t)(2 * MIB - 1));
-    const size_t count = ((size_t)(t->high - low) + 2 * MIB) / PAGE;
+    const size_t count = ((size_t)(t->high - low) + PAGE - 1) / PAGE;
     uint64_t bytes = 0;
     assert_true(count <= sizeof(pages));
     assert_int_equal(mincore(low, count * PAGE, pages), 0);

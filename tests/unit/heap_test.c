@@ -1142,5 +1142,8 @@ TEST(test_heaps_again)
     print_message("a sanitizer's shadow is resident too\n");
     skip();
 #endif
+    if (is_emulated()) {
+        skip();
+    }
     assert_int_equal(in_child(heaps_again), 0);
 }
