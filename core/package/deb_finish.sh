@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a Debian package of cpack's into what Debian's own tools would have made.    deb_finish.sh PACKAGE.deb
 #   Multi-Arch; what other packages must depend on that link a public library; the loader's cache renewed by a trigger, not by
-#   scripts; packed manual pages; owners, times (SOURCE_DATE_EPOCH) and order of files that are the same each time.
+#   scripts; packed manual pages; owners, times (SOURCE_DATE_EPOCH) and order of files that are the same each time. STRIP: the program
+#   that strips static libraries.
 set -euo pipefail
 package=$1
 scratch=$(mktemp -d)
@@ -22,7 +23,7 @@ while read -r library; do
     echo 'activate-noawait ldconfig' >DEBIAN/triggers
 done < <(find usr/lib -maxdepth 2 -type f -name 'lib*.so.*' | LC_ALL=C sort)
 find . -path './usr/share/man/*' -type f ! -name '*.gz' -exec gzip -9n {} +
-find . -name '*.a' -exec strip --strip-debug --enable-deterministic-archives {} +
+find . -name '*.a' -exec "$STRIP" --strip-debug --enable-deterministic-archives {} +
 find usr -type d -exec chmod 755 {} +
 find usr -type f ! -perm /111 -exec chmod 644 {} +
 find usr -type f -name '*.so*' -exec chmod 644 {} +

@@ -10,7 +10,7 @@ for tool in qemu-system-aarch64 cpio gzip readelf flock; do
     command -v $tool >/dev/null || { echo "skipped: no $tool (script/bootstrap arm64)"; exit 77; }
 done
 kernel=$("$here/kernel.sh" "$folder") || exit $?
-BUSYBOX=$sysroot/bin/busybox LIBRARIES="/usr/aarch64-linux-gnu/lib $sysroot/usr/lib/aarch64-linux-gnu" \
+BUSYBOX=$sysroot/bin/busybox LIBRARIES="$sysroot/lib/aarch64-linux-gnu $sysroot/usr/lib/aarch64-linux-gnu" \
     "$here/../numa/initrd.sh" "$folder/pages64.img" "$@"
 "$here/../numa/boot.sh" "$folder/pages64.log" 840 "$@" -- qemu-system-aarch64 -accel tcg,thread=multi -machine virt \
     -cpu max,pauth-impdef=on -nographic -no-reboot -net none -smp 2 -m 2048M -kernel "$kernel" \

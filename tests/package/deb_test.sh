@@ -2,6 +2,8 @@
 # Builds the Debian packages (preset `package`), checks their fields and files, installs them into an empty root of their
 # own, and builds and runs users of them from there (users.sh). deb_chroot.sh does the same in an empty Debian.
 #   deb_test.sh SOURCE_DIR [CMAKE_ARGUMENT...]       (CC, CXX, CMAKE, GENERATOR from the environment; DEBS: keep them there)
+# If DEB_HOST_ARCH names another architecture, BUILD is a finished build for it and EMULATOR runs its programs. The packages
+# must then hold the same files as those of this machine.
 set -euo pipefail
 source_dir=$1
 shift
@@ -14,17 +16,20 @@ done
 fail() { echo "$*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
 
-build=$scratch/build
-(cd "$source_dir" && quietly "$CMAKE" --preset package -B "$build" "$@")
-quietly "$CMAKE" --build "$build" --parallel "$(nproc)"
+build() { # FOLDER CMAKE_ARGUMENT...
+    (cd "$source_dir" && quietly "$CMAKE" --preset package -B "$@")
+    quietly "$CMAKE" --build "$1" --parallel "$(nproc)"
+}
+build=${BUILD:-$scratch/build}
+[ -n "${BUILD:-}" ] || build "$build" "$@"
 # Without a umask of its own the package would depend on the builder's.
 (umask 077 && cd "$build" && quietly cpack)
 mv "$build/packages" "$scratch/debs"
 rm -r "$scratch/debs/_CPack_Packages"
 version=$(sed -nE 's/^#define WEIR_VERSION_(MAJOR|MINOR|PATCH) //p' "$source_dir/core/include/weir/base.h" | paste -sd.)
 soname=${version%.*} # before 1.0
-architecture=$(dpkg-architecture -qDEB_HOST_ARCH)
-libdir=lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+architecture=${DEB_HOST_ARCH:-$(dpkg-architecture -qDEB_HOST_ARCH)}
+libdir=lib/$(dpkg-architecture -a"$architecture" -qDEB_HOST_MULTIARCH)
 cd "$scratch/debs"
 debs=(*.deb)
 if [ -n "${DEBS:-}" ]; then
@@ -47,6 +52,7 @@ says() {
 }
 for name in "${names[@]}"; do
     says "$name" Source weir
+    says "$name" Architecture "$architecture"
     says "$name" Priority optional
     says "$name" Maintainer '@'
     control=$(dpkg-deb --ctrl-tarfile "$name"_*.deb | tar t)
@@ -94,15 +100,28 @@ for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$li
     [ -e "$scratch/tree-$file" ] || [ -L "$scratch/tree-$file" ] || fail "not packaged: $file"
 done
 # No installed file is missing from the packages, and no file is in two packages. Debian packs manual pages.
-DESTDIR=$scratch/plain quietly "$CMAKE" --install "$build"
 list() { (cd "$1" && find . ! -type d | sed -E 's,(/man/.*[^z])$,\1.gz,'); }
-list "$scratch/plain" | sort >"$scratch/installed"
+installed() { # BUILD
+    DESTDIR=$scratch/plain quietly "$CMAKE" --install "$1"
+    list "$scratch/plain" | sort
+    rm -r "$scratch/plain"
+}
 for tree in "$scratch"/tree-*; do list "$tree"; done | sort >"$scratch/packaged"
-diff -u "$scratch/installed" "$scratch/packaged" >&2 || fail "packages (+) and an installation (-) differ"
+diff -u <(installed "$build") "$scratch/packaged" >&2 || fail "packages (+) and an installation (-) differ"
 ! grep -rIl "$scratch\|$source_dir" "$scratch"/tree-*/ "$scratch"/control-*/ >&2 || fail "these files name the build"
 ! grep -rl "$source_dir" "$scratch"/tree-*/ >&2 || fail "these binaries name the build"
 ! find "$scratch"/tree-*/ -perm /022 ! -type l | grep . >&2 || fail "others may write these"
 ! find "$scratch"/tree-*/ ! -perm -044 ! -type l | grep . >&2 || fail "others cannot read these"
+
+echo 'int one;' | "$CC" -x c -c -o "$scratch/one.o" -
+machines=$({ find "$scratch"/{one.o,tree-*} -type f -exec readelf -h {} + 2>/dev/null || true; } | sed -n 's/^ *Machine: *//p' | sort -u)
+[ "$(wc -l <<<"$machines")" = 1 ] || fail "programs and libraries are of several architectures: $machines"
+if [ -n "${BUILD:-}" ]; then
+    echo "the same files as here"
+    (unset CC CXX CFLAGS CMAKE_TOOLCHAIN_FILE PKG_CONFIG_LIBDIR && build "$scratch/native" "$@")
+    diff -u <(installed "$scratch/native" | sed "s,$(dpkg-architecture -qDEB_BUILD_MULTIARCH),${libdir#lib/},") \
+        "$scratch/packaged" >&2 || fail "packages of this machine (-) and of $architecture (+) hold other files"
+fi
 
 echo "the same bytes again"
 (cd "$build" && quietly cpack)
@@ -114,12 +133,12 @@ echo "installed into a root of their own"
 root=$scratch/root
 mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers}
 touch "$root"/var/lib/dpkg/{status,available}
-quietly fakeroot dpkg --root="$root" --force-not-root --force-depends --log=/dev/null --install "${debs[@]}"
+quietly fakeroot dpkg --root="$root" --force-not-root --force-depends --force-architecture --log=/dev/null --install "${debs[@]}"
 quietly dpkg --root="$root" --verify
 bash "$source_dir/tests/package/users.sh" "$source_dir/tests" "$source_dir/README.md" "$root" /usr "$libdir"
-(cd / && quietly "$root/usr/bin/weir" replay llama_ctx_dyn --strategy caching)
+(cd / && quietly ${EMULATOR:-} "$root/usr/bin/weir" replay llama_ctx_dyn --strategy caching)
 grep -q "^$root/usr/share/weir/traces/llama_ctx_dyn" "$scratch/log" || fail "weir replay: $(cat "$scratch/log")"
-quietly "$root/usr/bin/weir" record --what host --min 0 -o "$scratch/run.wtr" -- ls /
+[ -n "${EMULATOR:-}" ] || quietly "$root/usr/bin/weir" record --what host --min 0 -o "$scratch/run.wtr" -- ls /
 quietly fakeroot dpkg --root="$root" --force-not-root --force-depends --log=/dev/null --purge "${names[@]}"
 [ ! -e "$root/usr" ] || ! find "$root/usr" ! -type d | grep . >&2 || fail "these are left after a purge"
 echo "built, looked at, installed, built against, run and removed"

@@ -3,7 +3,7 @@
 # library that is installed, and the README's first program. Then checks the names and versions in the shared libraries.
 #   users.sh TESTS_DIR README ROOT PREFIX LIBDIR
 # ROOT is empty, or the folder into which a package with PREFIX /usr was unpacked. From the environment: CC (cc), CXX (none:
-# no C++), CMAKE (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS.
+# no C++), CMAKE (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS, EMULATOR (none: programs run on this machine).
 set -euo pipefail
 here=$1/package examples=$1/../docs/examples readme=$2 root=$3 prefix=$4 libdir=$5
 cc=${CC:-cc} cxx=${CXX:-} cmake=${CMAKE:-cmake} generator=${GENERATOR:-Ninja}
@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 fail() { echo "users.sh: $*" >&2; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
 # Libraries are found through the loader's path, as with every installation into a private prefix.
-run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly "$@"; }
+run() { LD_LIBRARY_PATH=$installed${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} quietly ${EMULATOR:-} "$@"; }
 
 kinds=()
 [ ! -e "$installed/libweir.a" ] || kinds+=(static)
@@ -63,7 +63,7 @@ configure() {
 find_package_users() { # KIND
     local build=$scratch/cmake-$1 program
     configure "$build" "$1" "$(IFS=,; echo "${parts[*]}")" "$([ -n "$cxx" ] && echo ON || echo OFF)"
-    run "$cmake" --build "$build" # weir::command is run by it
+    EMULATOR='' run "$cmake" --build "$build" # weir::command is run by it
     for program in "$build"/{user,readme}*_c*; do
         case $program in
         *_torch_c) run "$program" "$(cat "$build/torch_library")" ;;
@@ -132,7 +132,7 @@ static_links() {
     local libs
     ! grep -q '^Requires.*hwloc' "$installed/pkgconfig/weir.pc" && return 0
     read -ra libs < <(pkg-config --static --libs hwloc)
-    echo 'int main(void) { return 0; }' | "$cc" -x c - -o "$scratch/empty" "${libs[@]}" 2>/dev/null && return 0
+    echo 'int main(void) { return 0; }' | "$cc" ${CFLAGS:-} -x c - -o "$scratch/empty" "${libs[@]}" 2>/dev/null && return 0
     echo "left out: hwloc's private libraries are not installed (${libs[*]})"
     return 1
 }
@@ -141,6 +141,7 @@ static_links() {
 meson_users() { # KIND
     local build=$scratch/meson-$1 chosen=() part program
     command -v meson >/dev/null || { echo "left out: no meson"; return; }
+    [ -z "${EMULATOR:-}" ] || { echo "left out: Meson reads the name of a cross compiler from a file"; return; }
     [[ ${CFLAGS:-} != *-fsanitize* ]] || return 0 # --no-undefined, which Meson adds, and a sanitizer exclude each other
     for part in acl cuda jemalloc onnxruntime trace; do
         if has $part && { [ $part != acl ] || has ascendcl_sim; }; then chosen+=("$part"); fi

@@ -10,7 +10,10 @@ int main(void)
     config.engine = weir_host_jemalloc_engine();
     weir_host_pool *pool;
     void *block;
-    if (weir_host_pool_create(&config, &pool) != WEIR_OK) return 1;
+    const weir_status made = weir_host_pool_create(&config, &pool);
+    if (made == WEIR_ERR_UNSUPPORTED && strstr(weir_last_error(), "pages of 65536 bytes"))
+        return 0; /* Debian's for ARM64 */
+    if (made != WEIR_OK) return 1;
     if (weir_host_alloc(pool, 1000, WEIR_HOST_THREAD_NODE, &block) != WEIR_OK) return 2;
     memset(block, 1, 1000);
     if (weir_host_free(pool, block) != WEIR_OK) return 3;
