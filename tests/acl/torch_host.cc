@@ -362,8 +362,8 @@ void test_functions_given_by_address(Pluggable &host)
     void *next = host.raw_alloc(16 * MIB - 32);
     fill(next, 16 * MIB, 2, 0);
 
-    /* Here the host itself orders the streams: stream 0 waits for stream 2, and the host reports that the use is
-     * over. */
+    /* This program itself orders the streams: stream 0 waits for stream 2. Then it reports to the shim that stream 2 no
+     * longer uses the block. */
     aclrtEvent event = nullptr;
     ACL_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     host.record_stream(next, npu_stream(2));

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Ends the process with status 1 if the condition is false. For bodies: after a failed assertion of cmocka the child
- * process would go on with the next test. */
+/* Ends the process with status 1 if the condition is false. For bodies of scenarios, which run in a child process:
+ * after a failed assertion of cmocka the child process would go on with the next test. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \

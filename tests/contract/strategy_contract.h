@@ -40,7 +40,7 @@ typedef struct weir_tested_strategy {
     size_t config_bytes;
     /* requests up to this size and requests above it come from different regions; 0: one kind of region */
     uint64_t small_bytes;
-    bool whole_regions; /* each region serves only whole requests of the size that it was added for */
+    bool whole_regions; /* each region is cut only into blocks of the size that it was added for */
     bool refuses_early; /* a refusal does not prove that nothing fits */
     /* The strategy sets free memory aside for requests of one size; other requests get this memory only as a last
      * resort. alloc may refuse a request that fits only into such memory. The suite then calls gather as a last resort

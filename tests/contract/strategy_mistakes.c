@@ -530,7 +530,8 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
 
 /* --- walks --- */
 
-/* The visitor that the caller has passed to walk. A mistake passes changed ranges on to it. */
+/* The visitor that the caller has passed to walk. The strategies of this file that contain a bug pass
+ * changed ranges to it. */
 struct visit {
     weir_range_visitor visit;
     void *ctx;

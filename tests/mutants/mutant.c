@@ -16,8 +16,8 @@ static const struct {
 #undef MUTANT_NAME
 };
 
-/* If no seed has the name, the process ends. Its exit status differs from that of a passed test (a bug that was not
- * found) and from that of a failed test (a bug that was found). */
+/* If no seeded bug has the name, the process ends. Its exit status differs from that of a passed test (a bug that was
+ * not found) and from that of a failed test (a bug that was found). */
 __attribute__((constructor)) static void choose(void)
 {
     const char *wanted = getenv("WEIR_MUTANT");

@@ -19,7 +19,7 @@ static weir_topology *machine(void)
     return weir_topology_create(NULL, &t) == WEIR_OK ? t : NULL;
 }
 
-/* Places pages on a node, and asks the kernel in both ways where they lie. The answer is in *found. */
+/* Places pages on a node, and asks the kernel for the nodes of the pages. The answer is in *found. */
 static weir_status place_on(const weir_topology *t, int32_t node, weir__numa_pages pages, uint64_t size, bool is_strict,
                             weir__placed *placed, weir__numa_found *found, weir__numa_error *error)
 {

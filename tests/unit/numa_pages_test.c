@@ -304,7 +304,8 @@ TEST_BETWEEN(test_numa_maps, new_root, remove_root)
         {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default anon=6 N3=6 kernelpagesize_kB=4\n", WEIR_OK, 0, 6 * K,
          10 * K, 0},
         {"00010000-00020000 rw-p 0 00:00 0\n", "00010000 default\n", WEIR_ERR_UNSUPPORTED, 0, 0, 0, 16 * K},
-        /* the mapping is larger than the range: all pages on one node, on two nodes, or some absent */
+        /* the mapping is larger than the range that the test asks for. Its pages are on one node, on two nodes, or some
+         * are absent */
         {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=24 N3=24 kernelpagesize_kB=4\n", WEIR_OK, 0,
          16 * K, 0, 0},
         {"0000c000-00024000 rw-p 0 00:00 0\n", "0000c000 default anon=24 N0=1 N3=23 kernelpagesize_kB=4\n",

@@ -469,7 +469,7 @@ TEST(test_a_large_handle_is_not_shared)
     close_world(&w);
 }
 
-/* Memory beside an idle large handle serves a request without a device call, although the handle is the better fit. */
+/* Free memory outside an idle large handle serves a request without a device call, although the handle fits better. */
 TEST(test_memory_beside_a_large_handle_is_found_at_once)
 {
     struct world w = open_large_world(0);

@@ -446,7 +446,8 @@ TEST(a_trace_without_history_shows_one_moment)
     replay_result_free(&result);
 }
 
-/* Many ranges in random order: the reserved bytes are those of a plain table of pages. */
+/* After reservations of many ranges in random order, the reserved bytes equal those of a reference with one entry for
+ * each page. */
 TEST(random_ranges_against_a_table)
 {
     enum { pages = 64, steps = 3000 };

@@ -94,7 +94,7 @@ TEST(test_print)
     }
 }
 
-/* Every text of a trace is clean, and so is the text that is written from it. */
+/* Checks that texts read from a trace, and texts written from them, have no control characters and are valid UTF-8. */
 TEST(test_trace)
 {
     static const char text[] =

@@ -229,11 +229,11 @@ TEST(test_pad)
     trace = trace_of_text("#wtr 1\na 0 0 100 0 0 addr=0x1000\na 0 1 100 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
-    /* A freed block proves nothing about later blocks behind it. */
+    /* A freed block does not show the padding: a later block behind it may overlap its memory. */
     trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\nf 0 0 0 0\na 0 1 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);
-    /* A block that has moved, or one on another device, proves nothing either. */
+    /* A block that has moved, or one on another device, does not show the padding either. */
     trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\nr 0 0 1 512 0\na 0 2 512 0 0 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
     trace_free(trace);

@@ -184,7 +184,7 @@ static void begin_anew(struct target *target, const struct image *image, uint64_
 
 /* --- events --- */
 
-/* Returns a number for the key, from 0 in the order of appearance. Returns 0 for a new key without host memory. */
+/* Returns a number for the key, from 0 in the order of appearance. Without host memory for a new key returns 0. */
 static uint32_t number_of(weir__number_map *numbers, uint64_t key)
 {
     uint64_t number = weir__number_map_get(numbers, key);

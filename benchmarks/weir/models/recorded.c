@@ -415,7 +415,8 @@ static weir_status place_priors(struct check *check)
     return status;
 }
 
-/* Returns the last prior block of the device that begins below the address; NULL if there is none. */
+/* Returns the prior block (struct prior) with the highest address below `address` on the device, or NULL if there is
+ * none. */
 static const struct prior *prior_below(const struct check *check, uint32_t device, uint64_t address)
 {
     size_t low = 0;

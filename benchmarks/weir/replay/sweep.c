@@ -17,8 +17,8 @@ enum { largest_limit_shift = 44 };
 
 /* --- limits --- */
 
-/* Returns the limit for a factor. A limit of 0 would mean no limit, so a trace without blocks gets one piece. The limit
- * is capped at the largest capacity: a trace that needs more cannot be served anyway. */
+/* Returns the limit for a factor of the peak of live bytes, in whole pieces. The least limit is one piece, because 0
+ * would mean no limit. The limit is capped at the largest capacity: a trace that needs more cannot be served anyway. */
 static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 {
     const uint64_t most = UINT64_C(1) << largest_limit_shift;

@@ -110,8 +110,8 @@ typedef struct weir_pool_config {
     void *pressure_ctx;
     /* With WEIR_POOL_VIRTUAL_MEMORY: how far the reserved bytes may exceed the peak of live bytes before the pool moves
      * idle memory: by one part in `vm_spare_share` (0 = 24) of the first 256 MiB of the peak, plus one part in
-     * `vm_large_spare_share` (0 = vm_spare_share) of the rest, plus `vm_spare_bytes` (0 = 6 MiB). If `vm_spare_bytes` is
-     * less than three granules (the device's page_bytes), three granules are used instead. */
+     * `vm_large_spare_share` (0 = vm_spare_share) of the rest, plus `vm_spare_bytes` (0 = 6 MiB). If `vm_spare_bytes`
+     * is less than three granules (the device's page_bytes), three granules are used instead. */
     uint64_t vm_spare_share;
     uint64_t vm_large_spare_share;
     uint64_t vm_spare_bytes;

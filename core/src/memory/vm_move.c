@@ -1,7 +1,8 @@
-/* core/src/memory/vm_move.c: claims the granules of a move from the strategy, chooses the handles that fill each hole,
- * and settles the move when the device calls are done.
+/* core/src/memory/vm_move.c: claims the granules of a move from the strategy, chooses the handles whose memory fills
+ * each hole of the window, and settles the move when the device calls are done.
  *
- * Cost: linear in the granules of the move; each claimed granule is a call of the strategy's free.
+ * Cost: linear in the granules of the move; the strategy's free is called once for each claimed granule, when the
+ * move is settled.
  */
 #include "vm_internal.h"
 

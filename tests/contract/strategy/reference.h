@@ -276,7 +276,7 @@ static void look(struct rig *rig)
     }
 }
 
-/* Checks rule 1 by itself, so that a wrong walk is reported before ranges are compared. */
+/* Checks rule 1 (above) before all other rules, so that a wrong walk is reported first. */
 static void require_tiling(const struct rig *rig)
 {
     size_t next = 0;

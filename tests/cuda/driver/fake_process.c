@@ -132,7 +132,8 @@ __attribute__((destructor)) static void report(void)
 
 /* --- faults --- */
 
-/* True if `name` is an exported name of the function `wanted`. Tests may leave out the suffix. */
+/* True if `name` is an exported name of the function `wanted`. A test may write `wanted` without the version
+ * suffix (_v2). */
 static bool is_function(const char *name, const char *wanted)
 {
     const size_t length = strlen(wanted);

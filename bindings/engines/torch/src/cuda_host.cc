@@ -1,6 +1,7 @@
-// bindings/engines/torch/src/cuda_host.cc: functions of libweir_torch_cuda.so that need C++. One throws, one takes a
-// std::function. weir can build them itself, because the C++ runtime's types are the same for every compiler of the
-// host. torch_npu's own classes are not.
+/* bindings/engines/torch/src/cuda_host.cc: functions of libweir_torch_cuda.so that need C++. One throws, one takes a
+ * std::function. weir can build them itself, because the C++ runtime's types are the same for every compiler of the
+ * host. torch_npu's own classes are not.
+ */
 #include <weir/torch_cuda.h>
 
 #include <cstdio>

@@ -162,7 +162,7 @@ typedef struct weir__source_ops {
      * only. */
     void (*add_stats)(weir__source *source, weir__source_stats *stats);
     /* Called after a refusal because of the limit, when no memory is idle. Returns how many more bytes have to be held
-     * to serve the request. The slot is NULL if the heap has no limit of its own over this source. */
+     * to serve the request. This function pointer is NULL if the heap itself does not limit the source. */
     uint64_t (*missing)(weir__source *source, uint64_t size);
     /* Like snprintf: describes the source's last failure. */
     size_t (*explain)(weir__source *source, char *text, size_t size);

@@ -167,8 +167,8 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* Puts a large block into its slot, if `address` is the start of the run. Returns the size of the run, or 0 if the run was
- * not cached. */
+/* Puts a large block into its slot, if `address` is the start of the run. Returns the size of the run, or 0 if the run
+ * was not cached. */
 OUT_OF_LINE uint64_t weir__host_keep_large(weir__host_cache *cache, weir__host_run *run, uint64_t address);
 
 /* Puts a small block into its bin, if it lies in the leaf of the thread's last free, belongs to the cache's node and

@@ -27,9 +27,9 @@ typedef struct acl__piece {
 } acl__piece;
 
 typedef enum acl__executor {
-    ACL__OPERATOR,   /* exact sizes; if no allocator is registered yet, the stream keeps the runtime's memory for
+    ACL__OPERATOR, /* requests exact sizes; if no allocator is registered yet, the stream keeps the runtime's memory for
                       * good */
-    ACL__MODEL,      /* whole pages; the registration is read at every execution */
+    ACL__MODEL,    /* whole pages; the registration is read at every execution */
     ACL__MODEL_ONLY, /* a model that never asks the registered allocator */
 } acl__executor;
 

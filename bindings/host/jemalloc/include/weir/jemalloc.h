@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 /* Returns the engine for the member `engine` of weir_host_pool_config. weir_host_pool_create returns
- * WEIR_ERR_UNSUPPORTED if the process's jemalloc is older than 5.3, does not return memory (its option retain is on), or
- * has pages of more than 32 KiB (Debian's for ARM64). */
+ * WEIR_ERR_UNSUPPORTED if the process's jemalloc is older than 5.3, does not return memory (its option retain is on),
+ * or has pages of more than 32 KiB (Debian's for ARM64). */
 WEIR_API const weir_host_engine_ops *weir_host_jemalloc_engine(void);
 
 #ifdef __cplusplus

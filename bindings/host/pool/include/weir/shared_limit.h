@@ -39,7 +39,8 @@ enum {
 typedef struct weir_shared_limit_config {
     size_t struct_size;
     const char *name;     /* letters, digits, '.', '_', '-'; copied; NULL: the limit is for this process only */
-    uint64_t limit_bytes; /* most bytes held together; 0 with a name: the limit that the other processes use */
+    uint64_t limit_bytes; /* the most bytes that all users hold together; 0 with `name` set: the limit that other
+                           * processes have set */
 } weir_shared_limit_config;
 
 #define WEIR_SHARED_LIMIT_CONFIG_INIT WEIR_STRUCT_INIT(weir_shared_limit_config)
