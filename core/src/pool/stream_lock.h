@@ -81,7 +81,7 @@ struct stream_lock {
 
     /* Under `held`: */
     bool fresh;                /* no thread has owned the lock yet */
-    unsigned intrusions;       /* entries by other threads in a row, between which the owner made little progress */
+    unsigned intrusions;       /* successive entries by other threads with little progress of the owner in between */
     unsigned alone;            /* while shared: entries in a row by the thread `last` */
     const void *last;          /* while shared: the thread that entered last */
     uint64_t progress_at_last; /* the owner's progress when another thread last entered */

@@ -391,7 +391,7 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
         weir__shared_limit_leave(pool->ledger->shared, pool);
     }
     weir__host_cache_orphan_all(pool);
-    /* This call waits for small blocks only. The weir pools below wait for the streams of large blocks. */
+    /* Waits for small blocks. For large blocks the weir pool of each node waits, when it is destroyed. */
     const weir_status waited = weir__host_pending_wait(pool);
     const weir_status ended = end(pool);
     return waited != WEIR_OK ? waited : ended;
@@ -1102,8 +1102,8 @@ weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream)
 
 /* --- queries --- */
 
-/* Computes the facts about a whole block: the worst step of the ladder among its chunks, and their misplaced bytes.
- * Returns false if a chunk is missing. */
+/* Fills `kind`, `is_verified` and `misplaced_bytes` of *found from the chunks of its block. Returns false if a chunk is
+ * missing. */
 static bool ask_chunks(weir_host_pool *pool, weir__host_run *run, weir_host_info *found)
 {
     WEIR_ASSERT(found->block != NULL && found->size != 0);

@@ -119,7 +119,7 @@ static void unlock_page(weir__limit_page *page)
     (void)pthread_mutex_unlock(&page->lock);
 }
 
-/* Returns the bytes that an ended process held to the limit. The page is locked. */
+/* Gives the bytes that an ended process held back to the limit. The page is locked. */
 static void return_slot(weir__limit_page *page, size_t slot)
 {
     WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES && page->held_of[slot] <= page->held_bytes);
