@@ -177,7 +177,8 @@ static weir_status taken_by(const char *function, void *native, const char *whom
 static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
     int32_t id = 0;
-    /* Refuse a handle that is no stream: ACL would register it, but it could not be waited for and so not detached. */
+    /* Refuse a handle that is no stream: ACL would register the handle, but weir could not wait for the stream, and so
+     * could not detach it. */
     weir_status status = ACL(aclrtStreamGetId, native, &id);
     if (status != WEIR_OK) {
         return status;
@@ -323,7 +324,7 @@ void weir__acl_forget(weir_pool *pool, void *native)
 
 /* Ends the attachment's use of a stream that the runtime is about to destroy. The handle is still valid, and no call
  * that the stream might wait for is in progress. If the stream cannot be waited for, its work may continue until the
- * destroy is over. Then the pool is told of the end only at the detach of the attachment, and no ACL call is made with
+ * destroy is over. In this case the detach of the attachment tells the pool of the end, and weir makes no ACL call with
  * the handle until then. */
 static void empty(weir_acl_attachment *self, void *native)
 {
@@ -400,7 +401,7 @@ static weir_status disconnect(weir_acl_attachment *self)
 
 /* Tells the pool of the end of a stream that could not be waited for when it was destroyed. The destroy is over now,
  * and with it the stream's work. If a new stream with the same handle was created since, that stream has taken over the
- * old one's memory, and the pool is not told. */
+ * memory of the old one, and the function does not call the pool. */
 static void end_late(weir_acl_attachment *self)
 {
     weir__acl_lock();
@@ -411,8 +412,8 @@ static void end_late(weir_acl_attachment *self)
     }
 }
 
-/* Closes the attachment and takes it off its stream; on failure opens it again. The lock is not held; `self` is
- * moving. */
+/* Closes the attachment and takes it off its stream; on failure opens it again. The caller does not hold the lock and
+ * has marked `self` as busy. */
 static weir_status leave(weir_acl_attachment *self)
 {
     const bool attached = self->state == ATTACHED;
@@ -491,8 +492,8 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
 
 static bool is_over(const weir_acl_attachment *self)
 {
-    /* While `end_pending` is set, the destroy of the stream may still be in progress. It is over if old_native is NULL:
-     * then a new stream has the handle. */
+    /* While `end_pending` is set, the runtime may still be destroying the stream. If old_native is NULL, the destroy is
+     * over, because a new stream has the handle. */
     return !self->is_held && self->state == GONE && !self->busy && self->registered_on == NULL &&
            (!self->end_pending || self->old_native == NULL) && atomic_load(&self->live) <= 0;
 }

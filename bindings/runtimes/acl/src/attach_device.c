@@ -114,7 +114,7 @@ static weir_status check(weir_pool *pool, weir_acl_attachment **attachment, void
                              attaching);
 }
 
-/* Makes the attachment of the device and marks it as busy. The pool is held. */
+/* Makes the attachment of the device and marks it as busy. The caller holds the pool. */
 static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made)
 {
     static const weir__acl_role role = {.function = attaching, .is_held = true};

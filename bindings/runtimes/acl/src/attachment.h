@@ -45,12 +45,12 @@ struct weir_acl_attachment {
     bool registers;
     bool is_held;
     bool is_device;
-    weir_acl_attachment *device; /* the attachment of the device that attached this stream; NULL: none */
+    weir_acl_attachment *device; /* device attachment that made this attachment; NULL: none */
     bool watched;                /* ATTACHED: stream_registry.c has a note of the stream */
     void *native;                /* ATTACHED */
-    void *old_native;            /* GONE: the former `native`; NULL once a stream with the same handle was created */
+    void *old_native;            /* GONE: handle of the ended stream; NULL once a new stream has that handle */
     aclrtContext context;        /* ATTACHED: the stream's context; NULL: not known yet */
-    bool end_pending;            /* GONE: the pool must still be told that the stream's work is over */
+    bool end_pending;            /* GONE: the pool does not yet know that the stream's work is over */
     void *registered_on;   /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
     weir_block *workspace; /* ATTACHED: the stream's workspace, or NULL; changed only while `busy` */
     weir_acl_idle_callback idle; /* NULL: none */

@@ -73,7 +73,8 @@ static void *on_alloc(aclrtAllocator allocator, size_t size)
     return allocator != NULL && take(allocator, size, &block) == WEIR_OK ? block : NULL;
 }
 
-/* Always registered: without this callback the vendor's executor deadlocks. `address` is only a hint and is ignored. */
+/* The optional callback for an alloc with advice. weir always registers it, because the vendor's executor deadlocks
+ * without it. `address` is only a hint and is ignored. */
 static void *on_alloc_advise(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr address)
 {
     (void)address;

@@ -35,7 +35,7 @@ struct acl__wrapper {
     /* guards the callbacks and the spans; recursive, because a callback may end its own registration */
     pthread_mutex_t mutex;
     struct span *spans;
-    uint32_t references; /* one of the table, and one of each execution; protected by the table's lock */
+    uint32_t references; /* the table holds one, and each execution one; protected by the table's lock */
     uint32_t executing;
 };
 
@@ -62,7 +62,7 @@ void acl__consumer_fork_unlock(void)
 
 /* --- wrappers --- */
 
-/* Fails if the stream was destroyed meanwhile. The runtime's lock is held. */
+/* Fails if the stream with this id was destroyed during the execution. The runtime's lock is held. */
 static aclError check_stream(const acl__stream *stream, int32_t id)
 {
     ACL_FAIL_IF(!stream->live || stream->id != id, ACL_ERROR_RT_STREAM_CONTEXT,

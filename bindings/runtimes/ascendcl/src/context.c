@@ -94,7 +94,7 @@ ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
         ACL_TRY(device_is_good(deviceId));
         ACL_TRY(context_create(deviceId, &made));
     }
-    /* As in the vendor's runtime, the stream is announced while the former context is still current. */
+    /* As in the vendor's runtime, the program's callbacks hear of the stream before the new context is current. */
     acl__stream_announce_created(made->default_stream);
     ACL_HOLD_LOCK();
     make_current(made);
@@ -188,7 +188,8 @@ static aclError is_in_use(int32_t device, bool *in_use)
     return ACL_SUCCESS;
 }
 
-/* Announces the use of a device to come if it is in no use, and the use itself each time. */
+/* Calls the program's state callbacks: with SET_PRE before a device comes into use, and with SET_POST at the end of
+ * every successful call. */
 ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
     ACL_ENTER(aclrtSetDevice);

@@ -93,8 +93,8 @@ ACL_EXPORT uint64_t weir_ascendcl_now(void)
     return acl__start() == ACL_SUCCESS ? weir_sim_now(acl__rt.sim) : 0;
 }
 
-/* Advances in steps, from one end of work to the next: a held task that waits for such an end then begins at that end,
- * not at the target time. */
+/* Advances time in steps, from one end of work to the next. So a held task that waits for some work begins when this
+ * work ends, not at the target time. */
 ACL_EXPORT void weir_ascendcl_advance(uint64_t ns)
 {
     if (acl__start() != ACL_SUCCESS) {

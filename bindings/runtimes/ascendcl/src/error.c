@@ -14,7 +14,7 @@
 
 enum { TEXT_BYTES = 2048 };
 
-/* The answer to a query about a failure without further information. */
+/* The result of a query for a fact that the runtime does not know, or without an exception. */
 #define NO_EXCEPTION UINT32_MAX
 
 /* --- a thread's last error --- */
@@ -172,7 +172,7 @@ static struct {
     aclrtExceptionInfoCallback callback;
     struct rtExceptionInfo *first; /* list of failures not reported yet */
     struct rtExceptionInfo **last;
-    bool reporting; /* true while a thread runs report_all, perhaps inside the callback */
+    bool reporting; /* true while the thread `reporter` runs report_all, which calls the callback */
     pthread_t reporter;
     pthread_cond_t reported;
     bool posted;
@@ -181,8 +181,8 @@ static struct {
     aclError faults[ACL__DEVICES]; /* code of each device's latest failed task */
 } exceptions = {.last = &exceptions.first, .reported = PTHREAD_COND_INITIALIZER};
 
-/* Calls the callback. Errors of calls inside the callback do not replace the last error of the thread that happens to
- * run the callback. */
+/* Calls the callback. The callback's own ACL calls may fail: their errors do not replace the last error of the thread
+ * that runs the callback. */
 static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *info)
 {
     const aclError code = mine.code;
@@ -218,8 +218,8 @@ static void report_all(void)
     (void)pthread_cond_broadcast(&exceptions.reported);
 }
 
-/* Reports all failures, or waits until another thread has reported them. Does nothing inside the callback. The lock is
- * held. */
+/* Calls the callback for all failures, or waits until another thread has done so. Does nothing if the callback itself
+ * is the caller. The lock is held. */
 static void report_or_wait(void)
 {
     while (exceptions.reporting && !pthread_equal(exceptions.reporter, pthread_self())) {
@@ -262,7 +262,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
         return;
     }
     struct rtExceptionInfo *info = calloc(1, sizeof(*info));
-    if (info == NULL) { /* no report, but the stream has the error, and its next synchronisation returns it */
+    if (info == NULL) { /* the callback misses this failure; the stream's next synchronisation still returns it */
         return;
     }
     info->task = task != NULL ? task->number : NO_EXCEPTION;

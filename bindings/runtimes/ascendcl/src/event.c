@@ -300,8 +300,8 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     return record_event(handle, stream_handle);
 }
 
-/* The two flags differ only in captured work. The simulated capture leaves out recordings of events, so both flags act
- * alike. */
+/* ACL_EVENT_RECORD_DEFAULT and ACL_EVENT_RECORD_EXTERNAL differ only in a capture. The simulated capture leaves out
+ * recordings of events, so both flags act alike. */
 ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
 {
     ACL_ENTER_LOCKED(aclrtRecordEventWithFlag);

@@ -330,8 +330,8 @@ static bool contains(const acl__range *range, uint64_t start, uint64_t size)
 
 enum { REACH = ACL_HOST_REG_MAPPED | ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY };
 
-/* Registers a range. `flags`: those of aclrtHostRegisterV2, which looks for registered ranges itself; or 0 for
- * aclrtHostRegister, which leaves that to the driver. */
+/* Registers a range. `flags`: those of aclrtHostRegisterV2, which has an error code for ranges that are registered
+ * already; or 0 for aclrtHostRegister, which returns the driver's error. */
 static aclError register_memory(void *pointer, uint64_t size, uint32_t flags, const char *name)
 {
     const bool mapped = flags == 0 || (flags & REACH) != 0; /* false: only pinned */

@@ -1,5 +1,6 @@
-/* listener.c: functions of the program that hear of the states of streams and devices. Each has a name, by which the
- * program takes it away. They are called without the lock, and may register more. */
+/* listener.c: functions of the program that the runtime calls when the state of a stream or a device changes. The
+ * program registers and removes each by a name. The runtime calls them without its lock, so they may register more
+ * functions. */
 #include "runtime.h"
 
 #include <stdlib.h>

@@ -28,7 +28,7 @@ typedef enum segment_state { FREE, CACHED, BUSY } segment_state;
 
 struct page {
     weir_vm_handle memory; /* 0: none */
-    bool mapped; /* can be false while `memory` is not 0: the device refused to map the memory or to take it back */
+    bool mapped; /* false with a `memory` that is not 0: the device refused to map this memory or to take it back */
 };
 
 struct segment {
@@ -235,7 +235,7 @@ static weir_status page_fill(struct pool *p, struct page *at, uint64_t address)
     return status;
 }
 
-/* Returns a page's memory to the device. If the device refuses, the memory counts as reserved until it is taken
+/* Returns a page's memory to the device. If the device refuses, the memory counts as reserved until the device takes it
  * back. */
 static void page_empty(struct pool *p, struct page *at, uint64_t address)
 {
@@ -442,7 +442,7 @@ static struct segment *obtain(struct pool *p, uint64_t size, acl__line *line)
     return again ? take_new(p, size) : s;
 }
 
-/* --- announcements to the auditor, in the order of the stream --- */
+/* --- tasks that tell the auditor of allocated and freed blocks, in the order of the stream --- */
 
 struct notice {
     acl__task task; /* first member */
@@ -567,8 +567,8 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
     }
     void *pointer = ((struct late_free *)(void *)task)->pointer;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    /* This task does not free memory of a pool: the address may belong to a pool by now, and the task may run during an
-     * operation of that pool. */
+    /* Since the call of aclrtMemPoolFreeAsync, the address may have become a pool's. A pool's memory is not freed here,
+     * because this task may run during an operation of that pool. */
     if (range != NULL && range->kind != ACL__POOLED) {
         acl__host_saw(stream);
         (void)acl__free(pointer); /* no caller is left to receive an error */

@@ -380,7 +380,7 @@ ACL_EXPORT aclError aclrtMemInvalidate(void *devPtr, size_t size)
     return check_cached(devPtr, size, __func__);
 }
 
-/* The simulated device can only prefetch into its cache; later devices have the other operations. */
+/* Of the cache operations, the simulated device has only the prefetch; later devices have all of them. */
 ACL_EXPORT aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtCmoAsync);

@@ -1,7 +1,7 @@
 /* not_simulated.c: the public functions that are declared and linked, and answer "not supported".
  *
- * functions.h has the parameters of each, and the headers its declaration: the compiler compares the two. Functions
- * that return a value answer 0, which the vendor's return on failure.
+ * functions.h lists the parameters of each function, and the public headers declare it: the compiler compares the two.
+ * A function that returns a value returns 0, as the vendor's function does on failure.
  */
 #include "runtime.h"
 

@@ -18,7 +18,7 @@
 /* --- marks --- */
 
 struct mark {
-    uint32_t references; /* one of the kernel that sets the mark, and one of each word or notify with the mark */
+    uint32_t references; /* the kernel that sets the mark holds one, and each word or notify with the mark one */
     acl__record *record; /* NULL: no order is known */
 };
 
@@ -41,7 +41,7 @@ static void mark_release(struct mark *m)
     }
 }
 
-/* Puts `m`, with one more reference, into *place and releases the former mark. */
+/* Adds a reference to `m`, releases the mark in *place, and stores `m` there. */
 static void mark_give(struct mark **place, struct mark *m)
 {
     m->references++;
@@ -139,7 +139,7 @@ static aclError write_now(void *ctx)
     }
     memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
     struct word *to = word_get(w->address);
-    if (to != NULL) { /* NULL (no host memory): a waiting stream finds the value, but is not ordered */
+    if (to != NULL) { /* NULL (no host memory): a stream that waits for the word is not ordered after this write */
         mark_give(&to->last, w->mark);
     }
     return ACL_SUCCESS;
@@ -292,7 +292,7 @@ static void notify_release(struct notify *n)
     }
 }
 
-/* Ends a notify. Streams that wait for it get an error, unless it is set already. */
+/* Ends a notify. Streams that wait for the notify get an error, unless the notify is set already. */
 static void notify_end(struct notify *n)
 {
     n->live = false;
@@ -411,7 +411,7 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_han
 struct notify_wait {
     acl__task task; /* first member */
     struct notify *notify;
-    uint32_t timeout_s; /* counted from the time when the stream reached the wait; 0: none */
+    uint32_t timeout_s; /* time limit, counted from the time when the stream reached the wait; 0: no limit */
     bool arrived;
     acl__deadline deadline;
 };

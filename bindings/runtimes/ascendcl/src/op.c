@@ -1,7 +1,7 @@
 /* op.c: aclopExecuteV2: single operators, queued on a stream.
  *
  * An operator takes a workspace, and a temporary of the size of its output if its result is computed in float32 first.
- * Both requests have exactly the needed size, and both pieces are given back once the kernel is queued.
+ * It requests exactly the needed size of both, and gives both back as soon as the kernel is queued.
  */
 #include "consumer.h"
 #include "model/network.h"

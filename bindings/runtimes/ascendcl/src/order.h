@@ -31,13 +31,13 @@ acl__stamp acl__stamp_make(acl__line *line, bool recorded);
 acl__stamp acl__stamp_copy(const acl__stamp *stamp);
 void acl__stamp_drop(acl__stamp *stamp);
 
-/* True if the host has seen the stamp complete, or its stream is gone. */
+/* True if the host has seen the stamp's work complete, or the stamp's stream is gone. */
 bool acl__stamp_is_seen(const acl__stamp *stamp);
 /* True if the stamp is complete by now. If so, it also counts as seen by the host. */
 bool acl__stamp_look(acl__stamp *stamp);
 /* Makes the host wait until the stamp is complete. Returns false if the wait needs an action of the host, or fails. */
 bool acl__stamp_await(acl__stamp *stamp);
-/* True if the stamp is ordered before the next work of the stream that the line describes. */
+/* True if the stamp's work is ordered before the next work of the line's stream. */
 bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line);
 /* Makes the line's stream wait for a stamp. */
 bool acl__stamp_join(acl__stamp *stamp, acl__line *line);

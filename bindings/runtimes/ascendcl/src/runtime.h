@@ -96,7 +96,7 @@ typedef enum acl__function {
 #define ACL_NEED(argument) ACL_REFUSE_IF((argument) == NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", #argument)
 
 /* Declare `context` as the calling thread's context, and `stream` as the stream of a handle; a NULL handle names the
- * context's default stream. In a thread without a context they return the error. */
+ * context's default stream. If the calling thread has no context, the function that uses the macro returns an error. */
 #define ACL_NEED_CONTEXT(context)                                                                                      \
     acl__context *context = NULL;                                                                                      \
     ACL_TRY(acl__context_need(&(context)))
@@ -152,7 +152,8 @@ pthread_mutex_t *acl__mutex(void); /* for condition variables */
 
 enum { ACL__DEVICES = 16 };
 
-/* Read from the environment, WEIR_ASCENDCL_<NAME>; the README has the list. Fixed once the runtime has started. */
+/* Each member comes from an environment variable WEIR_ASCENDCL_<NAME>; the README has the list. No member changes after
+ * the runtime has started. */
 typedef struct acl__config {
     uint64_t capacity_bytes; /* of each device */
     uint64_t runtime_bytes;  /* memory that the runtime itself takes of each device in use */
@@ -289,11 +290,12 @@ void acl__stream_drop(acl__stream *stream);
 void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
 /* Makes a second handle of the context's default stream. It stands for the stream that the vendor's runtime makes for
- * itself at the first use of a device: its creation is announced, its end is not. */
+ * itself at the first use of a device: the program's callbacks hear of its creation, but not of its end. */
 aclError acl__stream_create_alias(acl__context *context, acl__stream **alias);
 /* Implements aclrtCreateStreamWithConfig for the public function `name`. The lock is not held. */
 aclError acl__stream_create_with(aclrtStream *stream, uint32_t priority, uint32_t flags, const char *name);
-/* listener.c: functions that the program registers under a name, in lists. A NULL function takes the name away. */
+/* listener.c: functions that the program registers under a name, in lists. A NULL function removes the entry of that
+ * name. */
 typedef struct acl__listener acl__listener;
 typedef struct acl__listener_call {
     void (*function)(void); /* of another type */
@@ -435,7 +437,7 @@ struct acl__record {
 };
 
 /* Queues a recording at the stream's end, for other streams to wait for. NULL: out of memory (error noted). The caller
- * releases it. */
+ * releases the recording. */
 acl__record *acl__record_queue(acl__stream *stream, aclError *error);
 void acl__record_release(acl__record *record);
 /* Makes the stream wait for a recording. */
@@ -460,7 +462,7 @@ struct acl__range {
     acl__range_kind kind;
     int32_t device;
     bool huge;        /* device memory: true if it counts as huge pages */
-    uint32_t open_to; /* mappings: bits of the devices, and the last of the host, that aclrtMemSetAccess gave access */
+    uint32_t open_to; /* mappings: one bit for each device, the last for the host; set by aclrtMemSetAccess */
     uint64_t asked_bytes;
     void *owner; /* used by the file that made the range */
 };

@@ -107,8 +107,8 @@ static void stream_delete(acl__stream *stream)
     weir__slab_retire(&slab, stream, acl__rt.config.handle_rest);
 }
 
-/* Ends a stream: announces the end, waits for its work or drops it, deletes it. The lock is held on entry and return,
- * and released meanwhile. */
+/* Ends a stream: tells the program's callbacks if `announces`, waits for the stream's work or drops it, deletes the
+ * stream. The caller holds the lock; the function releases it during its calls and waits. */
 static aclError stream_end(acl__stream *stream, bool force, bool announces)
 {
     const int32_t id = stream->id;
@@ -130,8 +130,8 @@ static aclError stream_end(acl__stream *stream, bool force, bool announces)
     return error;
 }
 
-/* As in the vendor's runtime, the end of the default stream is announced first, and a context of aclrtCreateContext
- * announces it again before it deletes that stream. */
+/* As in the vendor's runtime, the program's callbacks hear first of the end of the default stream. For a context of
+ * aclrtCreateContext they hear of it a second time, before that stream is deleted. */
 void acl__streams_end_of(acl__context *context, bool force)
 {
     acl__stream *first = context->default_stream;

@@ -1,5 +1,5 @@
 /* tensor.c: descriptions of tensors, data buffers, data sets, and the half-precision conversions. These are plain
- * objects in host memory, each used by one thread at a time, as the vendor's.
+ * objects in host memory, each used by one thread at a time, like the vendor's objects.
  */
 #include "tensor.h"
 

@@ -23,7 +23,7 @@ enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30, UNUSED = -2, HOST_SIDE = -1 };
 struct reservation {
     weir__sim_range range; /* first member */
     int32_t maker;         /* device that was current at the reservation; -1: none */
-    int32_t side;          /* side of the memory that was mapped first: its device, or HOST_SIDE. Before that UNUSED */
+    int32_t side;          /* UNUSED before the first mapping; then the mapped memory's device, or HOST_SIDE */
     uint32_t mappings;
 };
 
@@ -36,7 +36,7 @@ struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references; /* one of the creation, and one of each retain; 0: the user has no valid handle any more */
+    uint32_t references; /* the creation adds one, and each retain one; 0: the user has no valid handle any more */
     uint32_t mappings;   /* number of addresses at which the memory is mapped */
     uint64_t shareable;  /* 0: not exported */
     bool open_to_all;    /* exported for every process */
@@ -83,7 +83,8 @@ bool acl__virtual_is_reserved(const void *pointer)
     return reservation_at((uintptr_t)pointer) != NULL;
 }
 
-/* Refuses a fixed address. The vendor's driver has a window for them, which the host may not have free. */
+/* Refuses a fixed address. The vendor's driver has a window for fixed addresses; on the host of the simulator this
+ * window may be in use. */
 static aclError check_expected(const void *expected, uint64_t size)
 {
     const uint64_t address = (uintptr_t)expected;
@@ -456,7 +457,7 @@ ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHand
     return ACL_SUCCESS;
 }
 
-/* The bit of a location in `open_to`. 0: no device, and not the host, which has the number 0. */
+/* Returns the bit of a location in `open_to`; 0 if the location is neither a device nor the host with the id 0. */
 static uint32_t access_bit(aclrtMemLocation of)
 {
     const uint32_t host = 1u << 31;

@@ -26,7 +26,7 @@ bool weir__cuda_is_loaded(void)
     return atomic_load_explicit(&loaded, memory_order_acquire);
 }
 
-/* Looks up a symbol and stores it in a function pointer of any type. It copies the bytes, because ISO C has no
+/* Looks up a symbol and stores it in a function pointer of any type. Copies the pointer's bytes, because ISO C has no
  * conversion from an object pointer to a function pointer. */
 static bool find(void *handle, const char *symbol, void *function)
 {

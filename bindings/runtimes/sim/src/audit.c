@@ -45,7 +45,7 @@ struct block {
     uint64_t segments;   /* number of segments that it owns */
     struct block *next;  /* next in the list `overlapped` */
     bool live;
-    bool overlapped; /* live, but its first byte was handed out again: it is in the list `overlapped` */
+    bool overlapped; /* live, but its first byte was handed out again: the block is in the list `overlapped` */
 };
 
 struct read {
@@ -89,7 +89,7 @@ struct weir__sim_audit {
 
     weir__sim_ranges segments;
     weir__sim_ranges device_ranges;
-    struct device_range *last_found; /* contained the block looked up last; NULL after a change of `device_ranges` */
+    struct device_range *last_found; /* the range found last; NULL after a range left `device_ranges` */
     struct block *overlapped;
     weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
     struct block *direct;      /* owner of memory touched directly; NULL: direct access is off */
@@ -620,7 +620,7 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
 {
     struct segment *last = NULL;
     while (s != NULL && s->range.start < end) {
-        if (s->owner != owner) { /* the piece belongs to an overlapping block, which was reported */
+        if (s->owner != owner) { /* the piece belongs to an overlapping block, which has a finding already */
             s = segment_next(s);
             continue;
         }
@@ -707,8 +707,8 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
     }
     s = segment_cut(audit, s, at, end);
     if (s != NULL && s->owner->live && !is_held(s->owner)) {
-        /* The segment is left over from an earlier region at this address. Its block was reported when that region was
-         * returned. */
+        /* The segment is left over from an earlier region at this address. Its block got a finding when the device got
+         * that region back. */
         if (s->owner->start == s->range.start) {
             cover(audit, s->owner);
         }
@@ -882,14 +882,14 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (owner->start == s->range.start) {
             cover(audit, owner);
         }
-        if (is_held(owner)) { /* a block without memory was reported when its region was returned */
+        if (is_held(owner)) { /* a block without memory got a finding when the device got its region back */
             report(audit, WEIR_SIM_OVERLAP, s->range.start, s->range.end, owner->alloc, op, "");
         }
         return false;
     }
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL && *reported != owner) {
-        /* Report once for each earlier block, however many pieces it has in the new one. */
+        /* Make one finding for each earlier block, however many of its pieces the new block covers. */
         *reported = owner;
         report(audit, WEIR_SIM_EARLY_REUSE, s->range.start, s->range.end, earlier, op, "");
     }

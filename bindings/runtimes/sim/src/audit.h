@@ -61,23 +61,26 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t stream, const weir__s
 void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t stream, weir__sim_clock *event);
 void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t stream, const weir__sim_clock *event);
 
-/* The host learnt that the work captured by an event, the work of a stream, or all work is complete. */
+/* Tell the auditor that the host knows some work to be complete: the work captured by an event, that of a stream, or
+ * all work. */
 void weir__sim_audit_saw_event(weir__sim_audit *audit, const weir__sim_clock *event);
 void weir__sim_audit_saw_stream(weir__sim_audit *audit, uint32_t stream);
 void weir__sim_audit_saw_all(weir__sim_audit *audit);
-/* The host learnt that no work of the stream itself runs any more, because the stream broke. */
+/* Tells the auditor that the stream broke and that the host knows it: no work of the stream itself runs any more. */
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
 
-/* A block was handed out, or given back, in the order of `stream`; WEIR__SIM_HOST: by the host. */
+/* Tell the auditor that an allocator handed out a block, or got it back, in the order of `stream`, or by the host
+ * (WEIR__SIM_HOST). */
 void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t stream,
                                  const weir__sim_op_info *info);
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,
                                 const weir__sim_op_info *info);
 
-/* The device gave a range: a region, or with `mapped` a mapping; one block may span adjacent mappings. */
+/* Tells the auditor that the device gave a range: a region, or with `mapped` a mapping. One block may span adjacent
+ * mappings. */
 void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t size, bool mapped,
                            const weir__sim_op_info *info);
-/* The device got the same range back. */
+/* Tells the auditor that the device got the same range back. */
 void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
 
 /* Reports live blocks, and ranges that the device has not got back, as leaks. */

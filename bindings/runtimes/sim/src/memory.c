@@ -18,7 +18,7 @@ struct extent {
 
 enum {
     ACCOUNTING_WINDOW_BITS = 45,
-    BACKED_REGION_FACTOR = 4, /* address space in capacities; large, so that freed addresses stay unused for a while */
+    BACKED_REGION_FACTOR = 4,   /* address space per capacity; large, so that freed addresses stay unused for a while */
     BACKED_VIRTUAL_FACTOR = 16, /* a pool reserves more addresses than the device has memory */
     BACKED_PHYSICAL_FACTOR = 16
 };
@@ -312,7 +312,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     weir__sim_backing_discard(&memory->backing, offset, size);
     weir__sim_ranges placed = {.root = NULL};
     struct extent *e = extent_add(memory, &placed, offset, offset + size);
-    if (e != NULL) { /* NULL: the offsets stay unused; there are more than enough of them */
+    if (e != NULL) { /* NULL (no host memory): these offsets stay unused; more than enough others are left */
         extent_free(memory, &placed, &memory->free_offsets, e);
     }
 }

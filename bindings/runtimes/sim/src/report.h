@@ -15,8 +15,8 @@ typedef struct weir__sim_op {
     /* The operation is ordered before the owner of a clock once that clock's entry for `stream` reaches this tick. 0:
      * the operation is ordered before everything. */
     uint64_t bound;
-    uint32_t stream;     /* WEIR__SIM_HOST: an operation of the host, which is before everything announced later */
-    uint32_t references; /* number of segments, reads, blocks and regions that refer to it */
+    uint32_t stream;     /* WEIR__SIM_HOST: an operation of the host, ordered before all operations recorded later */
+    uint32_t references; /* number of segments, reads, blocks and regions that refer to the operation */
     uint64_t tick;       /* as weir_sim_operation.tick */
     uint64_t number;
     uint64_t start_ns;

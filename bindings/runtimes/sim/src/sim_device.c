@@ -1,8 +1,8 @@
 /* sim_device.c: the simulator as a weir_device: each slot counts the call, checks for faults, pays the price, then
  * acts.
  *
- * The work of a slot lies between enter and leave, which take and release the lock. A call that a fault fails costs its
- * time and changes nothing else.
+ * The work of a slot lies between enter and leave, which take and release the lock. A call that an armed fault makes
+ * fail (fault.c) costs its time and changes nothing else.
  */
 #include "shared/device_calls.h"
 #include "sim_internal.h"

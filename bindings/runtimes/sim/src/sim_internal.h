@@ -82,7 +82,7 @@ weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size);
 /* Returns a pointer to the bytes of a range. Returns NULL in accounting mode, or when part of the range has no
  * memory. */
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size);
-/* Reports reservations and unmapped physical memory that are still held to the auditor as leaked. */
+/* Reports as leaks, to the auditor, all reservations and unmapped physical memory that the program still holds. */
 void weir__sim_memory_leaks(weir_sim *sim);
 
 /* --- effects.c: effects of queued work, applied when virtual time reaches them --- */
@@ -240,7 +240,7 @@ static inline uint64_t weir__sim_price(uint64_t fixed_ns, uint64_t ns_per_mib, u
     return weir__sim_plus(fixed_ns, weir__sim_plus(whole, rest));
 }
 
-/* Moves the host's clock to `target` if that is ahead, and applies the effects due on the way. */
+/* Moves the host's clock to `target`, but never back, and applies the effects due on the way. */
 static inline void weir__sim_reach(weir_sim *sim, uint64_t target)
 {
     if (sim->effects.count > 0 && sim->effects.heap[0].at <= weir__sim_later(target, sim->now)) {

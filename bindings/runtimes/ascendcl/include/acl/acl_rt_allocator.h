@@ -37,7 +37,7 @@ ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAl
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorUnregister(aclrtStream stream);
 /* Stores the registration of `stream`. Only `allocatorDesc` is mandatory; it receives the description that was
- * registered, even if that has been destroyed since. */
+ * registered, even if the program has destroyed this description since. */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc,
                                                        aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc,
                                                        aclrtAllocatorFreeFunc *freeFunc,

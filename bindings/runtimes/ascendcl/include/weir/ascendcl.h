@@ -58,7 +58,7 @@ typedef struct weir_ascendcl_loaded_kernel {
     uint64_t entry;   /* as in aclrtBinaryGetFunctionByEntry; 0 for a function found by its name */
     uint32_t blocks;
     aclrtStream stream;
-    const void *arguments; /* as the device gets them, each at a multiple of 8 bytes; valid during the call */
+    const void *arguments; /* the launch's arguments, each at a multiple of 8 bytes; valid during the hook's call */
     size_t arguments_size;
     weir_ascendcl_range *ranges; /* room for the hook to write ranges to */
     size_t range_room;

@@ -119,8 +119,8 @@ typedef struct acl__layer {
 
 typedef struct acl__blob {
     const char *name;
-    uint32_t producer;  /* number of the layer that makes it */
-    uint32_t consumers; /* number of bottoms that name it; 0 = an output of the network */
+    uint32_t producer;  /* number of the layer that makes the blob */
+    uint32_t consumers; /* number of bottoms that name this blob; 0 = an output of the network */
     acl__shape hint;    /* the shape given in the file (parameter 30); rank 0 = none */
 } acl__blob;
 
@@ -149,7 +149,7 @@ typedef struct acl__model_error {
 } acl__model_error;
 
 /* Parses a network. `name` stands for the file in messages. WEIR_ERR_INVALID: the text is no network; WEIR_ERR_LIMIT:
- * it is larger than the bounds above; WEIR_ERR_UNSUPPORTED: a layer or a form of value that is not simulated;
+ * the network exceeds a limit of this header; WEIR_ERR_UNSUPPORTED: a layer or a form of value that is not simulated;
  * WEIR_ERR_NO_MEMORY. On failure *out is untouched and *error holds a sentence. */
 weir_status acl__network_parse(const char *name, const char *text, size_t size, acl__network **out,
                                acl__model_error *error);

@@ -186,8 +186,8 @@ WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 
 /* --- announcements to the auditor --- */
 /* Tells the auditor that a block was handed out to `stream` (NULL: to the host). The block belongs to the stream from
- * the end of the stream's queued work on, or to the host from now on. A handle that is no stream counts as the host,
- * which is the strictest reading; the same holds for weir_sim_block_free. */
+ * the end of the stream's queued work on, or to the host from now on. In this function and in weir_sim_block_free, a
+ * handle that is no stream counts as the host, for which the auditor's rules are strictest. */
 WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
                                    const char *tag);
 /* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).
