@@ -311,8 +311,8 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 
 /* --- virtual memory --- */
 
-/* Returns the properties of physical memory that all users of the runtime pass. Apart from the attribute, the runtime's
- * checks accept no other values. */
+/* Returns the properties of weir's physical memory. The runtime's checks accept no other values, except for the
+ * attribute. */
 static aclrtPhysicalMemProp physical_prop(const acl_device *self)
 {
     aclrtPhysicalMemProp prop;

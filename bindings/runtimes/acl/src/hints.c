@@ -1,6 +1,6 @@
 /* bindings/runtimes/acl/src/hints.c: ACL calls that also tell a pool of the order they create.
  *
- * Guarantee: that of shared/native_hint.h.
+ * Guarantee: the pool never assumes more order than ACL has been given (shared/native_hint.h).
  *
  * Cost: the ACL call, and two short locks of the pool.
  */

@@ -41,7 +41,7 @@ ACL_EXPORT size_t aclGetCompileoptSize(aclCompileOpt opt)
     return is_option(opt) && options[opt] != NULL && options[opt][0] != '\0' ? strlen(options[opt]) + 1 : 0;
 }
 
-/* Gives the device's default for ACL_OP_JIT_COMPILE, whatever was set, and the value of ACL_OP_DEBUG_OPTION. */
+/* Reads an option. Returns the device's default for ACL_OP_JIT_COMPILE, even if the program has set another value. */
 ACL_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length)
 {
     ACL_ENTER_LOCKED(aclGetCompileopt);

@@ -142,7 +142,7 @@ static bool is_zero(const uint8_t *bytes, size_t count)
     return i == count;
 }
 
-/* Checks the arguments for which the memory need not be looked up. */
+/* Checks all arguments that can be checked without a lookup of the memory. */
 static aclError check_batch(const struct batch *b)
 {
     ACL_FAIL_IF(b->to == NULL || b->to_sizes == NULL || b->from == NULL || b->attributes == NULL ||

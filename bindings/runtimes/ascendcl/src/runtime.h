@@ -303,7 +303,7 @@ typedef struct acl__listener_call {
 } acl__listener_call;
 enum { ACL__LISTENERS = 64 }; /* most that are called */
 aclError acl__listener_set(acl__listener **list, const char *name, acl__listener_call call);
-/* Copies the calls to make, and returns their number. The lock is not held. */
+/* Copies the list's functions with their arguments, and returns their number. The lock is not held. */
 size_t acl__listeners_copy(acl__listener *const *list, acl__listener_call copies[ACL__LISTENERS]);
 
 /* Calls the user's state callbacks for a new stream. The lock is not held. */

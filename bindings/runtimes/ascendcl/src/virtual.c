@@ -523,7 +523,7 @@ aclrtMemLocation acl__virtual_location(const acl__range *range)
     return ((const struct physical *)range->owner)->location;
 }
 
-/* --- sharing: the names are made and checked, but no other process can use them --- */
+/* --- sharing: shareable handles are made and checked, but no other process can import them --- */
 
 static struct physical *exported_as(uint64_t shareable)
 {

@@ -1,7 +1,8 @@
 /* bindings/runtimes/cuda/src/hints.c: calls of the driver that also tell a pool of the order they create.
  *
- * Guarantee: that of shared/native_hint.h. A pool gets no hint for a stream that is being captured: such an order holds
- * only within the graph, not for the work that was queued on the streams before.
+ * Guarantee: the pool never assumes more order than the driver has been given (shared/native_hint.h). The pool gets no
+ * hint for a stream that is being captured: such an order holds only within the graph, not for the work that was queued
+ * on the streams before.
  *
  * Cost: the call, one query of the stream's capture state, and two short locks of the pool.
  */

@@ -475,7 +475,8 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
     if (event == NULL) {
         return no_event("weir_device_event_destroy", handle);
     }
-    /* The captured work may be unfinished: a waiting stream has copied the event's time and clock. */
+    /* The program may destroy the event before the captured work ends: a stream that waits for this work has its own
+     * copy of the event's time and clock. */
     event->live = false;
     weir__slab_put(&sim->events, event);
     return WEIR_OK;
@@ -512,7 +513,7 @@ weir_status weir__sim_event_query(weir_sim *sim, weir_event *handle, bool *compl
     if (has_failed(event)) {
         return broken(sim, event->number);
     }
-    /* The clock may be ahead of a host function that another thread still runs. */
+    /* Virtual time may be past the start of a host function that another thread still runs. */
     *complete = event->time <= sim->now && !weir__sim_effects_unsettled(sim);
     if (*complete) {
         saw(sim, event);
