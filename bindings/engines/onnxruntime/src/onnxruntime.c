@@ -41,8 +41,8 @@ struct weir_onnxruntime {
     char error[512];
 };
 
-/* All attached bindings. An environment silently forgets an allocator when another is registered for the same memory;
- * the list lets attach refuse that. */
+/* All attached bindings. If two allocators are registered for the same memory, an environment silently forgets the
+ * first; the list lets weir_onnxruntime_attach refuse the second. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weir_onnxruntime *attached;
 

@@ -128,6 +128,6 @@ WEIR_SHIM void weir_torch_npu_pool_begin(int device, PoolId id, std::function<bo
     Filter *own = new (std::nothrow) Filter(std::move(filter));
     if (own != nullptr &&
         weir_torch_pool_begin(device, {id.first, id.second}, ask_filter, own, drop_filter) != WEIR_OK) {
-        delete own; // failed: the pool has begun already, or weir_torch_report has the reason
+        delete own; // weir did not take `own`: the pool has begun already, or weir_torch_report has the reason
     }
 }

@@ -1,7 +1,6 @@
-/* bindings/engines/torch/src/cuda_host.cc: functions of libweir_torch_cuda.so that need C++. One throws, one takes a
- * std::function. weir can build them itself, because the C++ runtime's types are the same for every compiler of the
- * host. torch_npu's own classes are not.
- */
+/* bindings/engines/torch/src/cuda_host.cc: functions of libweir_torch_cuda.so that need C++: one throws an exception,
+ * one takes a std::function. weir itself can build this file, because the C++ runtime's types are the same for every
+ * compiler of the host. For the classes of torch_npu that is not so (shim/weir_torch_npu.cpp). */
 #include <weir/torch_cuda.h>
 
 #include <cstdio>

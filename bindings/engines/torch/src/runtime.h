@@ -17,8 +17,8 @@ bool weir__torch_runtime_pages(const char *text, int *pages);
 /* Stores the free memory of a device. Returns false if the runtime cannot report it in the calling thread. */
 bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes);
 
-/* Returns a number that changes before a followed stream ends and before a device is reset. If the runtime announces
- * neither event, the number counts the ties that weir__torch_runtime_unfollow has ended. */
+/* Returns a number that changes before a followed stream ends and before a device is reset. If the runtime does not
+ * tell weir of these two events, the number counts the ties that weir__torch_runtime_unfollow has ended. */
 uint64_t weir__torch_runtime_epoch(void);
 /* True if the device was reset after weir__torch_runtime_device created it. */
 bool weir__torch_runtime_lost(const weir_device *device);
@@ -36,7 +36,7 @@ struct torch_followed {
     bool handle_reused;  /* the stream has ended, and another stream has its handle */
 };
 weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct torch_follower **follower);
-/* Writes the state of the native stream to *followed. Returns false if it is unknown. */
+/* Writes the state of the native stream to *followed. Returns false if the runtime does not know the state. */
 bool weir__torch_runtime_followed(struct torch_follower *follower, struct torch_followed *followed);
 /* Waits for the native stream and ends the tie; the pool forgets the stream. NULL is allowed. WEIR_ERR_DEVICE: the
  * stream could not be waited for, and the tie remains. */

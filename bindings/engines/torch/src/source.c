@@ -72,7 +72,7 @@ static bool reserve(struct torch_source *self, uint64_t size)
     return fits;
 }
 
-/* Completes reserve(): counts the memory as taken, or subtracts it if the device refused. */
+/* Completes reserve(). If the device gave the memory, counts it as taken; if not, takes back the count of reserve(). */
 static void reserved(struct torch_source *self, uint64_t size, bool taken)
 {
     struct torch_device *at = self->at;
@@ -180,7 +180,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region == NULL) { /* the source is lost and has an empty list; the runtime's device accepts the call */
+    if (region == NULL) { /* a lost source has an empty list; the runtime's device accepts this call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);

@@ -302,7 +302,7 @@ struct torch_pool *weir__torch_pool_of(int device)
         return found;
     }
     (void)pthread_mutex_lock(&weir__torch_lock);
-    if (at->id != device) { /* written once, before any other thread can see the device's pool */
+    if (at->id != device) { /* `id` is written once, before any other thread can see the device's pool */
         at->id = device;
     }
     found = atomic_load(&at->own);
@@ -331,9 +331,9 @@ static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
     return entry;
 }
 
-/* Finds the pool's stream for a native stream, following it if necessary. *stream = NULL: the native stream is gone.
- * `alive`: the caller is about to queue work on the handle, so the handle is valid even if the follower has seen its
- * stream end. */
+/* Finds the pool's stream for a native stream. If the pool has none, it begins to follow the native stream. *stream is
+ * NULL if the native stream is gone. `alive`: the caller is about to queue work on the handle, so the handle is valid
+ * even if the follower has seen the end of a stream with this handle. */
 static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     struct torch_stream *entry = entry_locked(pool, native);
@@ -358,9 +358,8 @@ static weir_status follow_locked(struct torch_pool *pool, void *native, bool ali
     return status;
 }
 
-/* Finds the pool's stream for a native stream, or for the default stream if `native` is NULL. For a stream that is
- * gone, gives the pool's default stream, which always exists. `alive`: the caller is about to queue work on the
- * stream. */
+/* Finds the pool's stream for a native stream, or for the default stream if `native` is NULL. If the native stream is
+ * gone, finds the pool's default stream, which always exists. `alive`: the caller is about to queue work on it. */
 static weir_status stream_of(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     native = native != NULL ? native : weir__torch_runtime_default_stream(pool->at->id);
@@ -443,8 +442,8 @@ static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, 
     return status;
 }
 
-/* Returns idle memory of the device's other pools: of released pools of graphs, and of the device's own pool if `pool`
- * is a pool of graphs. Waits for streams. Returns the bytes released. */
+/* Makes other pools of the device return idle memory to the device: the released pools of graphs and, if `pool` is a
+ * pool of graphs, the device's own pool. Waits for streams. Returns the number of bytes returned. */
 static uint64_t take_back(struct torch_pool *pool)
 {
     uint64_t released = 0;
@@ -487,8 +486,8 @@ void *weir_torch_alloc(size_t size, int device, void *stream)
     return (void *)(uintptr_t)weir_block_address(block);
 }
 
-/* Searches the device's own pool first, then the other pools from the newest on: if two pools know the address, the
- * block of the newer pool is meant. Returns NULL if no pool knows it. */
+/* Searches the device's own pool for a block at `ptr`, then the other pools, the newest first: if two pools know the
+ * address, the caller means the block of the newer pool. Returns NULL if no pool knows the address. */
 static struct torch_pool *find_in(struct torch_device *at, void *ptr, weir_block **block)
 {
     struct torch_pool *pool = atomic_load_explicit(&at->own, memory_order_acquire);
@@ -544,7 +543,7 @@ static bool take_unnoted(struct torch_device *at, const weir_block *block, void 
     return found < count;
 }
 
-/* Waits until the work queued on the stream is complete. Afterwards that work is over, or the stream is gone. */
+/* Waits until the work queued on the stream is complete. If both tries fail, the stream is gone. */
 static void wait_for_stream(struct torch_pool *pool, void *stream)
 {
     weir_status status = WEIR_ERR_DEVICE;
@@ -569,9 +568,9 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
     if (status != WEIR_OK) {
         return status;
     }
-    /* The owner is the stream that allocated the block. It may still work on the block, and `on` is not ordered after
-     * that work: note the owner as a user. (The work of a retired owner is over.) Without host memory for the note,
-     * wait for `stream` and free the block on its owner instead. */
+    /* The owner is the stream that allocated the block. The owner's work may still use the block, and `on` is not
+     * ordered after that work, so the block gets the owner as a user. (The work of a retired owner is over.) If there
+     * is no host memory for this note, the host waits for `stream`, and the block is freed on its owner. */
     weir_stream *owner = weir_block_stream(block);
     if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
         wait_for_stream(pool, stream != NULL ? stream : weir__torch_runtime_default_stream(pool->at->id));

@@ -49,7 +49,7 @@ struct torch_source {
     uint64_t held;          /* bytes */
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
-    bool pinned; /* true: idle memory is not returned, because a graph replays in it */
+    bool pinned; /* true: the source does not return idle memory to the device, because a graph replays in it */
     bool lost;   /* true: the device's statistics no longer count the source */
 };
 
@@ -66,7 +66,7 @@ struct torch_pool {
     struct torch_stream *streams; /* protected by weir__torch_lock */
     bool of_graphs;
     weir_torch_pool_id id; /* set in pools of graphs; protected by weir__torch_lock */
-    /* number of begins without a release; protected by weir__torch_lock; 0 = the entry may serve another id */
+    /* number of begins without a release; protected by weir__torch_lock; 0 = the pool may serve another id */
     uint64_t uses;
 };
 
@@ -98,7 +98,7 @@ struct torch_device {
     struct torch_route
         *routes; /* protected by route_lock (graph.c); an allocation takes the first route that matches */
 
-    /* Bytes of blocks, as handed out; live bytes = allocated - freed. */
+    /* Bytes of all blocks that weir has handed out on the device; live bytes = allocated - freed. */
     _Atomic int64_t allocated;
     _Atomic int64_t freed;
     _Atomic int64_t peak;
@@ -143,7 +143,7 @@ bool weir__torch_read_settings_locked(const char *text);
 /* Ends the pool's ties to native streams. Stops at the first stream that cannot be waited for and returns its failure;
  * a later call continues with that stream. */
 weir_status weir__torch_detach_locked(struct torch_pool *pool);
-/* Clears the last failure; with `settings_too` the settings are read again before the next pool is made. */
+/* Clears the last failure. With `settings_too`, weir reads the settings again before it makes the next pool. */
 void weir__torch_forget_locked(bool settings_too);
 
 /* --- source.c --- */
@@ -152,8 +152,8 @@ void weir__torch_forget_locked(bool settings_too);
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
 /* Returns to the device every region that the source still lists. The pool must be empty or destroyed. Such a region
- * exists if the pool had no host memory for the region's record, and the source did not take the region back because it
- * was pinned. */
+ * exists if the pool had no host memory for the region's record, and the source, which was pinned, refused to take the
+ * region back. */
 weir_status weir__torch_source_sweep(struct torch_source *source);
 /* Marks the source as lost: its memory went with the device and is no longer counted. */
 void weir__torch_source_lose(struct torch_source *source);

@@ -21,8 +21,8 @@
 
 enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
 
-/* The context of an xnn_allocator. [reserve, reserve + used) has been handed out, with `pieces` pieces still live; if
- * pieces is 0, used is 0. */
+/* The context of an xnn_allocator. XNNPACK has had the bytes [reserve, reserve + used); `pieces` pieces of them are
+ * still live. If pieces is 0, used is 0. */
 struct context {
     weir_heap *heap;
     unsigned char *reserve;
@@ -92,7 +92,7 @@ static void deallocate(void *context, void *block)
     if (is_in_reserve(self, block)) {
         reserve_free(self);
     } else {
-        (void)weir_heap_free(self->heap, block); /* a foreign block is refused and counted in the heap's statistics */
+        (void)weir_heap_free(self->heap, block); /* the heap refuses a foreign block and counts it in its statistics */
     }
 }
 

@@ -107,7 +107,7 @@ struct region {
     struct heap *heap; /* NULL: announced without a heap */
 };
 
-/* Real memory, as far as it was reported. */
+/* Real memory that was reported to this tool (mstx_check.h). */
 struct memory {
     weir__range range; /* must be the first member */
     bool gone;         /* the runtime has taken the memory back, and has not given memory at these addresses again */
@@ -162,7 +162,7 @@ static uint64_t all_findings(void)
 
 /* --- domains and handles --- */
 
-/* Returns the domain of a handle. Reports a finding and returns NULL if there is none. */
+/* Returns the domain of a handle. If no domain has the handle, reports a finding and returns NULL. */
 static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)
 {
     if (handle == NULL) {
@@ -180,7 +180,7 @@ static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)
     return NULL;
 }
 
-/* Returns an odd number, which is no pointer to an object of the program. */
+/* Returns a new id for a heap or a region. The id is odd, so it equals no address of an object of the program. */
 static uint64_t new_id(void)
 {
     last_id += 2;
@@ -271,7 +271,8 @@ static void forget_region(struct region *region)
     free(region);
 }
 
-/* Removes a heap and its regions, as the tools do. The regions may lie outside the heap, even on another device. */
+/* Removes a heap and its regions, as the vendor's tools do. The regions may lie outside the heap, even on another
+ * device. */
 static void forget_heap(struct heap *heap)
 {
     for (struct space *space = heap->domain->spaces; space != NULL; space = space->next) {
@@ -316,7 +317,8 @@ static void domain_destroy(mstxDomainHandle_t handle)
 
 /* --- real memory --- */
 
-/* Checks that a heap lies in one piece of memory. Memory that was not reported is not checked. */
+/* Checks that a heap lies in one piece of real memory. A heap in memory that was not reported to this tool is not
+ * checked. */
 static void judge_memory(const struct heap *heap)
 {
     static const char call[] = "mstxMemHeapRegister";
@@ -364,7 +366,7 @@ void weir_mstx_check_given(const void *address, uint64_t size)
         find(FINDING_MEMORY_LATE, "memory " RANGE_FORMAT " came after the heap " RANGE_FORMAT " in \"%s\"", given.start,
              given.end, RANGE_OF(heap), heap->domain->name);
     }
-    /* Memory known at these addresses is forgotten, even if its end was not reported. */
+    /* Forgets memory known at these addresses: the runtime gives them again, so that memory ended without a report. */
     while ((old = weir__range_next_in(&memories, NULL, given.start, given.end)) != NULL) {
         weir__tree_remove(&memories, old);
         free(old);
@@ -796,8 +798,8 @@ static void summarise(void)
     (void)fflush(out());
 }
 
-/* Runs after all exit handlers of the program. A child of fork has only its parent's announcements and reports
- * nothing. */
+/* Runs after all exit handlers of the program. Does nothing in a child of fork, which has only the announcements of its
+ * parent. */
 __attribute__((destructor)) static void end(void)
 {
     if (process != getpid()) {

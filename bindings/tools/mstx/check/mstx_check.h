@@ -1,5 +1,6 @@
 /* bindings/tools/mstx/check/mstx_check.h: the functions that libweir_mstx_check.so exports beside its entry point:
- * queries for tests, and reports of real memory. A program finds them with dlsym. All are thread-safe. */
+ * queries for tests, and functions by which a program reports real memory to the tool. A program finds them with dlsym.
+ * All functions are thread-safe. */
 #ifndef WEIR_MSTX_CHECK_H
 #define WEIR_MSTX_CHECK_H
 
@@ -22,9 +23,9 @@ WEIR_MSTX_CHECK_API uint64_t weir_mstx_check_findings(const char *kind);
 /* Returns the numbers of heaps and regions announced now. */
 WEIR_MSTX_CHECK_API void weir_mstx_check_announced(uint64_t *heaps, uint64_t *regions);
 
-/* The caller reports that the runtime has given this memory (_given), is about to take back the memory that starts
- * there (_taken), or has refused to take it back (_kept). A preloaded tool observes ACL's calls itself (memory.c).
- * Heaps in memory that was not reported are not checked against memory. */
+/* The caller reports to the tool that the runtime has given this memory (_given), is about to take back the memory that
+ * starts there (_taken), or has refused to take it back (_kept). A preloaded tool observes ACL's calls itself
+ * (memory.c). The tool does not check a heap in memory that was not reported to it. */
 WEIR_MSTX_CHECK_API void weir_mstx_check_given(const void *address, uint64_t size);
 WEIR_MSTX_CHECK_API void weir_mstx_check_taken(const void *address);
 WEIR_MSTX_CHECK_API void weir_mstx_check_kept(const void *address);

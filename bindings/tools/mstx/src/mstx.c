@@ -31,15 +31,15 @@
 
 /* --- domains: shared by the process --- */
 
-/* Bytes announced for one device in a domain for which the tool expects totals. */
+/* Bytes of all heaps of one device in one domain, for a tool that expects this sum as the size of each heap. */
 struct total {
     struct total *next;
     uint32_t device;
     uint64_t bytes;
 };
 
-/* A domain is never destroyed, because a tool may reserve a domain for one pool of a library and then creates it only
- * once. */
+/* weir never destroys a domain, because a tool may reserve a domain for one pool of a library; such a tool creates the
+ * domain only once. */
 struct domain {
     struct domain *next;
     mstxDomainHandle_t handle;
@@ -107,7 +107,7 @@ struct heap {
     bool refused;
 };
 
-/* A block and its regions, in the form in which they are withdrawn. */
+/* A block, and the references to its regions with which weir withdraws the regions from the tool. */
 struct told_block {
     weir__range range; /* must be the first member */
     size_t count;
@@ -429,7 +429,7 @@ weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, we
 weir_status weir_mstx_detach(weir_mstx *mstx)
 {
     if (mstx == NULL || mstx->process != getpid()) {
-        return WEIR_OK; /* a child of fork leaves the attachment unchanged, like the pool */
+        return WEIR_OK; /* a child of fork leaves the attachment unchanged, as it leaves the pool */
     }
     if (mstx->pool != NULL) {
         weir_status status = weir_pool_unobserve(mstx->pool, mstx);

@@ -10,7 +10,7 @@
 
 #include "mstx_abi.h"
 
-/* The tool's functions. A function that the tool lacks is NULL; without a tool all are. */
+/* The tool's functions. A function that the tool lacks is NULL; if no tool is loaded, all functions are NULL. */
 struct weir__mstx_tool {
 #define MSTX_MEMBER(slot, id, result, parameters) result(*slot) parameters;
     MSTX_CORE_LIST(MSTX_MEMBER)

@@ -47,7 +47,7 @@ struct channel_slot {
     uint64_t id;      /* address of the block, or the event */
     uint64_t size;
     uint64_t extra;  /* ALLOC: alignment. REALLOC: the old address */
-    uint64_t stream; /* the runtime's handle; 0 = the device's default stream; unused for host memory */
+    uint64_t stream; /* the device runtime's handle; 0 = the device's default stream; unused for host memory */
     uint32_t thread;
     uint16_t device;
     uint8_t kind;
@@ -62,9 +62,9 @@ struct channel {
     int32_t reader;
     uint32_t what;
     uint32_t children;    /* 1: children of the program are recorded too */
-    atomic_uint bypassed; /* images with a malloc of their own, which is called instead of the library's */
+    atomic_uint bypassed; /* images that call a malloc of their own instead of the library's malloc */
     atomic_uint threads;  /* thread numbers given out */
-    atomic_uint images;   /* images that have joined the channel: 0 = the library was not loaded */
+    atomic_uint images;   /* images that have joined the channel: 0 = the program did not load the library */
     _Atomic uint64_t image_first;
     _Atomic uint64_t calls;             /* observed calls of the device runtime */
     _Alignas(64) _Atomic uint64_t tail; /* the next free ticket */

@@ -87,8 +87,8 @@ static bool are_of_one_object(const void *one, const void *other)
     return dladdr(one, &first) != 0 && dladdr(other, &second) != 0 && first.dli_fbase == second.dli_fbase;
 }
 
-/* Drops malloc_usable_size if it and malloc belong to different libraries. An allocator without that function may
- * precede a library that has it; the function of that library does not know the allocator's blocks. */
+/* Clears next.malloc_usable_size if it and next.malloc belong to different libraries. The library of malloc then lacks
+ * this function, and the function of the other library does not know the blocks of malloc. */
 static void forget_foreign_sizes(void)
 {
     void *size_of = NULL;
@@ -119,8 +119,8 @@ static void look_for_next(void)
     looking = false;
 }
 
-/* Resolves the next functions once. Returns false in a recursive call from the search itself. Other threads wait
- * (normally none exists yet). */
+/* Fills in `next` in the first call. Returns false if that search itself calls an allocation function, which calls this
+ * function again. Other threads wait for the search (normally none exists yet). */
 static bool know_next(void)
 {
     int state = 0;
@@ -141,7 +141,8 @@ static bool know_next(void)
 
 /* --- recording --- */
 
-/* Returns the channel if this call is to be recorded: it is not nested, and host memory is recorded. Otherwise NULL. */
+/* Returns the channel if the library records this call: the call is not nested, and the channel records host memory.
+ * Otherwise returns NULL. */
 static struct channel *enter(void)
 {
     struct channel *const to = inside++ == 0 ? tell_channel() : NULL;

@@ -87,7 +87,8 @@ static void tell_free_begins(struct channel *to, uint16_t device, void *block)
          &(struct channel_slot){.kind = WEIR_TRACE_REALLOC, .mode = 'B', .device = device, .extra = (uintptr_t)block});
 }
 
-/* Records the end of a free, in the order of a stream, or of the host (`host_order`). */
+/* Records the end of a free call: in the order of `stream`, or with `host_order` in the order of the host. If the call
+ * failed, the block stays live. */
 static void tell_free_ends(struct channel *to, aclError result, uint16_t device, void *block, void *stream,
                            bool host_order)
 {

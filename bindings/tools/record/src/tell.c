@@ -27,7 +27,7 @@
 
 enum { nap_ns = 50000, naps_between_looks = 400 };
 
-/* The only object on its page. In a child the page is all zero. */
+/* The only object on its page. The kernel clears the page in a child process (MADV_WIPEONFORK). */
 struct process_page {
     _Atomic(struct channel *) channel;
     uint32_t image;
@@ -196,7 +196,7 @@ static bool wait_for_reader(const struct channel *to, unsigned *naps)
     return true;
 }
 
-/* Takes the next ticket and returns its slot, which is free. NULL: the reader has ended. */
+/* Takes the next ticket and returns its slot, after a wait until the slot is free. NULL: the reader has ended. */
 static struct channel_slot *take_slot(struct channel *to, uint64_t *ticket)
 {
     uint64_t tail = atomic_load_explicit(&to->tail, memory_order_relaxed);

@@ -8,12 +8,13 @@
 
 #include <stdbool.h>
 
-/* Returns the channel, or NULL if nothing is to be recorded: no recording, a child of fork, another program. */
+/* Returns the channel. Returns NULL if `weir record` does not run, or does not record this process (a child of fork,
+ * another program). */
 struct channel *tell_channel(void);
 /* Writes an event of the calling thread; waits while the ring is full. Keeps errno. */
 void tell(struct channel *to, const struct channel_slot *event);
 
-/* preload.c: returns true if the program's calls of malloc reach this library's malloc. */
+/* Defined by preload.c. Returns true if the program's calls of malloc reach this library's malloc. */
 bool stands_in_front(void);
 
 #endif

@@ -95,7 +95,7 @@ WEIR_API const char *weir_torch_last_error(void);
     X(requested_bytes) /* live blocks: requested bytes plus padding that kernels may read; allocated = current */
 
 #define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
-    X(num_alloc_retries)    /* requests that failed, or that returned memory or waited before they succeeded */        \
+    X(num_alloc_retries)    /* requests that failed, or for which weir first returned memory or waited */              \
     X(num_ooms)             /* requests that failed */                                                                 \
     X(num_sync_all_streams) /* waits of the host that weir made */                                                     \
     X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
@@ -135,7 +135,7 @@ WEIR_API void weir_torch_reset_peaks(int8_t device);
 
 /* --- optional functions; each comment names the set_..._fn of a framework that takes the function --- */
 
-/* set_init_fn: reads WEIR_TORCH now, so that an error in it is reported before the first block. */
+/* set_init_fn: reads WEIR_TORCH now, so that weir reports an error in it before the program requests a block. */
 WEIR_API void weir_torch_init(int device_count);
 /* set_reset_fn of torch_npu (torch.npu.empty_cache): weir_torch_trim of every device. With `check_error` a failure is
  * printed. */

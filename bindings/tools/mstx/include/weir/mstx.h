@@ -54,9 +54,9 @@ typedef struct weir_mstx_config {
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_mstx_attach(weir_pool *pool, const weir_mstx_config *config, weir_mstx **attachment);
 
-/* Withdraws all announcements and frees the attachment, before or after the pool is destroyed. NULL is allowed.
- * WEIR_ERR_NO_MEMORY: the attachment is freed, but some memory had not been announced, see `lost`. Does nothing in a
- * child of fork. */
+/* Withdraws all announcements from the tool and frees the attachment. The caller may destroy the pool before or after.
+ * NULL is allowed. WEIR_ERR_NO_MEMORY: the attachment is freed, but weir had not announced some memory to the tool, see
+ * `lost`. Does nothing in a child of fork. */
 WEIR_API weir_status weir_mstx_detach(weir_mstx *attachment);
 
 typedef struct weir_mstx_stats {
@@ -65,7 +65,7 @@ typedef struct weir_mstx_stats {
     uint64_t regions; /* announced now */
     uint64_t lost;    /* heaps and blocks not announced, in whole or in part, for lack of host memory, and so not
                        * withdrawn; the blocks work as usual */
-    uint64_t refused; /* heaps that the tool refused, and blocks not announced because of that */
+    uint64_t refused; /* heaps that the tool refused, and blocks that weir could not announce because of that */
     bool no_listener; /* the tool does not know the domain: nothing is announced */
 } weir_mstx_stats;
 
