@@ -29,7 +29,7 @@
 
 enum { STREAMS = 2, SIZES = 20, PASSES = 3, LARGEST = 480, OUTPUTS = 1000 };
 
-/* Height and width of the inputs, in the order of the requests; as varied as the requests to a server. */
+/* Height and width of the inputs, in the order of the requests. The sizes vary like those of requests to a server. */
 static const int sizes[SIZES][2] = {{224, 224}, {256, 320}, {192, 192}, {384, 288},       {160, 240},
                                     {320, 320}, {448, 336}, {128, 128}, {288, 512 - 128}, {240, 320},
                                     {416, 416}, {176, 144}, {352, 288}, {480, 270},       {200, 300},

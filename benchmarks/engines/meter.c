@@ -102,7 +102,8 @@ static void take_locked(struct entry *entry)
     if (entry->long_lived) {
         table.counts.long_lived_bytes -= entry->size;
     }
-    /* Fills the hole with later entries. An entry that the move would put before its hash position stays. */
+    /* Fills the hole that the removed entry leaves: moves later entries into it, except those that would come before
+     * their own hash position. */
     const size_t mask = table.capacity - 1;
     size_t hole = (size_t)(entry - table.entries);
     for (size_t i = (hole + 1) & mask; table.entries[i].block != NULL; i = (i + 1) & mask) {

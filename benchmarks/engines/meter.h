@@ -32,8 +32,8 @@ extern "C" {
 
 enum meter_side { METER_OWN, METER_WEIR };
 
-/* The functions of a program. A function that fails prints the reason on standard error, and the meter ends that
- * side. */
+/* The functions that a program gives the meter. A function that fails prints the reason on standard error, and the
+ * meter then ends the run of that side. */
 struct meter_engine {
     const char *name; /* for the table: engine, version, graph */
     size_t steps;     /* inferences in a round; the shape of each depends on its number only */
@@ -51,9 +51,9 @@ struct meter_engine {
 
 struct meter_options {
     size_t rounds;        /* timed rounds of each side; 0: no times */
-    bool alone;           /* runs one side only, in this process: a first round, then the timed ones */
+    bool alone;           /* runs one side only, in this process: a first round, then the timed rounds */
     enum meter_side side; /* the side for `alone` */
-    const char *record;   /* file for the requests of the counted round, as .wtr; NULL: none */
+    const char *record;   /* path of the .wtr file for the requests of the counted round; NULL: no file */
 };
 
 #define METER_OPTIONS_INIT                                                                                             \

@@ -128,7 +128,7 @@ static struct tensor add(struct builder *builder, struct tensor a, struct tensor
     return out;
 }
 
-/* A bottleneck: wide inside and narrow at both ends; the input is added if the shapes agree. */
+/* Defines a bottleneck: wide inside and narrow at both ends. The result includes the input if the shapes agree. */
 static struct tensor bottleneck(struct builder *builder, struct tensor in, size_t channels, uint32_t widen,
                                 uint32_t stride)
 {

@@ -435,7 +435,7 @@ static struct name embed(struct graph *graph, struct name which, int64_t rows, i
     return apply2(graph, "Gather", weight(graph, (struct shape){2, {rows, hidden}}, 3), which);
 }
 
-/* Makes the positions `from`, from + 1, ..., one for each column of `ids`. */
+/* Adds nodes that compute the positions `from`, from + 1, ..., one for each column of `ids`. */
 static struct name positions(struct graph *graph, struct name ids, struct name from)
 {
     const int64_t column = 1;

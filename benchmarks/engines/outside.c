@@ -97,7 +97,7 @@ static void find(const char *name, void *function)
     }
 }
 
-/* Finds the next functions in the first call, before a second thread exists. */
+/* Finds the functions of `next` in the first call of this function, before a second thread exists. */
 static void find_next(void)
 {
     static bool begun;

@@ -200,7 +200,7 @@ template <class T> std::unique_ptr<workload> make()
 struct program {
     std::unique_ptr<workload> (*make)();
     std::unique_ptr<workload> running;
-    weir_heap *heap; /* of libtorch while it runs with weir; stays for the life of the process */
+    weir_heap *heap; /* libtorch's heap while libtorch runs with weir; stays for the life of the process */
 };
 
 /* Runs `work` and returns its result, or false after an exception. */

@@ -22,7 +22,7 @@ extern struct gpu_driver gpu;
 bool gpu_open(weir_device **device);
 /* Undoes gpu_open. */
 void gpu_close(weir_device *device);
-/* Makes the device's context current in another thread of the program. */
+/* Makes the device's context current in the calling thread, for threads other than the thread of gpu_open. */
 void gpu_enter_thread(void);
 void gpu_leave_thread(void);
 /* Returns the device's name and the driver's version, for a heading. */
@@ -36,7 +36,8 @@ void gpu_check(CUresult code, const char *call);
 
 /* Writes value + i to word i. */
 void gpu_write(CUstream stream, uint64_t address, uint64_t words, uint32_t value);
-/* Adds the number of words that are not value + i to the 32-bit word at `mismatches`, device memory. */
+/* Adds the number of wrong words to the 32-bit word at `mismatches` in device memory. Word i is wrong if it is not
+ * value + i. */
 void gpu_verify(CUstream stream, uint64_t address, uint64_t words, uint32_t value, uint64_t mismatches);
 /* Queues a kernel that keeps the stream busy for `ns` nanoseconds. */
 void gpu_delay(CUstream stream, uint64_t ns);

@@ -41,7 +41,8 @@ static uint64_t median(uint64_t *times)
     return times[repeats / 2];
 }
 
-/* Returns the table's value for a measured time: a price of 0 would read as "no price given". */
+/* Returns the price for a measured time. A time of 0 ns gets another value, because a price of 0 means "no price
+ * given". */
 static uint64_t price(uint64_t ns)
 {
     return ns != 0 ? ns : WEIR_SIM_FREE_OF_CHARGE;

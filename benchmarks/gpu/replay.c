@@ -66,7 +66,7 @@ struct row {
     uint64_t whole_ns;
     uint64_t inner_ns;
     uint64_t calls;
-    uint64_t reserved; /* bytes reserved by the allocator's own count; 0: the allocator reports none */
+    uint64_t reserved; /* reserved bytes as the allocator reports them; 0: the allocator reports none */
     uint64_t taken;    /* bytes taken by the driver's count */
     uint64_t predicted;
     bool out_of_memory;
@@ -281,7 +281,7 @@ static void play_event(struct run *run, const struct trace_event *event)
         trim(run);
         break;
     default:
-        break; /* marks, and the records of the recorded allocator's own memory: nothing to do */
+        break; /* a replay plays neither marks nor records of the recorded allocator's own memory */
     }
 }
 

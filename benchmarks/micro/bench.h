@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Blocks that the pair workloads allocate first; every second one is freed again, so that holes exist. */
+/* Number of blocks that a pair workload allocates first; it then frees every second block, so that holes exist. */
 #define BENCH_BLOCKS 64
 
 /* --- rows --- */

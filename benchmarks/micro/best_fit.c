@@ -16,7 +16,7 @@
 /* A range. Ranges tile their region and are linked by address.
  * A free range is in the tree; by_size has its address and size. */
 struct piece {
-    /* must be the first member, because a token is the piece's address; used while the piece is taken */
+    /* must be the first member, because a token is the address of the piece; in use while the piece is taken */
     weir_record record;
     weir__tree_node by_size;
     struct piece *previous;

@@ -53,9 +53,8 @@ static bool play_once(const struct workload *workload, const struct workload_use
     return served;
 }
 
-/* Returns the smallest size that serves the workload as a multiple of the workload's peak, exact to 1/4,000 of the
- * peak. The bisection assumes that a size is served if a smaller one is, which need not hold: best fit is not
- * monotone. */
+/* Returns the smallest memory size that serves the workload, divided by the workload's peak, exact to 1/4,000. The
+ * bisection assumes that every larger size serves the workload too, which need not hold: best fit is not monotone. */
 static double smallest(const struct workload *workload, serves serves_from, const void *how, uint64_t enough)
 {
     uint64_t refused = workload->peak_bytes - 1;

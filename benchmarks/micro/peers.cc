@@ -125,7 +125,7 @@ struct any_session {
 std::string cell_of_sessions;
 std::map<const bench_row *, std::unique_ptr<any_session>> sessions;
 
-/* Returns the session of this cell and row, and ends the sessions of other cells. */
+/* Returns the session of this cell and row. If the kept sessions belong to another cell, ends them first. */
 template <class kind, class... rest> kind &session_of(const std::string &cell, const bench_row &row, rest... more)
 {
     if (cell != cell_of_sessions) {
@@ -329,7 +329,7 @@ struct pool_session : any_session {
     std::size_t streams;
     std::size_t turn = 0;
 
-    /* Allocates and frees a block on each stream first, so that each stream has free memory. */
+    /* The session allocates and frees a block on each stream first, so that each stream has free memory. */
     pool_session(const bench_row &r, std::size_t stream_count, std::uint64_t first_bytes, std::size_t regions)
         : own(r, stream_count), streams(stream_count)
     {

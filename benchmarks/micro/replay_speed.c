@@ -68,7 +68,7 @@ static void print_speeds(struct speed *speeds, size_t count)
 {
     (void)printf("%-10s %-8s %14s %14s %14s\n", "strategy", "auditor", "Mevents/s wall", "Mevents/s cpu",
                  "ns/event cpu");
-    /* Each strategy has `figures` adjacent entries: auditor off, auditor on. */
+    /* `speeds` has `figures` adjacent entries for each strategy: without the auditor, then with the auditor. */
     for (size_t i = 0; i < count; i += figures) {
         double processor[figures];
         for (size_t j = 0; j < figures; j++) {

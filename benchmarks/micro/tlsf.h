@@ -30,7 +30,7 @@ enum {
     TLSF_BINS = (32 - TLSF_STEP_BITS) * TLSF_STEPS + TLSF_STEPS,
     TLSF_WORDS = TLSF_BINS / 64,
     TLSF_LOOKS = 4,
-    /* stands before the first range and behind the last one; marked live, so that no range merges with it */
+    /* the record before the first range and behind the last range; marked live, so that no range merges with it */
     TLSF_BORDER = TLSF_BINS,
 };
 
@@ -139,7 +139,8 @@ static inline void tlsf_close(struct tlsf *tlsf)
     tlsf->records = NULL;
 }
 
-/* Returns a free range of the request's own bin that holds the request; 0 if it finds none. */
+/* Searches the request's own bin for a free range that holds the request, at TLSF_LOOKS + 1 ranges at most. Returns 0
+ * if there is none among them. */
 static inline uint32_t tlsf_search_own_bin(const struct tlsf *tlsf, uint32_t bin, uint32_t granules)
 {
     const struct tlsf_record *records = tlsf->records;
@@ -170,7 +171,8 @@ static inline uint32_t tlsf_search_above(const struct tlsf *tlsf, uint32_t bin)
     return tlsf->records[word * 64 + (uint32_t)__builtin_ctzll(found)].bin_next;
 }
 
-/* Splits a range after `granules`; the rest becomes free. Without a record for the rest the range stays whole. */
+/* Splits a range after `granules`; the rest becomes a free range. If no record is left for the rest, the range stays
+ * whole. */
 static inline void tlsf_cut(struct tlsf *tlsf, uint32_t range, uint32_t granules)
 {
     struct tlsf_record *records = tlsf->records;

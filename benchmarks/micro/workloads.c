@@ -138,8 +138,8 @@ enum {
     kept_blocks = layers * kept_steps,
 };
 
-/* Numbers of the slots for the blocks of a step. The lower numbers, up to kept_blocks, are the slots for keys and
- * values: a ring for each layer. */
+/* Slot numbers of the blocks of a step. The numbers below kept_blocks are slots for blocks of keys and values: a ring
+ * of slots for each layer. */
 enum {
     RESIDUAL = kept_blocks,
     NEXT,

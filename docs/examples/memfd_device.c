@@ -35,7 +35,8 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-/* WEIR_ERR_NO_MEMORY makes the pool try its other rungs; the pool passes any other error to its caller. */
+/* Returns the status for an errno value. After WEIR_ERR_NO_MEMORY the pool tries other ways to get memory; it passes
+ * any other error to its caller. */
 static weir_status status_of(int error)
 {
     return error == ENOMEM || error == EMFILE || error == ENFILE ? WEIR_ERR_NO_MEMORY : WEIR_ERR_DEVICE;

@@ -14,7 +14,7 @@ static void check(weir_status status)
     exit(status == WEIR_ERR_NO_MEMORY ? 77 : 1); /* 77: this process may not pin memory; ctest skips the test */
 }
 
-/* Returns the node next to a device. Where the machine reports no affinity, spreads the devices over the nodes. */
+/* Returns the node next to a device. If the machine reports no such node, spreads the devices over the nodes. */
 static int32_t node_of(const weir_topology *topology, const char *bus_id, uint32_t index, uint32_t devices)
 {
     int32_t node = WEIR_NODE_NONE;

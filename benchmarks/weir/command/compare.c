@@ -13,7 +13,7 @@ struct strategy_jobs {
     struct crew *crew;
     struct comparison *comparison;
     const struct progress_source *source;
-    size_t first; /* index of the result of job 0: 1 if the recorded row is result 0, else 0 */
+    size_t first; /* result number of job 0: 1 if result 0 is the recorded row, else 0 */
     struct replay_options options;
     char *error;
     size_t error_size;

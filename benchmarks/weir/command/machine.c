@@ -75,7 +75,7 @@ static int32_t node_of(void *page)
     return syscall(SYS_move_pages, 0, 1ul, &page, NULL, &where, 0) == 0 && where >= 0 ? where : -1;
 }
 
-/* Returns the bytes of a range that lie in transparent huge pages. */
+/* Returns how many bytes of the mapping that contains `memory` lie in transparent huge pages. */
 static uint64_t joined_bytes(const void *memory)
 {
     char line[512];
@@ -108,7 +108,7 @@ static bool said_no(struct trial *trial, const char *call, bool failed)
 
 static void try_pages(enum machine_trial kind, struct trial *trial)
 {
-    /* A mapping of twice the size always contains an aligned piece of TRIAL_BYTES. */
+    /* A mapping of twice TRIAL_BYTES always contains a piece of TRIAL_BYTES that is aligned to TRIAL_BYTES. */
     const size_t size = kind == TRIAL_HUGE ? TRIAL_BYTES : 2 * (size_t)TRIAL_BYTES;
     const int huge = kind == TRIAL_HUGE ? MAP_HUGETLB | HUGE_2MIB : 0;
     trial->node = -1;
@@ -118,7 +118,7 @@ static void try_pages(enum machine_trial kind, struct trial *trial)
     }
     char *memory = mapped + (TRIAL_BYTES - (uintptr_t)mapped % TRIAL_BYTES) % TRIAL_BYTES;
     if ((kind != TRIAL_TRANSPARENT || !said_no(trial, "madvise", madvise(memory, TRIAL_BYTES, MADV_HUGEPAGE) != 0)) &&
-        /* Linux before 5.14 lacks MADV_POPULATE_WRITE (EINVAL); locking creates the pages too. */
+        /* Linux before 5.14 lacks MADV_POPULATE_WRITE (EINVAL); there mlock creates the pages. */
         !said_no(trial, "madvise", madvise(memory, TRIAL_BYTES, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) &&
         !said_no(trial, "mlock", syscall(SYS_mlock, memory, TRIAL_BYTES) != 0)) {
         trial->pinned = true;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { code_of_first = 256 }; /* getopt_long's code of row 0; each further row has the next number */
+enum { code_of_first = 256 }; /* the code that getopt_long returns for row 0; each further row has the next number */
 
 /* Writes the option as the help shows it: "  -o, --output OUT". Returns its width. */
 static int show_option(const struct option_row *row, char *text, size_t size)

@@ -22,7 +22,7 @@ struct price_source {
 struct comparison {
     const struct price_source *prices;
     struct trace *trace;           /* a trace of one device */
-    struct replay_result *results; /* result 0 is that of recorded_run if the trace records its allocator */
+    struct replay_result *results; /* result 0 is the row of the recorded allocator if the trace records its memory */
     size_t result_count;
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
@@ -40,7 +40,8 @@ static inline bool output_names_device(const struct trace *trace)
     return trace->one_of_several || trace->device != 0;
 }
 
-/* Returns how a replay dealt with `refused`: "served", "same" (refused too) or "earlier" (ran out before). */
+/* Returns how the strategy dealt with the request `refused`: "served", "same" (the strategy refused the request too) or
+ * "earlier" (the strategy ran out of memory before the request). */
 const char *output_verdict(const struct comparison *comparison, const struct replay_result *result);
 
 /* Returns the report of an out-of-memory failure; its lines from the second on begin with two blanks. The text is from

@@ -18,7 +18,7 @@ char *output_oom(const struct replay_oom *oom)
     if (oom->record.failure == 0) {
         return strdup(oom->why);
     }
-    /* The pool's text begins with words that the command prints itself; they are cut off. */
+    /* The text of weir_oom_explain begins with words that the command prints itself, so they are cut off. */
     static const char known[] = "out of memory: ";
     const size_t size = weir_oom_explain(&oom->record, NULL, 0) + 1;
     char *text = malloc(size);

@@ -24,7 +24,7 @@ int part_parse_from(void *part, const char *value);
 int part_parse_to(void *part, const char *value);
 int part_parse_streams(void *part, const char *value);
 
-/* The rows of the options, for a table of a subcommand. `devices`: the help of --device. */
+/* The option rows --device, --from, --to and --stream, for a subcommand's table. `devices`: the help of --device. */
 #define PART_OPTION_ROWS(part, devices)                                                                                \
     {.name = "device", .letter = 'd', .value = "N", .ctx = (part), .parse = part_parse_device, .text = (devices)},     \
         {.name = "from",                                                                                               \

@@ -426,7 +426,7 @@ static int say_cannot_run(const char *name, int why)
 
 enum { most_files = 9999 };
 
-/* Makes the path of file number `number`: FILE, FILE.2, ... Returns false if it is too long. */
+/* Makes the path of file `number`: `output` for file 1, else "OUTPUT.NUMBER". Returns false if the path is too long. */
 static bool numbered(char *path, size_t size, const char *output, unsigned number)
 {
     const int length = number == 1 ? snprintf(path, size, "%s", output) : snprintf(path, size, "%s.%u", output, number);

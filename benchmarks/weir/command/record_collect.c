@@ -34,8 +34,8 @@
 struct target {
     weir__record_text text;
     struct out_file file;
-    /* -1: the file is opened again for each write, because a recording may have more processes than one process may
-     * have open files */
+    /* -1: the collector opens the file for each write, because a recording may have more processes than the collector
+     * may have open files */
     int fd;
     int failure;
     off_t written;
@@ -49,7 +49,7 @@ struct image {
     weir__number_map streams; /* handle, or device + 1 for default streams -> number + 1 */
     weir__number_map threads; /* thread id of the event -> number + 1 */
     struct target *host;
-    struct target *device; /* may equal `host`; with AUTO created at the first event of a device */
+    struct target *device; /* may equal `host`; with COLLECT_AUTO the first event of a device creates this target */
     int failure;           /* errno of a file that could not be created */
     struct target *kept;   /* at the end: `host` or `device`, whichever is kept; NULL if it has no events */
     struct collected result;
@@ -63,7 +63,7 @@ struct collector {
     char source[512];
     uint64_t start_ns;
     uint64_t next;     /* ticket of the next event */
-    uint64_t stuck_ns; /* time since which the collector waits for this ticket; 0 = it does not wait */
+    uint64_t stuck_ns; /* time since which the collector waits for ticket `next`; 0 = it does not wait */
     uint64_t lost;     /* tickets that were never published */
     struct image *images;
     unsigned image_count;
@@ -71,7 +71,7 @@ struct collector {
 };
 
 enum { most_images = 9999 };
-/* the longest wait for a process that does not publish its ticket */
+/* how long the collector waits for a process that has taken a ticket and does not publish it */
 static const uint64_t patience_ns = UINT64_C(3000000000);
 
 /* --- files --- */
@@ -86,7 +86,8 @@ static bool write_piece(struct target *target, int fd, const char *text, size_t 
         } else if (count == 0 || errno != EINTR) {
             target->failure = count == 0 ? EIO : errno;
             if (ftruncate(fd, target->written) != 0) {
-                return false; /* a pipe or a terminal: the part of the text that was written cannot be taken back */
+                /* `fd` is a pipe or a terminal, so the part of the text that was written cannot be taken back */
+                return false;
             }
             return false;
         }
@@ -207,7 +208,7 @@ static bool is_power_of_two(uint64_t number)
     return number != 0 && (number & (number - 1)) == 0;
 }
 
-/* Returns a name that is unique among host and device addresses, which are two address spaces. */
+/* Returns a name of the block that is unique, although a host block and a device block may have the same address. */
 static uint64_t block_name(const struct channel_slot *event, uint64_t address)
 {
     return event->device == channel_host ? address : address ^ UINT64_C(1) << 63;
@@ -225,7 +226,8 @@ static weir__record_entry entry_of(struct image *image, const struct channel_slo
     switch (event->kind) {
     case WEIR_TRACE_ALLOC:
         entry.id = block_name(event, event->id);
-        /* An alignment that is not a power of two is dropped; some allocators accept it and round it up. */
+        /* Some allocators accept an alignment that is not a power of two and round it up. The trace gets no alignment
+         * then. */
         entry.extra = is_power_of_two(event->extra) ? event->extra : 0;
         break;
     case WEIR_TRACE_FREE:
@@ -354,7 +356,7 @@ static void flush(struct target *target)
     }
 }
 
-/* True if the next ticket, which is not yet published, counts as lost. */
+/* True if the collector stops waiting for ticket `next`, which is not yet published, and counts it as lost. */
 static bool is_given_up(struct collector *collector, uint64_t image_first, uint64_t tail, bool ended)
 {
     if (collector->next < image_first || (ended && collector->next < tail)) {
@@ -383,8 +385,8 @@ size_t collector_drain(struct collector *collector, bool ended)
     size_t count = 0;
     for (;;) {
         struct channel_slot *slot = &from->slots[collector->next % channel_slots];
-        /* image_first is read before the slot: a ticket below image_first that is unpublished after this read stays
-         * unpublished. */
+        /* image_first is read before the slot: if the slot then shows a ticket below image_first as unpublished, no
+         * process will publish it. */
         const uint64_t image_first = atomic_load_explicit(&from->image_first, memory_order_acquire);
         const uint64_t tail = atomic_load_explicit(&from->tail, memory_order_relaxed);
         if (atomic_load_explicit(&slot->turn, memory_order_acquire) == collector->next + 1) {

@@ -17,7 +17,8 @@ enum collect_what {
 };
 
 struct collect_options {
-    const char *path;   /* path of the first trace, compressed by suffix; further traces are PATH.2, PATH.3, ... */
+    /* path of the first trace; its suffix decides the compression; further traces are PATH.2, PATH.3, ... */
+    const char *path;
     const char *source; /* the #src line */
     enum collect_what what;
     uint64_t least_bytes; /* smaller host blocks are left out */
@@ -40,10 +41,10 @@ struct collected {
     uint64_t events;
     uint64_t peak_bytes;
     uint64_t lost;
-    bool device;        /* with AUTO: the trace has the device's events, not the host's */
+    bool device;        /* with COLLECT_AUTO: the trace has the device's events, not the host's */
     unsigned traces;    /* number of traces that hold events */
-    unsigned images;    /* number of images that announced themselves; 0: the program never loaded the library */
-    unsigned bypassed;  /* number of images with a malloc of their own that is called instead of the recorded one */
+    unsigned images;    /* number of images that joined the channel; 0: the program never loaded the library */
+    unsigned bypassed;  /* number of images that call a malloc of their own instead of the library's malloc */
     int failure;        /* errno of a failed write, or 0 */
     char problem[1024]; /* message of the first failure, with the path of the trace; "" if there was none */
 };

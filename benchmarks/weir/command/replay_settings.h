@@ -9,7 +9,7 @@ enum { most_strategies = 16 };
 
 struct settings {
     const struct replay_strategy *strategies[most_strategies];
-    /* loaded[i] is strategies[i] if that comes from a shared object, else NULL */
+    /* loaded[i] is strategies[i] if that strategy comes from a shared object, else NULL */
     struct replay_strategy *loaded[most_strategies];
     size_t strategy_count;
     struct replay_options replay;

@@ -20,7 +20,7 @@
 struct model {
     /* must be the first member: most functions of the table take the state as struct segments */
     struct segments segments;
-    uint64_t most_slack; /* the largest difference between a region's size and its request's */
+    uint64_t most_slack; /* the largest difference so far between the size of a region and the size of its request */
 };
 
 static size_t state_size(const void *config)

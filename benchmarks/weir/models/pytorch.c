@@ -169,7 +169,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     return take(&model->segments, block, address, rounded, MODEL_PYTORCH_REST_BY_RULE, range);
 }
 
-/* Gives the first `size` bytes of a free block to the taken block before it. */
+/* Adds the first `size` bytes of a free block to the taken block before the free block. */
 static void lend_front(struct segments *segments, struct segment_block *block, uint64_t size)
 {
     segments_unfile(segments, block);
@@ -205,7 +205,8 @@ weir_status model_pytorch_place(void *state, void *region, uint64_t address, uin
     return take(state, block, address, size, rest, range);
 }
 
-/* Returns the tick for a block that is freed in `lane` and goes back to the lane of its segment. */
+/* Returns the tick of a block that the program frees in `lane`. The block goes back to the lane of its segment, for
+ * which a tick of another lane means nothing: the block then gets WEIR_TICK_MAX. */
 static weir_tick tick_in(const struct segment *segment, weir_lane lane, weir_tick tick)
 {
     if (lane == WEIR_LANE_OPEN) {

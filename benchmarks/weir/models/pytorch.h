@@ -32,7 +32,7 @@ uint64_t model_pytorch_segment_bytes(uint64_t rounded);
 
 /* How model_pytorch_place treats the rest behind the block. */
 enum model_pytorch_rest {
-    MODEL_PYTORCH_REST_BY_RULE, /* the block keeps a rest that the allocator would not split off */
+    MODEL_PYTORCH_REST_BY_RULE, /* the block keeps a rest that PyTorch's allocator would not split off */
     MODEL_PYTORCH_REST_FREE,    /* the block has exactly the given size */
 };
 

@@ -30,8 +30,8 @@
 
 #define PAD_NPU 32
 #define LARGEST_REST (UINT64_C(1) << 20)
-/* The check is repeated while a run finds a prior block that is larger than recorded. The last run finds no such
- * block. */
+/* The check runs again while a run finds a prior block that is larger than recorded, at most MOST_RUNS times. The
+ * report has the counts of the last run. */
 #define MOST_RUNS 16
 
 /* A recorded segment. In heap.segments it is a region of the model; in heap.waiting it is not a region yet. */
@@ -41,7 +41,7 @@ struct segment {
     uint32_t stream;
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
     bool pool_known; /* `pool` is known; may be false only for a segment that exists before the first event */
-    bool gone;       /* the segment was returned; used by find_pool_of_segments only */
+    bool gone;       /* the allocator returned the segment to the device; used by find_pool_of_segments only */
     size_t event;    /* index of the event that took the segment */
     weir_lane lane;  /* lane of the region */
     void *region;
@@ -88,7 +88,7 @@ struct check {
     size_t limit_count;
     struct prior *priors; /* sorted by device and address */
     size_t prior_count;
-    uint64_t *enlarged;  /* [trace->block_count]: bytes of a prior block beyond its recorded size */
+    uint64_t *enlarged;  /* [trace->block_count]: for a prior block, the bytes that its recorded size lacks */
     bool learned;        /* this run found another prior block that is larger than recorded */
     size_t start_events; /* the events before this index describe the heap before the window */
     struct recorded_report *report;
@@ -102,7 +102,7 @@ static void mismatch(struct check *check, size_t event, const char *format, ...)
 #endif
     ;
 
-/* Keeps the first difference, with the number of its event in the file. */
+/* Stores the first difference between model and record in the report, with the number of its event in the file. */
 static void mismatch(struct check *check, size_t event, const char *format, ...)
 {
     struct recorded_report *report = check->report;
@@ -596,8 +596,8 @@ static size_t waiting_for(const struct heap *heap, const weir_trace_event *event
     return found;
 }
 
-/* Begins the window at the first request of a trace without prior blocks. The waiting segments existed before the
- * window, except the last one if it was taken for the request. */
+/* For a trace without prior blocks: begins the window at the heap's first request. The waiting segments then existed
+ * before the window, except the last one if the allocator took it for this request. */
 static weir_status begin_window(struct check *check, struct heap *heap, const weir_trace_event *request)
 {
     weir_status status = WEIR_OK;

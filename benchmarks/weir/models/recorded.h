@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* compares with 0 and with 32 added bytes, and reports the value that matches more of the record */
+/* as `pad_bytes`: the check compares with 0 and with 32 added bytes, and reports the value that matches more of the
+ * record */
 #define RECORDED_PAD_BEST (-1)
 
 struct recorded_report {

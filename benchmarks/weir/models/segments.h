@@ -66,7 +66,7 @@ struct segments {
 void segments_fini(void *state);
 weir_status segments_lane_add(void *state, weir_lane lane);
 weir_status segments_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes);
-/* Moves nothing: memory stays with its lane until its region is removed. */
+/* The `promote` of a model. Does nothing: memory stays with its lane until its region is removed. */
 uint64_t segments_promote(void *state, weir_lane lane, weir_tick limit);
 void segments_walk(const void *state, weir_range_visitor visit, void *ctx);
 weir_status segments_check(const void *state, const char **why);
@@ -85,7 +85,8 @@ bool segments_reserve(struct segments *model, size_t count);
 struct segment_block *segments_find(const struct segments *model, weir_lane lane, unsigned kind, uint64_t size);
 /* Returns the free block after `block` in its set; NULL after the last. */
 struct segment_block *segments_next(struct segment_block *block);
-/* Insert a block into the set of its segment's lane and kind, as a free block, and remove it. */
+/* segments_file inserts a block, as a free block, into the set of its segment's lane and kind. segments_unfile removes
+ * the block from the set. */
 void segments_file(struct segments *model, struct segment_block *block);
 void segments_unfile(struct segments *model, struct segment_block *block);
 /* Splits the block after `size` bytes. The upper part becomes a block with the same state but in no set. The caller has

@@ -25,7 +25,7 @@ struct list {
 /* The lock guards the members below `changed`, and all lists. */
 struct crew {
     pthread_mutex_t lock;
-    /* signalled when a list is added, when the last job of a list ends, and when the crew ends */
+    /* signalled when a caller adds a list, when the last job of a list ends, and when the crew ends */
     pthread_cond_t changed;
     struct list *oldest;
     bool ends;

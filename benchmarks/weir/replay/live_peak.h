@@ -7,13 +7,13 @@
 /* A replay on a simulated device and a replay on host allocators hold different bytes at the same event. So each kind
  * of replay has its rule. */
 enum live_rule {
-    /* The rule of replay.h. No device grows a block: at a reallocation the replay allocates the new block before it
-     * frees the old one, and both are live for a moment. The replay also asks for the request on which the recorded
-     * program ran out of memory. */
+    /* The rule of a replay on a simulated device (replay.h). No device grows a block: at a reallocation the replay
+     * allocates the new block before it frees the old block, and both are live for a moment. The rule counts the
+     * request on which the recorded program ran out of memory, because the replay repeats this request. */
     LIVE_ON_DEVICE,
-    /* The rule of host_replay.h. A reallocation is one call of realloc, which may grow the block in its place. If
-     * realloc copies, its second block does not count: the program never asked for two. The request on which the
-     * recorded program ran out of memory is not repeated. */
+    /* The rule of a replay on host allocators (host_replay.h). A reallocation is one call of realloc, which may grow
+     * the block in its place. If realloc copies, its second block does not count: the program never asked for two. This
+     * replay does not repeat the request on which the recorded program ran out of memory. */
     LIVE_ON_HOST,
 };
 

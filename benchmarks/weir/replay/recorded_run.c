@@ -45,9 +45,10 @@ struct walk {
     uint64_t live_bytes;
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
-    size_t played;    /* events played so far */
-    size_t worst;     /* `played` when the reserved bytes peaked */
-    bool fresh;       /* the latest event made the peak; the block for which the memory was taken may follow */
+    size_t played; /* events played so far */
+    size_t worst;  /* `played` when the reserved bytes peaked */
+    /* the latest event made the peak; it may have taken memory for a block that the next event allocates */
+    bool fresh;
     uint64_t twice;   /* number of contradictions: memory that was held is taken */
     uint64_t unheld;  /* number of contradictions: memory that is not held is returned */
     uint64_t outside; /* number of contradictions: a block begins in memory that is not held */
@@ -130,7 +131,7 @@ static bool keep_region(struct walk *walk, const struct piece *piece, uint64_t s
     return true;
 }
 
-/* Takes start .. end, which lies in the piece, out of it. The rest stays as one or two pieces. */
+/* Removes start .. end, a part of the piece, from the piece. The rest of the piece stays as one or two pieces. */
 static bool cut_piece(struct walk *walk, struct piece *piece, uint64_t start, uint64_t end)
 {
     const weir__tree_node whole = piece->node;
@@ -143,7 +144,7 @@ static bool cut_piece(struct walk *walk, struct piece *piece, uint64_t start, ui
     return done;
 }
 
-/* Takes start .. end out of all pieces. *bytes: the bytes of it that were held. */
+/* Removes start .. end from all pieces. *bytes is the number of bytes of start .. end that were in pieces. */
 static bool cut(struct walk *walk, uint64_t start, uint64_t end, uint64_t *bytes)
 {
     *bytes = 0;
@@ -256,8 +257,8 @@ static void drop_block(struct walk *walk, uint32_t index)
 
 /* --- the walk --- */
 
-/* Notes the peak of reserved bytes. If an allocation follows directly, its memory was taken for it, so the peak is
- * noted again after the allocation. */
+/* Notes the peak of reserved bytes. If an allocation is the next event after a peak, the allocator took the memory for
+ * that block, so the function notes the peak again, with the block. */
 static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind kind)
 {
     const bool peak = reserved_bytes(walk) > walk->result->peak_reserved_bytes;
@@ -385,7 +386,8 @@ static struct block *live_blocks(const struct walk *walk, size_t *count)
     return live;
 }
 
-/* Counts `gap` free bytes of a piece, and adds them to *run, the bytes of the free range that they continue. */
+/* Counts `gap` free bytes of a piece. *run is the length of the free range that ends in front of the gap; adds the gap
+ * to it. */
 static void count_gap(struct survey *survey, const struct piece *piece, uint32_t stream, uint64_t gap, uint64_t *run)
 {
     *run += gap;

@@ -60,7 +60,7 @@ struct run {
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     bool stopped; /* out of memory */
-    bool crossed; /* a block was used on a stream that is not its own: only such blocks can be pending */
+    bool crossed; /* a stream has used a block of another stream: only such a block can be pending after its free */
     char *error;
     size_t error_size;
 };
@@ -354,7 +354,7 @@ static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
     return true;
 }
 
-/* Queues device work. It touches the blocks that `u` lines gave to the stream since its last work, if they are live. */
+/* Queues work on the stream. The work touches the live blocks of the stream's `u` lines since its last work. */
 static bool work_on(struct run *run, const weir_trace_event *event)
 {
     struct track *track = track_of(run, event->stream);
@@ -507,7 +507,7 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
     case WEIR_TRACE_PRIOR:   /* played before the events */
     case WEIR_TRACE_MARK:    /* labels of the report */
     case WEIR_TRACE_POOL:    /* one pool serves all private pools */
-    case WEIR_TRACE_SEGMENT: /* segments, mappings and counters are records of the recorded allocator */
+    case WEIR_TRACE_SEGMENT: /* a replay does not play the recorded allocator's segments, mappings and counters */
     case WEIR_TRACE_MAPPING:
     case WEIR_TRACE_COUNTERS:
     default:

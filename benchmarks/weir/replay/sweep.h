@@ -41,10 +41,11 @@ struct sweep_point {
 struct sweep_row {
     const struct replay_strategy *strategy;
     uint64_t pad_bytes;
-    struct sweep_point *points;       /* in ascending order of factor */
-    const struct sweep_point *first;  /* the lowest replayed point that is served; NULL: no point is */
-    const struct sweep_point *always; /* the lowest point from which all points are served; NULL: the last is not, or
-                                         not every limit was replayed */
+    struct sweep_point *points;      /* in ascending order of factor */
+    const struct sweep_point *first; /* the lowest replayed point that is served; NULL: no point is */
+    /* the lowest point from which on every point is served; NULL: the last point is not served, or a limit was not
+     * replayed */
+    const struct sweep_point *always;
 };
 
 struct sweep {
@@ -52,7 +53,7 @@ struct sweep {
     uint64_t peak_bytes;  /* peak of the requested live bytes */
     uint64_t granularity; /* granularity of the device */
     size_t point_count;
-    size_t limit_count; /* different limits, each replayed once at most for each strategy */
+    size_t limit_count; /* number of different limits; a strategy is replayed at most once with each */
     struct sweep_row *rows;
     size_t row_count;
 };

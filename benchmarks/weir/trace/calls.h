@@ -33,8 +33,8 @@ struct call {
     uint32_t block;  /* set by calls_write, like `freed` and `outcome` */
     uint32_t freed;  /* ALLOC: block that is freed first */
     uint8_t outcome; /* enum outcome in calls.c */
-    /* calls_write fills in time_ns and id. The event of a FREE also has the values of the `p` line of its block, in
-     * case the block is from before the record; size 0 = not known */
+    /* calls_write fills in time_ns and id. A FREE also has the values for a `p` line of its block, because the block
+     * may be from before the record; size 0 = not known */
     weir_trace_event event;
 };
 
@@ -59,7 +59,7 @@ void calls_sort(struct call_list *list, bool frees_first);
 /* Returns the earliest time of all calls but PRIOR; 0 if there is none. */
 uint64_t calls_begin(const struct call_list *list);
 
-/* Writes all calls to the builder, in the order of the list; T is the time since `begin`. */
+/* Writes all calls to the builder, in the order of the list. The time of an event is the time since `begin`. */
 bool calls_write(struct call_list *list, uint64_t begin);
 void calls_free(struct call_list *list);
 

@@ -350,7 +350,8 @@ static bool add_work(struct reader *reader, const struct event *event)
     return profile_add(reader->profile, item);
 }
 
-/* Adds the record of the event that a wait names, once. *known: the file describes the record. */
+/* Adds the RECORD of the event object that a wait names, unless an earlier wait has added it. *known: the file tells
+ * which record the wait is for, and on which stream. */
 static bool add_record(struct reader *reader, const struct event *event, struct profile_item item, bool *known)
 {
     uint32_t any;

@@ -9,7 +9,7 @@
 
 #define NS_OF_US 1000
 
-/* The component that is kept: the first of these that the file has, else the first one in the file. */
+/* The trace gets one component: the first of these names that the file has, else the first component in the file. */
 static const char *const preferred[] = {"PTA", "MindSpore", "PTA+GE", "GE"};
 
 struct record {
@@ -88,7 +88,7 @@ static bool choose(struct record *record, uint32_t *number, const char **name)
     return true;
 }
 
-/* Keeps the rows of one component and of the first device that it has. Returns the number of rows left out. */
+/* Keeps the rows of the component on the first device that the component has. Returns the number of rows left out. */
 static uint64_t keep(struct call_list *list, uint32_t component)
 {
     size_t kept = 0;

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define NS_OF_US 1000
-/* Microseconds since 1970 in the years 2017 to 2049. An early version wrote them into the column of nanoseconds. */
+/* Bounds of a time in microseconds since 1970: 2017 to 2049. An early version of msMemScope wrote such times into the
+ * column of nanoseconds. */
 #define LEAST_US UINT64_C(1500000000000000)
 #define MOST_US UINT64_C(2500000000000000)
 
@@ -140,7 +141,7 @@ static bool read_tag(struct memscope *dump, struct csv_field attributes, uint32_
     return calls_tag(&import->builder, &import->tags, text.text, text.length, tag);
 }
 
-/* Adds the totals of the pool if they changed since the last ones. */
+/* Adds an event with the totals of the pool if its reserved bytes ("total") have changed since the last such event. */
 static bool add_counters(struct memscope *dump, enum level level, uint64_t time, struct csv_field attributes)
 {
     weir_trace_event event = blank_event(WEIR_TRACE_COUNTERS);
@@ -193,7 +194,7 @@ static bool add_memory(struct memscope *dump, bool alloc, uint64_t time)
     return calls_add(&import->calls, time, key, &event) && add_counters(dump, level, time, attributes);
 }
 
-/* Returns the mode of the mark that the event becomes, or 0 for none. */
+/* Returns the mode of the mark that a row of this event and type becomes; 0 if the row is no mark. */
 static char mark_of(struct csv_field event, struct csv_field type)
 {
     if (csv_is(event, "SYSTEM") || csv_is(type, "Mark")) {

@@ -35,8 +35,8 @@ struct selection {
     uint32_t device; /* TRACE_NO_INDEX: all */
     size_t first;    /* the window: events first .. end - 1 */
     size_t end;
-    bool *listed;            /* [stream_count]: blocks that begin on the stream remain; NULL: all */
-    bool *touched;           /* [stream_count]: streams that are listed, or that use or free a block that remains */
+    bool *listed;            /* [stream_count]: the selection keeps blocks of these streams; NULL: of all streams */
+    bool *touched;           /* [stream_count]: listed streams, and streams that use or free a kept block */
     bool *live;              /* [block_count]: live at the start of the window */
     struct held *held;       /* [device_count]: at the start of the window */
     uint32_t *block_stream;  /* [block_count]: the stream that allocated the block */
@@ -48,7 +48,7 @@ struct selection {
     uint32_t object_count;
     size_t event_count; /* events that remain */
     size_t births;      /* remaining events that allocate a block */
-    uint64_t capacity;  /* capacity that an event before the window has set; 0 = none has */
+    uint64_t capacity;  /* the latest capacity from an event before the window; 0 = no event sets one */
     struct trace_part part;
     struct trace_builder builder;
 };
@@ -313,7 +313,7 @@ static void find_touched(struct selection *selection)
     }
 }
 
-/* A receiver of the remaining events. An event has the old numbers of its stream, block and object. */
+/* A function that receives the remaining events. The event has the old numbers of its stream, block and object. */
 typedef bool take_event(struct selection *selection, const struct trace_event *entry, weir_trace_event *event,
                         uint64_t number);
 
@@ -477,7 +477,7 @@ static bool copy_events(struct selection *selection)
     if (!each_event(selection, copy_event)) {
         return false;
     }
-    /* streams that take no memory in this part keep their device too */
+    /* a stream keeps its device even if it takes no memory in this part */
     for (uint32_t s = 0; s < from->stream_count; s++) {
         if (selection->streams[s] != TRACE_NO_INDEX) {
             to->stream_device[selection->streams[s]] = from->stream_device[s];
@@ -530,8 +530,8 @@ static bool copy_texts(struct selection *selection)
     return done;
 }
 
-/* Gives the new trace the description of its part: that of `from` for a trace of one device, else that of the
- * selection, which is added as a note too. */
+/* Gives the new trace its description of a part. A trace of one device gets the description of `from`. Any other trace
+ * gets the description of the selection, also as a note. */
 static bool copy_part(struct selection *selection)
 {
     struct trace_builder *builder = &selection->builder;

@@ -440,7 +440,7 @@ static bool scan_decimal(const char *text, size_t length, bool *negative, uint64
     return !*negative || *number <= (uint64_t)INT64_MAX + 1;
 }
 
-/* Pushes the number of a line: INT "42", LONG "42L" and, in protocol 1, the booleans "00" and "01". */
+/* Pushes the number that the next line holds: INT "42", LONG "42L" and, in protocol 1, the booleans "00" and "01". */
 static bool push_decimal_line(struct machine *machine, bool booleans)
 {
     size_t length = 0;

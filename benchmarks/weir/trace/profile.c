@@ -52,7 +52,7 @@ struct space {
 struct thread {
     uint32_t number; /* thread number in the trace; WEIR_TRACE_NONE until an event uses the thread */
     uint32_t range;  /* during the sweep over the ranges: the innermost open range */
-    uint32_t stream; /* during the passes over the events: the stream of the next or the last work */
+    uint32_t stream; /* in the passes over the events: the stream of the work that the pass met last on this thread */
 };
 
 struct profile {

@@ -87,8 +87,8 @@ bool profile_space(struct profile *profile, uint64_t process, uint32_t device, u
 /* Adds a record. Of the members from `order` on the caller sets the kind only. */
 bool profile_add(struct profile *profile, struct profile_item item);
 
-/* Adds a host call that launches work, waits or allocates. `name` is the tag of an allocation without a tag of its own,
- * or WEIR_TRACE_NONE. */
+/* Adds a host call that launches work, waits or allocates. `name` is the tag of the memory that the call allocates, if
+ * that memory has no tag of its own; or WEIR_TRACE_NONE. */
 bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name);
 /* True if the host call is known already. */
 bool profile_has_launch(const struct profile *profile, uint64_t correlation);

@@ -44,7 +44,7 @@ bool sqlite_scan_integer(struct sqlite_scan *scan, unsigned column, int64_t *val
 bool sqlite_scan_need(struct sqlite_scan *scan, unsigned column, int64_t *value);
 /* Like sqlite_scan_integer, for an address or another unsigned number of 64 bits. */
 bool sqlite_scan_bits(struct sqlite_scan *scan, unsigned column, uint64_t *value, bool *known);
-/* Reads a device number; *device becomes `otherwise` if it is not known. */
+/* Reads a device number. If the row has none, *device becomes `otherwise`. */
 bool sqlite_scan_device(struct sqlite_scan *scan, unsigned column, uint32_t otherwise, uint32_t *device);
 
 /* Returns a text, which is valid until the next step, or NULL if the value is not a text. */

@@ -65,8 +65,9 @@ struct range {
     uint64_t size;
     uint64_t stream;
     uint64_t pool;
-    uint64_t requested; /* requested size, if the block was put back by free_completed; 0 = `size` is exact */
-    uint32_t tag;       /* tag of a block; unused otherwise */
+    /* requested size, if a free_completed put the block back on the walk backwards; 0 = `size` is exact */
+    uint64_t requested;
+    uint32_t tag; /* tag of a block; unused otherwise */
     bool gone;
 };
 
@@ -76,7 +77,7 @@ struct range_list {
     size_t capacity;
 };
 
-/* Ranges by start address. `items` keeps removed ones, marked gone. */
+/* Ranges by start address. `items` keeps removed ranges, with `gone` set. */
 struct range_set {
     struct range_list list;
     struct id_map by_address;
@@ -110,7 +111,7 @@ struct importer {
     struct trace_builder builder;
     struct trace_error *error;
     const char *path;
-    /* takes at most one step for each byte of the pickle, because a snapshot stores each entry once */
+    /* The walk takes at most one step for each byte of the pickle, because a snapshot stores each entry once. */
     struct pickle_walk walk;
     struct torch_tags tags;
 
@@ -123,7 +124,7 @@ struct importer {
     bool has_time;
     bool has_annotations;
     bool expandable;
-    uint64_t pad_proof_0; /* live blocks of the final map that show how requests were rounded */
+    uint64_t pad_proof_0; /* live blocks of the final map whose sizes show that no bytes were added */
     uint64_t pad_proof_32;
 
     uint32_t stream_count;
@@ -376,7 +377,7 @@ static bool is_active(const struct pickle_value *block)
     return state != NULL && state->kind == PICKLE_STR && state->count >= 6 && memcmp(state->as.text, "active", 6) == 0;
 }
 
-/* Reads a block of a segment. Old maps have no addresses of blocks; there the blocks fill the segment in order. */
+/* Reads a block of a segment. Old snapshots have no addresses of blocks: their blocks fill a segment in order. */
 static bool read_block(struct importer *importer, struct device *device, const struct range *segment,
                        const struct pickle_value *block, uint64_t *next)
 {

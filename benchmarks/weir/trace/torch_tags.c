@@ -201,7 +201,7 @@ static bool name_function(const char *frame, const char *prefix, char *out, size
     return true;
 }
 
-/* The last rule: accepts any function except those of the allocator, of the recording of stacks, and of empty
+/* The last of `rules`: accepts any function except those of the allocator, of the recording of stacks, and of empty
  * tensors. */
 static bool name_any(const char *frame, const char *prefix, char *out, size_t size)
 {
@@ -228,7 +228,8 @@ static bool name_any(const char *frame, const char *prefix, char *out, size_t si
     return length > 0;
 }
 
-/* The rules in order of preference. Each is tried on all frames, from the innermost. */
+/* Rules that choose the frame of the tag, the preferred rule first. Each rule is tried on all frames, from the
+ * innermost. */
 static const struct rule {
     bool (*name)(const char *frame, const char *prefix, char *out, size_t size);
     const char *prefix;

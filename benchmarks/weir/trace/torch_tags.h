@@ -12,7 +12,7 @@ struct torch_frame;
 struct torch_stack;
 struct torch_tag;
 
-/* Starts as {.builder = ..., .walk = ...}; both must outlive it. */
+/* The initializer is {.builder = ..., .walk = ...}; both must outlive the struct. */
 struct torch_tags {
     struct trace_builder *builder;
     struct pickle_walk *walk;

@@ -111,7 +111,7 @@ struct trace {
     bool has_addresses;       /* the trace has p or a lines, and each of them has an address */
     bool has_segments;        /* the trace has an s line */
     bool expandable;          /* the trace has a z line, or its snapshot sets is_expandable */
-    bool streams_mix_devices; /* a stream was named with two devices; stream_device has the first */
+    bool streams_mix_devices; /* lines name two devices for one stream; stream_device has the first */
 
     int pad_bytes; /* bytes the recorded allocator added before it rounded to 512: 0 (PyTorch), 32 (torch_npu), or
                       TRACE_PAD_UNKNOWN if no two neighbouring blocks show it */
@@ -131,7 +131,7 @@ struct trace_limits {
 struct trace_error {
     weir_status status;
     uint64_t line; /* line of the text, from 1; 0 = no line applies */
-    uint64_t byte; /* offset in the pickle, the JSON or the zip, or of the field in a CSV file, from 0 */
+    uint64_t byte; /* offset of the error in the pickle, the JSON or the zip, or of the field in a CSV file, from 0 */
 
     /* The complete message, one line without newline: "FILE:LINE: field 3 (SIZE): ..." or "FILE: byte 1234: ...". */
     char message[512];
@@ -174,7 +174,8 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
 /* Returns the number of elements that begin with a uint64_t address at or below `address`, in an array sorted by it. */
 size_t trace_up_to(const void *array, size_t count, size_t element, uint64_t address);
 
-/* Returns the number of events up to the last `p` line: they describe the memory and the blocks before the window. */
+/* Returns the number of events up to the last `p` line. These events describe the memory and the blocks before the
+ * window. */
 size_t trace_start_events(const struct trace *trace);
 
 /* Returns the device of the event's stream, else the one that the event names; TRACE_NO_INDEX for an event without

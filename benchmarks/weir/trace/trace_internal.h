@@ -123,8 +123,8 @@ struct trace_builder {
 bool builder_start(struct trace_builder *builder, const char *path, const struct trace_limits *limits,
                    struct trace_error *error);
 
-/* Appends the event. The caller guarantees the indices and the ranges of numbers. `gives_device`: the line names the
- * device of its stream. */
+/* Appends the event. The caller must check the indices and the ranges of numbers before. `gives_device`: the line of
+ * the event names the device of its stream. */
 bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index, uint32_t old_index,
                    bool gives_device);
 

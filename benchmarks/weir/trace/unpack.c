@@ -31,7 +31,8 @@ struct buffer {
 static bool grow_buffer(struct buffer *buffer)
 {
     size_t larger = buffer->capacity + buffer->capacity / 2 + 4096;
-    /* One byte above the limit distinguishes "exactly the limit" from "more". */
+    /* The buffer may hold one byte more than the limit, so that the reader can tell input of exactly the limit from
+     * longer input. */
     if ((uint64_t)larger > buffer->limit && buffer->limit < SIZE_MAX - 1) {
         larger = (size_t)buffer->limit + 1;
     }

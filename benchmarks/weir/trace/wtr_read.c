@@ -44,7 +44,7 @@ struct reader {
     uint32_t object_count;
     struct id_map tag_index; /* N of @N -> index */
 
-    /* The stack that is being read. A stack with frames belongs to the tag stack_tag. */
+    /* The stack that the reader collects from lines. If it has frames, it belongs to the tag stack_tag. */
     char *stack;
     size_t stack_size;
     uint32_t stack_tag;
@@ -69,7 +69,8 @@ static const char *syntax_of(char letter)
     return letter == '@' ? "@N text" : weir__trace_lines[(unsigned char)letter & 127].syntax;
 }
 
-/* Returns `name`. If it is NULL, returns the name that the syntax of the line gives the field, without brackets. */
+/* Returns the field's name for a message: `name`, or if `name` is NULL the word of the field in the line's syntax,
+ * without brackets. */
 static const char *name_of(struct reader *reader, const char *name, unsigned field)
 {
     if (name != NULL) {

@@ -166,7 +166,7 @@ const char *weir_trace_note(const weir_trace *trace, uint64_t number)
 
 /* --- events --- */
 
-/* True if trace_event.index of the event is the number of a block. */
+/* True if the `index` of such an event (struct trace_event) is the number of a block. */
 static bool has_block(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC || event->kind == WEIR_TRACE_FREE ||
@@ -311,7 +311,7 @@ static weir_status check_trace(const struct trace *trace)
     return WEIR_OK;
 }
 
-/* Finds the padding that a model of the recorded allocator adds to requests. */
+/* Finds the padding that the strategy adds to requests, if the strategy models the recorded allocator. */
 static weir_status find_padding(const struct trace *trace, struct order *order)
 {
     struct recorded_report report = {.checkable = false};

@@ -200,7 +200,7 @@ typedef struct weir_trace_figures {
     uint64_t frees;
     uint64_t events;                /* events played */
     uint64_t device_calls;          /* all calls to the device, events and queries included */
-    uint64_t warm_device_calls;     /* those of device_calls made after live memory first reached its peak */
+    uint64_t warm_device_calls;     /* the part of device_calls after live memory first reached its peak */
     uint64_t warm_allocs;           /* allocs after live memory first reached its peak */
     uint64_t device_ns;             /* simulated time of the device calls */
     uint64_t waits;                 /* stream waits that the pool inserted */
