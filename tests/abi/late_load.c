@@ -48,7 +48,8 @@ static int find(struct dl_phdr_info *info, size_t size, void *out)
     return 1;
 }
 
-/* Returns the bytes that the library takes of the static block for thread-local data: all of its data, or none. */
+/* Returns the bytes of the static block for thread-local data that the library takes: the size of all of its
+ * thread-local data, or 0. */
 static size_t static_bytes(const struct link_map *map)
 {
     struct {

@@ -316,7 +316,9 @@ TEST(test_a_missed_stream_works)
     expect_explained(attachment, "aclrtAllocatorRegister");
     aclrtStream stream = new_stream();
     assert_true(is_registered(stream));
-    acl_ok(aclrtDestroyStream(missed)); /* no later stream reuses this handle, so a use of it by the pool would fail */
+    /* the runtime gives the handle of `missed` to no later stream, so the calls of a pool that still used the handle
+     * would fail */
+    acl_ok(aclrtDestroyStream(missed));
     acl_ok(aclrtDestroyStream(stream));
 
     failing_unregisters = 1;
@@ -462,9 +464,9 @@ static void *give_back(void *argument)
     return NULL;
 }
 
-/* A thread frees the last block while this thread requests the callback. Either may come first; in both cases the
- * callback wakes this thread. The waiter is overwritten right after the detach, so a later callback would be
- * noticed. */
+/* A thread frees the last block while this thread requests the callback. The free or the request may come first;
+ * in both cases the callback wakes this thread. This thread overwrites the waiter right after the detach, so the test
+ * would notice a later callback. */
 TEST(test_a_thread_waits_for_the_last_block)
 {
     struct world w = make_world();
@@ -534,7 +536,7 @@ static void *use_streams(void *argument)
         aclrtStream stream = NULL;
         struct registration r;
         failed += aclrtCreateStream(&stream) != ACL_SUCCESS;
-        /* the stream is not registered while another thread attaches or detaches */
+        /* ACL has no allocator registered for the stream while another thread attaches or detaches the device */
         if (read_registration(stream, &r)) {
             void *block = r.alloc(r.object, (size_t)4096 << round % 8);
             if (block != NULL) {

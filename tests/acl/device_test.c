@@ -241,8 +241,8 @@ TEST(test_any_thread_may_call)
     acl_ok(aclrtResetDevice(0));
 }
 
-/* Streams of two contexts of one device in one pool: weir knows the context of each stream that was first used in this
- * context. */
+/* Two contexts of one device have streams in one pool. If a stream was first used while its own context was current,
+ * weir knows the context of this stream. */
 TEST(test_streams_of_another_context)
 {
     acl_ok(aclrtSetDevice(0));
@@ -272,7 +272,8 @@ TEST(test_streams_of_another_context)
     aclrtContext now = NULL;
     acl_ok(aclrtGetCurrentContext(&now));
     assert_ptr_equal(now, home);
-    /* NULL is the default stream of the current context: first of this context, then of the other one */
+    /* NULL is the default stream of the current context: the first record is in the context `home`, the second one in
+     * `own` */
     ok(weir_device_event_record(device, event, NULL));
     acl_ok(aclrtSetCurrentContext(own));
     ok(weir_device_event_record(device, event, NULL));

@@ -188,7 +188,8 @@ TEST(test_threads_run_operators_over_one_pool)
 
 /* --- a model of dynamic shape --- */
 
-/* Accepts pictures of any size. The padded picture, the output of the convolution and the pooled values need memory. */
+/* The network accepts pictures of any size. The padded picture, the output of the convolution and the pooled values
+ * need memory. */
 static const char network[] = "7767517\n"
                               "5 5\n"
                               "Input in 0 1 a 0=32 1=32 2=3\n"

@@ -126,8 +126,8 @@ TEST(test_a_destroyed_event_is_forgotten)
     end_two(&t);
 }
 
-/* If ACL refuses a record, the event keeps its former record, and a later wait orders no more work than that record
- * covers. */
+/* If ACL refuses to record an event, the event keeps its earlier record. A later wait for the event orders no more work
+ * than the earlier record covers. */
 TEST(test_a_failed_record_orders_nothing)
 {
     struct two t = make_two();

@@ -167,7 +167,8 @@ class Pluggable
     void set_end(std::uint64_t f) { end_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
     void set_release(std::uint64_t f) { release_ = by_address<void(int, c10_npu::MempoolId_t)>(f); }
 
-    /* Enters the block even if its allocation failed, like the real host, which does not check the address. */
+    /* Enters the block into the map even if its allocation failed, like the real host, which does not check the
+     * address. */
     void *raw_alloc(std::size_t size)
     {
         const aclrtStream stream = streams.at(static_cast<std::size_t>(current_stream));

@@ -122,7 +122,7 @@ TEST(test_with_an_attachment_of_the_device)
     acl_ok(aclrtCreateStream(&stream));
     (void)launch(w.pool, stream, MIB);
     (void)launch(w.pool, NULL, MIB);
-    /* the sum has the workspaces of streams that the attachment has attached, and of no other stream */
+    /* workspace_bytes adds up the workspaces of the streams that the attachment has attached, and of no other stream */
     assert_true(attachment_info(attachment).workspace_bytes >= 2 * MIB);
     char text[1024];
     (void)weir_acl_attachment_explain(attachment, text, sizeof(text));

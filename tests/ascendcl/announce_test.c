@@ -11,7 +11,8 @@ static aclrtStream known[MOST];
 static int known_count;
 static char heard[128];
 
-/* Streams are numbered in the order in which they are announced. */
+/* Returns the number of a stream. Streams are numbered in the order in which the runtime announces their creation to
+ * `note`. */
 static int number_of(aclrtStream stream)
 {
     int i = 0;
@@ -49,8 +50,8 @@ static int stop_listening(void **unused)
     return aclrtRegStreamStateCallback("announce", NULL, NULL);
 }
 
-/* The first use of a device makes its default stream and an internal stream of the runtime. The end of the internal
- * stream is not announced. */
+/* The first use of a device makes its default stream and an internal stream of the runtime. The runtime does not
+ * announce the end of the internal stream to the callback. */
 TEST_BETWEEN(a_device_has_a_stream_of_its_own, listen, stop_listening)
 {
     aclrtStream stream = NULL;
@@ -67,7 +68,8 @@ TEST_BETWEEN(a_device_has_a_stream_of_its_own, listen, stop_listening)
     acl_ok(aclrtResetDevice(0)); /* the rig's use remains */
 }
 
-/* The end of a context's default stream is announced before the ends of its other streams, and once more after them. */
+/* The runtime announces the end of a context's default stream to the callback twice: before the ends of the context's
+ * other streams, and after them. */
 TEST_BETWEEN(a_context_announces_the_end_of_its_default_stream_twice, listen, stop_listening)
 {
     aclrtContext home = NULL, context = NULL;
@@ -106,7 +108,8 @@ static void note_device(int32_t device, aclrtDeviceState state, void *args)
                    any && now == device ? " (current)" : "");
 }
 
-/* The first use is announced before and after, a further one after; the end is announced before and after. */
+/* The runtime calls the callback before and after the first use of a device, after each further use, and before and
+ * after the end of the last use. */
 TEST(the_states_of_a_device_are_announced)
 {
     heard[0] = '\0';

@@ -113,7 +113,7 @@ static void script(void)
     const bool is_whole = !host_struck || struck || before;
     TRY(aclmdlRICaptureEnd(a, &instance));
     wait_for(a);
-    if (is_whole) { /* if `whole` is false, the instance lacks the copy of a task and reports this */
+    if (is_whole) { /* if `is_whole` is false, the instance may lack the copy of a task; then its execution fails */
         TRY(aclmdlRIExecuteAsync(instance, a));
     } else {
         const aclError error = aclmdlRIExecuteAsync(instance, a);

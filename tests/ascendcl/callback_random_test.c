@@ -267,7 +267,7 @@ static void stream_begin(struct stream *s)
 
 static void stream_end(struct stream *s)
 {
-    disturb(s); /* the destruction drops even callbacks that a thread could run */
+    disturb(s); /* the destruction of the stream drops its callbacks, even those that a thread could run already */
     const aclError error = below(2) == 0 ? aclrtDestroyStream(s->handle) : aclrtDestroyStreamForce(s->handle);
     forget_kernels(s);
     check(error == ACL_SUCCESS || error == ACL_ERROR_RT_STREAM_NO_CB_REG || error == ACL_ERROR_RT_STREAM_ABORT);

@@ -1,4 +1,5 @@
-/* capture_test.c: tasks queued between begin and end run as always, and again when the instance is executed. */
+/* capture_test.c: tasks that a program queues between the begin and the end of a capture run as always, and again when
+ * the program executes the captured instance. */
 #include "../rig/acl.h"
 
 #include <weir/ascendcl.h>

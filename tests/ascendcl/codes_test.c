@@ -291,7 +291,8 @@ TEST_BETWEEN(of_copies_and_sets, set_up, tear_down)
     acl_expect(NULL_OR_ZERO, aclrtMemsetAsync(NULL, 4, 0, 8, stream));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemcpyAsync(memory, 8, host, 8, there, host));
     acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclrtMemsetAsync(memory, 8, 0, 8, host));
-    /* If one side is pageable memory, the runtime does not compare the kind with the addresses. */
+    /* If one side of a copy is pageable memory, the runtime does not check that the kind of the copy fits the
+     * addresses. */
     acl_expect(BAD, aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_HOST_TO_HOST, stream));
     acl_expect(BAD, aclrtMemcpyAsync(memory, 8, host, 8, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     acl_expect(BAD, aclrtMemcpyAsync(host, 8, memory, 8, ACL_MEMCPY_HOST_TO_DEVICE, stream));

@@ -177,7 +177,8 @@ TEST(findings_are_counted_and_told)
     assert_true(weir_ascendcl_finding((size_t)before, NULL, 0));
 }
 
-/* The auditor always finds the free, because time stands still until the host waits; after a wait it finds nothing. */
+/* The auditor finds a free that comes before the end of the kernel, in every run, because virtual time stands still
+ * until the host waits. If the host has waited for the kernel, the auditor finds nothing. */
 TEST(memory_freed_before_its_kernel_has_finished_is_found)
 {
     const weir_ascendcl_range range = {.address = memory, .size = SIZE, .write = true};

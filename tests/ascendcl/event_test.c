@@ -344,7 +344,7 @@ TEST(a_sleeping_program_needs_few_queries)
     acl_ok(aclrtEventGetTimestamp(after, &over));
     assert_true(over - begun > 100000);
 
-    /* If the program queues work in between, a query does not wait: it takes 1 us. */
+    /* If the program queues work between two queries, a query does not wait: it takes 1 us. */
     queue_work(a);
     acl_ok(aclrtSynchronizeStream(a));
     for (int i = 0; i < 8; i++) {

@@ -262,7 +262,8 @@ static bool policy_of(void *pointer, int *mode, unsigned long *nodes)
 #endif
 }
 
-/* The node of the thread's processor is preferred; memory that its owner has bound keeps its policy and its pages. */
+/* Pinned memory of the runtime prefers the node of the thread's processor. If a program has bound memory to a node
+ * itself and then registers it, the memory keeps its policy and its pages. */
 TEST(placement_is_asked_for_and_left_alone)
 {
     int mode = -1;

@@ -44,7 +44,7 @@ TEST(a_device_has_facts)
     assert_int_equal(mode, ACL_HOST);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtGetRunMode(NULL));
     assert_string_equal(aclrtGetSocName(), "Ascend910B3");
-    /* an injected fault makes the next call fail; it still returns the name */
+    /* an injected fault strikes this call of aclrtGetSocName, and the call still returns the name */
     assert_string_equal(aclrtGetSocName(), "Ascend910B3");
 
     aclrtDeviceStatus status = ACL_RT_DEVICE_STATUS_END;

@@ -308,7 +308,8 @@ TEST(another_stream_waits_for_the_host)
     acl_ok(aclrtSynchronizeStream(b));
     assert_true(is_busy(a));
     acl_ok(aclrtSynchronizeStream(a));
-    /* served by both freed blocks: they are adjacent, and their work is complete, so any stream may use them */
+    /* both freed blocks together serve this request: they are adjacent, and their work is complete, so any stream may
+     * use them */
     char *r = take(pool, 4 * MIB, c);
     assert_int_equal(reserved(pool), 4 * MIB);
     give(r, c);
@@ -328,7 +329,7 @@ TEST(events_order_through_any_number_of_streams)
     char *p = take(pool, 2 * MIB, a), *between = take(pool, 2 * MIB, a), *late = take(pool, 6 * MIB, a);
     give(p, a);
     acl_ok(aclrtRecordEvent(first, a));
-    give(late, a); /* freed after the record, so the event does not cover this free */
+    give(late, a); /* the program frees `late` after the record, so the event does not cover this free */
     char *q = take(pool, 2 * MIB, c);
     assert_ptr_not_equal(q, p);
     acl_ok(aclrtStreamWaitEvent(b, first));
@@ -566,7 +567,8 @@ TEST(memory_outside_pools_is_freed_in_stream_order)
     assert_int_equal(before - left(), 4 * MIB);
     acl_ok(aclrtSynchronizeStream(a));
     assert_int_equal(left(), before);
-    /* The default stream is accepted, and so is an unknown address: the call itself reports no error. */
+    /* aclrtMemPoolFreeAsync accepts the default stream. It also accepts an unknown address: the call itself reports no
+     * error. */
     acl_ok(aclrtMalloc(&p, 100, ACL_MEM_MALLOC_HUGE_FIRST));
     acl_ok(aclrtMemPoolFreeAsync(p, NULL));
     int local = 0;

@@ -602,7 +602,8 @@ static void gives_back_body(void)
     OK(aclrtAllocatorRegister(stream, r->desc));
     r->gives_back = true;
     OK(aclmdlExecuteAsync(m.id, m.in, m.out, stream));
-    /* The memory is freed before the kernels run: the core raises an exception, and the process does not crash. */
+    /* The recorder gives the memory back to the runtime before the kernels run: a core raises an exception, and the
+     * process does not crash. */
     GIVES(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream));
     OK(aclrtDestroyStream(stream));
     recorder_destroy(r);

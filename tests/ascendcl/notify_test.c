@@ -89,7 +89,8 @@ TEST(a_value_is_written_in_the_order_of_its_stream)
     acl_ok(aclrtSynchronizeStream(a));
     assert_true(*word == 0x123456789abcdef0u);
     assert_true(word[1] == 0);
-    acl_ok(aclrtValueWrite(word, 1, 0, NULL)); /* needs no wait, because the host has waited for the other stream */
+    /* the default stream needs no wait, because the host has waited for the other stream */
+    acl_ok(aclrtValueWrite(word, 1, 0, NULL));
     acl_ok(aclrtSynchronizeStream(NULL));
     assert_true(*word == 1);
 }

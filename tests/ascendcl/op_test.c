@@ -461,7 +461,8 @@ TEST(an_early_operator_fixes_the_allocator_of_its_stream)
     (void)unsetenv("WEIR_ASCENDCL_PIN_DEFAULT_ALLOCATOR");
 }
 
-/* The vendor's executors look up the registration by the stream's argument, and there is none for NULL. */
+/* The vendor's executors look up the registration by the stream that the caller passes. NULL has no registration, even
+ * if the default stream has one. */
 static void null_stream_body(void)
 {
     double v[4] = {1};
@@ -474,7 +475,7 @@ static void null_stream_body(void)
     CHECK(r->allocs == 1);
     OK(execute("Add", &x, &x, &x, NULL, NULL));
     CHECK(r->allocs == 1);
-    /* the operator before has bound the stream to the runtime's own memory */
+    /* the operator on NULL has bound the default stream to the runtime's own memory */
     OK(execute("Add", &x, &x, &x, NULL, home));
     CHECK(r->allocs == 1);
     OK(aclrtSynchronizeStream(home));

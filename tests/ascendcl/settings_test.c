@@ -365,8 +365,8 @@ TEST(a_capture_can_be_asked_for)
     acl_ok(aclrtDestroyStream(stream));
 }
 
-/* As in the vendor's compiler. torch_npu reads ACL_OP_JIT_COMPILE before it is set, and does not start if its size is
- * 0. */
+/* A program can read the same few options as from the vendor's compiler. torch_npu reads ACL_OP_JIT_COMPILE before it
+ * sets this option, and does not start if the size of the option is 0. */
 TEST(few_options_of_the_compiler_can_be_read)
 {
     char value[32];

@@ -298,7 +298,8 @@ static void keep_context(aclrtStream stream, aclrtStreamState state, void *args)
     }
 }
 
-/* As with the vendor's runtime, a default stream is announced before its new context becomes current. */
+/* As the vendor's runtime does, the runtime announces a default stream to the callback before the new context of the
+ * stream becomes current. */
 TEST(a_default_stream_is_announced_in_the_former_context)
 {
     struct announced announced = {NULL, NULL};

@@ -291,7 +291,8 @@ TEST(retaining_takes_a_free_of_its_own)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
-/* The first memory that is mapped settles it until the addresses are released, also after it was unmapped. */
+/* The first memory that is mapped into a reservation fixes the device of the reservation until its addresses are
+ * released, even if this memory is unmapped before. */
 TEST(one_reservation_is_of_one_device)
 {
     aclrtPhysicalMemProp other = on_device;
@@ -374,7 +375,7 @@ TEST(capacity_is_the_devices_alone)
     prop.location.id = 1;
     acl_ok(aclrtMallocPhysical(&more, 64 * MIB, &prop, 0));
     acl_ok(aclrtFreePhysical(more));
-    /* Host memory counts for no device, and may exceed all of them. */
+    /* Host memory counts against the capacity of no device, and may exceed the capacity of all devices together. */
     prop.location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
     prop.memAttr = ACL_MEM_HUGE;
     acl_ok(aclrtMallocPhysical(&more, 192 * MIB, &prop, 0));

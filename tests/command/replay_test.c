@@ -158,7 +158,7 @@ TEST(test_too_many_tags_share_one)
     const weir_oom_record *record = &result.oom.record;
     assert_true(result.oom.happened);
     assert_string_equal(record->tag_name, "untagged");
-    /* The 254th tag and all later ones share "other", which holds 47 x 48 / 2 x 512 bytes. */
+    /* The 254th tag and all later ones share the name "other", and hold 47 x 48 / 2 x 512 bytes. */
     assert_string_equal(record->holders[0].name, "other");
     assert_int_equal(record->holders[0].requested_bytes, 47 * 48 / 2 * 512);
     assert_int_equal(record->holders[0].blocks, 47);
@@ -285,7 +285,8 @@ TEST(test_repeats)
     replay_result_free(&result);
 }
 
-/* The last `o` is a request that a replay asks for, unless the program went on without it. */
+/* A replay repeats the request of the last `o` event: the recorded program ran out of memory there. If an allocation
+ * follows the `o` event, the recorded program went on, and the replay leaves the event out. */
 TEST(test_the_request_that_was_refused)
 {
     static const char text[] = "#wtr 1\n"

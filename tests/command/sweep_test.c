@@ -252,8 +252,9 @@ static const weir_strategy_ops *greedy_strategy(void)
     return &ops;
 }
 
-/* 4.5 MiB live: in 6 MiB the large request gets 4 MiB and the small one 2; in 8 MiB the large one takes all 8; in 10
- * MiB both get as much as they want. */
+/* The trace requests 4 MiB and then 512 KiB, and the strategy takes too much for the large request. On 6 MiB the large
+ * request gets 4 MiB and the small one 2; on 8 MiB the large one takes all 8, and the small one fails; on 10 MiB both
+ * get as much as the strategy wants. */
 TEST(test_more_memory_may_serve_less)
 {
     static const struct replay_strategy greedy = {"greedy", "", greedy_strategy, false, 0, 0};

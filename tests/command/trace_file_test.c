@@ -31,7 +31,7 @@ static const char small[] = "#wtr 1\n"
 /* Memory on two devices. */
 static const char two_devices[] = "#wtr 1\na 0 0 1048576 0 0 d=0\na 1 1 2097152 1 0 d=1\nf 2 0 0 0\nf 3 1 1 0\n";
 
-/* A block that a second stream uses, and its memory's next block. */
+/* A block that a second stream uses, and the next block in the same memory. */
 static const char race[] =
     "#wtr 1\na 0 0 1048576 0 0\nu 1 0 1\nw 2 1 5000000\nf 3 0 0 0\na 4 1 1048576 0 0\nf 5 1 0 0\n";
 
@@ -431,7 +431,7 @@ TEST(test_a_strategy_that_refuses_or_is_wrong)
     mine.name = "mine";
     pool.strategy = &mine;
     config.pool = &pool;
-#if WEIR_CHECKS == 0 /* with checks the pool itself checks the strategy and ends the program */
+#if WEIR_CHECKS == 0 /* with WEIR_CHECKS the pool itself checks the strategy, and ends the program at a flaw */
     mine.check = find_flaw;
     ok(weir_trace_replay(trace, &config, &figures)); /* without a check */
     config.flags = WEIR_TRACE_REPLAY_CHECK;
@@ -464,7 +464,7 @@ TEST(test_a_limit_that_is_too_low)
     weir_trace *trace = read_bundled("ort_unet_dyn_res");
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     weir_trace_replay_config config = WEIR_TRACE_REPLAY_CONFIG_INIT;
-    /* a pool config without a strategy: the replay uses the default strategy, and pool.limit_bytes */
+    /* the pool config names no strategy: the replay uses the default strategy, and obeys pool.limit_bytes */
     config.pool = &pool;
     config.report = keep_sentence;
     config.report_ctx = &said;

@@ -139,7 +139,8 @@ TEST(test_alignment)
     void *usual = weir_heap_alloc_aligned(f.heap, 100, 0);
     assert_int_equal((uintptr_t)usual % 256, 0);
     assert_int_equal(weir_heap_free(f.heap, usual), WEIR_OK);
-    /* A simulated device has SOURCE_MOST_BYTES, and the region of a block must hold its alignment too. */
+    /* A simulated device has only SOURCE_MOST_BYTES, and the region of a block must have room for the alignment of the
+     * block too. */
     const bool is_limited = f.under.pool != NULL;
     for (size_t align = 4 * MIB; align <= (is_limited ? 16 * MIB : 1024 * MIB); align *= 2) {
         char *two[] = {weir_heap_alloc_aligned(f.heap, 1, align), weir_heap_alloc_long_lived(f.heap, 70000, align)};
@@ -614,7 +615,8 @@ static bool drop_one(void *ctx, weir_heap *heap, uint64_t size, uint32_t attempt
     assert_true(size >= 4 * MIB);
     c->calls++;
     c->last_attempt = attempt;
-    /* An allocation inside the callback fails without a nested call of the callback. */
+    /* If the callback itself requests memory that the heap does not have, the request fails, and the heap does not call
+     * the callback again inside the running call. */
     assert_null(weir_heap_alloc(heap, SOURCE_MOST_BYTES + 1));
     if (c->lies > 0) {
         c->lies--;

@@ -258,7 +258,7 @@ TEST(test_alignment)
     assert_int_equal(weir_host_alloc_aligned(pool, 1, UINT64_C(1) << 46, WEIR_HOST_THREAD_NODE, &ptr),
                      WEIR_ERR_INVALID);
     assert_null(ptr);
-    /* Alignments larger than a chunk. If the runtime allocates the chunks, it must pin as many bytes as the
+    /* Alignments larger than a chunk. If the runtime allocates the chunks, the runtime must pin as many bytes as the
      * alignment. */
     const uint64_t most = kind == WEIR_HOST_RUNTIME ? 32 * MIB : 1024 * MIB;
     for (uint64_t align = 4 * MIB; align <= most; align *= 4) {
@@ -733,7 +733,7 @@ TEST(test_trim_reaches_other_threads_at_their_next_miss)
     assert_int_equal(stats_of(w.pool).cached_bytes, cached);
     (void)pthread_barrier_wait(&barrier);
     (void)pthread_barrier_wait(&barrier);
-    /* the cache was flushed; now it may hold the block that the thread has freed after the flush */
+    /* the thread has flushed its cache, and may have put the block into it that it freed after the flush */
     assert_true(stats_of(w.pool).cached_bytes <= 4 * MIB);
     (void)pthread_barrier_wait(&barrier);
     assert_int_equal(pthread_join(thread, &failure), 0);

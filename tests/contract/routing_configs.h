@@ -7,8 +7,8 @@
 #include <weir/routing.h>
 #include <weir/size_class.h>
 
-/* caching in both halves sets nothing aside, so the suite compares every rule exactly. The large half does not
- * implement region_idle. */
+/* Both halves are `caching`, which sets no memory aside, so the suite compares every rule exactly. The large half does
+ * not implement region_idle. */
 static inline const weir_routing_config *caching_twice(void)
 {
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;
@@ -33,7 +33,8 @@ static inline const weir_routing_config *low_threshold(void)
     return &config;
 }
 
-/* bump as a half: the comparison is exact, except that its small holes wait for the last resort. */
+/* The small half is `bump`: the suite compares every range exactly, except that small holes of `bump` serve requests
+ * only as a last resort. */
 static inline const weir_routing_config *bump_and_caching(void)
 {
     static weir_routing_config config = WEIR_ROUTING_CONFIG_INIT;

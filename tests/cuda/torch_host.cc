@@ -190,7 +190,7 @@ void test_reuse_on_streams()
     busy(machine.stream[1], second, 3 * MIB);
     torch.record_stream(second, machine.stream[1]);
     torch.raw_delete(second);
-    /* may get the memory of `second` only after the work of stream 1 */
+    /* the pool may hand out the memory of `second` only after the work of stream 1 */
     void *third = torch.malloc(3 * MIB, 0, machine.stream[0]);
     busy(machine.stream[0], third, 3 * MIB);
     torch.raw_delete(third);

@@ -1,5 +1,5 @@
 /* tests/engines/c10_host.cc: the adapter for libtorch, under libtorch itself: the same results as with libtorch's own
- * allocator, every tensor from the heap, an error when memory runs out, and work as before after it. */
+ * allocator, every tensor from the heap, an error when memory runs out, and results as before after the error. */
 #include "../rig/check.hh"
 #include "weir_c10.hpp"
 

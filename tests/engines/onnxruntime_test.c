@@ -116,8 +116,8 @@ static void close_engine(struct engine *engine)
 
 enum {
     OWN = 1 << 0, /* the engine's own allocator */
-    /* always one block for each tensor; without this flag a shape that was seen before gets one block for all
-     * tensors */
+    /* the engine requests one block for each tensor; without this flag it requests one block for all tensors of a shape
+     * that it has seen before */
     NO_PATTERN = 1 << 1,
     NO_PREPACKING = 1 << 2,
     TWO_THREADS = 1 << 3, /* for each operator */

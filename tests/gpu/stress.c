@@ -42,7 +42,7 @@ static struct {
     } live[most_live];
 } map = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_owner = 1};
 
-/* Enters a block. Returns its owner, a number that no other block has had. */
+/* Enters a block into the map. Returns its owner, a number that no other block has had. */
 static uint32_t own(const weir_block *block, unsigned *place)
 {
     const uint64_t address = weir_block_address(block);

@@ -123,7 +123,7 @@ struct policy {
 };
 
 static const policy keeps_owner = {0, 100, 100}; /* no intrusion takes the bias away */
-/* one intrusion takes the bias away, and one entry of the owner alone may give it back */
+/* one intrusion (an entry of another thread) takes the bias away, and one entry of the owner alone may give it back */
 static const policy moves_at_once = {100, 1, 1};
 
 enum { A, B, C };
@@ -322,7 +322,7 @@ struct try_shared : world<try_shared, 2> {
     void after() { finish(); }
 };
 
-/* One thread enters once without becoming the owner, while another thread feeds the stream and a third takes the lock
+/* One thread enters once without becoming the owner. Meanwhile the owner enters, and a third thread takes the lock
  * over. */
 struct visitor : world<visitor, 3> {
     void before()
@@ -342,7 +342,8 @@ struct visitor : world<visitor, 3> {
     void after() { finish(); }
 };
 
-/* A thread ends, and a new thread gets its name and therefore its seat, while another thread intrudes. */
+/* A thread ends, and a new thread gets the name and therefore the seat of the ended thread, while another thread
+ * intrudes. */
 struct new_thread_old_name : world<new_thread_old_name, 3> {
     rl::atomic<unsigned> ended;
 

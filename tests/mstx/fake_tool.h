@@ -1,6 +1,6 @@
-/* tests/mstx/fake_tool.h: a tool inside the test's own program, where it is found like a preloaded one. It follows the
- * rules of one of several tools, keeps its records in fixed arrays (so that it needs no host memory), and ends the
- * program if it must withdraw a heap or region that it does not know. One file includes it once. */
+/* tests/mstx/fake_tool.h: a tool inside the test's own program, where it is found like a preloaded one. `fake_style`
+ * selects which kind of tool it imitates. It keeps its records in fixed arrays (so that it needs no host memory), and
+ * ends the program if it must withdraw a heap or region that it does not know. One file includes it once. */
 #ifndef TESTS_MSTX_FAKE_TOOL_H
 #define TESTS_MSTX_FAKE_TOOL_H
 
@@ -14,7 +14,7 @@
 enum fake_style {
     FAKE_ORDINARY, /* handles for heaps and regions */
     FAKE_NO_REGION_HANDLES,
-    FAKE_TOTALS,  /* no handles at all; the size of a heap is the sum of all heaps */
+    FAKE_TOTALS,  /* no handles at all; the size in each call is the sum of all heaps */
     FAKE_REFUSES, /* accepts no heap */
     FAKE_DEAF,    /* knows no domain */
 };

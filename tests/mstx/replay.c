@@ -40,8 +40,8 @@ static uint64_t granules_taken_away;
 static uint64_t bytes_moved;
 static uint64_t memory_told;
 
-/* Passes the device's log lines to the checking tool as real memory: a heap must begin after this memory is given and
- * end before it is taken. */
+/* Passes the device's log lines to the checking tool as real memory: a heap must begin after the device has handed out
+ * this memory, and end before the device takes it back. */
 static void tell_memory(void *ctx, const char *line)
 {
     const char *address = strstr(line, " address=0x");

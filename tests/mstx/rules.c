@@ -169,7 +169,7 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     for (int i = 1; i < 5; i++) {
         ok(weir_pool_free(w.pool, blocks[i], w.stream));
     }
-    /* each free is announced in one batch, however many regions the block has */
+    /* weir withdraws the regions of a freed block in one batch, however many regions the block has */
     assert_int_equal(fake_batches - batches, 4);
     ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;

@@ -72,7 +72,7 @@ static inline void check_pool(const struct world *w)
 
 static inline void check(const struct world *w)
 {
-    is_clean(w->sim); /* before check_pool, because a finding of the auditor tells more than a failed check */
+    is_clean(w->sim); /* the auditor comes before check_pool, because its finding tells more than a failed check */
     check_pool(w);
 }
 
@@ -183,7 +183,7 @@ static inline weir_block *get_by(struct world *w, int stream, uint64_t size, wei
 {
     const weir_pool_stats before = figures(w);
     weir_block *block = get(w, stream, size);
-    is_clean(w->sim); /* before the rung is compared, because a finding of the auditor tells more */
+    is_clean(w->sim); /* the auditor comes before the comparison of the rungs, because its finding tells more */
     const weir_pool_stats after = figures(w);
     for (int i = 0; i < WEIR_RUNG_COUNT; i++) {
         if (after.served[i] != before.served[i] && i != (int)rung) {

@@ -123,7 +123,8 @@ static inline void is_clean(weir_sim *sim)
     assert_int_equal(weir_sim_finding_count(sim, WEIR_SIM_FINDING_KINDS), 0);
 }
 
-/* Checks for exactly one finding, of this kind, that names these two operations by their tags (NULL: none). */
+/* Checks for exactly one finding. It is of this kind, and names these two operations by their tags (NULL: an operation
+ * without a tag). */
 static inline weir_sim_finding only_finding(weir_sim *sim, weir_sim_finding_kind kind, const char *earlier,
                                             const char *later)
 {

@@ -211,7 +211,8 @@ static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint6
     }
     uint64_t choice = below(p, record.advice_count);
     if (record.advice[choice].kind == WEIR_ADVICE_DEVICE_ROOM && !one_in(p, 8)) {
-        /* mostly follows another advice than to enlarge the device, because a program can do that only once */
+        /* the program mostly follows other advice than to enlarge the device, because it can enlarge the device only
+         * once */
         choice = record.advice_count - 1;
     }
     const weir_oom_advice *advice = &record.advice[choice];

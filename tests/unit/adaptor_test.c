@@ -600,7 +600,7 @@ static void check_small_beside_large(weir_status large_verdict, weir_status smal
     assert_int_equal(held(limited), 0); /* a pending request does not count as held */
     assert_int_equal(pthread_create(&small_thread, NULL, ask, &small), 0);
     for (int i = 0; i < 1000; i++) {
-        sched_yield(); /* lets the small request begin while the large one is pending, in most runs */
+        sched_yield(); /* the pause lets the small request begin while the large one is pending, in most runs */
     }
     pthread_mutex_lock(&g.lock);
     g.open = true;

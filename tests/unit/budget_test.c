@@ -304,7 +304,7 @@ TEST(test_the_soft_limit_makes_streams_wait)
     weir_block *second = get_tagged(&w, B, REGION, 0);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits + figures(&w).syncs, 0);
-    /* does not grow the pool beyond the soft limit: A's memory serves after a wait */
+    /* the pool does not grow beyond the soft limit for this request: A's memory serves the request after a wait */
     weir_block *third = get_tagged(&w, B, REGION, 0);
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
     assert_int_equal(figures(&w).waits, 1);
@@ -479,7 +479,8 @@ TEST(test_pressure_may_be_relieved)
     (void)get_tagged(&w, B, REGION, 0);
     assert_int_equal(relief.calls, 2); /* the next crossing is reported again */
     assert_int_equal(figures(&w).reserved_bytes, 2 * REGION);
-    /* too small: the callback is called again and frees nothing, so the pool exceeds the soft limit */
+    /* the block that the callback frees is too small. The second call frees nothing, so the pool exceeds the soft
+     * limit */
     relief.victim = block;
     (void)get_tagged(&w, A, 2 * REGION, 0);
     assert_int_equal(relief.calls, 4);

@@ -67,7 +67,7 @@ static weir_host_pool *pool_of(weir_heap *heap)
     return heap->sources[WEIR__HEAP_GOING].host;
 }
 
-/* Ends `count` slots, with a look at the clock at the end of each. */
+/* Makes `count` slots of the decay pass: calls weir__host_decay_step at the end of each slot. */
 static void pass_slots(weir_heap *heap, int count)
 {
     for (int i = 0; i < count; i++) {

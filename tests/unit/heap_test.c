@@ -289,7 +289,7 @@ TEST(test_recording_of_many_priors)
     assert_int_equal(weir_heap_record(heap, NULL), WEIR_OK);
     assert_int_equal(weir_recorder_stop(recorder, &lost), WEIR_OK);
     assert_int_equal(lost, 0);
-    /* the count `priors` misses a line at the beginning of a piece of the output */
+    /* count_priors misses a p line with which a piece of the output begins */
     assert_in_range(priors, MANY - MANY / 100, MANY);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
@@ -458,7 +458,8 @@ TEST(test_recorders_come_and_go)
 
 /* --- proof --- */
 
-/* Checks that one foreign entry among many entries of the pool is found, at every position of the walk. */
+/* Checks that the check of the heap finds one foreign entry among many entries of the pool, at every position of the
+ * walk. */
 static void find_stranger(weir_heap *heap)
 {
     weir__owned *owned = heap->sources[WEIR__HEAP_GOING].owned;

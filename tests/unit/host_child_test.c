@@ -59,7 +59,8 @@ static int memlock(void)
     CHECK(weir_host_free(pool, second) == WEIR_OK);
     CHECK(weir_host_alloc(pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &first) == WEIR_OK);
     CHECK(weir_host_pool_destroy(pool) == WEIR_OK);
-    /* If unpinned memory is allowed, the rest is unpinned, and the query reports it. */
+    /* If the config allows unpinned memory, the pool does not pin the memory beyond the limit, and weir_host_query
+     * reports this. */
     pool = pool_of(LOCKED | UNPINNED, WEIR_HOST_ALLOW_UNPINNED);
     CHECK(pool != NULL);
     CHECK(weir_host_alloc(pool, 3 * MIB, WEIR_HOST_THREAD_NODE, &first) == WEIR_OK);

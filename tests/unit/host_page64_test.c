@@ -50,7 +50,8 @@ long __wrap_sysconf(int name)
     return name == _SC_PAGESIZE ? (long)PAGE : __real_sysconf(name);
 }
 
-/* Maps anywhere: one page more than requested, of which the aligned part stays. */
+/* Maps the size at a free address that is a multiple of PAGE: maps one page more, and unmaps the ends outside the
+ * aligned part. */
 static void *map_anywhere(size_t size, int access, int flags, int file, off_t offset)
 {
     char *start = __real_mmap(NULL, whole(size) + PAGE, access, flags, file, offset);

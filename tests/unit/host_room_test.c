@@ -1,6 +1,7 @@
 /* tests/unit/host_room_test.c: a host pool, and a runtime that has no more pinned memory.
  *
- * A refused request does not count against the limit, and a refusal is forgotten as soon as memory has come back.
+ * A refused request does not count against the limit. The pool forgets a refusal of the runtime as soon as the runtime
+ * has memory again.
  */
 #include "../rig/test.h"
 
@@ -110,7 +111,7 @@ TEST(test_a_refusal_counts_for_nothing)
     close_pool(pool, &runtime, 8 * MIB);
 }
 
-/* A request is refused, memory comes back, and the same request is served, at once. */
+/* The runtime refuses a request. The program frees memory, and then the same request is served at once. */
 TEST(test_a_refusal_is_forgotten_when_memory_comes_back)
 {
     for (int round = 0; round < 10; round++) {
@@ -129,7 +130,8 @@ TEST(test_a_refusal_is_forgotten_when_memory_comes_back)
     }
 }
 
-/* If the runtime refused to register memory, the next step serves the request, and the query reports it. */
+/* If the runtime refuses to register memory, the next step of the ladder serves the request, and weir_host_query
+ * reports this step. */
 TEST(test_memory_that_was_not_registered_is_not_pinned)
 {
     struct runtime runtime = {.room = 2 * MIB};

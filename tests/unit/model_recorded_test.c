@@ -213,8 +213,8 @@ TEST(test_start_is_corrected)
     assert_int_equal(report.priors_enlarged, 1);
 }
 
-/* Empty segments precede the first request. Two of them existed before the window; the last one did in one case and not
- * in the other. */
+/* Empty segments precede the first request. In the first trace all three existed before the window. In the second trace
+ * the first one did, and the recorded allocator took the last one for the first request. */
 TEST(test_free_segments_at_the_start)
 {
     struct recorded_report report = check("s 0 + 0x40000000 2097152 0\n"

@@ -355,7 +355,7 @@ TEST(accepts_older_tables)
     end_judge(&judge);
 }
 
-/* Reports live blocks, blocks in a front cache, and idle memory. */
+/* A new observer gets reports of the live blocks, of the blocks in a front cache, and of the idle memory. */
 TEST(reports_present_memory_and_blocks_at_the_start)
 {
     for (int maps = 0; maps < 2; maps++) {
@@ -574,8 +574,8 @@ TEST(a_forked_child_reports_nothing)
     end_judge(&judge);
 }
 
-/* Calls as letters: a block is allocated (a), freed (f) or used (u), an event is recorded (e), waited for (x) or
- * synchronised with (y), and a trim (c), with the number of the stream. */
+/* Writes the calls that an observer gets as letters: a block is allocated (a), freed (f) or used (u), an event is
+ * recorded (e), waited for (x) or synchronised with (y), and a trim (c), with the number of the stream. */
 struct scribe {
     char text[64];
     size_t length;
@@ -699,8 +699,8 @@ TEST(a_pool_ends_while_it_is_recorded)
 
 enum { handed = 16, thread_steps = 3000 };
 
-/* While a free is being reported, another thread requests the same memory: the alloc must not be reported before the
- * free. */
+/* While the pool reports a free to the observer, another thread requests the same memory: the pool must not report this
+ * alloc before the free. */
 struct slow_judge {
     struct judge judge; /* must be the first member */
     struct world *w;
@@ -756,7 +756,7 @@ static void *begin_to_observe(void *ctx)
     return NULL;
 }
 
-/* The observation begins during a device call that takes or gives back memory. */
+/* An observer is attached while the pool is in a device call that takes or gives back memory. */
 TEST(memory_on_its_way_is_told_once)
 {
     static const char *const calls[2][2] = {{"region_free", "region_alloc"}, {"vm_unmap", "vm_map"}};

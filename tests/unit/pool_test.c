@@ -116,7 +116,8 @@ TEST(test_configs_of_other_versions)
     longer.later = 1;
     fails(weir_pool_create(&longer.known, &pool), WEIR_ERR_UNSUPPORTED);
     longer.known.struct_size = offsetof(weir_pool_config, limit_bytes);
-    longer.known.limit_bytes = 1; /* lies behind the end of this caller's struct, so the pool does not read it */
+    /* the member lies behind the end of this caller's struct, so the pool does not read it */
+    longer.known.limit_bytes = 1;
     ok(weir_pool_create(&longer.known, &pool));
     weir_stream *stream = NULL;
     weir_block *block = NULL;
@@ -395,7 +396,8 @@ TEST(test_o6_the_advice_is_as_of_the_failure)
         if (turn == 1) {
             (void)get(&w, C, 4 * REGION);
         } else {
-            refused(&w, C, 4 * REGION); /* refused although both idle regions were returned to the device */
+            /* the pool refuses the request although it has returned both idle regions to the device */
+            refused(&w, C, 4 * REGION);
             const weir_oom_record record = reason(&w);
             assert_int_equal(record.reserved_bytes, figures(&w).reserved_bytes);
             assert_int_equal(record.free_bytes, figures(&w).free_bytes);
@@ -885,7 +887,7 @@ TEST(test_exchanged)
 TEST(test_flushed_all)
 {
     struct world w = open_world((struct wish){.no_ordering = true});
-    (void)get(&w, A, 15 * REGION); /* one region remains; the front caches of a full pool of 16 hold 4 KiB */
+    (void)get(&w, A, 15 * REGION); /* one region remains; the front caches of a full pool of 16 regions hold 4 KiB */
     weir_block *large = get(&w, A, REGION - 512);
     weir_block *small = get(&w, A, 512);
     put(&w, small, B);

@@ -1,7 +1,8 @@
 /* tests/unit/record_order_test.c: the moment in which an event has its number but is not visible yet.
  *
- * No caller can stop a hook at that moment. So this test uses the recorder's private functions in place of such a
- * thread: it takes a number, records events of other threads, drains the recorder, and publishes its own event late.
+ * No test can stop a thread that is inside a hook at that moment. So this test does the steps of the hook itself, with
+ * the recorder's private functions: it takes a number, lets other threads record events, drains the recorder, and
+ * publishes its own event late.
  */
 #include "../rig/test.h"
 #include "services/record_internal.h"
@@ -89,7 +90,8 @@ TEST(test_drain_waits_for_a_number_under_way)
     assert_int_equal(lost, 0);
 }
 
-/* A number that is never published (its thread was killed) does not hold back the end. */
+/* A thread was killed between taking a number and publishing its event: weir_recorder_stop does not wait for this
+ * event. */
 TEST(test_stop_passes_over_a_gap)
 {
     struct seen out = {.text = ""};

@@ -100,7 +100,8 @@ static int end_device(void **state)
     return weir_device_destroy(device) == WEIR_OK ? 0 : -1;
 }
 
-/* Tells the recorder of the block at an address. Streams count from 1; 0: the block is freed idle. */
+/* The next functions tell the recorder of the block at an address. Streams count from 1; a free with stream 0 is the
+ * free of a block without queued work. */
 static void tell_alloc(weir_recorder *recorder, uint64_t address, uint64_t size, uint64_t align, uint32_t stream,
                        weir_tag tag)
 {

@@ -1,5 +1,5 @@
-/* tests/unit/region_mark_test.c: the pool exchanges regions only where it would otherwise reserve more than ever
- * before. */
+/* tests/unit/region_mark_test.c: the pool returns idle regions before it takes a new one only where it would otherwise
+ * exceed its mark, the most bytes that it has reserved before (memory/mark.h). */
 #include "../rig/test.h"
 #include "fake_device.h"
 
@@ -129,8 +129,8 @@ static bool is_of_another_region(void *ctx, const weir_walk_entry *entry)
     return true;
 }
 
-/* The rise of the mark is worth at most eleven calls, and 400 regions are idle. Only the region that has been idle
- * longest goes back, and the pool visits few of the 400 to decide that. */
+/* The rise of the mark that the pool would avoid is worth at most eleven device calls, and 400 regions are idle. Only
+ * the region that has been idle longest goes back, and the pool visits few of the 400 to decide that. */
 TEST(test_an_exchange_takes_out_few_more_regions_than_it_may_return)
 {
     enum { regions = 400 };
@@ -366,7 +366,8 @@ TEST(test_the_debt_bounds_calls_for_changing_lengths)
     close_world(&w);
 }
 
-/* Without the debt, each phase would return the regions of the other phase, in every cycle. */
+/* The debt counts the regions that the pool has returned to keep its mark low. Without this debt, each phase would
+ * return the regions of the other phase, in every cycle. */
 TEST(test_the_debt_ends_the_exchange_of_alternating_phases)
 {
     enum { cycles = 8000 };

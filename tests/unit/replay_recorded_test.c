@@ -343,7 +343,8 @@ TEST(contradictions_are_noted)
     replay_result_free(&result);
 }
 
-/* Addresses that are not known or cannot be: bytes are counted, and the map leaves them out. */
+/* Some addresses in the trace are not known or impossible: the replay counts their bytes, and leaves them out of the
+ * map. */
 TEST(addresses_that_cannot_be)
 {
     struct replay_result result = run_text("#wtr 1\n"

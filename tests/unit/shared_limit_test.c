@@ -385,7 +385,8 @@ TEST(a_process_dies_with_the_lock)
     ok(weir_shared_limit_destroy(limit));
 }
 
-/* Processes are killed at any instruction; the limit holds and nothing is lost to it. */
+/* Processes are killed at any instruction. The held bytes never exceed the limit, and all bytes of the killed processes
+ * are free again. */
 TEST(many_processes_are_killed)
 {
     enum { AT_ONCE = 4, KILLS = 24 };

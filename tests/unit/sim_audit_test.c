@@ -299,7 +299,8 @@ TEST(test_early_reuse)
 TEST(test_early_reuse_without_touches)
 {
     hand_out(0, MIB, t.a, "old");
-    busy(t.sim, t.a, LONG_NS); /* as in a trace: the auditor knows that the stream worked, but not on which memory */
+    /* as in the replay of a trace: the auditor knows that the stream worked, but not on which memory */
+    busy(t.sim, t.a, LONG_NS);
     take_back(0, t.a, "del old");
     hand_out(0, MIB, t.b, "new");
     weir_sim_finding f = only_finding(t.sim, WEIR_SIM_EARLY_REUSE, "del old", "new");

@@ -118,7 +118,7 @@ TEST(test_unordered_after_a_free)
     }
 }
 
-/* After a trace the auditor knows that the stream worked, but not on which memory. */
+/* As in the replay of a trace, the auditor knows that the stream worked, but not on which memory. */
 TEST(test_unordered_after_a_free_without_touches)
 {
     for (int write = 0; write < 2; write++) {

@@ -181,7 +181,7 @@ TEST(test_uses)
     }
 }
 
-/* The first of two pending uses completes, and the block is promoted. */
+/* The first of two pending uses completes. The test opens the memory to all streams too early, and then correctly. */
 TEST(test_uses_promoted_at_the_first_completion)
 {
     for (int right = 0; right < 2; right++) {

@@ -98,12 +98,12 @@ TEST(an_empty_slab_is_kept_and_others_go_back)
     assert_true(stats.ranges == 9 || stats.ranges == 10);
     assert_int_equal(stats.bytes, REGION);
     assert_true(stats.largest_bytes < REGION);
-    /* The slab is neither created nor given back while requests alternate at the border. */
+    /* The strategy neither creates nor gives back a slab while the only live block is allocated and freed again. */
     weir_range again = must_take(1, 8 * KIB);
     assert_true(stats_of(1).ranges == stats.ranges - 1);
     give(&again, 1, 0);
     assert_true(stats_of(1).ranges == stats.ranges);
-    /* The kept slab does not block other sizes: the last request needs its place. */
+    /* The kept slab does not keep other sizes out: the last request needs the place of the slab. */
     for (uint64_t i = 0; i < 5; i++) {
         must_take(1, i < 3 ? 512 * KIB : 256 * KIB);
     }
@@ -182,7 +182,8 @@ TEST(a_slab_given_back_keeps_the_latest_tick)
     }
 }
 
-/* The slab that is kept while a lane is promoted does not hold its own slots back. */
+/* The strategy keeps one empty slab while its slots are promoted, and promote opens each slot at the slot's own
+ * tick. */
 TEST(promote_moves_slot_by_slot)
 {
     add_region(128 * KIB, 1);

@@ -136,7 +136,8 @@ TEST(test_one_inside_at_a_time)
  * lock to itself for long enough to get the bias back, and enters. Then the other thread continues. */
 static struct {
     struct guarded guarded;
-    /* asks the thread to stop while it does not hold the lock; a signal that comes after the answer has no effect */
+    /* asks the other thread to stop while that thread does not hold the lock; a signal that comes after its answer has
+     * no effect */
     atomic_uint asked;
     atomic_uint stopped;
     atomic_uint resumed;

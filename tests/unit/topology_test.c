@@ -273,9 +273,9 @@ TEST(test_bus_ids)
     weir_topology_destroy(t);
 }
 
-/* A device of a whole package is equally near to both nodes of the package: the node nearer to the caller's is chosen,
- * and in a tie the lower number. A device of the whole machine has no affinity; weir_topology_slice divides such
- * devices among the nodes. */
+/* A device of a whole package is equally near to both nodes of the package: weir chooses the one that is nearer to the
+ * node that the caller names, and in a tie the lower number. A device of the whole machine has no affinity;
+ * weir_topology_slice divides such devices among the nodes. */
 TEST(test_affinity_of_several_nodes)
 {
     weir_topology *t = from_xml(&kunpeng);

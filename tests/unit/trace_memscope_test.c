@@ -59,7 +59,8 @@ TEST(test_several_pools)
                        "f 40 1 0 0\n");
 }
 
-/* The driver alone: a free names neither the device nor the size, and the host must wait for it. */
+/* The file has the driver's events alone. A free names neither the device nor the size. The import
+ * gives it no stream: the host must have waited for the work on the block. */
 TEST(test_driver)
 {
     becomes(OLD_COLUMNS "1,MALLOC,HAL,N/A,10,1,1,2,4096,\"{addr:4096,size:2097152,owner:,MID:7}\"\n"

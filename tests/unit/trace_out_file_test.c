@@ -159,7 +159,7 @@ TEST(test_refused)
     assert_false(out_file_open(&file, name));
     assert_int_equal(errno, ENAMETOOLONG);
     assert_int_equal(file.fd, 77);
-    name[NAME_MAX] = '\0'; /* the longest possible name: the temporary name must be as short */
+    name[NAME_MAX] = '\0'; /* the longest possible name: the temporary name must not be longer */
     begin(&file, name);
     assert_true(out_file_finish(&file));
     assert_int_equal(unlink(name), 0);

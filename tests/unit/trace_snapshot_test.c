@@ -10,7 +10,8 @@
 #define COMPLETED "free_completed"
 #define BASE 0x700000000000u
 
-/* Imports the pickle, frees the writer, and returns the trace after one round through text. */
+/* Imports the pickle and frees the writer. Writes the trace as text, checks that the text can be read again, and
+ * returns the trace. */
 static struct trace *import(struct pickle_writer *writer)
 {
     struct trace *trace = trace_of_bytes("dir/s.pickle", writer->bytes, writer->size);
@@ -443,7 +444,8 @@ TEST(test_misplaced)
     trace_free(trace);
 }
 
-/* Old maps: no block addresses, no flags, no pools; the snapshot may be the list of segments alone. */
+/* Maps of old versions of PyTorch have no block addresses, no flags and no pools; the snapshot may be the list of
+ * segments alone. */
 TEST(test_old_map)
 {
     struct pickle_writer w;
@@ -537,7 +539,7 @@ TEST(test_tags)
     pw_raw(&w, "h\0", 2);
     pw_dict_end(&w);
     pw_entry_open(&w, ALLOC, BASE + 1024, 1, 0, 1);
-    pw_str(&w, "frames"); /* another list with the same frame: it makes a tag of its own with the same text */
+    pw_str(&w, "frames"); /* another list with the same frame: the import makes a second tag with the same text */
     pw_list(&w);
     pw_frame(&w, "/lib/torch/optim/adam.py", "step");
     pw_list_end(&w);

@@ -687,7 +687,7 @@ TEST(test_format)
     char line[128];
     assert_int_equal(weir_trace_format(&event, line, sizeof(line)), sizeof(expected) - 1);
     assert_string_equal(line, expected);
-    /* A text that does not fit is cut, ended by a NUL, and its full length returned. */
+    /* weir_trace_format cuts a text that does not fit, ends it with a NUL, and returns the full length of the text. */
     for (size_t size = 0; size < sizeof(expected); size++) {
         memset(line, '#', sizeof(line));
         assert_int_equal(weir_trace_format(&event, size > 0 ? line : NULL, size), sizeof(expected) - 1);

@@ -501,7 +501,8 @@ static void say_calls(void)
     atomic_store(&called_count, 0);
 }
 
-/* In one of ten programs: the vendor's runtime then takes a second for the reset of the device. */
+/* Only one of ten programs calls functions of the host, because the vendor's runtime then takes a second to reset the
+ * device. */
 static void host_functions_are_called(void)
 {
     const aclrtStream stream = streams[any(STREAMS)];

@@ -24,11 +24,13 @@ enum { FAKE_CUDA_DEVICES = 2 };
 /* Features that a device, or the driver, lacks: bits, each also a word of FAKE_CUDA_LACKS. */
 enum {
     FAKE_CUDA_NO_FABRIC = 1u << 0, /* word "fabric": the device lacks the attribute */
-    /* word "permission": the device has the attribute, but memory is refused, as without an IMEX channel */
+    /* word "permission": the device has the attribute, but the driver refuses such memory, as without an IMEX
+     * channel */
     FAKE_CUDA_FABRIC_REFUSED = 1u << 1,
-    FAKE_CUDA_NO_FILE = 1u << 2,           /* word "file" */
-    FAKE_CUDA_NO_RDMA = 1u << 3,           /* word "rdma": the device lacks the attribute */
-    FAKE_CUDA_RDMA_REFUSED = 1u << 4,      /* word "nic": the device has the attribute, but memory is refused */
+    FAKE_CUDA_NO_FILE = 1u << 2, /* word "file" */
+    FAKE_CUDA_NO_RDMA = 1u << 3, /* word "rdma": the device lacks the attribute */
+    /* word "nic": the device has the attribute, but the driver refuses such memory */
+    FAKE_CUDA_RDMA_REFUSED = 1u << 4,
     FAKE_CUDA_NO_VIRTUAL_MEMORY = 1u << 5, /* word "virtual" */
     FAKE_CUDA_OLD = 1u << 6,               /* word "version": the driver supports CUDA 10.2 */
     FAKE_CUDA_NO_GPU = 1u << 7,            /* word "gpu": cuInit finds no device */

@@ -41,7 +41,7 @@ int main(void)
     must(weir_pool_alloc(pool, stream, 9000, 0, &freed[0]));
     must(weir_pool_alloc(pool, stream, 7000, 0, &freed[1]));
     must(weir_pool_alloc(pool, stream, 5000, 0, &block));
-    /* stays in the register `last` of the front cache, so the pool counts it as live */
+    /* this block stays in the register `last` of the front cache, so the pool counts it as live */
     must(weir_pool_free(pool, freed[0], stream));
     must(weir_pool_free(pool, freed[1], stream));                                 /* is cached: 7168 bytes */
     show(pool, stream, block, ((const struct range *)(const void *)block)->next); /* the rest of the region is free */

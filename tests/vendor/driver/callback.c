@@ -1,8 +1,9 @@
 /* callback.c: functions of the host that a queue of tasks calls.
  *
- * A task of this kind puts a call into a queue of calls, which belongs to a group: to the thread that serves it. The
- * thread waits for its group's queues, takes their calls, runs the functions and releases each call. A stream that has
- * to stand still meanwhile waits for an event; the thread records it by a command to the scheduler's firmware.
+ * A task of this kind puts a call into a queue of calls. Each queue of calls belongs to a group, and one thread of the
+ * runtime serves the group: it waits for the group's queues, takes their calls, runs the functions and releases each
+ * call. If the stream has to stand still until the function has returned, the stream waits for an event. The thread
+ * then records this event by a command to the scheduler's firmware.
  */
 #include "driver.h"
 
@@ -121,7 +122,7 @@ hal_error halReportRelease(uint32_t device, hal_release *release)
     return HAL_OK;
 }
 
-/* --- commands to the firmware: the one that says that a function has returned; other ones are dropped --- */
+/* --- commands to the firmware: one says that a function has returned; the driver drops all other commands --- */
 
 static _Thread_local uint8_t command[HAL_TASK_BYTES];
 

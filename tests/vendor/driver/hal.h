@@ -295,7 +295,7 @@ HAL_DOOR hal_error halReadFaultEvent(int32_t device, int timeout_ms, void *filte
  * of the first byte. */
 enum { HAL_TASK_BYTES = 64 };
 enum {
-    HAL_TASK_PROCESSOR = 1,   /* for a processor of the device, or a call of a function of the host */
+    HAL_TASK_PROCESSOR = 1,   /* a kernel for a processor of the device, or a call of a function of the host */
     HAL_TASK_PLACEHOLDER = 3, /* takes a place in the queue and does nothing */
     HAL_TASK_EVENT_RECORD = 4,
     HAL_TASK_EVENT_WAIT = 5,

@@ -109,7 +109,8 @@ static void copy_over_pcie(const driver_task *t)
     }
 }
 
-/* A task for a processor: a call of a function of the host if it has that topic. Other ones do nothing. */
+/* Executes a task for a processor. With the topic CALL the task calls a function of the host; a task with another topic
+ * does nothing. Returns false if the queue of calls is full. */
 static bool call_host(const driver_scheduler *on, const driver_task *t)
 {
     enum { QUEUE = 16, STREAM = 22, EVENT = 24, BLOCKS = 26, TASK = 28, FUNCTION = 32, ARGUMENT = 40, TOPIC = 56 };
