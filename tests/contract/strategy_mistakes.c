@@ -530,8 +530,8 @@ static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick 
 
 /* --- walks --- */
 
-/* The visitor that the caller has passed to walk. The strategies of this file that contain a bug pass
- * changed ranges to it. */
+/* The visitor that the caller has passed to walk. Strategies that contain a bug on purpose show this visitor
+ * changed ranges. */
 struct visit {
     weir_range_visitor visit;
     void *ctx;

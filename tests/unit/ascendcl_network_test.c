@@ -379,7 +379,7 @@ static void check_plan(const acl__network *n)
 TEST(plans_lose_nothing)
 {
     static const char *const nets[] = {
-        /* A layer works in place if it is the only reader of its input, and into new memory after a split. */
+        /* A layer that is the only reader of its input writes over it. A layer behind a split writes to new memory. */
         NET("5", "6",
             "Input i 0 1 a\nReLU r 1 1 a b\nSplit s 1 2 b c d\nReLU t 1 1 c e\nEltwise u 2 1 e d "
             "f\n"),

@@ -60,7 +60,7 @@ static inline weir_status fake_end(struct fake_device *fake)
 
 #define FAKE_NOTE(word) fake->word = word;
 
-/* --- results; also written when the call fails, because weir must not pass them on then --- */
+/* --- results, which are also written if the call fails: weir must not return them to its caller then --- */
 
 static inline uint64_t fake_address(struct fake_device *fake, weir_device_call call)
 {

@@ -351,7 +351,7 @@ static void redirect(unsigned page, unsigned child)
     memcpy(at + 8, number, 4);
 }
 
-/* Pages of a table that lead to the same pages many times, or to themselves. */
+/* Files in which interior pages of a table's tree point to the same page many times, or to themselves. */
 TEST(test_damaged_trees)
 {
     struct trace *trace = NULL;

@@ -16,7 +16,7 @@
 
 typedef struct model_pytorch_config {
     size_t struct_size;
-    /* bytes added to each request before it is rounded, below 512: 0 for PyTorch, 32 for torch_npu */
+    /* bytes that are added to each request before it is rounded, at most 511; PyTorch adds 0, torch_npu 32 */
     uint64_t pad_bytes;
 } model_pytorch_config;
 

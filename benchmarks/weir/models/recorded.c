@@ -58,7 +58,7 @@ struct heap {
     void *model;
     weir_lane lanes;              /* number of lanes in use */
     struct segment_list segments; /* sorted by address, without overlaps */
-    struct segment_list waiting;  /* segments that the allocator has taken for a request that has not come yet */
+    struct segment_list waiting;  /* segments that were recorded before the request that they serve */
     bool begun;                   /* the first request of the window has been played */
 };
 

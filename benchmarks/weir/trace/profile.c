@@ -40,7 +40,7 @@ struct range {
     uint32_t thread;
     uint32_t name;
     uint32_t order;
-    uint32_t outer; /* the enclosing range; valid while the sweep over the ranges is inside this range */
+    uint32_t outer; /* the range that encloses this one; valid while the sweep is inside this one */
 };
 
 struct space {

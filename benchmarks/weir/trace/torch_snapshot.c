@@ -1132,7 +1132,7 @@ static bool add_notes(struct importer *importer)
                       "annotations left out that lack a name, a stage, a time or a device");
 }
 
-/* Notes the reason why the heap before the first event may not explain all recorded addresses. */
+/* Adds a note to the trace: why the state before the first event, derived from the snapshot, may be incomplete. */
 static bool add_recorded_note(struct importer *importer)
 {
     static const char no_map[] = "there is no final map: what was reserved or live during the whole window is unknown";

@@ -45,8 +45,10 @@ typedef enum weir_trace_kind {
 /* One event. Members that a kind does not use are zero (`stream`, `tag`, `pool`: WEIR_TRACE_NONE). */
 typedef struct weir_trace_event {
     weir_trace_kind kind;
-    char mode;        /* USE: 'r', 'w' or 0; SYNC: '*', 's' (stream) or 'e' (event); MARK: 'B', 'E', 'I';
-                          POOL, SEGMENT, MAPPING: '+' or '-'; ALLOC: advice 's', 't' (step), 'l', 'p' or 0 */
+    char mode;        /* USE: 'r' read, 'w' write, 0 unknown. SYNC: '*' the device, 's' a stream, 'e' an event.
+                          MARK: 'B' begin, 'E' end, 'I' instant. POOL: '+' enter, '-' leave. SEGMENT: '+' allocated,
+                          '-' freed. MAPPING: '+' mapped, '-' unmapped. ALLOC, advice on the block's life: 's' short,
+                          't' a step, 'l' long, 'p' persistent, 0 none */
     uint32_t device;  /* PRIOR, ALLOC */
     uint32_t stream;  /* stream of the event. FREE with WEIR_TRACE_NONE: a free in host order, written '-' */
     uint32_t thread;  /* host thread */

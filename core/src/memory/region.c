@@ -616,8 +616,8 @@ static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *l
     return false;
 }
 
-/* Returns the bytes by which the mark or the limit would be exceeded if the request got a region of its own. Pool lock
- * held. */
+/* Returns the bytes by which the reserved bytes would exceed the high-water mark or the limit, if the request got a
+ * region of its own. Pool lock held. */
 static uint64_t over_all(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

@@ -169,7 +169,7 @@ CASE(claim_asks_every_lane, CLAIMS)
     assert_non_null(claim(rig, at, 2 * granule, limits, LANES));
 }
 
-/* A claim takes memory that is set apart for one size like any other memory, for every requested size. */
+/* A claim may take memory that the strategy keeps for blocks of one size, whatever the size of the claim. */
 CASE(claim_takes_memory_set_apart, CLAIMS)
 {
     const uint64_t granule = rig->ops->granule_bytes;

@@ -55,7 +55,7 @@ typedef struct hal_attribute {
 enum { HAL_INFO_ADDRESS = 5 };
 enum {
     HAL_FEATURE_HOST_PINNED = 13
-}; /* FEATURE_SVM_MEM_REGISTER_HOST_PINNED: the driver looks for registered ranges */
+}; /* FEATURE_SVM_MEM_REGISTER_HOST_PINNED: the driver finds the registered range of an address */
 typedef union hal_mem_info {
     struct {
         unsigned long total, free, huge_total, huge_free, giant_total, giant_free;

@@ -240,7 +240,7 @@ weir__heap_decayed weir__heap_decayed_by(const weir_heap *heap);
 
 /* Starts recording if the environment asks for it. */
 void weir__heap_record_if_asked(weir_heap *heap);
-/* Ends recording when the heap ends. Stops the recorder if the environment asked for it. */
+/* Ends recording when the heap ends. Stops the recorder that weir__heap_record_if_asked has started. */
 void weir__heap_record_end(weir_heap *heap);
 /* Notes an event if a recorder is set when the function runs. */
 void weir__heap_note(weir_heap *heap, const weir_trace_event *event);

@@ -64,8 +64,9 @@ struct weir__host_node {
     uint64_t gone_live_bytes; /* allocated less freed, modulo 2^64 */
     _Atomic uint64_t failures;
     weir_host_stats held;                    /* statistics; the members about chunks are protected by chunk_lock */
-    weir__host_refusal refusals[2];          /* [0]: refusal by the runtime's step, [1]: by the other steps;
-                                                protected by runtime_lock */
+    weir__host_refusal refusals[2];          /* the last refusals: [0] of a chunk that the runtime
+                                                allocates, [1] of a chunk at a given address; protected by
+                                                runtime_lock */
     char reasons[WEIR_HOST_KIND_COUNT][400]; /* last failure of each step; protected by chunk_lock */
 };
 

@@ -99,7 +99,7 @@ weir_status weir__sysfs_device_node(const char *root, const char *bus_id, int32_
 /* Writes a bus id as sysfs names it: with the domain, in lower case. */
 void weir__topology_format_bus_id(uint64_t address, char text[16]);
 
-/* Reads a kernel file below `root` as text, ended by a zero. Returns false if it is missing or empty. */
+/* Reads a file of sysfs or procfs below `root` as text, ended by a zero. Returns false if it is missing or empty. */
 bool weir__sysfs_text(const char *root, const char *path, char *text, size_t size);
 /* Returns a value of a node's meminfo, "Node 0 MemFree: 1234 kB", in bytes; 0 if it is missing. */
 uint64_t weir__sysfs_node_memory(const char *root, int32_t node, const char *key);

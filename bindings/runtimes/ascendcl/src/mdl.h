@@ -8,7 +8,7 @@
 typedef struct acl__model {
     struct acl__model *next;
     uint32_t id;
-    uint32_t references; /* the table holds one, and each running execution and each description one */
+    uint32_t references; /* one of the table, one of each running execution, one of each description */
     acl__network *network;
     acl__plan *plan;
     acl__shape *shapes; /* shapes at the input sizes given in the file; NULL if the file gives none */

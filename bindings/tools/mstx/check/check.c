@@ -366,7 +366,8 @@ void weir_mstx_check_given(const void *address, uint64_t size)
         find(FINDING_MEMORY_LATE, "memory " RANGE_FORMAT " came after the heap " RANGE_FORMAT " in \"%s\"", given.start,
              given.end, RANGE_OF(heap), heap->domain->name);
     }
-    /* Forgets memory known at these addresses: the runtime gives them again, so that memory ended without a report. */
+    /* Forgets older memory at these addresses. The runtime hands the addresses out again, so it has freed that memory
+     * without a report to this tool. */
     while ((old = weir__range_next_in(&memories, NULL, given.start, given.end)) != NULL) {
         weir__tree_remove(&memories, old);
         free(old);

@@ -64,7 +64,8 @@ static void plan_layer(struct planner *p, uint32_t l, uint32_t *inputs)
     }
 }
 
-/* Places each output of the network in the caller's buffer, from the layer that produces it on. */
+/* Gives each output of the network the caller's buffer as its storage, so that the layer that produces the output
+ * writes it there. */
 static void bind_outputs(struct planner *p)
 {
     for (uint32_t i = 0; i < p->network->output_count; i++) {
