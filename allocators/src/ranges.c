@@ -290,8 +290,8 @@ static inline bool is_apart(const struct range *range, uint64_t bytes)
     return !range_spans_region(range) && range->prev->record.size <= bytes && range->next->record.size <= bytes;
 }
 
-/* Chooses the range for a large request whose best fit, `best`, is the rest of a larger block's region. If `best` is
- * not tight, looks at the next few ranges within two doublings, and returns the first that fits and for which is_apart
+/* Chooses the range for a large request. Its best fit, `best`, is the rest of a larger block's region. If `best` is not
+ * tight, looks at the next few ranges within two doublings, and returns the first that fits and for which is_apart
  * holds. Otherwise returns `best`. */
 static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
                                        uint64_t align, weir_tick limit)

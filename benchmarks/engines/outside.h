@@ -14,7 +14,7 @@ void outside_start(void);
 struct meter_flow outside_read(bool by_weir);
 void outside_stop(void);
 
-/* Returns the path of the library whose malloc serves the requests; "unknown" under a sanitizer. */
+/* Returns the path of the library that serves calls of malloc; "unknown" under a sanitizer. */
 const char *outside_malloc(void);
 
 /* Above 0 while the calling thread is inside weir. */

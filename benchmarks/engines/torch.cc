@@ -132,7 +132,7 @@ struct threads : inference {
     }
 };
 
-/* A decoder whose caches of keys and values grow by concatenation: each step is a session with a prompt, and then a
+/* A decoder with caches of keys and values that grow by concatenation: each step is a session with a prompt, and then a
  * token at a time. */
 struct decoding : workload {
     enum { LAYERS = 4, WIDTH = 256, HEADS = 4, WORDS = 1000, DECODED = 24 };

@@ -1,5 +1,5 @@
-/* reentry_test.c: an allocator's callbacks call ACL: they end their own registration, destroy their stream or reset
- * their device. */
+/* reentry_test.c: callbacks call ACL. An allocator's callbacks end their own registration, destroy their stream or
+ * reset their device; a callback for the states of devices uses the device that is being reset. */
 #include "../rig/acl.h"
 
 #include <unistd.h>
@@ -119,6 +119,31 @@ TEST(a_callback_may_end_its_stream)
     execute(DESTROY);
     execute(DESTROY_BY_FORCE);
     execute(RESET);
+}
+
+static void set_again(int32_t device, aclrtDeviceState state, void *args)
+{
+    unsigned *left = args;
+    if (state == ACL_RT_DEVICE_STATE_RESET_PRE && *left > 0) {
+        --*left;
+        acl_ok(aclrtSetDevice(device));
+    }
+}
+
+/* A use of the device that begins while the runtime announces the reset counts: the device stays in use. */
+TEST(a_callback_may_use_the_device_that_is_reset)
+{
+    unsigned left = 1;
+    acl_ok(aclrtSetDevice(1));
+    acl_ok(aclrtRegDeviceStateCallback("again", set_again, &left));
+    acl_ok(aclrtResetDevice(1));
+    assert_int_equal(left, 0);
+    void *block = NULL;
+    acl_ok(aclrtMalloc(&block, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtFree(block));
+    acl_ok(aclrtResetDevice(1));
+    acl_expect(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclrtResetDevice(1));
+    acl_ok(aclrtRegDeviceStateCallback("again", NULL, NULL));
 }
 
 ACL_ENVIRONMENT(REPORT, "none")

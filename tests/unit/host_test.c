@@ -632,7 +632,7 @@ static void *use_large_blocks(void *ctx)
     return NULL;
 }
 
-/* A thread keeps descriptions of page runs for its next blocks, and the end of the thread gives them back. */
+/* A thread keeps at most eight descriptions of page runs for its next blocks. The end of the thread gives them back. */
 TEST(test_descriptions_do_not_pile_up)
 {
     const struct setting s = {.flags = WEIR_HOST_ALLOW_UNPINNED, .kinds = 1u << WEIR_HOST_UNPINNED};
@@ -644,6 +644,7 @@ TEST(test_descriptions_do_not_pile_up)
         (void)use_large_blocks(pool);
     }
     assert_int_equal(pool->runs.chunk_count, 1);
+    assert_in_range(weir__host_mine->unused_run_count, 1, 8);
     check(pool);
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }

@@ -150,7 +150,7 @@ static int create_beside(const char *target, char **beside)
 
 static void look_like(int fd, const struct stat *facts)
 {
-    /* the system may refuse fchown; the file then belongs to the user who runs the program */
+    /* the system may refuse fchown; the file then belongs to the program's user */
     (void)!fchown(fd, facts->st_uid, facts->st_gid);
     (void)fchmod(fd, facts->st_mode & 0777);
 }

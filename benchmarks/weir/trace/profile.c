@@ -373,7 +373,7 @@ static int by_time(const void *a, const void *b)
     return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Orders ranges by start. Among ranges that start together the longest comes first, because it encloses the others. */
+/* Orders ranges by start. Among ranges that start together the longest comes first, because it encloses the rest. */
 static int by_start(const void *a, const void *b)
 {
     const struct range *left = a;

@@ -124,7 +124,7 @@ struct importer {
     bool has_time;
     bool has_annotations;
     bool expandable;
-    uint64_t pad_proof_0; /* live blocks of the final map whose sizes show that no bytes were added */
+    uint64_t pad_proof_0; /* live blocks of the final map with sizes that show that no bytes were added */
     uint64_t pad_proof_32;
 
     uint32_t stream_count;

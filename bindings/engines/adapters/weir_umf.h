@@ -76,7 +76,7 @@ static inline umf_result_t weir_umf_pool_name(void *heap, const char **name)
     return UMF_RESULT_SUCCESS;
 }
 
-/* Returns the ops table for umfPoolCreate, whose `params` argument is the heap. Slots that newer releases of UMF add
+/* Returns the ops table for umfPoolCreate. The heap is passed there as `params`. Slots that newer releases of UMF add
  * stay NULL. */
 static inline const umf_memory_pool_ops_t *weir_umf_pool_ops(void)
 {
@@ -152,7 +152,7 @@ static inline umf_result_t weir_umf_provider_name(void *heap, const char **name)
     return weir_umf_pool_name(heap, name);
 }
 
-/* Returns the ops table for umfMemoryProviderCreate, whose `params` argument is the heap. */
+/* Returns the ops table for umfMemoryProviderCreate. The heap is passed there as `params`. */
 static inline const umf_memory_provider_ops_t *weir_umf_provider_ops(void)
 {
     static umf_memory_provider_ops_t ops;

@@ -161,7 +161,8 @@ typedef struct weir__host_cache {
     uint64_t bin_most_bytes;       /* bytes set aside for bins, part of most_bytes */
     uint64_t large_most_bytes;     /* bytes set aside for slots, part of most_bytes */
     uint32_t next_slot;            /* the slot that is emptied next when bytes are needed */
-    _Atomic uint64_t large_allocs; /* allocs of runs that have no slot; the next two members count the same runs */
+    _Atomic uint64_t large_allocs; /* allocs of runs that have no slot; the next two members: frees and live bytes
+                                      of these runs */
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */
     uint64_t trims_seen;               /* the pool's `trims` at this thread's last flush */

@@ -249,18 +249,28 @@ static void announce_reset(int32_t device, aclrtDeviceState state)
     acl__lock();
 }
 
+/* Ends one use of the device, unless it is the last one: then sets *is_last. */
+static aclError end_use(int32_t device, bool *is_last)
+{
+    ACL_TRY(check_is_set(device));
+    *is_last = acl__rt.devices[device].references == 1;
+    acl__rt.devices[device].references -= !*is_last;
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
 {
     ACL_ENTER_LOCKED(aclrtResetDevice);
-    ACL_TRY(check_is_set(deviceId));
-    acl__device *device = &acl__rt.devices[deviceId];
-    if (device->references > 1) {
-        device->references--;
-        return ACL_SUCCESS;
+    bool is_last = false;
+    ACL_TRY(end_use(deviceId, &is_last));
+    if (is_last) {
+        announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_PRE);
+        ACL_TRY(end_use(deviceId, &is_last)); /* meanwhile the device may have been set again, or reset */
     }
-    announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_PRE);
-    end_default_context(device, false);
-    announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
+    if (is_last) {
+        end_default_context(&acl__rt.devices[deviceId], false);
+        announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
+    }
     return ACL_SUCCESS;
 }
 
