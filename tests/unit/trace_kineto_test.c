@@ -164,8 +164,9 @@ TEST(test_tags)
 {
     begin();
     op("outer", PID, "10", "90");
-    op("inner", PID, "20", "10");
+    op("inner ", PID, "20", "10"); /* a tag has no trailing blanks */
     op("second", PID, "40", "10");
+    op(" ", PID, "100", "10"); /* a blank name gives no tag */
     op("elsewhere", 101, "0", "200");
     cuda("5", 4096, 512);
     cuda("25", 8192, 512);

@@ -684,8 +684,9 @@ TEST(test_annotations)
     pw_str(&w, "external_annotations");
     pw_list(&w);
     put_annotation(&w, "END", "before", 0, 999);
-    put_annotation(&w, "START", "step", 0, 1002);
+    put_annotation(&w, "START", "step ", 0, 1002);
     put_annotation(&w, "END", "step", 0, 1004);
+    put_annotation(&w, "START", "  ", 0, 1003); /* a mark without a name is written with the name "-" */
     put_annotation(&w, "START", "elsewhere", 3, 1004);
     put_annotation(&w, "MIDDLE", "step", 0, 1004);
     pw_snapshot_end(&w);
@@ -696,6 +697,7 @@ TEST(test_annotations)
                 "a 0 0 512 0 0 addr=0x700000000000\n"
                 "m 2000 B step\n"
                 "a 2000 1 512 0 0 addr=0x700000000200\n"
+                "m 3000 B -\n"
                 "a 4000 2 512 0 0 addr=0x700000000400\n"
                 "m 4000 E step\n");
 }

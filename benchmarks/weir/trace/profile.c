@@ -179,6 +179,11 @@ void profile_drop(struct profile *profile)
 bool profile_name(struct profile *profile, const char *text, size_t length, uint32_t *name)
 {
     char shown[SHOWN_NAME + 8];
+    *name = WEIR_TRACE_NONE;
+    length = trimmed_length(text, length);
+    if (length == 0) {
+        return true;
+    }
     trace_quote(shown, SHOWN_NAME, text, length);
     const size_t shown_length = strlen(shown);
     const uint64_t hash = trace_hash(shown, shown_length);

@@ -75,7 +75,7 @@ struct profile_options {
 bool profile_start(struct profile **out, const char *path, const struct profile_options *options,
                    const struct trace_limits *limits, struct trace_error *error);
 
-/* Turn texts and large numbers of a file into small numbers. */
+/* Turn texts and large numbers of a file into small numbers. An empty name becomes WEIR_TRACE_NONE. */
 bool profile_name(struct profile *profile, const char *text, size_t length, uint32_t *name);
 bool profile_thread(struct profile *profile, uint64_t key, uint32_t *thread);
 /* Stream numbers are below 2^52. */

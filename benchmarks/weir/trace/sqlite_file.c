@@ -360,7 +360,8 @@ static bool read_name(void *ctx, struct sqlite_scan *scan)
         *reader->special = id;
     }
     return profile_name(reader->profile, text, length, &name) &&
-           (id_map_put(reader->names, (uint64_t)id, name) || profile_no_memory(reader->profile));
+           (name == WEIR_TRACE_NONE || id_map_put(reader->names, (uint64_t)id, name) ||
+            profile_no_memory(reader->profile));
 }
 
 bool sqlite_read_names(struct sqlite_file *file, const char *table, struct profile *profile, struct id_map *names,

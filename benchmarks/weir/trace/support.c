@@ -173,8 +173,17 @@ void *arena_alloc(struct arena *arena, size_t size)
     return result;
 }
 
+size_t trimmed_length(const char *text, size_t length)
+{
+    while (length > 0 && text[length - 1] == ' ') {
+        length--;
+    }
+    return length;
+}
+
 char *arena_text(struct arena *arena, const char *text, size_t length)
 {
+    length = trimmed_length(text, length);
     const size_t size = clean_text(NULL, 0, text, length) + 1;
     char *copy = arena_alloc(arena, size);
     if (copy != NULL) {

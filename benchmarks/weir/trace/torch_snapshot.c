@@ -663,7 +663,8 @@ static bool read_annotation(struct importer *importer, const struct pickle_value
     }
     entry.key = entry.time_us;
     entry.device = (uint32_t)device;
-    entry.mark = builder_text(&importer->builder, name->as.text, name->count);
+    const bool named = trimmed_length(name->as.text, name->count) > 0;
+    entry.mark = builder_text(&importer->builder, named ? name->as.text : "-", named ? name->count : 1);
     return entry.mark != NULL ? add_entry(importer, &entry) : no_memory(importer);
 }
 

@@ -70,10 +70,7 @@ static enum frame_kind kind_of_frame(const struct pickle_value *path, const stru
 
 static void trim(char *text)
 {
-    size_t length = strlen(text);
-    while (length > 0 && text[length - 1] == ' ') {
-        text[--length] = '\0';
-    }
+    text[trimmed_length(text, strlen(text))] = '\0';
 }
 
 /* Writes "FILE:LINE:FUNCTION", or the function alone for a native frame of an unknown line. `whole` keeps the folders

@@ -65,8 +65,11 @@ struct arena {
 /* Returns memory that is 8-byte aligned and not zeroed; NULL without host memory or at the limit. */
 void *arena_alloc(struct arena *arena, size_t size);
 
-/* Returns a clean copy (clean_text.h) of a text: one line of UTF-8, safe to print, terminated by a NUL. NULL without
- * memory. */
+/* Returns the length of a text without its trailing blanks, which a line of `.wtr` does not keep. */
+size_t trimmed_length(const char *text, size_t length);
+
+/* Returns a clean copy (clean_text.h) of a text without its trailing blanks: one line of UTF-8, safe to print,
+ * terminated by a NUL. NULL without memory. */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 
 void arena_free(struct arena *arena);
