@@ -12,7 +12,7 @@ complain() { echo "$1" >&2; failures=$((failures + 1)); }
 #   <weir/x.h> must lie in one of INCLUDE_DIRS and match ALLOWED; "x.h" must lie beside the file or in one of
 #   QUOTED_DIRS; other headers must not match FORBIDDEN.
 check_room() {
-    local folder=$1 include_dirs=$2 quoted_dirs=$3 allowed=$4 forbidden=$5 file line header dir found
+    local folder=$1 include_dirs=$2 quoted_dirs=$3 allowed=$4 forbidden=$5 file line header dir path found
     while IFS=: read -r file line header; do
         [ -n "$file" ] || continue
         found=no
@@ -24,9 +24,11 @@ check_room() {
             ;;
         '"'*)
             header=${header:1:-1}
-            for dir in "$(dirname "$file")" $quoted_dirs; do
-                [ -e "$dir/$header" ] && [[ $(realpath --relative-to=. "$dir/$header") == "$folder"/* ||
-                    " $quoted_dirs " == *" $(realpath --relative-to=. "$(dirname "$dir/$header")") "* ]] && found=yes
+            for dir in "${file%/*}" $quoted_dirs; do
+                path=$dir/$header
+                [ -e "$path" ] || continue
+                [[ $path == *..* ]] && path=$(realpath --relative-to=. "$path")
+                [[ $path == "$folder"/* || " $quoted_dirs " == *" ${path%/*} "* ]] && found=yes
             done
             ;;
         *) [[ -n $forbidden && $header =~ ^\<($forbidden)\>$ ]] || found=yes ;;
